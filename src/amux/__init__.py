@@ -1,0 +1,1 @@
+"""amux: every session of every AI coding agent, read, kept and run."""

@@ -1,0 +1,113 @@
+"""The adapter protocol: how amux reads one agent's sessions.
+
+An adapter never writes, never raises for bad data and never drops a line in silence. It is
+stateless; what has changed, what is cached and who owns a shared call are questions for the layers
+above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal, Protocol, runtime_checkable
+
+import msgspec
+
+from amux.host import Host
+from amux.model.facts import Facts
+from amux.model.message import SessionMessage
+from amux.model.problems import Problem
+from amux.model.usage import Call
+
+Want = Literal["facts", "all"]
+Persistence = Literal["file", "sqlite", "none", "in-memory"]
+
+
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent can do; versions seen on this machine may raise or lower it."""
+
+    session_persistence: Persistence
+    can_resume: bool = False
+    can_fork: bool = False
+    records_usage: bool = True
+
+
+class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Who the agent is. `revision` is bumped whenever the adapter reads something differently."""
+
+    name: str
+    label: str
+    cli_command: str
+    capabilities: Capabilities
+    tier: Literal["spec", "extra", "plugin"] = "spec"
+    evidence: str = ""  # how the format is known: seen (versions), documented, inferred
+    revision: int = 1
+
+
+class SourceRef(msgspec.Struct, frozen=True, kw_only=True):
+    """One native file or database, known by name alone.
+
+    `session_id` is the id the name promises, if it does. Sources of one `group` may hold copies of
+    each other's history and titles for each other. `role` "names" marks a source that holds no
+    session but says something about others (titles).
+    """
+
+    agent: str
+    path: Path
+    root: Path
+    session_id: str | None = None
+    group: str = ""
+    role: Literal["session", "subagent", "names"] = "session"
+    parent: str | None = None  # the session whose sub-agent this is, when the place says so
+    archived: bool = False
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """Begins one session within a source; what follows belongs to it until the next head."""
+
+    session_id: str
+
+
+Item = Head | SessionMessage | Call | Problem | Facts
+"""What `read` yields. Per session: Head, then messages (want="all") and calls as they settle, then
+Facts. Problems may come anywhere. Facts are equal in both modes and hold the calls once more."""
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """How to start the agent; never run by an adapter."""
+
+    argv: tuple[str, ...]
+    cwd: str | None = None
+
+
+@runtime_checkable
+class Adapter(Protocol):
+    """Reads one agent's sessions."""
+
+    info: AgentInfo
+
+    def roots(self, host: Host) -> Sequence[Path]:
+        """Every place the agent may keep sessions, existing or not; touches no disk."""
+        ...
+
+    def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
+        """Sources below a root, by name alone; `cwd` allows (not obliges) to narrow the walk."""
+        ...
+
+    def read(
+        self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None
+    ) -> Iterator[Item]:
+        """Stream a source. `only`: one session of it. `until`: stop before this trace key."""
+        ...
+
+    def command(
+        self,
+        action: Literal["new", "resume", "fork"],
+        *,
+        session_id: str | None = None,
+        prompt: str | None = None,
+        cwd: str | None = None,
+        version: str | None = None,
+    ) -> Command | None:
+        """Argv to start, resume or fork; None when the agent (of that version) cannot."""
+        ...

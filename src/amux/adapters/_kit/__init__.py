@@ -1,0 +1,1 @@
+"""What several adapters need: reading lines, foreign SQLite, times, texts."""

@@ -1,0 +1,128 @@
+"""JSON lines, streamed: one pass, bounded memory, one bad line costs one line.
+
+A byte order mark, CRLF, leading NUL bytes (left by a crash) and blank lines are passed over; bytes
+that are not UTF-8 and lone surrogates are replaced. A last line without an end that is not whole
+JSON is a torn tail. Everything else that cannot be decoded is a `Problem`, and reading goes on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+import msgspec
+
+from amux.adapters._kit.streams import DecoderMissingError, open_stream
+from amux.model.problems import Problem, ProblemCode
+
+T = TypeVar("T")
+Buffer = bytes | bytearray
+
+CHUNK = 1 << 20
+_BOM = b"\xef\xbb\xbf"
+_NOISE = b" \t\r\x00"
+_LONE_SURROGATE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
+
+
+def iter_lines(stream: BinaryIO) -> Iterator[tuple[Buffer, bool]]:
+    """Yield (line, ended): the bytes without the line end, and whether the end was there."""
+    pending = bytearray()
+    while chunk := stream.read(CHUNK):
+        head, newline, rest = chunk.partition(b"\n")
+        if not newline:
+            pending += head
+            continue
+        if pending:
+            pending += head
+            yield pending, True
+        else:
+            yield head, True
+        lines = rest.split(b"\n")
+        tail = lines.pop()
+        for line in lines:
+            yield line, True
+        pending = bytearray(tail)
+    if pending:
+        yield pending, False
+
+
+def read_records(
+    path: Path, decoder: msgspec.json.Decoder[T]
+) -> Iterator[tuple[int, T, Buffer] | Problem]:
+    """Decode a file line by line: (line number from 1, record, raw line), or a problem."""
+    try:
+        with open_stream(path) as stream:
+            yield from decode_lines(stream, decoder, str(path))
+    except DecoderMissingError as error:
+        yield Problem(code="decoder-missing", message=str(error), path=str(path))
+    except OSError as error:
+        yield unreadable(path, error)
+
+
+def decode_lines(
+    stream: BinaryIO, decoder: msgspec.json.Decoder[T], path: str
+) -> Iterator[tuple[int, T, Buffer] | Problem]:
+    """The same for an open stream."""
+    for number, (line, ended) in enumerate(iter_lines(stream), start=1):
+        if number == 1 and line.startswith(_BOM):
+            line = line[len(_BOM) :]  # noqa: PLW2901 - the cleaned line replaces the raw one
+        try:
+            yield number, decoder.decode(line), line
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            yield from _second_try(line, decoder, error, number=number, ended=ended, path=path)
+
+
+def _second_try(
+    line: Buffer,
+    decoder: msgspec.json.Decoder[T],
+    error: Exception,
+    *,
+    number: int,
+    ended: bool,
+    path: str,
+) -> Iterator[tuple[int, T, Buffer] | Problem]:
+    cleaned = clean_line(line)
+    if not cleaned:
+        return
+    if cleaned != line:
+        try:
+            yield number, decoder.decode(cleaned), cleaned
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as again:
+            error = again
+        else:
+            return
+    yield Problem(
+        code=_problem_code(error, ended=ended), message=_describe(error), path=path, line=number
+    )
+
+
+def clean_line(line: Buffer) -> bytes:
+    """Strip crash noise and replace what is not valid Unicode."""
+    text = bytes(line).strip(_NOISE)
+    text = text.decode("utf-8", "replace").encode("utf-8")
+    return _LONE_SURROGATE.sub(rb"\\ufffd", text)
+
+
+def _problem_code(error: Exception, *, ended: bool) -> ProblemCode:
+    if isinstance(error, msgspec.ValidationError):
+        return "bad-record"
+    return "bad-line" if ended else "torn-tail"
+
+
+def _describe(error: Exception) -> str:
+    if isinstance(error, msgspec.ValidationError):
+        return f"a record has an unexpected shape ({error})"
+    if isinstance(error, RecursionError):
+        return "a record is nested too deeply"
+    return f"a line is not valid JSON ({error})"
+
+
+def unreadable(path: Path, error: OSError) -> Problem:
+    """The problem of a source that the operating system would not let us read."""
+    reason = error.strerror or str(error)
+    return Problem(code="unreadable", message=f"cannot be read ({reason})", path=str(path))

@@ -1,0 +1,184 @@
+"""Every error amux raises, its code and the exit code of the command line.
+
+    AmuxError                    1
+      ValidationError            2   VALIDATION_ERROR (fields)
+      AgentNotFoundError         3   AGENT_NOT_FOUND
+      CapabilityError            6   CAPABILITY_ERROR (agent, capability, model)
+      AuthError                  5   AUTH_ERROR (agent, status, guidance)
+      ConfigError                7   CONFIG_ERROR
+      SessionNotFoundError       8   SESSION_NOT_FOUND
+        AmbiguousIdError         8   AMBIGUOUS_ID (candidates)
+      ParseError                 1   PARSE_ERROR
+
+Raise for what the caller can act on; bad bytes in a source are `Problem` values. `str(error)` is
+one sentence without a final period, values in backticks; `hint` says what to do next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+
+class ErrorCode(StrEnum):
+    """The closed list of error codes; the words are part of the public contract."""
+
+    CAPABILITY_ERROR = "CAPABILITY_ERROR"
+    VALIDATION_ERROR = "VALIDATION_ERROR"
+    AUTH_ERROR = "AUTH_ERROR"
+    AGENT_NOT_FOUND = "AGENT_NOT_FOUND"
+    AGENT_NOT_INSTALLED = "AGENT_NOT_INSTALLED"
+    AGENT_CRASH = "AGENT_CRASH"
+    SPAWN_ERROR = "SPAWN_ERROR"
+    TIMEOUT = "TIMEOUT"
+    INACTIVITY_TIMEOUT = "INACTIVITY_TIMEOUT"
+    PARSE_ERROR = "PARSE_ERROR"
+    CONFIG_ERROR = "CONFIG_ERROR"
+    CONFIG_LOCK_ERROR = "CONFIG_LOCK_ERROR"
+    SESSION_NOT_FOUND = "SESSION_NOT_FOUND"
+    PROFILE_NOT_FOUND = "PROFILE_NOT_FOUND"
+    PLUGIN_ERROR = "PLUGIN_ERROR"
+    RATE_LIMITED = "RATE_LIMITED"
+    CONTEXT_EXCEEDED = "CONTEXT_EXCEEDED"
+    ABORTED = "ABORTED"
+    RUN_NOT_ACTIVE = "RUN_NOT_ACTIVE"
+    STDIN_NOT_AVAILABLE = "STDIN_NOT_AVAILABLE"
+    NO_PENDING_INTERACTION = "NO_PENDING_INTERACTION"
+    INVALID_STATE_TRANSITION = "INVALID_STATE_TRANSITION"
+    PTY_NOT_AVAILABLE = "PTY_NOT_AVAILABLE"
+    INTERNAL = "INTERNAL"
+    # amux's own
+    STORE_ERROR = "STORE_ERROR"
+    STORE_BUSY = "STORE_BUSY"
+    TITLE_IN_USE = "TITLE_IN_USE"
+    AMBIGUOUS_ID = "AMBIGUOUS_ID"
+    TURN_IN_PROGRESS = "TURN_IN_PROGRESS"
+    RESUME_FAILED = "RESUME_FAILED"
+    DECISION_REQUIRED = "DECISION_REQUIRED"
+
+
+EXIT_CODES: dict[ErrorCode, int] = {
+    ErrorCode.VALIDATION_ERROR: 2,
+    ErrorCode.AGENT_NOT_FOUND: 3,
+    ErrorCode.AGENT_NOT_INSTALLED: 4,
+    ErrorCode.AUTH_ERROR: 5,
+    ErrorCode.CAPABILITY_ERROR: 6,
+    ErrorCode.CONFIG_ERROR: 7,
+    ErrorCode.CONFIG_LOCK_ERROR: 7,
+    ErrorCode.SESSION_NOT_FOUND: 8,
+    ErrorCode.AMBIGUOUS_ID: 8,
+    ErrorCode.PROFILE_NOT_FOUND: 9,
+    ErrorCode.PLUGIN_ERROR: 10,
+    ErrorCode.TIMEOUT: 11,
+    ErrorCode.INACTIVITY_TIMEOUT: 11,
+    ErrorCode.AGENT_CRASH: 12,
+    ErrorCode.ABORTED: 13,
+    ErrorCode.RATE_LIMITED: 14,
+    ErrorCode.CONTEXT_EXCEEDED: 15,
+}
+"""Exit code of the command line for each error code; every other code exits with 1."""
+
+
+class AmuxError(Exception):
+    """Base of all errors; carries a stable code, whether a retry may help, and a hint."""
+
+    code: ErrorCode = ErrorCode.INTERNAL
+    recoverable: bool = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: ErrorCode | None = None,
+        hint: str | None = None,
+        recoverable: bool | None = None,
+    ) -> None:
+        super().__init__(message)
+        if code is not None:
+            self.code = code
+        if recoverable is not None:
+            self.recoverable = recoverable
+        self.hint = hint
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the command line for this error."""
+        return EXIT_CODES.get(self.code, 1)
+
+
+class ValidationError(AmuxError):
+    """An argument or setting has a value amux cannot use; `fields` names them."""
+
+    code = ErrorCode.VALIDATION_ERROR
+
+    def __init__(
+        self, message: str, *, fields: Sequence[str] = (), hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.fields = tuple(fields)
+
+
+class AgentNotFoundError(AmuxError):
+    """No adapter is registered under that name."""
+
+    code = ErrorCode.AGENT_NOT_FOUND
+
+
+class SessionNotFoundError(AmuxError):
+    """The agent has no session with that id."""
+
+    code = ErrorCode.SESSION_NOT_FOUND
+
+
+class AmbiguousIdError(SessionNotFoundError):
+    """An id prefix fits several sessions; `candidates` are their unified ids."""
+
+    code = ErrorCode.AMBIGUOUS_ID
+
+    def __init__(
+        self, message: str, *, candidates: Sequence[str] = (), hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.candidates = tuple(candidates)
+
+
+class ParseError(AmuxError):
+    """A source holds nothing amux can read, or a format newer than it knows."""
+
+    code = ErrorCode.PARSE_ERROR
+
+
+class ConfigError(AmuxError):
+    """A configuration file is broken; the message names the file and the place."""
+
+    code = ErrorCode.CONFIG_ERROR
+
+
+class CapabilityError(AmuxError):
+    """The agent cannot do what was asked of it."""
+
+    code = ErrorCode.CAPABILITY_ERROR
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        agent: str,
+        capability: str,
+        model: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.agent, self.capability, self.model = agent, capability, model
+
+
+class AuthError(AmuxError):
+    """The agent is not signed in; `guidance` says how."""
+
+    code = ErrorCode.AUTH_ERROR
+
+    def __init__(
+        self, message: str, *, agent: str, status: str | None = None, guidance: str | None = None
+    ) -> None:
+        super().__init__(message, hint=guidance)
+        self.agent, self.status, self.guidance = agent, status, guidance

@@ -1,0 +1,88 @@
+"""The machine as an argument: home, environment, platform, clock.
+
+Built once in a face or in `create_client()` and passed down; nothing below looks at the process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Host:
+    """Where we are: paths are resolved from here and from nowhere else. Touches no disk."""
+
+    __slots__ = ("env", "home", "now", "platform")
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        env: Mapping[str, str] | None = None,
+        platform: str = sys.platform,
+        now: Callable[[], datetime] = _now,
+    ) -> None:
+        self.home = home
+        self.env: Mapping[str, str] = {} if env is None else env
+        self.platform = platform
+        self.now = now
+
+    @classmethod
+    def from_process(cls) -> Host:
+        """The real machine: HOME (USERPROFILE on Windows) and the process environment."""
+        env = dict(os.environ)  # noqa: TID251 - the one place where the process is asked
+        variable = "USERPROFILE" if sys.platform == "win32" else "HOME"
+        home = env.get(variable) or os.path.expanduser("~")  # noqa: PTH111 - no HOME: ask the user database
+        return cls(Path(home), env=env)
+
+    def path_from(self, variable: str) -> Path | None:
+        """The absolute path in an environment variable, `~` expanded; None when unset or blank."""
+        text = self.env.get(variable, "").strip()
+        return self.expand(text) if text else None
+
+    def expand(self, text: str) -> Path:
+        """Make a path given by a person absolute: `~` is this host's home."""
+        if text == "~" or text.startswith(("~/", "~\\")):
+            return self.home / text[2:]
+        path = Path(text)
+        return path if path.is_absolute() else self.home / path
+
+    def config_dir(self) -> Path:
+        """Configuration and run index: AGENT_MUX_CONFIG_DIR or ~/.agent-mux."""
+        return self.path_from("AGENT_MUX_CONFIG_DIR") or self.home / ".agent-mux"
+
+    def xdg_data_home(self) -> Path:
+        """XDG_DATA_HOME, else the platform's place for user data."""
+        return self.path_from("XDG_DATA_HOME") or self._platform_dir(
+            linux=".local/share", mac="Library/Application Support", windows="LOCALAPPDATA"
+        )
+
+    def xdg_config_home(self) -> Path:
+        """XDG_CONFIG_HOME, else the platform's place for settings."""
+        return self.path_from("XDG_CONFIG_HOME") or self._platform_dir(
+            linux=".config", mac="Library/Application Support", windows="APPDATA"
+        )
+
+    def cache_dir(self) -> Path:
+        """AMUX_CACHE_DIR, else `amux` below the platform's cache directory."""
+        own = self.path_from("AMUX_CACHE_DIR")
+        if own is not None:
+            return own
+        base = self.path_from("XDG_CACHE_HOME") or self._platform_dir(
+            linux=".cache", mac="Library/Caches", windows="LOCALAPPDATA"
+        )
+        return base / "amux"
+
+    def _platform_dir(self, *, linux: str, mac: str, windows: str) -> Path:
+        if self.platform == "win32":
+            return self.path_from(windows) or self.home / "AppData" / (
+                "Roaming" if windows == "APPDATA" else "Local"
+            )
+        return self.home / (mac if self.platform == "darwin" else linux)

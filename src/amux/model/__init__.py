@@ -1,0 +1,1 @@
+"""The unified model: frozen structs and pure functions. No I/O."""

@@ -1,0 +1,64 @@
+"""A message of a session, as in the specification, with optional extensions."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from amux.model.base import Model
+from amux.model.cost import CostRecord
+
+Role = Literal["user", "assistant", "system", "tool"]
+
+
+class TokenUsage(Model, frozen=True, kw_only=True):
+    """The usage of one message: a view of its call. Buckets are disjoint."""
+
+    input_tokens: int
+    output_tokens: int
+    thinking_tokens: int | None = None
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+
+class SessionToolCall(Model, frozen=True, kw_only=True):
+    """A tool call made by an assistant message; `output` is the matching result's."""
+
+    tool_call_id: str
+    tool_name: str
+    input: Any
+    output: Any = None
+    duration_ms: int | None = None
+    is_error: bool | None = None
+
+
+class ToolResult(Model, frozen=True, kw_only=True):
+    """What a tool gave back."""
+
+    tool_call_id: str
+    tool_name: str
+    output: Any
+    is_error: bool | None = None
+
+
+class SessionMessage(Model, frozen=True, kw_only=True):
+    """All records of one message: an answer streamed over five lines is one message.
+
+    `synthetic` marks text that nobody typed and no model wrote: injected context, command echoes,
+    caveats, error notices. It stays in the session but is neither prompt, title nor turn.
+    """
+
+    role: Role
+    content: str
+    timestamp: datetime | None = None
+    tool_calls: tuple[SessionToolCall, ...] = ()
+    tool_result: ToolResult | None = None
+    token_usage: TokenUsage | None = None
+    cost: CostRecord | None = None
+    thinking: str | None = None
+    model: str | None = None
+    id: str | None = None
+    parent_id: str | None = None
+    synthetic: bool = False
+    images: tuple[str, ...] = ()  # data: URLs of pasted images
+    compaction: bool = False  # a summary that replaces earlier history

@@ -1,0 +1,57 @@
+"""Options objects of the read operations; every field is also a keyword of the method."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+ListSort = Literal["date", "cost", "turns", "updated"]
+SearchSort = Literal["relevance", "date", "cost"]
+Direction = Literal["asc", "desc"]
+GroupBy = Literal["agent", "model", "day", "tag"]
+ExportFormat = Literal["json", "jsonl", "markdown", "html"]
+
+LIST_LIMIT = 100
+SEARCH_LIMIT = 50
+
+
+class SessionListOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Filters and order of `list`. `since` and `until` are inclusive bounds on creation."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    model: str | None = None
+    tags: Sequence[str] | None = None
+    limit: int | None = LIST_LIMIT
+    sort: ListSort = "date"
+    sort_direction: Direction = "desc"
+    cwd: str | None = None
+    include_children: bool = False
+    include_archived: bool = False
+
+
+class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """What `search` looks for."""
+
+    text: str
+    agent: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    model: str | None = None
+    tags: Sequence[str] | None = None
+    limit: int | None = SEARCH_LIMIT
+    sort: SearchSort = "relevance"
+
+
+class CostAggregationOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions `total_cost` sums and how it groups them."""
+
+    agent: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    model: str | None = None
+    tags: Sequence[str] | None = None
+    group_by: GroupBy | None = None

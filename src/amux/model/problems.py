@@ -1,0 +1,33 @@
+"""What could not be read in a source. A problem is a value; it is never dropped in silence."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from amux.model.base import Model
+
+ProblemCode = Literal[
+    "torn-tail",  # the last line has no end: the writer was interrupted or is still writing
+    "bad-line",  # a line that is not JSON
+    "bad-record",  # JSON of an unexpected shape
+    "unknown-format",  # nothing usable, or a format version newer than known
+    "unreadable",  # the operating system refused
+    "missing-parent",  # history refers to a session that is gone
+    "orphan-result",  # a tool result without its call
+    "decoder-missing",  # needs an optional decoder
+    "outside-root",  # a link that leaves the agent's folder
+]
+
+
+class Problem(Model, frozen=True, kw_only=True):
+    """One thing that could not be read: what, where."""
+
+    code: ProblemCode
+    message: str
+    path: str | None = None
+    line: int | None = None
+
+    def __str__(self) -> str:
+        where = "" if self.path is None else f" in {self.path}"
+        at = "" if self.line is None else f" line {self.line}"
+        return f"{self.message}{where}{at}"

@@ -1,0 +1,68 @@
+"""Session and SessionSummary: the specification's two views of one conversation.
+
+Fields without a default are always in the JSON; extensions are optional and left out when empty.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from amux.model.base import Model
+from amux.model.cost import CostRecord
+from amux.model.facts import Kind
+from amux.model.message import SessionMessage
+from amux.model.problems import Problem
+from amux.model.usage import Call
+
+
+class SessionSummary(Model, frozen=True, kw_only=True):
+    """What a list shows: no bodies. `relevance_score` and `snippet` only in search results."""
+
+    agent: str
+    session_id: str
+    unified_id: str
+    title: str
+    created_at: datetime
+    updated_at: datetime
+    turn_count: int
+    message_count: int
+    tags: tuple[str, ...]
+    model: str | None = None
+    cost: CostRecord | None = None
+    cwd: str | None = None
+    forked_from: str | None = None
+    relevance_score: float | None = None
+    snippet: str | None = None
+    models: tuple[str, ...] = ()
+    kind: Kind = "session"
+    parent: str | None = None
+    archived: bool = False
+    problems: tuple[Problem, ...] = ()
+    raw: dict[str, Any] = {}
+
+
+class Session(Model, frozen=True, kw_only=True):
+    """A whole session. `children` are its sub-agents; their cost is part of `cost`."""
+
+    agent: str
+    session_id: str
+    unified_id: str
+    title: str
+    created_at: datetime
+    updated_at: datetime
+    turn_count: int
+    tags: tuple[str, ...]
+    messages: tuple[SessionMessage, ...]
+    model: str | None = None
+    cost: CostRecord | None = None
+    cwd: str | None = None
+    forked_from: str | None = None
+    models: tuple[str, ...] = ()
+    kind: Kind = "session"
+    parent: str | None = None
+    archived: bool = False
+    calls: tuple[Call, ...] = ()
+    children: tuple[Session, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    raw: dict[str, Any] = {}

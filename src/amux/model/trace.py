@@ -1,0 +1,114 @@
+"""The skeleton of a session: one small record per native line, in order, without text.
+
+From it come message and turn counts, the answer to "which session holds this line", and which lines
+a file has in common with another. It is bytes, so that half a million lines cost eight megabytes.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from enum import IntEnum
+from hashlib import blake2b
+
+from amux.model.base import Model
+
+
+class Mark(IntEnum):
+    """What a line is. Every kind but LINE begins a message."""
+
+    LINE = 0  # no message of its own: bookkeeping, or a further line of a streamed message
+    PROMPT = 1  # typed by a person
+    INJECTED = 2  # role user or system, synthetic
+    REPLY = 3  # written by the model
+    NOTICE = 4  # role assistant, synthetic: an error notice, not a reply
+    TOOL = 5
+    SYSTEM = 6
+
+
+class Trace(Model, frozen=True, kw_only=True):
+    """Three columns of equal length: key (64 bit), time (Unix ms, 0 = unknown), mark."""
+
+    keys: bytes = b""
+    times: bytes = b""
+    marks: bytes = b""
+
+    def __len__(self) -> int:
+        return len(self.marks)
+
+    def __bool__(self) -> bool:
+        return bool(self.marks)
+
+    def key_list(self) -> array[int]:
+        """The keys as integers."""
+        return array("q", self.keys)
+
+    def time_list(self) -> array[int]:
+        """The times in Unix milliseconds; 0 where the line has none."""
+        return array("q", self.times)
+
+    def before(self, key: int) -> Trace:
+        """The records whose key is smaller: the prefix of a numbered log that a fork refers to."""
+        keep = [i for i, k in enumerate(self.key_list()) if k < key]
+        keys, times = self.key_list(), self.time_list()
+        return Trace(
+            keys=array("q", [keys[i] for i in keep]).tobytes(),
+            times=array("q", [times[i] for i in keep]).tobytes(),
+            marks=bytes(self.marks[i] for i in keep),
+        )
+
+    def __add__(self, other: Trace) -> Trace:
+        return Trace(
+            keys=self.keys + other.keys,
+            times=self.times + other.times,
+            marks=self.marks + other.marks,
+        )
+
+
+class TraceBuilder:
+    """Collects a trace line by line."""
+
+    __slots__ = ("_keys", "_marks", "_times")
+
+    def __init__(self) -> None:
+        self._keys = array("q")
+        self._times = array("q")
+        self._marks = bytearray()
+
+    def add(self, key: int, at_ms: int, mark: Mark) -> None:
+        """Append one line."""
+        self._keys.append(key)
+        self._times.append(at_ms)
+        self._marks.append(mark)
+
+    def build(self) -> Trace:
+        """The finished trace."""
+        return Trace(
+            keys=self._keys.tobytes(), times=self._times.tobytes(), marks=bytes(self._marks)
+        )
+
+
+def key_of(text: str) -> int:
+    """A stable 63-bit key of an id."""
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1
+
+
+def count_messages(marks: bytes) -> int:
+    """How many messages a trace holds."""
+    return len(marks) - marks.count(Mark.LINE)
+
+
+def count_turns(marks: bytes) -> int:
+    """Prompts that got at least one reply. Tool traffic and injected texts make no turn."""
+    return sum(1 for _ in _answered(marks))
+
+
+def _answered(marks: bytes) -> Iterator[int]:
+    open_prompt = -1
+    for index, mark in enumerate(marks):
+        if mark == Mark.PROMPT:
+            open_prompt = index
+        elif mark == Mark.REPLY and open_prompt >= 0:
+            yield open_prompt
+            open_prompt = -1
