@@ -1,1 +1,152 @@
-"""amux: every session of every AI coding agent, read, kept and run."""
+"""amux: every session of every AI coding agent, in one library and one command.
+
+    import amux
+
+    client = amux.create_client()
+    for session in client.sessions.list("claude"):
+        print(session.unified_id, session.title, session.cost)
+
+Names are resolved when they are first used, so that importing the package costs next to nothing.
+Only what `__all__` lists is a promise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amux._version import __version__
+
+if TYPE_CHECKING:
+    from amux.adapters._base import (
+        Adapter,
+        AgentInfo,
+        Capabilities,
+        Command,
+        Head,
+        Item,
+        SourceRef,
+    )
+    from amux.client import Client, create_client
+    from amux.config import Config
+    from amux.errors import (
+        AgentNotFoundError,
+        AmbiguousIdError,
+        AmuxError,
+        AuthError,
+        CapabilityError,
+        ConfigError,
+        ErrorCode,
+        ParseError,
+        SessionNotFoundError,
+        ValidationError,
+    )
+    from amux.host import Host
+    from amux.model.cost import CostBreakdown, CostRecord, CostSummary
+    from amux.model.diff import DiffOperation, DiffStats, SessionDiff
+    from amux.model.facts import Facts
+    from amux.model.ids import NativeRef
+    from amux.model.message import SessionMessage, SessionToolCall, TokenUsage, ToolResult
+    from amux.model.options import CostAggregationOptions, SessionListOptions, SessionQuery
+    from amux.model.problems import Problem
+    from amux.model.session import Session, SessionSummary
+    from amux.model.usage import Call, Tokens
+    from amux.sessions.manager import SessionManager
+
+_PLACES = {
+    "amux.adapters._base": (
+        "Adapter",
+        "AgentInfo",
+        "Capabilities",
+        "Command",
+        "Head",
+        "Item",
+        "SourceRef",
+    ),
+    "amux.client": ("Client", "create_client"),
+    "amux.config": ("Config",),
+    "amux.errors": (
+        "AgentNotFoundError",
+        "AmbiguousIdError",
+        "AmuxError",
+        "AuthError",
+        "CapabilityError",
+        "ConfigError",
+        "ErrorCode",
+        "ParseError",
+        "SessionNotFoundError",
+        "ValidationError",
+    ),
+    "amux.host": ("Host",),
+    "amux.model.cost": ("CostBreakdown", "CostRecord", "CostSummary"),
+    "amux.model.diff": ("DiffOperation", "DiffStats", "SessionDiff"),
+    "amux.model.facts": ("Facts",),
+    "amux.model.ids": ("NativeRef",),
+    "amux.model.message": ("SessionMessage", "SessionToolCall", "TokenUsage", "ToolResult"),
+    "amux.model.options": ("CostAggregationOptions", "SessionListOptions", "SessionQuery"),
+    "amux.model.problems": ("Problem",),
+    "amux.model.session": ("Session", "SessionSummary"),
+    "amux.model.usage": ("Call", "Tokens"),
+    "amux.sessions.manager": ("SessionManager",),
+}
+_HOMES = {name: module for module, names in _PLACES.items() for name in names}
+
+__all__ = [
+    "Adapter",
+    "AgentInfo",
+    "AgentNotFoundError",
+    "AmbiguousIdError",
+    "AmuxError",
+    "AuthError",
+    "Call",
+    "Capabilities",
+    "CapabilityError",
+    "Client",
+    "Command",
+    "Config",
+    "ConfigError",
+    "CostAggregationOptions",
+    "CostBreakdown",
+    "CostRecord",
+    "CostSummary",
+    "DiffOperation",
+    "DiffStats",
+    "ErrorCode",
+    "Facts",
+    "Head",
+    "Host",
+    "Item",
+    "NativeRef",
+    "ParseError",
+    "Problem",
+    "Session",
+    "SessionDiff",
+    "SessionListOptions",
+    "SessionManager",
+    "SessionMessage",
+    "SessionNotFoundError",
+    "SessionQuery",
+    "SessionSummary",
+    "SessionToolCall",
+    "SourceRef",
+    "TokenUsage",
+    "Tokens",
+    "ToolResult",
+    "ValidationError",
+    "__version__",
+    "create_client",
+]
+
+
+def __getattr__(name: str) -> object:
+    module = _HOMES.get(name)
+    if module is None:
+        raise AttributeError(f"module `amux` has no attribute `{name}`")
+    from importlib import import_module
+
+    value: object = getattr(import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,1 +1,45 @@
-"""…"""
+"""The table of built-in adapters, and how one is loaded.
+
+Built-ins are a static table because asking for entry points is slow; those are looked up only for a
+name the table does not have, and when somebody wants to see everything.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from amux.adapters._base import Adapter
+
+BUILTIN: dict[str, str] = {
+    "claude": "amux.adapters.claude",
+    "codex": "amux.adapters.codex",
+}
+"""Agent name to module; every module has a constant `ADAPTER`."""
+
+ENTRY_POINT_GROUP = "amux.adapters"
+
+
+def load_builtin(name: str) -> Adapter | None:
+    """Import one built-in adapter; None when the name is not in the table."""
+    module = BUILTIN.get(name)
+    if module is None:
+        return None
+    adapter: Adapter = import_module(module).ADAPTER
+    return adapter
+
+
+def external_names() -> tuple[str, ...]:
+    """Names of adapters that installed packages offer, without importing them."""
+    from importlib.metadata import entry_points
+
+    return tuple(sorted({point.name for point in entry_points(group=ENTRY_POINT_GROUP)}))
+
+
+def load_external(name: str) -> object | None:
+    """Import an installed package's adapter; None when no package offers that name."""
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=ENTRY_POINT_GROUP, name=name):
+        loaded: object = point.load()
+        return loaded
+    return None

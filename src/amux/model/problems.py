@@ -15,7 +15,6 @@ ProblemCode = Literal[
     "missing-parent",  # history refers to a session that is gone
     "orphan-result",  # a tool result without its call
     "decoder-missing",  # needs an optional decoder
-    "outside-root",  # a link that leaves the agent's folder
 ]
 
 

@@ -75,11 +75,16 @@ class TraceBuilder:
         self._times = array("q")
         self._marks = bytearray()
 
-    def add(self, key: int, at_ms: int, mark: Mark) -> None:
-        """Append one line."""
+    def add(self, key: int, at_ms: int, mark: Mark) -> int:
+        """Append one line; its position is for `remark`."""
         self._keys.append(key)
         self._times.append(at_ms)
         self._marks.append(mark)
+        return len(self._marks) - 1
+
+    def remark(self, position: int, mark: Mark) -> None:
+        """Say what an earlier line is, now that a later one has told."""
+        self._marks[position] = mark
 
     def build(self) -> Trace:
         """The finished trace."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
+import msgspec
+
 from amux.model.base import Model
 
 Purpose = Literal["main", "subagent", "compaction", "auxiliary"]
@@ -23,7 +25,7 @@ class Tokens(Model, frozen=True, kw_only=True):
     input: int = 0
     cache_read: int = 0
     cache_write: int = 0
-    cache_write_1h: int = 0
+    cache_write_1h: int = msgspec.field(default=0, name="cacheWrite1h")  # not ...1H
     output: int = 0
     thinking: int | None = None
 

@@ -1,1 +1,8 @@
-"""…"""
+"""What model calls cost: rates of a model on a day, and the money for tokens."""
+
+from __future__ import annotations
+
+from amux.pricing.rates import Rates, RateTier, TokenRates, cost_nusd
+from amux.pricing.registry import ModelPrice, ModelRegistry
+
+__all__ = ["ModelPrice", "ModelRegistry", "RateTier", "Rates", "TokenRates", "cost_nusd"]

@@ -1,1 +1,48 @@
-"""…"""
+"""Model -> text: a session as json, jsonl, markdown or html.
+
+Every exporter is a generator over a *header* (a `Session` without messages) and the stream of its
+messages, so that a session larger than memory can be written out piece by piece. Each format lives
+in a module of its own that is imported when it is first asked for. Rendering is a pure function:
+the same session gives the same bytes, and nothing here reads a clock, a file or the environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
+from typing import Final, cast
+
+import msgspec
+
+from amux.errors import ValidationError
+from amux.model.message import SessionMessage
+from amux.model.session import Session
+
+Exporter = Callable[[Session, Iterable[SessionMessage]], Iterator[str]]
+
+_EXPORTERS: Final = {
+    "json": ("amux.render.json_export", "render_json"),
+    "jsonl": ("amux.render.jsonl_export", "render_jsonl"),
+    "markdown": ("amux.render.markdown", "render_markdown"),
+    "html": ("amux.render.html", "render_html"),
+}
+
+FORMATS: Final = tuple(_EXPORTERS)
+"""The names of the formats, in the order in which they are documented."""
+
+
+def exporter(format: str) -> Exporter:
+    """The exporter of a format; raises ValidationError when there is none of that name."""
+    if format not in _EXPORTERS:
+        known = ", ".join(f"`{name}`" for name in FORMATS)
+        raise ValidationError(
+            f"unknown export format `{format}`", fields=("format",), hint=f"use one of {known}"
+        )
+    module, function = _EXPORTERS[format]
+    return cast("Exporter", getattr(import_module(module), function))
+
+
+def render(session: Session, format: str) -> str:
+    """A whole session in one of the formats, as one string."""
+    header = msgspec.structs.replace(session, messages=())
+    return "".join(exporter(format)(header, session.messages))

@@ -1,1 +1,34 @@
-"""…"""
+"""The published conformance suite: what every adapter, built-in or third-party, must hold.
+
+    from amux.testing import AdapterSuite, find_captures
+
+    class TestExample(AdapterSuite):
+        adapter = ADAPTER
+        captures = find_captures(Path(__file__).parent / "captures", "example")
+
+Needs pytest: `pip install "agent-mux[testing]"`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.register_assert_rewrite("amux.testing.adapter_suite")  # before it is imported
+
+from amux.testing.adapter_suite import AdapterSuite  # noqa: E402
+from amux.testing.captures import Capture, find_captures, fingerprint  # noqa: E402
+from amux.testing.truth import (  # noqa: E402
+    listing_mismatches,
+    session_mismatches,
+    token_counts,
+)
+
+__all__ = [
+    "AdapterSuite",
+    "Capture",
+    "find_captures",
+    "fingerprint",
+    "listing_mismatches",
+    "session_mismatches",
+    "token_counts",
+]

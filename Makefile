@@ -1,0 +1,85 @@
+# The whole workflow. `make` alone lists the targets.
+#
+#   make PYTHON=python3.12 test     another interpreter (for a new .venv)
+#   make JOBS=8 test                more test workers
+
+PYTHON ?= python3
+JOBS   ?= 2
+
+VENV := .venv
+BIN  := $(VENV)/bin
+PIP  := -m pip -qq --disable-pip-version-check
+APP  := $(VENV)/.stamp
+DEV  := $(VENV)/.stamp-dev
+
+# The layers whose answers must be right: branch coverage below this fails `make test`.
+COVERED  := amux.model amux.adapters amux.sessions
+COVERAGE := 95
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-full lint smoke bench docs clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(APP) ## Install amux into .venv and show your sessions (without any: the demo)
+	@if [ -n "$$($(BIN)/amux list --quiet --limit 1)" ]; then $(BIN)/amux; else $(BIN)/amux demo; fi
+
+test: lint ## Lint, type-check and run the tests, with the coverage gate
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" \
+	  $(COVERED:%=--cov=%) --cov-branch --cov-report=term:skip-covered --cov-fail-under=$(COVERAGE)
+
+test-full: smoke ## The long runs that `make test` leaves out, and the built wheel in a bare environment
+	$(BIN)/python -m pytest -n $(JOBS) -m slow || [ $$? -eq 5 ] # 5: no test is marked slow
+
+lint: $(DEV) ## Ruff, mypy, pyright and the import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+smoke: $(DEV) ## Build the wheel, install it without the dev group, start it
+	@rm -rf build/smoke
+	@$(BIN)/python $(PIP) wheel --no-deps --wheel-dir build/smoke .
+	@$(BIN)/python -m venv build/smoke/venv
+	@build/smoke/venv/bin/python $(PIP) install build/smoke/*.whl
+	build/smoke/venv/bin/amux --version
+	build/smoke/venv/bin/amux demo
+	build/smoke/venv/bin/python -c "import amux; print(len(amux.create_client().sessions.list('claude')))"
+
+bench: $(DEV) ## Run every benchmark; they report and never fail on a slow machine
+	@set -e; for script in benchmarks/bench_*.py; do echo "$$script"; $(BIN)/python $$script; done
+
+docs: $(DEV) ## Regenerate the generated reference pages, then check every link
+	$(BIN)/python tools/gen_aio.py
+	$(BIN)/python tools/gen_cli_docs.py
+	$(BIN)/python tools/reference.py
+	$(BIN)/python tools/links.py
+
+clean: ## Remove .venv, build products and caches
+	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache
+	rm -rf .mypy_cache .pytest_cache .ruff_cache benchmarks/out
+	find src tests tools -type d -name __pycache__ -prune -exec rm -rf {} +
+
+# A stamp is renewed when pyproject.toml changes, so a second run installs nothing.
+
+$(APP): pyproject.toml | $(BIN)/python
+	@echo "installing amux into $(VENV)" >&2
+	@$(BIN)/python $(PIP) install --upgrade "pip>=25.1"
+	@$(BIN)/python $(PIP) install --editable .
+	@touch $@
+
+$(DEV): $(APP)
+	@echo "installing the development tools into $(VENV)" >&2
+	@$(BIN)/python $(PIP) install --group dev
+	@touch $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "error: \`$(PYTHON)\` is not Python 3.11 or newer" >&2; \
+	  echo "hint: name one, for example \`make PYTHON=python3.12\`" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { \
+	  rm -rf $(VENV); \
+	  echo "error: \`$(PYTHON) -m venv\` failed" >&2; \
+	  echo "hint: on Debian and Ubuntu the package python3-venv is needed" >&2; exit 1; }

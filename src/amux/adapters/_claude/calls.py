@@ -1,0 +1,194 @@
+"""Model calls from assistant lines: one call per API message, however many lines repeat its usage.
+
+A line is written when a content block ends, which may be before the final figures have arrived: the
+line with the most output tokens is the last word. If no line of a message says why it stopped and
+all carry the same figure, that figure is the placeholder of the stream's beginning: a lower bound.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from amux.adapters._claude.records import (
+    CacheCreation,
+    Entry,
+    Line,
+    Message,
+    OutputDetails,
+    Usage,
+    decode_more,
+    object_of,
+    text_of,
+)
+from amux.model.usage import NANO, Call, Purpose, Tokens
+
+_OBJECTS: Final = msgspec.json.Decoder(dict[str, Any])
+_MOST_TOKENS: Final = 1 << 53
+_MOST_USD: Final = 1e9
+
+_COST_FIELDS: Final = (
+    "costUSD",
+    "costUsd",
+    "cost_usd",
+    "totalUsd",
+    "total_usd",
+    "totalCostUSD",
+    "total_cost_usd",
+    "usd",
+    "cost",
+)
+_INPUT_FIELDS: Final = ("inputTokens", "input_tokens")
+_OUTPUT_FIELDS: Final = ("outputTokens", "output_tokens")
+_CACHED_FIELDS: Final = ("cachedTokens", "cacheReadTokens", "cache_read_input_tokens")
+_WRITTEN_FIELDS: Final = ("cacheWriteTokens", "cache_creation_input_tokens")
+
+
+def count_of(value: object) -> int:
+    """A token count; what is no count is 0."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return 0
+    return int(value) if 0 <= value <= _MOST_TOKENS else 0
+
+
+def nano_usd(value: object) -> int | None:
+    """US dollars as integer nano-USD; None for what is no amount."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return round(value * NANO) if 0 <= value <= _MOST_USD else None
+
+
+def tokens_of(usage: Usage) -> Tokens:
+    """The recorded usage in disjoint buckets."""
+    creation, details = usage.cache_creation, usage.output_tokens_details
+    kept = creation.ephemeral_1h_input_tokens if isinstance(creation, CacheCreation) else None
+    thinking = details.thinking_tokens if isinstance(details, OutputDetails) else None
+    return Tokens(
+        input=count_of(usage.input_tokens),
+        cache_read=count_of(usage.cache_read_input_tokens),
+        cache_write=count_of(usage.cache_creation_input_tokens),
+        cache_write_1h=count_of(kept),
+        output=count_of(usage.output_tokens),
+        thinking=None if thinking is None else count_of(thinking),
+    )
+
+
+class _OpenCall:
+    """What is known of one call so far."""
+
+    __slots__ = (
+        "at", "copied", "final", "interrupted", "lines", "message_id", "model", "nusd", "tokens",
+    )  # fmt: skip
+
+    def __init__(self, tokens: Tokens, message_id: str) -> None:
+        self.tokens = tokens
+        self.message_id = message_id
+        self.model: str | None = None
+        self.at: datetime | None = None
+        self.nusd: int | None = None
+        self.copied = False
+        self.final = False  # the output figure is not the stream's placeholder
+        self.interrupted = False
+        self.lines = 0
+
+    def add(self, line: Line, message: Message, tokens: Tokens) -> None:
+        self.lines += 1
+        self.final |= message.stop_reason is not None or tokens.output != self.tokens.output
+        self.interrupted |= line.is_aborted_mid_stream is True
+        if tokens.output >= self.tokens.output:
+            self.tokens = tokens
+        self.model = text_of(message.model) or self.model
+        self.nusd = max(self.nusd or 0, nano_usd(line.cost_usd) or 0) or None
+
+    def settle(self, key: str, purpose: Purpose) -> Call:
+        gaps: tuple[str, ...] = ()
+        if self.interrupted:
+            gaps = ("call-interrupted",)
+        elif not self.final:
+            gaps = ("output-not-recorded",)
+        return Call(
+            key=key,
+            model=self.model,
+            at=self.at,
+            tokens=self.tokens,
+            native_nusd=self.nusd,  # a replayed line says 0: no statement
+            purpose=purpose,
+            message_id=self.message_id,
+            copied=self.copied,
+            repeats=self.lines - 1,
+            gaps=gaps,
+        )
+
+
+class CallBook:
+    """The calls of one conversation, settled when it has been read to the end."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, _OpenCall] = {}
+
+    def take(self, key: str, entry: Entry, *, message_id: str) -> bool:
+        """Enter an assistant line; False when it records no usage."""
+        message = entry.line.message
+        if not isinstance(message, Message) or not isinstance(message.usage, Usage):
+            return False
+        tokens = tokens_of(message.usage)
+        call = self._calls.get(key)
+        if call is None:
+            call = self._calls[key] = _OpenCall(tokens, message_id)
+        call.add(entry.line, message, tokens)
+        call.copied |= entry.copied
+        if entry.at is not None and (call.at is None or entry.at < call.at):
+            call.at = entry.at
+        return True
+
+    def interrupt(self, key: str) -> None:
+        """Note that a person stopped the call with this key."""
+        call = self._calls.get(key)
+        if call is not None and not call.final:
+            call.interrupted = True
+
+    def tokens(self, key: str) -> Tokens | None:
+        """The usage of a call as far as it is known."""
+        call = self._calls.get(key)
+        return None if call is None else call.tokens
+
+    def settled(self, purpose: Purpose) -> tuple[Call, ...]:
+        """All calls, in order of their first line."""
+        return tuple(call.settle(key, purpose) for key, call in self._calls.items())
+
+
+class CostEvents:
+    """The sum of `cost` lines, as the specification describes them."""
+
+    def __init__(self) -> None:
+        self.nusd: int | None = None
+        self.tokens = Tokens()
+
+    def take(self, raw: bytes | bytearray) -> None:
+        """Enter one line."""
+        event = decode_more(raw, _OBJECTS) or {}
+        record = object_of(event.get("cost")) or event
+        amount = next(
+            (nano for name in _COST_FIELDS if (nano := nano_usd(record.get(name))) is not None),
+            None,
+        )
+        if amount is not None:
+            self.nusd = (self.nusd or 0) + amount
+        self.tokens += Tokens(
+            input=_first_count(record, _INPUT_FIELDS),
+            output=_first_count(record, _OUTPUT_FIELDS),
+            cache_read=_first_count(record, _CACHED_FIELDS),
+            cache_write=_first_count(record, _WRITTEN_FIELDS),
+        )
+
+    def as_calls(self, session_id: str) -> tuple[Call, ...]:
+        """The sum as one call, for a session whose messages record no usage."""
+        if not self.tokens.total:
+            return ()
+        return (Call(key=f"{session_id}:cost", tokens=self.tokens, native_nusd=self.nusd),)
+
+
+def _first_count(record: dict[str, Any], names: tuple[str, ...]) -> int:
+    return next((count for name in names if (count := count_of(record.get(name)))), 0)

@@ -1,0 +1,280 @@
+"""The lines of a Claude Code transcript, as narrowly as the rules need them.
+
+Types are wide on purpose: a field of an unexpected type is as good as absent and costs neither the
+line nor the session. Message bodies are not here (see `bodies`): what the rules decide is decided
+from these structs alone, so that facts are the same whether bodies are wanted or not.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final, TypeVar, cast
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from amux.adapters._kit.jsonl import clean_line
+from amux.adapters._kit.times import parse_time
+from amux.model.trace import key_of
+
+T = TypeVar("T")
+
+Wide = str | int | float | bool | list[Any] | dict[str, Any] | None
+"""Any JSON value: for fields that are looked at only when they have the expected type."""
+
+Odd = str | int | float | bool | list[Any] | None
+"""Any JSON value but an object: what may stand in the place of a struct."""
+
+SYNTHETIC_MODEL: Final = "<synthetic>"
+
+MESSAGE_TYPES: Final = frozenset({"user", "assistant", "system"})
+NAMING_TYPES: Final = frozenset({"summary", "custom-title", "ai-title", "tag", "pr-link"})
+MONEY_TYPES: Final = frozenset({"cost-state", "cost"})
+
+IGNORED: Final = frozenset(
+    {
+        "agent-color",
+        "agent-name",
+        "agent-setting",
+        "api-request",
+        "api-request-blob",
+        "api-request-shape",
+        "artifact-autoreact-ledger",
+        "artifact-comment-monitor",
+        "atis-latch",
+        "attachment",
+        "attribution-snapshot",
+        "bridge-session",
+        "content-replacement",
+        "continued-in",
+        "data-flow-incomplete",
+        "data-flow-records",
+        "derived-from",
+        "dev-mods",
+        "ended-by-model",
+        "file-history-delta",
+        "file-history-snapshot",
+        "fork-context-ref",
+        "frame-link",
+        "history-suppression",
+        "isolation-latch",
+        "last-prompt",
+        "memory-mode",
+        "mode",
+        "observer-ref",
+        "permission-mode",
+        "progress",
+        "queue-operation",
+        "relocated",
+        "repl-mode",
+        "resume-head-vouch",
+        "session-owner",
+        "tools-used",
+        "worktree-state",
+    }
+)
+"""Line types known to hold no message, title or cost. Others are counted as unknown."""
+
+KNOWN_TYPES: Final = MESSAGE_TYPES | NAMING_TYPES | MONEY_TYPES | IGNORED
+
+
+class Block(msgspec.Struct, gc=False):
+    """A content block without its body."""
+
+    type: Wide = None
+    text: Wide = None
+    id: Wide = None
+    name: Wide = None
+    tool_use_id: Wide = None
+
+
+Content = str | int | float | bool | list[Block | Odd] | dict[str, Any] | None
+
+
+class CacheCreation(msgspec.Struct, gc=False):
+    """How long the written cache is kept."""
+
+    ephemeral_1h_input_tokens: Wide = None
+
+
+class OutputDetails(msgspec.Struct, gc=False):
+    """What the output consisted of (newest versions only)."""
+
+    thinking_tokens: Wide = None
+
+
+class Usage(msgspec.Struct, gc=False):
+    """The usage of a model call, repeated on every line of its message."""
+
+    input_tokens: Wide = None
+    output_tokens: Wide = None
+    cache_read_input_tokens: Wide = None
+    cache_creation_input_tokens: Wide = None
+    cache_creation: CacheCreation | Odd = None
+    output_tokens_details: OutputDetails | Odd = None
+
+
+class Message(msgspec.Struct, gc=False):
+    """The API message of a user or assistant line."""
+
+    id: Wide = None
+    model: Wide = None
+    content: Content = None
+    usage: Usage | Odd = None
+    stop_reason: Wide | UnsetType = UNSET
+
+
+class Origin(msgspec.Struct, gc=False):
+    """Who a user line comes from (newest versions only)."""
+
+    kind: Wide = None
+
+
+class Line(msgspec.Struct, rename="camel", gc=False):
+    """One record. Every field is optional; which ones there are depends on `type` and version."""
+
+    type: Wide = None
+    subtype: Wide = None
+    uuid: Wide = None
+    parent_uuid: Wide | UnsetType = UNSET
+    logical_parent_uuid: Wide = None
+    session_id: Wide = None
+    agent_id: Wide = None
+    timestamp: Wide = None
+    cwd: Wide = None
+    version: Wide = None
+    git_branch: Wide = None
+    entrypoint: Wide = None
+    slug: Wide = None
+    is_sidechain: Wide = None
+    is_meta: Wide = None
+    is_compact_summary: Wide = None
+    is_visible_in_transcript_only: Wide = None
+    is_api_error_message: Wide = None
+    is_aborted_mid_stream: Wide = None
+    interrupted_message_id: Wide = None
+    prompt_source: Wide = None
+    origin: Origin | Odd = None
+    forked_from: Wide = None
+    metadata: Wide = None
+    message: Message | Odd = None
+    content: Content = None
+    request_id: Wide = None
+    cost_usd: Wide = msgspec.field(default=None, name="costUSD")
+    total_cost_usd: Wide = msgspec.field(default=None, name="totalCostUSD")
+    summary: Wide = None
+    leaf_uuid: Wide = None
+    custom_title: Wide = None
+    ai_title: Wide = None
+    tag: Wide = None
+    pr_url: Wide = None
+
+
+LINES: Final = msgspec.json.Decoder(Line)
+
+
+def decode_more(raw: bytes | bytearray, decoder: msgspec.json.Decoder[T]) -> T | None:
+    """Look at a line once more, at what `LINES` passed over; None when that cannot be decoded."""
+    try:
+        return decoder.decode(raw)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        pass
+    try:
+        return decoder.decode(clean_line(raw))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def text_of(value: object) -> str | None:
+    """A text that is not empty, else None."""
+    return value if isinstance(value, str) and value else None
+
+
+def object_of(value: object) -> dict[str, Any]:
+    """A JSON object; {} for everything else."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+class Entry:
+    """A line in its place, with what several rules need of it."""
+
+    __slots__ = ("at", "foreign", "line", "number", "raw", "type", "uuid")
+
+    def __init__(
+        self, number: int, line: Line, raw: bytes | bytearray, *, session_id: str | None
+    ) -> None:
+        self.number, self.line, self.raw = number, line, raw
+        self.type = text_of(line.type) or ""
+        self.uuid = text_of(line.uuid)
+        stamp = line.timestamp
+        self.at: datetime | None = None
+        if isinstance(stamp, (str, int, float)):
+            self.at = parse_time(stamp)
+        named = text_of(line.session_id)
+        self.foreign = named if session_id is not None and named != session_id else None
+
+    @property
+    def copied(self) -> bool:
+        """Whether the line itself says that it was copied from another session."""
+        return self.foreign is not None or self.line.forked_from is not None
+
+    @property
+    def id(self) -> str:
+        """The id of the message the line begins; hand-made lines may have none of their own."""
+        return self.uuid or f"line-{self.number}"
+
+    @property
+    def key(self) -> int:
+        """The line's key in a trace: equal in copies where there is something to go by."""
+        if self.uuid is not None:
+            return key_of(self.uuid)
+        if self.at is None:
+            return key_of(f"{self.type}\n{self.number}")
+        content = self.line.content if isinstance(self.line.content, str) else ""
+        return key_of(f"{self.type}\n{self.line.timestamp}\n{content}")
+
+
+def is_notice(line: Line) -> bool:
+    """Whether an assistant line was written by Claude Code itself: an error, "No response"."""
+    message = line.message
+    model = message.model if isinstance(message, Message) else None
+    return model == SYNTHETIC_MODEL or line.is_api_error_message is True
+
+
+def _content(line: Line) -> Content:
+    message = line.message
+    return message.content if isinstance(message, Message) else line.content
+
+
+def plain_text(line: Line) -> str | None:
+    """The content of a line when it is one plain string."""
+    content = _content(line)
+    return content if isinstance(content, str) else None
+
+
+def content_blocks(line: Line) -> list[Block]:
+    """The content of a line as blocks; a plain string is one text block."""
+    content = _content(line)
+    if isinstance(content, str):
+        return [Block(type="text", text=content)]
+    if not isinstance(content, list):
+        return []
+    return [
+        Block(type="text", text=block) if isinstance(block, str) else block
+        for block in content
+        if isinstance(block, (Block, str))
+    ]
+
+
+def fork_parent(line: Line) -> str | None:
+    """The session a line was forked from."""
+    if line.forked_from is not None:
+        return _parent_id(line.forked_from)
+    return _parent_id(object_of(line.metadata).get("forkedFrom"))
+
+
+def _parent_id(source: Wide) -> str | None:
+    """A parent may be an id, an object that holds it, or a list of either, the nearest last."""
+    if isinstance(source, list):
+        source = source[-1] if source else None
+    return text_of(source) or text_of(object_of(source).get("sessionId"))

@@ -1,0 +1,306 @@
+"""The native records of a Codex rollout, as narrow as reading them allows.
+
+A line is decoded once with its payload left raw; only what the rules look at is decoded further.
+Bodies (`msgspec.Raw` fields) stay undecoded until somebody wants to read them, so that listing a
+gigabyte of tool output builds none of it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Final, TypeGuard, TypeVar
+
+import msgspec
+
+from amux.adapters._kit.jsonl import clean_line
+
+T = TypeVar("T")
+
+NOTHING: Final = msgspec.Raw(b"")
+Ordinal = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
+Count = int | float | None
+
+ITEM_TYPES: Final = frozenset(
+    {
+        "message",
+        "reasoning",
+        "function_call",
+        "function_call_output",
+        "custom_tool_call",
+        "custom_tool_call_output",
+        "local_shell_call",
+        "local_shell_call_output",
+        "web_search_call",
+        "tool_search_call",
+        "tool_search_output",
+        "image_generation_call",
+    }
+)
+"""Responses API items; a line of the oldest formats is one of them without an envelope."""
+
+CALL_TYPES: Final = frozenset(
+    {
+        "function_call",
+        "custom_tool_call",
+        "local_shell_call",
+        "web_search_call",
+        "tool_search_call",
+        "image_generation_call",
+    }
+)
+OUTPUT_TYPES: Final = frozenset(
+    {
+        "function_call_output",
+        "custom_tool_call_output",
+        "local_shell_call_output",
+        "tool_search_output",
+    }
+)
+
+IGNORED: Final = frozenset(
+    {
+        "state",
+        "world_state",
+        "inter_agent_communication",
+        "inter_agent_communication_metadata",
+        "security_risk_score",
+        "response_item/additional_tools",
+        "response_item/compaction",
+        "response_item/compaction_summary",
+        "response_item/compaction_trigger",
+        "response_item/context_compaction",
+        "response_item/ghost_snapshot",
+        "response_item/other",
+        "event_msg/agent_reasoning_raw_content",
+        "event_msg/context_compacted",
+        "event_msg/entered_review_mode",
+        "event_msg/exited_review_mode",
+        "event_msg/error",
+        "event_msg/image_generation_end",
+        "event_msg/mcp_tool_call_end",
+        "event_msg/patch_apply_end",
+        "event_msg/sub_agent_activity",
+        "event_msg/thread_goal_updated",
+        "event_msg/thread_settings_applied",
+        "event_msg/undo_completed",
+        "event_msg/view_image_tool_call",
+        "event_msg/web_search_end",
+    }
+)
+"""Known bookkeeping: no message, no usage, nothing that a list shows."""
+
+
+class Line(msgspec.Struct, kw_only=True):
+    """One line of any format: an envelope, or the head or an item of the bare format."""
+
+    type: str | None = None
+    timestamp: str | float | None = None
+    ordinal: Ordinal | None = None
+    payload: msgspec.Raw = NOTHING
+    record_type: str | None = None
+    role: str | None = None
+    id: str | None = None
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """A line in its newest form, whatever the version that wrote it."""
+
+    key: int  # the ordinal, or the line number where there are no ordinals
+    line: int
+    kind: str
+    payload: msgspec.Raw = NOTHING
+    at: datetime | None = None
+    numbered: bool = False  # the line has an ordinal
+
+
+class HistoryBase(msgspec.Struct, kw_only=True):
+    """Where the history begins that a fork or a rewind continues."""
+
+    thread_id: str | None = None
+    end_ordinal_exclusive: Ordinal | None = None
+
+
+class Meta(msgspec.Struct, kw_only=True):
+    """`session_meta`: who the session is."""
+
+    id: str | None = None
+    timestamp: str | float | None = None
+    cwd: str | None = None
+    originator: str | None = None
+    cli_version: str | None = None
+    source: str | dict[str, Any] | None = None
+    model_provider: str | None = None
+    git: dict[str, Any] | None = None
+    forked_from_id: str | None = None
+    parent_thread_id: str | None = None
+    history_base: HistoryBase | None = None
+    subagent_history_start_ordinal: Ordinal | None = None
+    agent_nickname: str | None = None
+    agent_path: str | None = None
+
+
+class TurnContext(msgspec.Struct, kw_only=True):
+    """`turn_context`: the model of the calls that follow."""
+
+    model: str | None = None
+    effort: str | None = None
+    turn_id: str | None = None
+
+
+class Passthrough(msgspec.Struct, kw_only=True):
+    """What newer versions say about each part of a message."""
+
+    content_item_kinds: list[str | None] = []
+
+
+class ResponseItem(msgspec.Struct, kw_only=True):
+    """`response_item`: what the model saw or said."""
+
+    type: str
+    id: str | None = None
+    role: str | None = None
+    name: str | None = None
+    call_id: str | None = None
+    content: msgspec.Raw = NOTHING
+    summary: msgspec.Raw = NOTHING
+    arguments: msgspec.Raw = NOTHING
+    input: msgspec.Raw = NOTHING
+    action: msgspec.Raw = NOTHING
+    output: msgspec.Raw = NOTHING
+    tools: msgspec.Raw = NOTHING
+    revised_prompt: msgspec.Raw = NOTHING
+    encrypted_content: msgspec.Raw = NOTHING
+    internal_chat_message_metadata_passthrough: Passthrough | None = None
+
+    @property
+    def kinds(self) -> list[str | None]:
+        """The kind of each content part, where the version records it."""
+        about = self.internal_chat_message_metadata_passthrough
+        return [] if about is None else about.content_item_kinds
+
+
+class Part(msgspec.Struct, kw_only=True):
+    """One part of a message's content."""
+
+    type: str | None = None
+    text: str | None = None
+    image_url: msgspec.Raw = NOTHING
+
+
+class Usage(msgspec.Struct, kw_only=True, frozen=True):
+    """Token figures of one call, or cumulated."""
+
+    input_tokens: Count = None
+    cached_input_tokens: Count = None
+    cache_write_input_tokens: Count = None
+    output_tokens: Count = None
+    reasoning_output_tokens: Count = None
+    total_tokens: Count = None
+
+
+class TokenInfo(msgspec.Struct, kw_only=True):
+    """`info` of a token count."""
+
+    total_token_usage: Usage = Usage()
+    last_token_usage: Usage = Usage()
+
+
+class TurnItem(msgspec.Struct, kw_only=True):
+    """The item of an `item_completed` event."""
+
+    type: str | None = None
+    id: str | None = None
+    status: str | None = None
+    exit_code: int | None = None
+    content: msgspec.Raw = NOTHING
+    summary_text: msgspec.Raw = NOTHING
+    receiver_thread_ids: list[str] = []
+    agent_thread_id: str | None = None
+
+
+class Event(msgspec.Struct, kw_only=True):
+    """`event_msg`: what the screen was told."""
+
+    type: str
+    kind: str | None = None
+    message: msgspec.Raw = NOTHING
+    text: msgspec.Raw = NOTHING
+    info: TokenInfo | None = None
+    item: TurnItem | None = None
+    turn_id: str | None = None
+    thread_id: str | None = None
+    thread_name: str | None = None
+
+
+class UsageRecord(msgspec.Struct, kw_only=True):
+    """`token_usage_record`: one billed call."""
+
+    response_id: str | None = None
+    thread_id: str | None = None
+    usage: Usage = Usage()
+
+
+class Compacted(msgspec.Struct, kw_only=True):
+    """`compacted`: a summary that stands for the history before it."""
+
+    message: msgspec.Raw = NOTHING
+
+
+class NameEntry(msgspec.Struct, kw_only=True):
+    """A line of `session_index.jsonl`."""
+
+    id: str
+    thread_name: str | None = None
+
+
+LINE: Final = msgspec.json.Decoder(Line)
+META: Final = msgspec.json.Decoder(Meta)
+TURN_CONTEXT: Final = msgspec.json.Decoder(TurnContext)
+RESPONSE_ITEM: Final = msgspec.json.Decoder(ResponseItem)
+EVENT: Final = msgspec.json.Decoder(Event)
+USAGE_RECORD: Final = msgspec.json.Decoder(UsageRecord)
+COMPACTED: Final = msgspec.json.Decoder(Compacted)
+PARTS: Final = msgspec.json.Decoder(list[Part] | str | None)
+NAME_ENTRY: Final = msgspec.json.Decoder(NameEntry)
+_ANYTHING: Final = msgspec.json.Decoder()
+
+
+def size(raw: msgspec.Raw) -> int:
+    """How many bytes a raw value has, without copying it; 0 when the field is absent."""
+    return memoryview(raw).nbytes
+
+
+def decode(raw: msgspec.Raw, decoder: msgspec.json.Decoder[T]) -> T:
+    """Decode a raw value; text that is no valid Unicode is replaced first.
+
+    Raises:
+        msgspec.MsgspecError: the value has another shape, or is nested too deeply to be read.
+    """
+    try:
+        return decoder.decode(raw)
+    except msgspec.ValidationError:
+        raise
+    except (msgspec.DecodeError, UnicodeError):
+        return decoder.decode(clean_line(bytes(raw)))
+    except RecursionError as error:
+        raise msgspec.DecodeError("nested too deeply") from error
+
+
+def body(raw: msgspec.Raw) -> Any:
+    """A body as plain objects; None when there is none, its bytes as text when it is no JSON."""
+    if not size(raw):
+        return None
+    try:
+        return decode(raw, _ANYTHING)
+    except (msgspec.DecodeError, RecursionError):
+        return bytes(raw).decode("utf-8", "replace")
+
+
+def is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    """Whether a decoded value is a JSON object."""
+    return isinstance(value, dict)
+
+
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    """Whether a decoded value is a JSON list."""
+    return isinstance(value, list)

@@ -1,0 +1,207 @@
+"""Reading another program's SQLite database without leaving a trace.
+
+SQLite's own read-only mode is not enough: on a cleanly closed WAL database it leaves new `-wal` and
+`-shm` files behind, and beside a `-wal` whose writer is gone it rewrites the `-shm`. So the way to
+open is chosen by what lies beside the database:
+
+    `-journal` not empty                 copy (it may hold the only good version of some pages)
+    `-wal` missing or empty              immutable; what was read counts only if nothing changed
+    `-wal` not empty, `-shm` there       read-only shared memory: all committed rows, also while
+                                         the writer lives, and nothing is written
+    `-wal` not empty, no `-shm`          copy (a crash, or a writer in exclusive locking mode)
+    the first SELECT fails               copy
+
+A copy is the database, its `-wal` and its `-journal` (never the `-shm`) in a private temporary
+directory; SQLite may recover and roll back there as it likes. Immutable is never used beside a
+non-empty `-wal` or `-journal`: it would miss committed rows or show uncommitted ones.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeVar
+
+from amux.errors import ParseError
+
+T = TypeVar("T")
+_FileStamp = tuple[int, int, int] | None
+_Stamp = tuple[_FileStamp, ...]
+
+_ATTEMPTS = 3
+_COPY_ATTEMPTS = 10
+_LOCK_WAIT_S = 0.25  # a lock held longer than this is answered with a copy
+_COPIED = ("", "-wal", "-journal")
+_IMMUTABLE = "mode=ro&immutable=1"
+_SHARED_MEMORY = "mode=ro&readonly_shm=1"
+
+
+class SourceChangedError(ParseError):
+    """The database was written to while it was read; what was read must be thrown away."""
+
+    recoverable = True
+
+
+def read_foreign(path: Path, query: Callable[[sqlite3.Connection], T]) -> T:
+    """Run a query on a foreign database, again when the database changed meanwhile.
+
+    The query sees one state of the database and must return finished values, no cursors: it may be
+    called several times and the connection is closed afterwards. Raises ParseError when there is
+    no usable database, OSError when the operating system refuses.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            with open_foreign(path) as connection:
+                return query(connection)
+        except SourceChangedError:
+            continue  # a busy writer; after some attempts a copy holds still
+    with _translated(path), _open_copy(path.resolve()) as connection:
+        return query(connection)
+
+
+@contextmanager
+def open_foreign(path: Path) -> Generator[sqlite3.Connection]:
+    """Open a foreign database; the connection sees one state of it.
+
+    Raises SourceChangedError on leaving when what was read cannot be trusted; `read_foreign` does
+    the retrying.
+    """
+    real = path.resolve()  # SQLite looks for the sidecars beside the file a link points to
+    before = _stamp(real)
+    options = _choose_options(real, before)
+    with _translated(path):
+        connection = None if options is None else _connect_in_place(real, options, before)
+        if connection is None:
+            with _open_copy(real) as copy:
+                yield copy
+            return
+        with closing(connection):
+            if options == _SHARED_MEMORY:
+                yield connection
+            else:
+                with _holding_still(real, before):
+                    yield connection
+
+
+def _choose_options(database: Path, stamp: _Stamp) -> str | None:
+    """The URI options for opening in place; None when only a copy is safe."""
+    _, wal, journal = stamp
+    if _has_bytes(journal):
+        return None
+    if not _has_bytes(wal):
+        return _IMMUTABLE
+    return _SHARED_MEMORY if _beside(database, "-shm").exists() else None
+
+
+def _connect_in_place(database: Path, options: str, before: _Stamp) -> sqlite3.Connection | None:
+    """Connect and prove it with a SELECT; None when this way does not work here."""
+    try:
+        connection = sqlite3.connect(
+            f"{database.as_uri()}?{options}", uri=True, timeout=_LOCK_WAIT_S, isolation_level=None
+        )
+    except sqlite3.OperationalError:
+        return None
+    try:
+        _begin(connection)
+    except sqlite3.DatabaseError as error:
+        connection.close()
+        if isinstance(error, sqlite3.OperationalError):
+            return None
+        _require_unchanged(database, before)
+        raise
+    return connection
+
+
+def _begin(connection: sqlite3.Connection) -> None:
+    """Fix the state that will be read. `connect` alone opens nothing, the SELECT does."""
+    connection.text_factory = _lenient_text
+    connection.execute("PRAGMA trusted_schema = OFF")  # the schema was written by someone else
+    connection.execute("BEGIN")
+    connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+
+
+def _lenient_text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+@contextmanager
+def _open_copy(database: Path) -> Generator[sqlite3.Connection]:
+    with TemporaryDirectory(prefix="amux-") as folder:
+        copy = Path(folder) / "copy.db"
+        _copy_at_rest(database, copy)
+        with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
+            _begin(connection)
+            yield connection
+
+
+def _copy_at_rest(database: Path, copy: Path) -> None:
+    """Copy the database and its sidecars, again until none changed while it was copied."""
+    for _ in range(_COPY_ATTEMPTS):
+        before = _stamp(database)
+        for suffix in _COPIED:
+            target = _beside(copy, suffix)
+            target.unlink(missing_ok=True)
+            try:
+                shutil.copyfile(_beside(database, suffix), target)
+            except FileNotFoundError:
+                if not suffix:
+                    raise
+        if _stamp(database) == before:
+            return
+    raise _changed(database)
+
+
+@contextmanager
+def _holding_still(database: Path, before: _Stamp) -> Generator[None]:
+    """Distrust everything read inside, errors too, when the files are not what they were."""
+    try:
+        yield
+    except sqlite3.DatabaseError:
+        _require_unchanged(database, before)
+        raise
+    _require_unchanged(database, before)
+
+
+def _require_unchanged(database: Path, before: _Stamp) -> None:
+    if _stamp(database) != before:
+        raise _changed(database)
+
+
+def _changed(database: Path) -> SourceChangedError:
+    return SourceChangedError(
+        f"`{database}` changes while it is read", hint="try again when the agent is idle"
+    )
+
+
+@contextmanager
+def _translated(path: Path) -> Generator[None]:
+    try:
+        yield
+    except sqlite3.ProgrammingError:
+        raise  # our mistake, not the file's
+    except sqlite3.DatabaseError as error:
+        raise ParseError(f"`{path}` is not a database amux can read ({error})") from error
+
+
+def _stamp(database: Path) -> _Stamp:
+    return tuple(_file_stamp(_beside(database, suffix)) for suffix in _COPIED)
+
+
+def _file_stamp(path: Path) -> _FileStamp:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_size, status.st_mtime_ns, status.st_ino
+
+
+def _has_bytes(stamp: _FileStamp) -> bool:
+    return stamp is not None and stamp[0] > 0
+
+
+def _beside(database: Path, suffix: str) -> Path:
+    return database.with_name(database.name + suffix)

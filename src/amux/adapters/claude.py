@@ -1,0 +1,215 @@
+"""Claude Code, and the Claude Agent SDK, which writes the same files.
+
+Store     $CLAUDE_CONFIG_DIR or ~/.claude: projects/<encoded cwd>/<session id>.jsonl
+Sub-agents  inline (to 2.0.1x), agent-<id>.jsonl beside (2.0.7x), <id>/subagents/agent-<id>.jsonl
+Counting  one call per API message id; of its lines the one with the most output tokens
+Copies    resumes (to 1.0.11x) and forks repeat history: calls keep their message id as key
+Title     custom title, else the model's, else a summary line found anywhere, else first prompt
+
+Evidence and gaps: docs/agents/claude.md. The rules live in `_claude/`; this file finds the sources.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from amux.adapters._base import (
+    AgentInfo,
+    Capabilities,
+    Command,
+    Item,
+    SourceRef,
+    Want,
+)
+from amux.adapters._claude.ledger import can_fork
+from amux.adapters._claude.reader import AGENT_PREFIX, TranscriptReader
+from amux.adapters._claude.records import text_of
+from amux.adapters._kit.jsonl import unreadable
+from amux.adapters._kit.streams import open_stream
+from amux.host import Host
+from amux.model.facts import Facts, TitleNote
+from amux.model.problems import Problem
+
+NAME: Final = "claude"
+TITLE_FILE: Final = "custom-title.json"
+NAME_LENGTH: Final = 200
+"""Longer encoded names are cut to this many characters and end in a hash."""
+
+_TITLE_BYTES: Final = 1 << 20
+_DEPTH: Final = 6
+_LAST_OF_ONE_UNIT: Final = "\uffff"
+_NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9]")
+
+INFO: Final = AgentInfo(
+    name=NAME,
+    label="Claude Code",
+    cli_command="claude",
+    capabilities=Capabilities(session_persistence="file", can_resume=True, can_fork=True),
+    evidence="seen: 1.0.3, 1.0.59, 2.0.14, 2.0.77, 2.1.50, 2.1.325, claude-agent-sdk 0.2.182",
+)
+
+
+class ClaudeAdapter:
+    """Reads Claude Code's transcripts. Stateless."""
+
+    info = INFO
+
+    def roots(self, host: Host) -> Sequence[Path]:
+        """`projects` below every configured directory; CLAUDE_CONFIG_DIR may list several."""
+        named = [part.strip() for part in host.env.get("CLAUDE_CONFIG_DIR", "").split(",")]
+        homes = [host.expand(part) for part in named if part] or [host.home / ".claude"]
+        return list(dict.fromkeys(home / "projects" for home in homes))
+
+    def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
+        """Transcripts, sub-agents and title files. No link is followed: none leaves the root."""
+        wanted = None if cwd is None else FolderMatch(cwd)
+        for folder in _entries(root):
+            if folder.is_dir(follow_symlinks=False) and (wanted is None or wanted(folder.name)):
+                yield from _project_sources(root, Path(folder.path))
+
+    def read(
+        self,
+        source: SourceRef,
+        *,
+        want: Want,
+        only: str | None = None,
+        until: int | None = None,  # noqa: ARG002 - history is copied here, never referred to
+    ) -> Iterator[Item]:
+        """Stream one file."""
+        if source.role == "names":
+            return _read_title(source)
+        return TranscriptReader(source, want=want, only=only).items()
+
+    def command(
+        self,
+        action: Literal["new", "resume", "fork"],
+        *,
+        session_id: str | None = None,
+        prompt: str | None = None,
+        cwd: str | None = None,
+        version: str | None = None,
+    ) -> Command | None:
+        """`claude`, with `-p` when there is a prompt; forks only where they exist."""
+        argv = ["claude"] if prompt is None else ["claude", "-p", prompt]
+        if action != "new":
+            if session_id is None or (action == "fork" and not can_fork(version)):
+                return None
+            argv += ["--resume", session_id]
+        if action == "fork":
+            argv.append("--fork-session")
+        return Command(argv=tuple(argv), cwd=cwd)
+
+
+def encode_cwd(cwd: str) -> str:
+    """The folder name of a working directory: all but ASCII letters and digits become dashes.
+
+    Claude Code counts UTF-16 units, so a character beyond the basic plane gives two dashes.
+    """
+    return _NOT_PLAIN.sub(lambda found: "--" if found[0] > _LAST_OF_ONE_UNIT else "-", cwd)
+
+
+class FolderMatch:
+    """Which project folders may belong to a working directory; the lines inside decide."""
+
+    def __init__(self, cwd: str) -> None:
+        plain = cwd.rstrip("/\\") or cwd
+        spellings = {plain, unicodedata.normalize("NFC", plain)}
+        by_point = {_NOT_PLAIN.sub("-", text) for text in spellings}  # as the Python SDK encodes
+        names = {encode_cwd(text) for text in spellings} | by_point
+        self._names = frozenset(names)
+        self._cut = tuple(f"{name[:NAME_LENGTH]}-" for name in names if len(name) > NAME_LENGTH)
+
+    def __call__(self, folder: str) -> bool:
+        """Whether the folder's name fits; long names by prefix, their hash differs by build."""
+        return folder in self._names or (bool(self._cut) and folder.startswith(self._cut))
+
+
+def _project_sources(root: Path, folder: Path) -> Iterator[SourceRef]:
+    for entry in _entries(folder):
+        path = Path(entry.path)
+        if entry.is_dir(follow_symlinks=False):
+            yield from _session_folder(root, path)
+        elif path.suffix == ".jsonl" and entry.is_file(follow_symlinks=False):
+            yield _transcript(root, path, group=folder.name)
+
+
+def _session_folder(root: Path, folder: Path) -> Iterator[SourceRef]:
+    """What newer versions keep beside a transcript: its title and its sub-agents."""
+    group, session_id = folder.parent.name, folder.name
+    for entry in _entries(folder):
+        if entry.name == TITLE_FILE and entry.is_file(follow_symlinks=False):
+            yield SourceRef(
+                agent=NAME,
+                path=Path(entry.path),
+                root=root,
+                session_id=session_id,
+                group=group,
+                role="names",
+            )
+        elif entry.name == "subagents" and entry.is_dir(follow_symlinks=False):
+            for path in _agent_files(Path(entry.path), _DEPTH):
+                yield _transcript(root, path, group=group, parent=session_id)
+
+
+def _agent_files(folder: Path, depth: int) -> Iterator[Path]:
+    for entry in _entries(folder):
+        path = Path(entry.path)
+        if entry.is_dir(follow_symlinks=False):
+            if depth > 0:
+                yield from _agent_files(path, depth - 1)
+        elif _is_agent_file(path) and entry.is_file(follow_symlinks=False):
+            yield path
+
+
+def _is_agent_file(path: Path) -> bool:
+    return path.suffix == ".jsonl" and path.name.startswith(AGENT_PREFIX)
+
+
+def _transcript(root: Path, path: Path, *, group: str, parent: str | None = None) -> SourceRef:
+    return SourceRef(
+        agent=NAME,
+        path=path,
+        root=root,
+        session_id=path.stem.removeprefix(AGENT_PREFIX),
+        group=group,
+        role="subagent" if _is_agent_file(path) else "session",
+        parent=parent,
+    )
+
+
+def _entries(folder: Path) -> Sequence[os.DirEntry[str]]:
+    """The entries of a folder; a folder that is missing or closed to us has none."""
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
+def _read_title(source: SourceRef) -> Iterator[Item]:
+    """A title file says how a session is called and nothing else."""
+    try:
+        with open_stream(source.path) as stream:
+            data = stream.read(_TITLE_BYTES)
+        title = msgspec.json.decode(data, type=dict[str, Any]).get("customTitle")
+    except OSError as error:
+        yield unreadable(source.path, error)
+        return
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        message = f"a title file is not valid JSON ({error})"
+        yield Problem(code="bad-record", message=message, path=str(source.path))
+        return
+    session_id = source.session_id or source.path.parent.name
+    text = text_of(title)
+    notes = () if text is None else (TitleNote(text=text, session_id=session_id),)
+    yield Facts(session_id=session_id, addressable=False, attributed=False, notes=notes)
+
+
+ADAPTER: Final = ClaudeAdapter()

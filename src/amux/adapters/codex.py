@@ -1,0 +1,234 @@
+"""Codex: sessions of the Codex CLI.
+
+Store     $CODEX_HOME or ~/.codex: sessions/YYYY/MM/DD/rollout-<time>-<uuid>.jsonl (or .jsonl.zst),
+          archived_sessions/, sessions/rollout-<date>-<uuid>.json of the TypeScript CLI, and
+          sessions/<id>.jsonl; names in session_index.jsonl. The databases beside them are caches
+          of these files and are not read.
+Formats   one document (0.1.x), bare items (to 0.31), envelopes (from 0.32), envelopes with
+          ordinals (0.166); evidence: docs/agents/codex.md
+Counting  token_usage_record where there is one, else token_count events whose total has changed
+Title     the name given by person or agent, else the first prompt that an event or its kind
+          confirms
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+from amux.adapters._base import (
+    AgentInfo,
+    Capabilities,
+    Command,
+    Head,
+    Item,
+    SourceRef,
+    Want,
+)
+from amux.adapters._codex.lineage import file_name
+from amux.adapters._codex.records import LINE, NAME_ENTRY, Record, size
+from amux.adapters._codex.rollout import read_rollout
+from amux.adapters._kit.fold import MAX_PROBLEMS
+from amux.adapters._kit.jsonl import read_records
+from amux.adapters._kit.times import parse_time
+from amux.adapters._legacy.codex_2025 import bare_record, read_document
+from amux.host import Host
+from amux.model.facts import Facts, TitleNote
+from amux.model.problems import Problem
+
+NAME: Final = "codex"
+INFO: Final = AgentInfo(
+    name=NAME,
+    label="Codex",
+    cli_command="codex",
+    capabilities=Capabilities(session_persistence="file", can_resume=True, can_fork=True),
+    evidence="seen: 0.1.2505291658, 0.20.0, 0.42.0, 0.120.0, 0.166.0; docs/agents/codex.md",
+)
+
+_NAMES_FILE: Final = "session_index.jsonl"
+_RESUME_SINCE: Final = (0, 39)
+_FORK_SINCE: Final = (0, 120)
+_EXEC_FORK_SINCE: Final = (0, 166)
+_VERSION: Final = re.compile(r"(\d+)\.(\d+)")
+
+
+class CodexAdapter:
+    """Reads Codex sessions. Stateless."""
+
+    info = INFO
+
+    def roots(self, host: Host) -> Sequence[Path]:
+        """CODEX_HOME, else ~/.codex; touches no disk."""
+        return [host.path_from("CODEX_HOME") or host.home / ".codex"]
+
+    def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
+        """Rollouts and the file of names; the names of files do not tell a working directory."""
+        del cwd
+        inside = _Inside(root)
+        for path in _without_twins(inside.files(root / "sessions")):
+            if _is_rollout(path) or path.parent == root / "sessions":
+                yield _source(path, root, archived=False)
+        for path in _without_twins(inside.files(root / "archived_sessions")):
+            yield _source(path, root, archived=True)
+        names = root / _NAMES_FILE
+        if inside.holds(names):
+            yield SourceRef(agent=NAME, path=names, root=root, group=str(root), role="names")
+
+    def read(
+        self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None
+    ) -> Iterator[Item]:
+        """Stream a source; a rollout holds one session, so `only` has nothing to choose."""
+        del only
+        if source.role == "names":
+            yield from _read_names(source)
+            return
+        records = (
+            read_document(source.path) if source.path.suffix == ".json" else _lines(source.path)
+        )
+        yield from read_rollout(
+            _before(records, until),
+            path=source.path,
+            bodies=want == "all",
+            archived=source.archived,
+        )
+
+    def command(
+        self,
+        action: Literal["new", "resume", "fork"],
+        *,
+        session_id: str | None = None,
+        prompt: str | None = None,
+        cwd: str | None = None,
+        version: str | None = None,
+    ) -> Command | None:
+        """Argv by version: with a prompt it runs without a terminal, else interactively."""
+        mode = () if prompt is None else ("exec",)
+        words = tuple(word for word in (session_id, prompt) if word is not None)
+        if action == "new":
+            words = () if prompt is None else (prompt,)
+            return Command(argv=("codex", *mode, *_operands(words)), cwd=cwd)
+        since = _RESUME_SINCE
+        if action == "fork":
+            since = _FORK_SINCE if prompt is None else _EXEC_FORK_SINCE
+        if session_id is None or not _is_at_least(version, since):
+            return None
+        return Command(argv=("codex", *mode, action, *_operands(words)), cwd=cwd)
+
+
+def _operands(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Words that no option parser may take for options."""
+    return ("--", *words) if any(word.startswith("-") for word in words) else words
+
+
+def _is_at_least(version: str | None, since: tuple[int, int]) -> bool:
+    """Whether a version is not older; an unknown one is taken for a new one."""
+    found = _VERSION.search(version or "")
+    return found is None or (int(found[1]), int(found[2])) >= since
+
+
+class _Inside:
+    """Lists files without following a link out of the root."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.resolve()
+
+    def files(self, folder: Path) -> Iterator[Path]:
+        """All files below a folder, in the order of their names."""
+        if not folder.is_dir() or not self.holds(folder):
+            return
+        for place, folders, names in os.walk(folder):
+            folders.sort()
+            for name in sorted(names):
+                path = Path(place, name)
+                if self.holds(path):
+                    yield path
+
+    def holds(self, path: Path) -> bool:
+        """Whether a path exists and lies in the root, links resolved."""
+        if not path.is_symlink():
+            return path.exists()
+        return path.exists() and path.resolve().is_relative_to(self._root)
+
+
+def _without_twins(paths: Iterator[Path]) -> Iterator[Path]:
+    """Session files; of a log and its compressed copy only the log, which is the live one."""
+    previous: Path | None = None
+    for path in paths:  # in order: x.jsonl comes right before x.jsonl.zst
+        if not path.name.endswith((".jsonl", ".jsonl.zst", ".json")):
+            continue
+        if previous is not None and path == previous.with_name(previous.name + ".zst"):
+            continue
+        previous = path
+        yield path
+
+
+def _is_rollout(path: Path) -> bool:
+    return path.name.startswith("rollout-") and not path.name.endswith(".json")
+
+
+def _source(path: Path, root: Path, *, archived: bool) -> SourceRef:
+    return SourceRef(
+        agent=NAME,
+        path=path,
+        root=root,
+        session_id=file_name(path).thread_id,
+        group=str(root),
+        archived=archived,
+    )
+
+
+def _lines(path: Path) -> Iterator[Record | Problem]:
+    for found in read_records(path, LINE):
+        if isinstance(found, Problem):
+            yield found
+            continue
+        number, line, raw = found
+        if not size(line.payload):
+            yield bare_record(number, line, raw)
+            continue
+        numbered = line.ordinal is not None
+        yield Record(
+            key=number if line.ordinal is None else line.ordinal,
+            line=number,
+            kind=line.type or "unknown",
+            payload=line.payload,
+            at=parse_time(line.timestamp),
+            numbered=numbered,
+        )
+
+
+def _before(records: Iterator[Record | Problem], until: int | None) -> Iterator[Record | Problem]:
+    for record in records:
+        if until is not None and isinstance(record, Record) and record.key >= until:
+            return
+        yield record
+
+
+def _read_names(source: SourceRef) -> Iterator[Item]:
+    """The last name of each session; renaming appends a line."""
+    session_id = source.path.stem
+    yield Head(session_id=session_id)
+    names: dict[str, str] = {}
+    problems: list[Problem] = []
+    for found in read_records(source.path, NAME_ENTRY):
+        if isinstance(found, Problem):
+            problems.append(found)
+            yield found
+            continue
+        _, entry, _ = found
+        if entry.thread_name:
+            names[entry.id] = entry.thread_name
+    yield Facts(
+        session_id=session_id,
+        addressable=False,
+        attributed=False,
+        notes=tuple(TitleNote(text=text, session_id=who) for who, text in names.items()),
+        problems=tuple(problems[:MAX_PROBLEMS]),
+        problem_count=len(problems),
+    )
+
+
+ADAPTER: Final = CodexAdapter()

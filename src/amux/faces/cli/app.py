@@ -1,0 +1,127 @@
+"""Runs one command line: parse, load the command's module, turn every failure into one sentence.
+
+Exit codes: 0 done, 2 wrong usage, the error's own code otherwise, 130 interrupted. A reader that
+closes the pipe early ends the command in silence. A traceback is shown only with `--debug`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from amux.errors import AmbiguousIdError, AmuxError
+from amux.faces.cli.output import Output
+from amux.faces.cli.parser import build_parser, load_command
+
+CANDIDATES_SHOWN = 5
+
+
+def run(words: Sequence[str]) -> int:
+    """Run one command line and return its exit code."""
+    _open_missing_streams()
+    code = 0
+    try:
+        code = _attempt(words)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_stdout()
+    except KeyboardInterrupt:
+        _discard_stdout()  # the reader may be gone too; ending must not wait for it
+        raise
+    except OSError as error:  # the last bytes could not be written: a full disk
+        _discard_stdout()
+        if not code:
+            Output().error(f"cannot write the output: {error.strerror}")
+        return code or 1
+    return code
+
+
+def _attempt(words: Sequence[str]) -> int:
+    try:
+        _execute(words)
+    except SystemExit as stop:  # argparse has printed a help text or the version
+        return int(stop.code or 0)
+    except BrokenPipeError:
+        raise
+    except AmuxError as error:
+        return _report(error, words)
+    except Exception as error:  # noqa: BLE001 - the outermost handler: no traceback for people
+        return _report(_unexpected(error), words)
+    return 0
+
+
+def _execute(words: Sequence[str]) -> None:
+    args, extra = build_parser().parse_known_args(words)
+    if extra:
+        args.parser.refuse(extra)
+    if args.completions is not None:
+        args.module, args.shell = "completion", args.completions
+    from amux.faces.cli.context import Context
+
+    output = Output(color=args.color, is_quiet=args.quiet)
+    load_command(args.module).run(Context(args, output))
+
+
+def _unexpected(error: Exception) -> AmuxError:
+    wrapped: AmuxError
+    if isinstance(error, OSError) and error.strerror:
+        place = "" if error.filename is None else f" `{error.filename}`"
+        wrapped = AmuxError(f"cannot use{place}: {error.strerror}")
+    else:
+        reason = f": {error}" if str(error) else ""
+        wrapped = AmuxError(
+            f"unexpected {type(error).__name__}{reason}",
+            hint="`--debug` shows where; please report it",
+        )
+    wrapped.__cause__ = error
+    return wrapped
+
+
+def _report(error: AmuxError, words: Sequence[str]) -> int:
+    options = _options_of(words)
+    output = Output(is_quiet="-q" in options or "--quiet" in options)
+    if "--debug" in options:
+        import traceback
+
+        traceback.print_exception(error)
+    if "--json" in options:
+        output.json(_error_object(error))
+    output.error(str(error))
+    hint = error.hint
+    if hint is None and isinstance(error, AmbiguousIdError):
+        hint = _candidates(error)
+    if hint is not None:
+        output.hint(hint)
+    return error.exit_code
+
+
+def _error_object(error: AmuxError) -> dict[str, object]:
+    message = str(error).encode("utf-8", "replace").decode()
+    details = {"code": str(error.code), "message": message, "recoverable": error.recoverable}
+    return {"ok": False, "error": details}
+
+
+def _candidates(error: AmbiguousIdError) -> str:
+    shown = ", ".join(f"`{each}`" for each in error.candidates[:CANDIDATES_SHOWN])
+    more = len(error.candidates) - CANDIDATES_SHOWN
+    return f"it could be {shown}" + (f" and {more} more" if more > 0 else "")
+
+
+def _options_of(words: Sequence[str]) -> Sequence[str]:
+    """The words before `--`: wrong usage leaves nothing parsed, but must be reported as asked."""
+    return words[: words.index("--")] if "--" in words else words
+
+
+def _open_missing_streams() -> None:
+    """Give a program started without stdout or stderr a place to write to."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+
+
+def _discard_stdout() -> None:
+    """Point stdout at nothing, so that ending the process does not fail on it again."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

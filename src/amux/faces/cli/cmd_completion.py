@@ -1,0 +1,52 @@
+"""`amux completion`, `amux --completions`: a completion script made from the parser itself."""
+
+from __future__ import annotations
+
+import sys
+
+from amux.faces.cli.context import Context
+from amux.faces.cli.parser import SHELLS, CommandParser, build_parser, one_of
+
+DIRECTORY_OPTIONS = ("home", "config_dir", "project_dir", "cwd")
+FILE_OPTIONS = ("output",)
+
+_INSTALL = """\
+install it:
+  bash  amux completion bash > ~/.local/share/bash-completion/completions/amux
+  zsh   amux completion zsh > ~/.zfunc/_amux   (with ~/.zfunc in $fpath)
+  fish  amux completion fish > ~/.config/fish/completions/amux.fish
+"""
+
+
+def configure(parser: CommandParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("shell", **one_of(*SHELLS), help="which shell")
+    parser.epilog = _INSTALL
+
+
+def run(context: Context) -> None:
+    """Print the script."""
+    sys.stdout.write(completion_script(context.args.shell))
+
+
+def completion_script(shell: str) -> str:
+    """The script for one shell."""
+    import shtab
+
+    root = build_parser()
+    root.load_all()
+    _complete_paths(root)
+    return shtab.complete(root, shell)
+
+
+def _complete_paths(parser: CommandParser) -> None:
+    import shtab
+
+    kinds = dict.fromkeys(DIRECTORY_OPTIONS, shtab.DIRECTORY) | dict.fromkeys(
+        FILE_OPTIONS, shtab.FILE
+    )
+    for action in parser.all_actions():
+        if action.dest in kinds and action.option_strings:
+            action.complete = kinds[action.dest]  # type: ignore[attr-defined] # read by shtab
+    for child in parser.children.values():
+        _complete_paths(child)

@@ -1,0 +1,105 @@
+"""`amux cost explain`: how the cost of one session comes about, call by call."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from amux.faces.cli.context import Context
+from amux.faces.cli.figures import UNKNOWN, amount, count, money
+from amux.faces.cli.filters import add_session
+from amux.faces.cli.output import Column
+from amux.faces.cli.parser import CommandParser
+from amux.faces.cli.times import rfc3339
+
+if TYPE_CHECKING:
+    from amux.sessions.explain import CostExplanation, ExplainedCall
+
+MODEL_WIDTH = 24
+
+_NUMBERS = ("Input", "Cached", "Written", "Output", "Cost")
+_COLUMNS = (
+    Column("Time"),
+    Column("Model", style="cyan", widest=MODEL_WIDTH),
+    Column("For"),
+    *(Column(name, is_number=True) for name in _NUMBERS),
+)
+_REMARK = Column("Not counted", grows=True)
+_WORD = re.compile(r"[A-Z]|\d+")
+
+
+def configure(parser: CommandParser) -> None:
+    """Add the arguments."""
+    add_session(parser)
+
+
+def run(context: Context) -> None:
+    """Explain one session's cost."""
+    output = context.output
+    ref = context.find(context.args.session)
+    with context.busy("reading the calls"):
+        explanation = context.client.explain_cost(ref.agent, ref.native_session_id)
+    if context.is_json:
+        output.json(explanation)
+    elif output.is_terminal:
+        _draw(context, explanation)
+    else:
+        output.rows(_row(each) for each in explanation.calls)
+
+
+def _draw(context: Context, explanation: CostExplanation) -> None:
+    output = context.output
+    output.heading(f"{explanation.unified_id}  {explanation.title}")
+    columns = _COLUMNS if all(each.counted for each in explanation.calls) else (*_COLUMNS, _REMARK)
+    rows = (_for_people(each)[: len(columns)] for each in explanation.calls)
+    output.table(columns, rows)
+    for line in sorted({_rates_line(each) for each in explanation.calls if each.rates}):
+        output.text(line)
+    counted = sum(1 for each in explanation.calls if each.counted)
+    source = "" if explanation.cost is None else explanation.cost.source or ""
+    output.text(f"{money(explanation.cost)} for {count(counted, 'call')}" + _from(source))
+    if explanation.repeats:
+        output.text(f"{count(explanation.repeats, 'further record')} of the same calls ignored")
+    if explanation.incomplete:
+        output.text(f"a lower bound: {', '.join(explanation.incomplete)}")
+
+
+def _from(source: str) -> str:
+    words = {
+        "native": ", as the agent recorded it",
+        "run-index": ", from the record of runs",
+        "estimate": ", from the price list of the day of each call",
+    }
+    return words.get(source, "")
+
+
+def _for_people(each: ExplainedCall) -> tuple[str, ...]:
+    at = each.call.at
+    _, *others = _row(each)
+    return ("" if at is None else f"{at.astimezone():%Y-%m-%d %H:%M:%S}", *others)
+
+
+def _row(each: ExplainedCall) -> tuple[str, ...]:
+    call, tokens = each.call, each.call.tokens
+    return (
+        "" if call.at is None else rfc3339(call.at),
+        call.model or UNKNOWN,
+        call.purpose,
+        str(tokens.input),
+        str(tokens.cache_read),
+        str(tokens.cache_write),
+        str(tokens.output),
+        amount(each.usd, is_lower_bound=bool(call.gaps)),
+        "" if each.counted else each.reason or "not counted",
+    )
+
+
+def _rates_line(each: ExplainedCall) -> str:
+    rates = each.rates or {}
+    words = ", ".join(f"{_spaced(bucket)} ${rate:g}" for bucket, rate in rates.items())
+    return f"{each.call.model}: {words} per million tokens"
+
+
+def _spaced(name: str) -> str:
+    """`cacheWrite1h` as words."""
+    return _WORD.sub(lambda match: f" {match[0].lower()}", name)

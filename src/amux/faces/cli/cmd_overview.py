@@ -1,0 +1,99 @@
+"""`amux` alone, and `amux demo`: what is on this machine and what to do next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amux.faces.cli.context import Context
+from amux.faces.cli.figures import count, money, short_ids
+from amux.faces.cli.output import Column
+from amux.faces.cli.parser import CommandParser
+from amux.faces.cli.session_rows import write_sessions
+from amux.faces.cli.times import ago, rfc3339
+
+if TYPE_CHECKING:
+    from amux.sessions.overview import AgentStatus, Overview
+
+_COLUMNS = (
+    Column("Agent", style="cyan"),
+    Column("Sessions", is_number=True),
+    Column("Newest"),
+    Column("Where", grows=True),
+)
+
+
+def configure(parser: CommandParser) -> None:
+    """Turn on the sample sessions: `amux demo` is the one command word that leads here."""
+    parser.set_defaults(demo=True)
+
+
+def run(context: Context) -> None:
+    """Look around."""
+    with context.busy("looking around"):
+        overview = context.client.overview()
+    found = [each for each in overview.agents if each.session_count]
+    if context.is_json:
+        context.output.json(overview)
+    elif found and context.output.is_terminal:
+        _draw(context, overview, found)
+    elif found:
+        _write_rows(context, overview, found)
+    if not found:
+        context.output.note("no sessions of any known agent were found in this home")
+        context.output.hint(
+            "`amux --demo` shows amux with sample sessions, `amux agents` where it looks"
+        )
+
+
+def _draw(context: Context, overview: Overview, found: list[AgentStatus]) -> None:
+    output = context.output
+    sessions = sum(each.session_count for each in found)
+    output.heading(f"{count(sessions, 'session')} of {count(len(found), 'agent')}")
+    output.table(
+        _COLUMNS,
+        (
+            (
+                each.name,
+                f"{each.session_count:,}",
+                "" if each.newest is None else ago(each.newest, now=context.now),
+                ", ".join(each.roots),
+            )
+            for each in found
+        ),
+    )
+    output.text()
+    output.heading("Last sessions")
+    write_sessions(output, overview.recent, now=context.now, by_update=True)
+    week = overview.week
+    output.text()
+    output.text(f"Last 7 days: {_amount(overview)} in {count(week.session_count, 'session')}")
+    output.text(_next_step(overview, is_demo=bool(context.args.demo)))
+
+
+def _amount(overview: Overview) -> str:
+    return money(overview.week) if overview.week.session_count else "nothing"
+
+
+def _next_step(overview: Overview, *, is_demo: bool) -> str:
+    amux = "amux --demo" if is_demo else "amux"
+    ids = [each.session_id for each in overview.recent]
+    first = short_ids(ids)[ids[0]] if ids else "ID"
+    return f"Next: `{amux} show {first}`, `{amux} search WORDS`, `{amux} cost`, `amux --help`"
+
+
+def _write_rows(context: Context, overview: Overview, found: list[AgentStatus]) -> None:
+    output = context.output
+    output.rows(
+        (
+            "agent",
+            each.name,
+            str(each.session_count),
+            "" if each.newest is None else rfc3339(each.newest),
+        )
+        for each in found
+    )
+    output.rows(
+        ("session", each.unified_id, rfc3339(each.updated_at), each.title)
+        for each in overview.recent
+    )
+    output.rows([("week", str(overview.week.session_count), _amount(overview))])

@@ -1,0 +1,60 @@
+"""The table of commands: their words, the module that runs them and one line of help.
+
+Data only, so that `amux --help` can show every command without importing any of them.
+"""
+
+from __future__ import annotations
+
+
+class Command:
+    """One command; `module` is the part after `cmd_` and is imported when the words are typed."""
+
+    __slots__ = ("module", "summary", "words")
+
+    def __init__(self, words: str, module: str, summary: str) -> None:
+        self.words = words
+        self.module = module
+        self.summary = summary
+
+
+class Group:
+    """A noun with several verbs; `default` is the verb meant when none is typed."""
+
+    __slots__ = ("default", "summary", "word")
+
+    def __init__(self, word: str, default: str, summary: str) -> None:
+        self.word = word
+        self.default = default
+        self.summary = summary
+
+
+GROUPS = (
+    Group("sessions", "list", "list, show, search, export and compare sessions"),
+    Group("cost", "report", "what sessions cost, and why"),
+    Group("adapters", "list", "the agents amux can read"),
+    Group("config", "show", "settings and where they come from"),
+)
+
+COMMANDS = (
+    Command("list", "list", "list sessions, newest first"),
+    Command("show", "show", "print one session"),
+    Command("search", "search", "find sessions by their words"),
+    Command("export", "export", "write one session as JSON, JSONL, Markdown or HTML"),
+    Command("diff", "diff", "compare two sessions message by message"),
+    Command("cost report", "cost_report", "sum the cost of sessions"),
+    Command("cost explain", "cost_explain", "show how the cost of one session comes about"),
+    Command("agents", "agents", "the agents amux can read and what they left here"),
+    Command("demo", "overview", "look around in built-in sample sessions"),
+    Command("sessions list", "list", "list sessions, newest first"),
+    Command("sessions show", "show", "print one session"),
+    Command("sessions search", "search", "find sessions by their words"),
+    Command("sessions export", "export", "write one session as JSON, JSONL, Markdown or HTML"),
+    Command("sessions diff", "diff", "compare two sessions message by message"),
+    Command("adapters list", "agents", "the agents amux can read and what they left here"),
+    Command("config show", "config_show", "every setting with its origin"),
+    Command("completion", "completion", "print a completion script for your shell"),
+    Command("help", "help", "help on a command or a topic"),
+)
+
+OVERVIEW = "overview"
+"""The module that runs when no command is typed."""

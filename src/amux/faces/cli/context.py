@@ -1,0 +1,166 @@
+"""What a command gets: the parsed words, where to write, and the client, made when first asked."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from amux.errors import ValidationError
+from amux.faces.cli.output import Output
+from amux.faces.cli.times import parse_when
+
+if TYPE_CHECKING:
+    from amux.client import Client
+    from amux.model.ids import NativeRef
+    from amux.model.problems import Problem
+
+PROBLEMS_SHOWN = 3
+
+_OWN_VARIABLES = ("AMUX_", "AGENT_MUX_")
+_ADDRESS_WORDS = 2
+
+
+class Context:
+    """One run of one command."""
+
+    def __init__(self, args: argparse.Namespace, output: Output) -> None:
+        self.args = args
+        self.output = output
+
+    @cached_property
+    def now(self) -> datetime:
+        """The time; the sample sessions have a clock of their own."""
+        if self.args.demo:
+            from amux.demo import DEMO_NOW
+
+            return DEMO_NOW
+        return datetime.now(UTC)
+
+    @property
+    def since(self) -> datetime | None:
+        """The moment of `--since`."""
+        text = self.args.since
+        return None if text is None else parse_when(text, now=self.now)
+
+    @property
+    def until(self) -> datetime | None:
+        """The moment of `--until`; a day means its end."""
+        text = self.args.until
+        return None if text is None else parse_when(text, now=self.now, is_end=True)
+
+    @property
+    def is_json(self) -> bool:
+        """Whether JSON was asked for."""
+        return bool(self.args.json)
+
+    @cached_property
+    def client(self) -> Client:
+        """The client on the home that was asked for."""
+        client = self._choose_client()
+        if self.args.color is None:
+            self.output.use_color(client.config.color)
+        for warning in client.config.warnings:
+            self.output.warning(warning)
+        return client
+
+    def find(self, words: Sequence[str]) -> NativeRef:
+        """The session meant by `ID`, `AGENT:ID` or `AGENT ID`."""
+        agent: str | None = self.args.agent
+        if len(words) > _ADDRESS_WORDS:
+            raise ValidationError(
+                f"expected one session, got {len(words)} words",
+                hint="give `AGENT ID`, `AGENT:ID` or the beginning of an id",
+            )
+        if len(words) == _ADDRESS_WORDS:
+            agent = one_agent(words[0], agent)
+        return self.client.find(words[-1], agent=agent)
+
+    def busy(self, text: str) -> AbstractContextManager[None]:
+        """Show that work is under way when it takes long."""
+        from amux.faces.cli.progress import busy
+
+        return busy(text, is_watched=self.output.is_watched)
+
+    def report_problems(self, problems: Sequence[Problem]) -> None:
+        """Say what could not be read, in one line; all of it with `--debug`."""
+        if not problems:
+            return
+        from amux.faces.cli.figures import count
+
+        lines = list(dict.fromkeys(str(problem) for problem in problems))
+        if self.args.debug:
+            for line in lines:
+                self.output.warning(line)
+            return
+        shown = "; ".join(lines[:PROBLEMS_SHOWN])
+        more = f"; and {len(lines) - PROBLEMS_SHOWN} more" if len(lines) > PROBLEMS_SHOWN else ""
+        self.output.warning(f"{count(len(problems), 'problem')} while reading: {shown}{more}")
+
+    def warn_of_unknown_agent(self) -> None:
+        """Searching and summing accept any name; say so when nobody has it."""
+        agent: str | None = self.args.agent
+        known = [info.name for info in self.client.adapters.list()]
+        if agent is not None and agent not in known:
+            self.output.warning(f"no agent is called `{agent}`; known: {', '.join(known)}")
+
+    def _choose_client(self) -> Client:
+        from amux.client import create_client, create_demo_client
+
+        if self.args.demo:
+            return create_demo_client()
+        config_dir, project_dir = _path(self.args.config_dir), _path(self.args.project_dir)
+        agent = self.args.agent
+        if self.args.home is None:
+            place = project_dir or _current_directory()
+            return create_client(config_dir=config_dir, project_dir=place, default_agent=agent)
+        return create_client(
+            home=_existing(self.args.home),
+            config_dir=config_dir,
+            project_dir=project_dir,
+            env=_own_environment(),
+            default_agent=agent,
+        )
+
+
+def one_agent(word: str | None, option: str | None) -> str | None:
+    """The agent named by a word or by `--agent`; both must agree."""
+    if word is not None and option is not None and word != option:
+        raise ValidationError(f"two agents were named, `{word}` and `{option}`", fields=["agent"])
+    return word if word is not None else option
+
+
+def _path(text: str | None) -> Path | None:
+    return None if text is None else Path(text).expanduser().absolute()
+
+
+def _existing(text: str) -> Path:
+    path = Path(text).expanduser().absolute()
+    if not path.is_dir():
+        raise ValidationError(f"`{path}` is no directory", fields=["home"])
+    return path
+
+
+def _current_directory() -> Path | None:
+    try:
+        return Path.cwd()
+    except OSError:  # it was removed under our feet
+        return None
+
+
+def _own_environment() -> dict[str, str]:
+    """The settings of amux itself: variables that move an agent's folder speak of our own home."""
+    environment = os.environ  # noqa: TID251 - a face is where the process is asked
+    return {name: value for name, value in environment.items() if name.startswith(_OWN_VARIABLES)}
+
+
+def working_directory(text: str) -> str:
+    """A directory typed by a person as an absolute path; paths of another platform stay."""
+    is_foreign = sys.platform != "win32" and text[1:3] in (":\\", ":/")
+    return text if is_foreign else os.path.abspath(text)  # noqa: PTH100 - `..` must go too

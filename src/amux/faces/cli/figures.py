@@ -1,0 +1,101 @@
+"""Money, counts, sizes and ids as people read them. Unknown is `?`, never zero."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+UNKNOWN = "?"
+SHORTEST_ID = 8
+
+_MICRO = 1_000_000
+_CENT, _HUNDREDTH_CENT = 10_000, 100
+_TWO_DIGITS = 10
+_KILO, _UNITS = 1024, ("B", "KB", "MB", "GB", "TB")
+
+
+class Priced(Protocol):
+    """A cost record, a breakdown or a summary."""
+
+    @property
+    def total_usd(self) -> float:
+        """The sum that is known."""
+        ...
+
+    @property
+    def incomplete(self) -> tuple[str, ...]:
+        """Why it is a lower bound; empty when it is exact."""
+        ...
+
+
+def money(cost: Priced | None) -> str:
+    """The cost of something: exact, a lower bound, or unknown."""
+    if cost is None:
+        return UNKNOWN
+    return amount(cost.total_usd, is_lower_bound=bool(cost.incomplete))
+
+
+def amount(total: float | None, *, is_lower_bound: bool = False) -> str:
+    """`$1.23`; `>= $1.23` for a lower bound; `?` when nothing is known."""
+    if total is None:
+        return UNKNOWN
+    if not is_lower_bound:
+        return usd(total)
+    micro = round(total * _MICRO)
+    step = _step(micro)
+    if micro < step:
+        return UNKNOWN
+    return f">= {usd(micro // step * step / _MICRO)}"  # rounded down: it must stay a lower bound
+
+
+def usd(amount: float) -> str:
+    """An amount with cents, or with hundredths of a cent when it is small."""
+    micro = round(amount * _MICRO)
+    if 0 < micro < _HUNDREDTH_CENT:
+        return "< $0.0001"
+    decimals = 2 if _step(micro) == _CENT or micro == 0 else 4
+    return f"${amount:,.{decimals}f}"
+
+
+def _step(micro: int) -> int:
+    return _CENT if micro >= 10 * _CENT else _HUNDREDTH_CENT
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """`1 session`, `1,234 sessions`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def size(number: int) -> str:
+    """Bytes in the largest unit that leaves at least one."""
+    amount, unit = float(number), _UNITS[0]
+    for unit in _UNITS:
+        if amount < _KILO or unit == _UNITS[-1]:
+            break
+        amount /= _KILO
+    decimals = 0 if unit == _UNITS[0] or amount >= _TWO_DIGITS else 1
+    return f"{amount:.{decimals}f} {unit}"
+
+
+def short_ids(ids: Iterable[str]) -> Mapping[str, str]:
+    """The beginning of each id that none of the others has, at least eight characters."""
+    ordered = sorted(set(ids))
+    return {
+        each: each[: max(SHORTEST_ID, 1 + _longest_common(each, ordered, position))]
+        for position, each in enumerate(ordered)
+    }
+
+
+def _longest_common(each: str, ordered: Sequence[str], position: int) -> int:
+    """How much an id shares with its neighbours in sorted order, thus with any other."""
+    neighbours = (*ordered[max(0, position - 1) : position], *ordered[position + 1 : position + 2])
+    return max((_common(each, other) for other in neighbours), default=0)
+
+
+def _common(one: str, other: str) -> int:
+    length = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        length += 1
+    return length

@@ -1,0 +1,151 @@
+"""stdout is data, stderr is talk.
+
+On a terminal people get tables; everywhere else rows are separated by tabs, without headings. JSON
+is the specification's types, indented. Everything that comes from a session passes `safety`.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from amux.faces.cli.safety import safe_json, safe_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+ColorWhen = Literal["auto", "always", "never"]
+
+
+class Column:
+    """A heading and how its cells are set; `grows` takes the width that is left."""
+
+    __slots__ = ("grows", "heading", "is_number", "style", "widest")
+
+    def __init__(
+        self,
+        heading: str,
+        *,
+        is_number: bool = False,
+        grows: bool = False,
+        widest: int | None = None,
+        style: str = "",
+    ) -> None:
+        self.heading = heading
+        self.widest = widest
+        self.is_number = is_number
+        self.grows = grows
+        self.style = style
+
+
+class Output:
+    """Where a command writes."""
+
+    def __init__(self, *, color: ColorWhen | None = None, is_quiet: bool = False) -> None:
+        self.is_quiet = is_quiet
+        self.is_watched = not is_quiet and _is_terminal(sys.stderr)
+        self.use_color(color or "auto")
+        _prepare_streams(is_data=not _is_terminal(sys.stdout))
+
+    def use_color(self, color: ColorWhen) -> None:
+        """Follow `--color` or the setting; `always` means as on a terminal."""
+        self.color: ColorWhen = color
+        self.is_terminal = color == "always" or _is_terminal(sys.stdout)
+
+    def rows(self, rows: Iterable[Sequence[str]]) -> None:
+        """Write rows separated by tabs."""
+        for row in rows:
+            sys.stdout.write("\t".join(safe_text(cell) for cell in row) + "\n")
+
+    def table(
+        self,
+        columns: Sequence[Column],
+        rows: Iterable[Sequence[str]],
+        *,
+        footer: Sequence[str] | None = None,
+    ) -> None:
+        """Draw a table for people; the footer is one more row below a line."""
+        from amux.faces.cli.tables import build_table
+
+        self.console().print(build_table(columns, rows, footer=footer))
+
+    def text(self, text: str = "") -> None:
+        """Write one line for people."""
+        sys.stdout.write(safe_text(text) + "\n")
+
+    def heading(self, text: str) -> None:
+        """Write one line for people that stands out."""
+        from rich.text import Text
+
+        self.console().print(Text(safe_text(text), style="bold"), soft_wrap=True)
+
+    def stream(self, pieces: Iterable[str], *, is_json: bool) -> None:
+        """Write an export: as it is off a terminal, harmless on one."""
+        for piece in pieces:
+            if not self.is_terminal:
+                sys.stdout.write(piece)
+            elif is_json:
+                sys.stdout.write(safe_json(piece))
+            else:
+                sys.stdout.write(safe_text(piece, multiline=True))
+
+    def json(self, value: object) -> None:
+        """Write a value of the model, or a list of them, as indented JSON."""
+        import msgspec
+
+        compact = msgspec.json.encode(value)
+        text = msgspec.json.format(compact, indent=2).decode("utf-8", "replace")
+        sys.stdout.write(safe_json(text) + "\n")
+
+    def note(self, text: str) -> None:
+        """Say something worth knowing."""
+        self._say("note", text)
+
+    def warning(self, text: str) -> None:
+        """Say that something could not be done in full."""
+        self._say("warning", text)
+
+    def hint(self, text: str) -> None:
+        """Say what to do next."""
+        self._say("hint", text)
+
+    def error(self, text: str) -> None:
+        """Say what failed; never quiet."""
+        sys.stdout.flush()
+        sys.stderr.write(f"error: {safe_text(text)}\n")
+
+    def console(self) -> Console:
+        """The rich console on stdout."""
+        from rich.console import Console
+
+        no_color = {"auto": None, "always": False, "never": True}[self.color]
+        return Console(
+            file=sys.stdout,
+            force_terminal=True,
+            no_color=no_color,
+            highlight=False,
+            emoji=False,
+            markup=False,
+        )
+
+    def _say(self, kind: str, text: str) -> None:
+        if not self.is_quiet:
+            sys.stdout.flush()  # talk about data comes after the data
+            sys.stderr.write(f"{kind}: {safe_text(text)}\n")
+
+
+def _is_terminal(stream: io.TextIOBase | object) -> bool:
+    return isinstance(stream, io.TextIOBase) and not stream.closed and stream.isatty()
+
+
+def _prepare_streams(*, is_data: bool) -> None:
+    """UTF-8 and bare line feeds for programs, and no character that makes writing fail."""
+    for stream, is_ours in ((sys.stdout, is_data), (sys.stderr, False)):
+        if not isinstance(stream, io.TextIOWrapper):
+            continue
+        if is_ours:
+            stream.reconfigure(encoding="utf-8", errors="replace", newline="\n")
+        else:
+            stream.reconfigure(errors="replace")

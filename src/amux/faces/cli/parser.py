@@ -1,0 +1,292 @@
+"""Parsers that configure themselves when their command is typed.
+
+Global options are accepted before and after the command: every parser knows them, but only the root
+gives them a default, so that a later parser never resets what an earlier one has read. Wrong usage
+raises `ValidationError` with a suggestion instead of ending the process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
+
+from amux._version import __version__
+from amux.errors import ValidationError
+from amux.faces.cli.commands import COMMANDS, GROUPS, OVERVIEW
+
+if TYPE_CHECKING:
+    from amux.faces.cli.context import Context
+
+GLOBAL_DEFAULTS: dict[str, object] = {
+    "agent": None,
+    "model": None,
+    "json": False,
+    "home": None,
+    "demo": False,
+    "config_dir": None,
+    "project_dir": None,
+    "color": None,
+    "quiet": False,
+    "debug": False,
+    "completions": None,
+}
+
+SHELLS = ("bash", "zsh", "fish")
+
+COLOR_WORDS = ("auto", "always", "never")
+
+_VALUE_GLOBALS = frozenset(
+    ("-a", "--agent", "-m", "--model", "--home", "--config-dir", "--project-dir", "--color")
+)
+_FLAG_GLOBALS = frozenset(("--json", "--demo", "--no-color", "-q", "--quiet", "--debug"))
+_OTHER_ANSWERS = frozenset(("-h", "--help", "-V", "--version"))
+_EXAMPLES = """\
+examples:
+  amux                              what is on this machine
+  amux list claude --since 7d       the last week of one agent
+  amux search "flaky test"          find a session by its words
+  amux show 29c5cee3                read it
+  amux cost --group-by model        what it all cost
+"""
+
+
+class CommandModule(Protocol):
+    """What a `cmd_*` module offers: its arguments and its work."""
+
+    def configure(self, parser: CommandParser) -> None:
+        """Add the arguments of the command."""
+        ...
+
+    def run(self, context: Context) -> None:
+        """Do what was asked; failures are raised."""
+        ...
+
+
+class Place(Protocol):
+    """Where a parser's commands are added; argparse has no public name for it."""
+
+    def add_parser(self, name: str, *, prog: str, help: str, description: str) -> CommandParser:  # noqa: A002 - argparse's word
+        """Add a command."""
+        ...
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser that loads its command's module when it is first used.
+
+    `default` is the verb of a group when none is typed. `words` names a list of free words; those
+    standing after an option join it, which argparse alone would refuse.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings, allow_abbrev=False, add_help=False, formatter_class=_formatter)
+        self.module: str | None = None
+        self.default: str | None = None
+        self.words: str | None = None
+        self.children: dict[str, CommandParser] = {}
+        self._is_loaded = False
+
+    def load(self) -> None:
+        """Import the command's module and let it add its arguments; once."""
+        if self._is_loaded:
+            return
+        self._is_loaded = True
+        if self.module is not None:
+            self.set_defaults(module=self.module, parser=self)
+            load_command(self.module).configure(self)
+        self.usage = " ".join([self.prog, "[options]", *map(_usage_of, self.positionals())])
+        add_globals(self)
+
+    def load_all(self) -> None:
+        """Load this parser and everything below it, for completion and documentation."""
+        self.load()
+        for child in self.children.values():
+            child.load_all()
+
+    def parse_known_args(  # type: ignore[override] # one signature
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse after loading; a group without a verb gets its default one."""
+        self.load()
+        given = list(args or ())
+        if self.default is not None and _lacks_verb(given):
+            given.insert(0, self.default)
+        parsed, extra = super().parse_known_args(given, namespace or argparse.Namespace())
+        if self.words is not None:
+            words, extra = _free_words(extra)
+            getattr(parsed, self.words).extend(words)
+        return parsed, extra
+
+    def all_actions(self) -> Sequence[argparse.Action]:
+        """Every argument added so far."""
+        return tuple(self._actions)
+
+    def positionals(self) -> Sequence[argparse.Action]:
+        """The arguments that are no options."""
+        return tuple(action for action in self._actions if not action.option_strings)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing and exiting."""
+        _, found, rest = message.partition("invalid choice: '")
+        word = rest.partition("'")[0]
+        if found:  # only the words of commands are left to argparse to check
+            message = f"unknown command `{word}`"
+        near = closest(word, self.children) if found else None
+        hint = near or f"`{self.prog} --help` shows how it is used"
+        raise ValidationError(message.removeprefix("argument "), hint=hint)
+
+    def refuse(self, extra: Sequence[str]) -> NoReturn:
+        """Complain about arguments that nobody took."""
+        word = extra[0]
+        kind = "option" if word.startswith("-") else "argument"
+        options = [text for action in self._actions for text in action.option_strings]
+        near = closest(word.partition("=")[0], options) if kind == "option" else None
+        hint = near or f"`{self.prog} --help` shows what it takes"
+        raise ValidationError(f"unknown {kind} `{word}`", hint=hint)
+
+
+def build_parser() -> CommandParser:
+    """The whole command tree; no command module is imported yet."""
+    root = CommandParser(
+        prog="amux",
+        description="Every session of every AI coding agent on this machine.",
+        epilog=_EXAMPLES,
+    )
+    groups = {group.word: group for group in GROUPS}
+    places: dict[str, Place] = {"": _open_commands(root)}
+    for command in COMMANDS:
+        first, _, verb = command.words.partition(" ")
+        if verb and first not in places:
+            parser = _add_command(root, places[""], word=first, summary=groups[first].summary)
+            parser.default = groups[first].default
+            places[first] = _open_commands(parser)
+        parent = root.children[first] if verb else root
+        place = places[first if verb else ""]
+        child = _add_command(parent, place, word=verb or first, summary=command.summary)
+        child.module = command.module
+    root.set_defaults(**GLOBAL_DEFAULTS, module=OVERVIEW, parser=root)
+    return root
+
+
+def _open_commands(parser: CommandParser) -> Place:
+    return parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=CommandParser)
+
+
+def _add_command(parent: CommandParser, place: Place, *, word: str, summary: str) -> CommandParser:
+    sentence = f"{summary[0].upper()}{summary[1:]}."
+    child = place.add_parser(word, prog=f"{parent.prog} {word}", help=summary, description=sentence)
+    parent.children[word] = child
+    return child
+
+
+def load_command(module: str) -> CommandModule:
+    """Import `cmd_<module>`."""
+    return cast("CommandModule", import_module(f"amux.faces.cli.cmd_{module}"))
+
+
+def add_globals(parser: CommandParser) -> None:
+    """Add the options every command accepts; below the root they have no default."""
+    group = parser.add_argument_group("global options")
+    is_root = parser.prog == "amux"
+
+    def add(*names: str, **settings: Any) -> None:
+        dest = settings.setdefault("dest", names[-1].removeprefix("--").replace("-", "_"))
+        group.add_argument(
+            *names, default=GLOBAL_DEFAULTS[dest] if is_root else argparse.SUPPRESS, **settings
+        )
+
+    add("-a", "--agent", metavar="NAME", help="only this agent")
+    add("-m", "--model", metavar="NAME", help="only sessions that used this model")
+    add("--json", action="store_true", help="print JSON")
+    add("--home", metavar="DIR", help="read the sessions of another home directory")
+    add("--demo", action="store_true", help="use the built-in sample sessions")
+    add("--config-dir", metavar="DIR", help="where settings and the run index are")
+    add("--project-dir", metavar="DIR", help="the project whose settings apply")
+    add(
+        "--color",
+        **one_of(*COLOR_WORDS),
+        help="auto; always: tables and colour through a pipe too; never",
+    )
+    add("--no-color", action="store_const", const="never", dest="color", help="as --color never")
+    add("-q", "--quiet", action="store_true", help="no notes, warnings or progress")
+    add("--debug", action="store_true", help="show tracebacks and every problem")
+    if is_root:
+        add("--completions", **one_of(*SHELLS), help="print a completion script")
+    version = f"amux {__version__}"
+    group.add_argument("-V", "--version", action="version", version=version, help="the version")
+    group.add_argument("-h", "--help", action="help", help="this text")
+
+
+def one_of(*choices: str) -> dict[str, Any]:
+    """Settings of an argument that takes one of some words and suggests the nearest one."""
+
+    def convert(text: str) -> str:
+        if text in choices:
+            return text
+        near = closest(text, choices)
+        raise argparse.ArgumentTypeError(
+            f"`{text}` is not one of {', '.join(choices)}" + (f"; {near}" if near else "")
+        )
+
+    return {"type": convert, "choices": choices, "metavar": "|".join(choices)}
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The question "did you mean `x`?" for the known word most like this one, if any is."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"did you mean `{near[0]}`?" if near else None
+
+
+def _usage_of(argument: argparse.Action) -> str:
+    name = str(argument.metavar or argument.dest)
+    many = {
+        argparse.ONE_OR_MORE: "{}...",
+        argparse.OPTIONAL: "[{}]",
+        argparse.ZERO_OR_MORE: "[{}...]",
+        argparse.PARSER: "[{} ...]",
+    }
+    return many.get(str(argument.nargs), "{}").format(name)
+
+
+def _lacks_verb(args: Sequence[str]) -> bool:
+    """Whether a group was named without a verb: nothing, or only options, before any word."""
+    words = iter(args)
+    for word in words:
+        if not word.startswith("-"):
+            return False
+        name, _, value = word.partition("=")
+        if name in _OTHER_ANSWERS:
+            return False
+        if name in _VALUE_GLOBALS and not value:
+            next(words, None)
+        elif name not in _VALUE_GLOBALS and name not in _FLAG_GLOBALS:
+            return True  # an option of the default verb
+    return True
+
+
+def _free_words(extra: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Divide what is left over into words and unknown options; after `--` all are words."""
+    words: list[str] = []
+    options: list[str] = []
+    rest = iter(extra)
+    for word in rest:
+        if word == "--":
+            words.extend(rest)
+        else:
+            (options if word.startswith("-") and word != "-" else words).append(word)
+    return words, options
+
+
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    # argparse would import shutil to learn the width, which takes longer than all the rest
+    try:
+        width = os.get_terminal_size().columns
+    except (OSError, ValueError, AttributeError):  # not a terminal, or no stdout at all
+        width = 100
+    return argparse.RawDescriptionHelpFormatter(
+        prog, max_help_position=32, width=max(40, min(width, 100) - 2)
+    )

@@ -1,0 +1,70 @@
+"""Help texts that belong to no single command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+TOPICS = ("exit-codes", "addresses", "environment")
+
+_ADDRESSES = """\
+How to name a session
+
+  AGENT:ID   the unified id that `amux list --json` shows, such as claude:29c5cee3-3f53-4795-b157
+  AGENT ID   the same in two words
+  ID         the agent's own id, when only one agent has it
+  29c5cee3   any beginning of an id that fits one session; `--agent` narrows it down
+
+An id that fits several sessions is refused, and the sessions it fits are named.
+"""
+
+_ENVIRONMENT = """\
+Environment variables
+
+  AGENT_MUX_CONFIG_DIR    settings and run index (~/.agent-mux)
+  AGENT_MUX_PROJECT_DIR   settings of the project, instead of the nearest .agent-mux
+  AMUX_CACHE_DIR          what amux may keep to be faster; safe to delete
+  NO_COLOR                any value: no colour, as with --no-color
+  HOME, XDG_*             where agents and amux keep their files
+
+The variables that move an agent's folder are followed too, such as CLAUDE_CONFIG_DIR and
+CODEX_HOME; with `--home DIR` they are ignored. amux sends nothing over the network.
+"""
+
+_MEANINGS = {
+    0: "done; a reader that closed the pipe early included",
+    1: "failed: unreadable session, unexpected error",
+    2: "wrong usage",
+    3: "no agent of that name",
+    4: "the agent is not installed",
+    5: "the agent is not signed in",
+    6: "the agent cannot do that",
+    7: "broken settings",
+    8: "no session with that id, or several",
+    9: "no profile of that name",
+    10: "a plugin failed",
+    11: "took too long",
+    12: "the agent crashed",
+    13: "aborted",
+    14: "the provider's rate limit",
+    15: "the context window is full",
+    130: "interrupted with Ctrl-C",
+}
+
+
+def topic_text(topic: str) -> str:
+    """The text of one topic."""
+    if topic == "addresses":
+        return _ADDRESSES
+    if topic == "environment":
+        return _ENVIRONMENT
+    return "\n".join(_exit_code_lines()) + "\n"
+
+
+def _exit_code_lines() -> Iterator[str]:
+    from amux.errors import EXIT_CODES
+
+    yield "Exit codes, and the error codes of --json that lead to them"
+    yield ""
+    for number, meaning in _MEANINGS.items():
+        codes = " ".join(code for code, exit_code in EXIT_CODES.items() if exit_code == number)
+        yield f"  {number:>3}  {meaning}" + (f"  ({codes})" if codes else "")

@@ -1,0 +1,153 @@
+"""Rates from the genai-prices catalogue that is installed: dated, tiered, offline.
+
+The library is slow to import, so only a lookup imports it. A model the catalogue does not name has
+no rates: nothing is guessed from a similar name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from amux.pricing.rates import Rates, RateTier, UsdPrices, bucket_rates
+
+if TYPE_CHECKING:
+    from genai_prices import types
+
+AGENT_PROVIDERS = {"claude": "anthropic", "codex": "openai"}
+"""Whose models an agent calls when the model's name does not say."""
+
+_VARIANT = re.compile(r"\[[^\]]*\]$")  # `claude-opus-4-1[1m]`: an option of the agent, not a model
+_COMPACT_DATE = re.compile(r"-(20\d\d)([01]\d)([0-3]\d)(?!\d)")
+_DATE_DIGITS = 8
+_PRICE_KEYS = {
+    "input": "input_mtok",
+    "output": "output_mtok",
+    "cache_read": "cache_read_mtok",
+    "cache_write": "cache_write_mtok",
+    "cache_write_1h": "cache_write_1h_mtok",
+}
+
+
+def plain_name(model: str) -> str:
+    """A model's name in lower case, without the options agents append to it."""
+    return _VARIANT.sub("", model.strip().lower())
+
+
+def is_claude(provider: str, model: str) -> bool:
+    """Whether a model is billed by Anthropic's rules, whoever serves it."""
+    return provider == "anthropic" or "claude" in model.lower()
+
+
+def find_rates(agent: str, model: str, day: date) -> Rates | None:
+    """The catalogue's rates for a model as an agent names it; None when it knows no such model."""
+    # Some prices depend on the hour; at noon UTC the regular ones hold.
+    moment = datetime.combine(day, time(12), UTC)
+    for provider, ref in _candidates(agent, model):
+        found = _look_up(provider, ref, moment)
+        if found is not None:
+            return _to_rates(found, ref, day)
+    return None
+
+
+def _candidates(agent: str, model: str) -> Iterator[tuple[str | None, str]]:
+    """(provider, name) pairs to look up, the surest first; provider None: whose name it is."""
+    name = plain_name(model)
+    head, slash, rest = name.partition("/")
+    if name.startswith("arn:aws:bedrock:") or "anthropic.claude" in name:
+        yield "aws", name
+    elif slash:
+        yield head, rest
+        yield None, name
+    else:
+        yield AGENT_PROVIDERS.get(agent), name
+        yield None, name
+
+
+def _look_up(provider: str | None, ref: str, moment: datetime) -> types.PriceCalculation | None:
+    from genai_prices import Usage, calc_price
+
+    try:
+        found = calc_price(
+            Usage(input_tokens=0, output_tokens=0),
+            ref,
+            provider_id=provider,
+            genai_request_timestamp=moment,
+        )
+    except LookupError:
+        return None
+    return found if _names(found.model.match, ref) else None
+
+
+def _names(clause: types.MatchLogic, ref: str) -> bool:
+    """Whether a name fits without cutting a number: `opus-4-1` is not the name of `opus-4-10`."""
+    dashed = _COMPACT_DATE.sub(r"-\1-\2-\3", ref)
+    return _fits(clause, ref) or _fits(clause, dashed)
+
+
+def _fits(clause: types.MatchLogic, ref: str) -> bool:
+    from genai_prices import types
+
+    match clause:
+        case types.ClauseOr():
+            return any(_fits(inner, ref) for inner in clause.or_)
+        case types.ClauseAnd():
+            return all(_fits(inner, ref) for inner in clause.and_)
+        case types.ClauseStartsWith():
+            return clause.is_match(ref) and not _cuts_number(ref, len(clause.starts_with))
+        case types.ClauseContains():
+            at = ref.find(clause.contains.lower())
+            return at >= 0 and not _cuts_number(ref, at + len(clause.contains))
+        case _:
+            return clause.is_match(ref)
+
+
+def _cuts_number(ref: str, end: int) -> bool:
+    before = re.search(r"\d*$", ref[:end])
+    after = re.match(r"\d*", ref[end:])
+    left, right = len(before[0]) if before else 0, len(after[0]) if after else 0
+    return left > 0 and right > 0 and left + right != _DATE_DIGITS
+
+
+def _to_rates(found: types.PriceCalculation, ref: str, day: date) -> Rates | None:
+    import genai_prices
+
+    published = _published(found.model_price)
+    if not {"input", "output"} <= published.keys():
+        return None  # priced by the image, the hour, the request: not by tokens
+    claude = is_claude(found.provider.id, ref)
+    starts = sorted({tier.start for price in published.values() for tier in _tiers(price)})
+    return Rates(
+        **bucket_rates(_prices_at(published, 0), claude=claude),
+        model_ref=found.model.id,
+        provider=found.provider.id,
+        origin=f"genai-prices {genai_prices.__version__}",
+        as_of=day,
+        tiers=tuple(
+            RateTier(above=start, **bucket_rates(_prices_at(published, start + 1), claude=claude))
+            for start in starts
+        ),
+    )
+
+
+def _published(price: types.ModelPrice) -> dict[str, Decimal | types.TieredPrices]:
+    found = {bucket: getattr(price, key) for bucket, key in _PRICE_KEYS.items()}
+    return {bucket: value for bucket, value in found.items() if value is not None}
+
+
+def _prices_at(published: dict[str, Decimal | types.TieredPrices], input_tokens: int) -> UsdPrices:
+    return UsdPrices(**{key: _price_at(price, input_tokens) for key, price in published.items()})
+
+
+def _price_at(price: Decimal | types.TieredPrices, input_tokens: int) -> Decimal:
+    if isinstance(price, Decimal):
+        return price
+    reached = [tier.price for tier in _tiers(price) if input_tokens > tier.start]
+    return reached[-1] if reached else price.base
+
+
+def _tiers(price: Decimal | types.TieredPrices) -> list[types.Tier]:
+    return [] if isinstance(price, Decimal) else price.tiers

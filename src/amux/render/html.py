@@ -1,0 +1,220 @@
+"""A session as one self-contained dark HTML page: no script, no network, no other file.
+
+All content goes through `escaped`; a content security policy in the page forbids what escaping
+already prevents. The page is written front to back: what is known only at the end (the number of
+messages) stands at the end and is moved up by the style sheet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from amux.model.cost import CostRecord
+from amux.model.message import Role, SessionMessage, TokenUsage
+from amux.model.session import Session
+from amux.render.html_blocks import (
+    call_block,
+    escaped,
+    image_block,
+    output_block,
+    text_block,
+    thinking_block,
+)
+from amux.render.html_style import STYLE
+from amux.render.plain import UNKNOWN, cost_text, one_line, time_text
+from amux.render.walk import all_problems, result_text, with_unanswered
+
+DEFAULT_TITLE: Final = "Agent Session"
+SHORT_ID_LENGTH: Final = 8
+POLICY: Final = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
+    "base-uri 'none'; form-action 'none'"
+)
+
+_LABELS: Final[dict[Role, str]] = {
+    "user": "User",
+    "assistant": "Assistant",
+    "system": "System",
+    "tool": "Tool result",
+}
+
+
+def render_html(
+    header: Session, messages: Iterable[SessionMessage], *, title: str | None = None
+) -> Iterator[str]:
+    """Yield the page piece by piece; `title` replaces that of the session."""
+    heading = one_line(title or header.title) or DEFAULT_TITLE
+    yield _head(heading)
+    yield _masthead(header, heading)
+    yield "<main>\n"
+    count = 0
+    for html in _messages(messages, anchor="m"):
+        count += 1
+        yield html
+    for number, child in enumerate(header.children, start=1):
+        yield from _child(child, str(number))
+    yield from _problems(header)
+    yield "</main>\n"
+    yield f'<p class="count">{count:,} message{"" if count == 1 else "s"}</p>\n'
+    yield _cost_summary(header.cost)
+    yield "</body>\n</html>\n"
+
+
+def _head(heading: str) -> str:
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+        f"<title>{escaped(heading)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+    )
+
+
+def _masthead(session: Session, heading: str) -> str:
+    return (
+        f'<header class="masthead">\n<p class="eyebrow">{escaped(one_line(session.agent))} '
+        f"{session.kind}</p>\n<h1>{escaped(heading)}</h1>\n{_facts(session)}</header>\n"
+    )
+
+
+def _facts(session: Session) -> str:
+    models = session.models or ((session.model,) if session.model else ())
+    return _fact_list(
+        ("Session", session.session_id[:SHORT_ID_LENGTH]),
+        ("Created", time_text(session.created_at)),
+        ("Updated", time_text(session.updated_at)),
+        ("Model", ", ".join(models) or UNKNOWN),
+        ("Turns", f"{session.turn_count:,}"),
+        ("Cost", _cost_line(session.cost)),
+        ("Tags", ", ".join(session.tags)),
+        ("Archived", "yes" if session.archived else ""),
+        ("Forked from", session.forked_from or ""),
+        ("Parent", session.parent or ""),
+        wide=(("Directory", session.cwd or ""), ("Full id", session.unified_id)),
+    )
+
+
+def _fact_list(*facts: tuple[str, str], wide: tuple[tuple[str, str], ...] = ()) -> str:
+    cells = [
+        f"<div{attribute}><dt>{name}</dt><dd>{escaped(one_line(value))}</dd></div>\n"
+        for attribute, group in (("", facts), (' class="wide"', wide))
+        for name, value in group
+        if value
+    ]
+    return f'<dl class="facts">\n{"".join(cells)}</dl>\n'
+
+
+def _messages(messages: Iterable[SessionMessage], *, anchor: str) -> Iterator[str]:
+    for number, (message, unanswered) in enumerate(with_unanswered(messages), start=1):
+        place = f"{anchor}{number}"
+        yield (
+            f'<article class="message {_classes(message)}" id="{place}">\n'
+            f"<header>{_notes(message)}"
+            f'<a class="anchor" href="#{place}">{number}</a></header>\n'
+            f"{''.join(_blocks(message, unanswered))}</article>\n"
+        )
+
+
+def _classes(message: SessionMessage) -> str:
+    kind = "tool-result" if message.role == "tool" else message.role
+    name = "compaction" if message.compaction else kind
+    injected = " synthetic" if message.synthetic else ""
+    failed = " error" if _failed(message) else ""
+    return f"{name}{injected}{failed}"
+
+
+def _failed(message: SessionMessage) -> bool:
+    return message.tool_result is not None and message.tool_result.is_error is True
+
+
+def _notes(message: SessionMessage) -> str:
+    """Who, when, how much; and what a reader must not mistake."""
+    label = "Compaction summary" if message.compaction else _LABELS[message.role]
+    parts = [f'<span class="role">{label}</span>']
+    if message.tool_result is not None:
+        parts.append(
+            f'<span class="name">{escaped(one_line(message.tool_result.tool_name))}</span>'
+        )
+        parts.append(f"<span>{escaped(one_line(message.tool_result.tool_call_id))}</span>")
+    if message.synthetic:
+        parts.append('<span class="badge">injected</span>')
+    if _failed(message):
+        parts.append('<span class="badge">failed</span>')
+    if message.timestamp is not None:
+        parts.append(f"<time>{time_text(message.timestamp)}</time>")
+    if message.model:
+        parts.append(f"<span>{escaped(one_line(message.model))}</span>")
+    if usage := _usage_line(message.token_usage, message.cost):
+        parts.append(f'<span class="usage">{escaped(usage)}</span>')
+    return "".join(parts)
+
+
+def _usage_line(usage: TokenUsage | None, cost: CostRecord | None) -> str:
+    parts: list[str] = []
+    if usage is not None:
+        counts = (
+            (usage.input_tokens, "in"),
+            (usage.cached_tokens, "cached"),
+            (usage.cache_write_tokens, "cache written"),
+            (usage.output_tokens, "out"),
+        )
+        parts += [f"{count:,} {name}" for count, name in counts if count is not None]
+    if cost is not None:
+        parts.append(cost_text(cost))
+    return " · ".join(parts)
+
+
+def _blocks(message: SessionMessage, unanswered: frozenset[str]) -> Iterator[str]:
+    if message.thinking:
+        yield thinking_block(message.thinking)
+    if message.role == "tool":
+        yield output_block(result_text(message))
+    elif message.content.strip():
+        yield f"{text_block(message.content)}\n"
+    for number, image in enumerate(message.images, start=1):
+        yield image_block(image, number)
+    for call in message.tool_calls:
+        yield call_block(call, show_output=call.tool_call_id in unanswered)
+
+
+def _child(child: Session, number: str) -> Iterator[str]:
+    title = one_line(child.title) or DEFAULT_TITLE
+    yield f'<section class="child">\n<h2>Sub-agent {number}: {escaped(title)}</h2>\n'
+    yield _facts(child)
+    yield from _messages(child.messages, anchor=f"s{number}-m")
+    for place, grandchild in enumerate(child.children, start=1):
+        yield from _child(grandchild, f"{number}.{place}")
+    yield "</section>\n"
+
+
+def _problems(session: Session) -> Iterator[str]:
+    problems = [
+        f"<li>{escaped(one_line(str(problem)))}</li>\n" for problem in all_problems(session)
+    ]
+    if problems:
+        yield '<section class="problems">\n<h2>Problems</h2>\n<ul>\n'
+        yield from problems
+        yield "</ul>\n</section>\n"
+
+
+def _cost_summary(cost: CostRecord | None) -> str:
+    facts = [("Total", _cost_line(cost))]
+    if cost is None:
+        facts.append(("Usage", "not recorded by the agent"))
+    else:
+        counts = (
+            ("Input tokens", cost.input_tokens),
+            ("Output tokens", cost.output_tokens),
+            ("Thinking, part of the output", cost.thinking_tokens),
+            ("Read from the cache", cost.cached_tokens),
+            ("Written to the cache", cost.cache_write_tokens),
+        )
+        facts += [(name, f"{count:,}") for name, count in counts if count is not None]
+        facts.append(("Incomplete", ", ".join(cost.incomplete)))
+    return f'<footer class="cost">\n<h2>Cost</h2>\n{_fact_list(*facts)}</footer>\n'
+
+
+def _cost_line(cost: CostRecord | None) -> str:
+    source = f" ({cost.source})" if cost is not None and cost.source else ""
+    return cost_text(cost) + source

@@ -1,0 +1,171 @@
+"""A session as a Markdown document: facts, messages, sub-agents, problems, cost.
+
+Levels of headings: 1 the session, 2 its sub-agents and the closing sections, 3 the messages. No
+other line of the document is a heading of these levels, whatever the session holds. The levels say
+all there is about the structure, so a reader may split the document at `### `.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from amux.model.cost import CostRecord
+from amux.model.message import Role, SessionMessage, SessionToolCall, TokenUsage
+from amux.model.session import Session
+from amux.render.images import described
+from amux.render.markdown_escape import code, fenced, hidden_prose, inline, prose
+from amux.render.plain import UNKNOWN, cost_text, time_text, value_text
+from amux.render.walk import all_problems, result_text, with_unanswered
+
+DEFAULT_TITLE: Final = "Agent Session"
+
+_HEADINGS: Final[dict[Role, str]] = {
+    "user": "User",
+    "assistant": "Assistant",
+    "system": "System",
+    "tool": "Tool",
+}
+
+
+def render_markdown(header: Session, messages: Iterable[SessionMessage]) -> Iterator[str]:
+    """Yield the document block by block; every piece ends with a line feed."""
+    yield f"# {inline(header.title) or DEFAULT_TITLE}\n\n"
+    yield _facts(header)
+    yield from _messages(messages)
+    for number, child in enumerate(header.children, start=1):
+        yield from _child(child, str(number))
+    yield from _problems(header)
+    yield from _cost_summary(header.cost)
+
+
+def _facts(session: Session) -> str:
+    models = session.models or ((session.model,) if session.model else ())
+    rows = (
+        ("Agent", inline(session.agent)),
+        ("Session", code(session.unified_id)),
+        ("Model", ", ".join(code(model) for model in models) or UNKNOWN),
+        ("Created", time_text(session.created_at)),
+        ("Updated", time_text(session.updated_at)),
+        ("Directory", code(session.cwd) if session.cwd else ""),
+        ("Kind", session.kind if session.kind != "session" else ""),
+        ("Forked from", code(session.forked_from) if session.forked_from else ""),
+        ("Parent", code(session.parent) if session.parent else ""),
+        ("Archived", "yes" if session.archived else ""),
+        ("Tags", ", ".join(code(tag) for tag in session.tags)),
+        ("Turns", str(session.turn_count)),
+        ("Cost", _cost_line(session.cost)),
+    )
+    return "".join(f"- **{name}:** {value}\n" for name, value in rows if value) + "\n"
+
+
+def _messages(messages: Iterable[SessionMessage]) -> Iterator[str]:
+    for message, unanswered in with_unanswered(messages):
+        yield f"### {_HEADINGS[message.role]}\n\n"
+        for block in _blocks(message, unanswered):
+            yield f"{block}\n\n"
+
+
+def _blocks(message: SessionMessage, unanswered: frozenset[str]) -> Iterator[str]:
+    yield from _notes(message)
+    if message.thinking:
+        yield _thinking(message.thinking)
+    if message.role == "tool":
+        yield from _tool_result(message)
+    elif message.content.strip():
+        yield prose(message.content)
+    for number, image in enumerate(message.images, start=1):
+        yield f"*Image {number}: {inline(described(image))}*"
+    for call in message.tool_calls:
+        yield from _tool_call(call, show_output=call.tool_call_id in unanswered)
+
+
+def _notes(message: SessionMessage) -> Iterator[str]:
+    """One line on who, when and how much; then what a reader must not mistake."""
+    parts = (
+        time_text(message.timestamp) if message.timestamp else "",
+        code(message.model) if message.model else "",
+        _usage_line(message.token_usage),
+        _cost_line(message.cost) if message.cost else "",
+    )
+    line = " · ".join(part for part in parts if part)
+    if line:
+        yield f"*{line}*"
+    if message.compaction:
+        yield "**Compaction:** this summary replaces the earlier history."
+    if message.synthetic:
+        yield "**Injected:** nobody typed this and no model wrote it."
+
+
+def _thinking(text: str) -> str:
+    return f"<details>\n<summary>Thinking</summary>\n\n{hidden_prose(text)}\n\n</details>"
+
+
+def _tool_result(message: SessionMessage) -> Iterator[str]:
+    result = message.tool_result
+    if result is not None:
+        failed = " (failed)" if result.is_error else ""
+        yield f"**Result** of {code(result.tool_name)} · {code(result.tool_call_id)}{failed}"
+    text = result_text(message)
+    if text:
+        yield fenced(text)
+
+
+def _tool_call(call: SessionToolCall, *, show_output: bool) -> Iterator[str]:
+    took = f" · {call.duration_ms:,} ms" if call.duration_ms is not None else ""
+    failed = " (failed)" if call.is_error else ""
+    yield f"**Tool call** {code(call.tool_name)} · {code(call.tool_call_id)}{took}{failed}"
+    language = "" if isinstance(call.input, str) else "json"
+    yield fenced(value_text(call.input), language)
+    if show_output:
+        yield "**Output**"
+        yield fenced(value_text(call.output))
+
+
+def _child(child: Session, number: str) -> Iterator[str]:
+    yield f"## Sub-agent {number}: {inline(child.title) or DEFAULT_TITLE}\n\n"
+    yield _facts(child)
+    yield from _messages(child.messages)
+    for place, grandchild in enumerate(child.children, start=1):
+        yield from _child(grandchild, f"{number}.{place}")
+
+
+def _problems(session: Session) -> Iterator[str]:
+    problems = list(all_problems(session))
+    if problems:
+        yield "## Problems\n\n"
+        yield "".join(f"- {inline(str(problem))}\n" for problem in problems)
+        yield "\n"
+
+
+def _cost_summary(cost: CostRecord | None) -> Iterator[str]:
+    yield "## Cost\n\n"
+    if cost is None:
+        yield f"- **Total:** {UNKNOWN} (the agent recorded no usage)\n"
+        return
+    rows = (
+        ("Total", _cost_line(cost)),
+        ("Input tokens", _count(cost.input_tokens)),
+        ("Output tokens", _count(cost.output_tokens)),
+        ("Thinking tokens, part of the output", _count(cost.thinking_tokens)),
+        ("Tokens read from the cache", _count(cost.cached_tokens)),
+        ("Tokens written to the cache", _count(cost.cache_write_tokens)),
+        ("Incomplete", ", ".join(code(reason) for reason in cost.incomplete)),
+    )
+    yield "".join(f"- **{name}:** {value}\n" for name, value in rows if value)
+
+
+def _cost_line(cost: CostRecord | None) -> str:
+    source = f" ({cost.source})" if cost is not None and cost.source else ""
+    return cost_text(cost) + source
+
+
+def _usage_line(usage: TokenUsage | None) -> str:
+    if usage is None:
+        return ""
+    cached = f", {usage.cached_tokens:,} cached" if usage.cached_tokens else ""
+    return f"{usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out"
+
+
+def _count(tokens: int | None) -> str:
+    return "" if tokens is None else f"{tokens:,}"

@@ -1,0 +1,188 @@
+"""The run index: which runs were started, in which sessions, with which tags and cost.
+
+One JSON object a line, appended at the start of a run and again at its end; lines of one run share
+the `runId` and are merged field by field, the last word wins. A killed run leaves its first line
+only and still counts. Read from the configuration directory and from the nearest project directory;
+no file is an index without runs. Lines that cannot be used become problems, never exceptions.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from amux.config import project_folders
+from amux.host import Host
+from amux.model.base import Model
+from amux.model.cost import CostRecord
+from amux.model.problems import Problem, ProblemCode
+
+FILE_NAME = "run-index.jsonl"
+VERSION = 1
+_BOM = b"\xef\xbb\xbf"
+_NOISE = b" \t\r\n\x00"
+
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+_Amount = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class Run(Model, frozen=True, kw_only=True):
+    """One run as far as its lines tell. `at` is when it was last heard of."""
+
+    run_id: str
+    agent: str
+    at: datetime
+    model: str | None = None
+    session_id: str | None = None
+    cost: CostRecord | None = None
+    tags: tuple[str, ...] = ()
+    project_id: str | None = None
+
+
+class RunIndex:
+    """All known runs in the order in which they began, and what could not be read."""
+
+    __slots__ = ("_by_session", "problems", "runs")
+
+    def __init__(self, runs: Iterable[Run] = (), *, problems: Iterable[Problem] = ()) -> None:
+        self.runs = tuple(runs)
+        self.problems = tuple(problems)
+        self._by_session: dict[tuple[str, str], list[Run]] = {}
+        for run in self.runs:
+            if run.session_id is not None:
+                self._by_session.setdefault((run.agent, run.session_id), []).append(run)
+
+    def runs_of(self, agent: str, session_id: str) -> tuple[Run, ...]:
+        """The runs that took place in a session."""
+        return tuple(self._by_session.get((agent, session_id), ()))
+
+    def tags_of(self, agent: str, session_id: str) -> tuple[str, ...]:
+        """The tags of a session's runs, each once, in order of appearance."""
+        runs = self._by_session.get((agent, session_id), ())
+        return tuple(dict.fromkeys(tag for run in runs for tag in run.tags))
+
+
+def read_run_index(host: Host, project_dir: Path | None = None) -> RunIndex:
+    """Read the user's run index and the nearest project's, merged by run."""
+    merged: dict[str, dict[str, Any]] = {}
+    problems: list[Problem] = []
+    for path in _index_files(host, project_dir):
+        for line in _read_lines(path):
+            if isinstance(line, Problem):
+                problems.append(line)
+            else:
+                merged.setdefault(line.run_id, {}).update(line.known_fields())
+    runs = [Run(run_id=run_id, **fields) for run_id, fields in merged.items()]
+    return RunIndex(runs, problems=problems)
+
+
+class _Cost(msgspec.Struct, frozen=True, rename="camel"):
+    total_usd: _Amount
+    input_tokens: _Count
+    output_tokens: _Count
+    thinking_tokens: _Count | None = None
+    cached_tokens: _Count | None = None
+
+
+class _Line(msgspec.Struct, frozen=True, rename="camel"):
+    """One line of the index. Fields that are null or empty say nothing."""
+
+    v: int
+    run_id: str
+    agent: str
+    timestamp: datetime
+    model: str | None = None
+    session_id: str | None = None
+    cost: _Cost | None = None
+    tags: tuple[str, ...] | None = None
+    project_id: str | None = None
+
+    def known_fields(self) -> dict[str, Any]:
+        """The fields of a `Run` that this line sets."""
+        fields = {
+            "agent": self.agent,
+            "at": _to_utc(self.timestamp),
+            "model": self.model,
+            "session_id": self.session_id,
+            "cost": self.cost and _to_record(self.cost),
+            "tags": self.tags,
+            "project_id": self.project_id,
+        }
+        return {name: value for name, value in fields.items() if value}
+
+
+class _Versioned(msgspec.Struct, frozen=True):
+    v: int
+
+
+_LINE = msgspec.json.Decoder(_Line)
+_VERSIONED = msgspec.json.Decoder(_Versioned)
+_UNDECODABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
+
+
+def _index_files(host: Host, project_dir: Path | None) -> Iterator[Path]:
+    """The user's file, then the nearest project's: a project's word is the last."""
+    yield host.config_dir() / FILE_NAME
+    for folder in project_folders(host, project_dir):
+        path = folder / FILE_NAME
+        if os.access(path, os.F_OK):
+            yield path
+            return
+
+
+def _read_lines(path: Path) -> Iterator[_Line | Problem]:
+    try:
+        with path.open("rb") as stream:
+            for number, raw in enumerate(stream, start=1):
+                text = raw.strip(_NOISE).removeprefix(_BOM if number == 1 else b"")
+                if text:
+                    yield _decode(text, ended=raw.endswith(b"\n"), path=path, number=number)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        reason = error.strerror or str(error)
+        yield Problem(code="unreadable", message=f"cannot be read ({reason})", path=str(path))
+
+
+def _decode(text: bytes, *, ended: bool, path: Path, number: int) -> _Line | Problem:
+    try:
+        line = _LINE.decode(text)
+    except _UNDECODABLE as error:
+        code, message = _describe(text, error, ended=ended)
+    else:
+        if line.v == VERSION:
+            return line
+        code, message = _unknown_version(line.v)
+    return Problem(code=code, message=message, path=str(path), line=number)
+
+
+def _describe(text: bytes, error: Exception, *, ended: bool) -> tuple[ProblemCode, str]:
+    if not isinstance(error, msgspec.ValidationError):
+        return ("bad-line" if ended else "torn-tail"), f"a run is not valid JSON ({error})"
+    try:
+        version = _VERSIONED.decode(text).v
+    except _UNDECODABLE:
+        version = VERSION
+    if version != VERSION:
+        return _unknown_version(version)
+    return "bad-record", f"a run has an unexpected shape ({error})"
+
+
+def _unknown_version(version: int) -> tuple[ProblemCode, str]:
+    return "unknown-format", f"a run is written in format {version}, which amux does not know"
+
+
+def _to_record(cost: _Cost) -> CostRecord:
+    return CostRecord(**msgspec.structs.asdict(cost), source="run-index")
+
+
+def _to_utc(moment: datetime) -> datetime:
+    try:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError:  # within a day of year 1 or 9999: a broken clock, no offset matters
+        return moment.replace(tzinfo=UTC)

@@ -1,0 +1,105 @@
+"""Finding a session by what a person types: unified id, native id, a unique prefix, or its title.
+
+Names of sources are asked first, so that an id is found without opening a file. An id is only ever
+compared with what exists; it never becomes part of a path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from amux.errors import AmbiguousIdError, SessionNotFoundError
+from amux.model.ids import NativeRef, split_unified_id, unified_id
+from amux.sessions.library import Library
+from amux.sessions.registry import AdapterRegistry
+
+_MAX_CANDIDATES = 10
+
+
+def find_session(
+    registry: AdapterRegistry,
+    library: Library,
+    ref: str,
+    *,
+    agent: str | None = None,
+    by_title: bool = False,
+) -> NativeRef:
+    """The one session that is meant; with `by_title`, a whole title names it too.
+
+    Raises:
+        SessionNotFoundError: Nothing fits.
+        AmbiguousIdError: Several sessions fit; the error lists them.
+        AgentNotFoundError: The given agent is unknown.
+    """
+    agents, text = _scope(registry, ref, agent)
+    for candidates in _looks(library, agents, text, by_title=by_title):
+        exact = [found for found in candidates if found.native_session_id == text]
+        fitting = exact or candidates
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            raise _ambiguous(ref, fitting)
+    raise SessionNotFoundError(
+        f"no session `{ref}` of {' or '.join(agents)}",
+        hint=f"`amux list{'' if agent is None else ' ' + agent}` shows what there is",
+    )
+
+
+def _scope(registry: AdapterRegistry, ref: str, agent: str | None) -> tuple[Sequence[str], str]:
+    """Which agents to look at, and the id part of what was typed."""
+    parts = split_unified_id(ref)
+    if agent is not None:
+        registry.require(agent)
+        return (agent,), parts[1] if parts is not None and parts[0] == agent else ref
+    if parts is not None and registry.knows(parts[0]):
+        return (parts[0],), parts[1]
+    return registry.names(), ref
+
+
+def _looks(
+    library: Library, agents: Sequence[str], text: str, *, by_title: bool
+) -> Iterator[list[NativeRef]]:
+    """What fits, from the cheapest look to the dearest: the next is taken when nothing did."""
+    if text.strip():  # nothing typed would be a prefix of everything
+        yield _by_name(library, agents, text)
+        yield _by_content(library, agents, text, by_title=by_title)
+
+
+def _by_name(library: Library, agents: Iterable[str], text: str) -> list[NativeRef]:
+    """Sessions whose source's name begins with the text."""
+    found: dict[tuple[str, str], None] = {}
+    for agent in agents:
+        for source in library.sources(agent):
+            if source.role == "session" and source.session_id is not None:
+                stem = source.path.name.split(".")[0]
+                if source.session_id.startswith(text) or stem == text:
+                    found.setdefault((agent, source.session_id))
+    return [NativeRef(agent=agent, native_session_id=native) for agent, native in found]
+
+
+def _by_content(
+    library: Library, agents: Iterable[str], text: str, *, by_title: bool
+) -> list[NativeRef]:
+    """Sessions whose id, alias or title says so; needs a look into every source."""
+    found: dict[tuple[str, str], None] = {}
+    titled: dict[tuple[str, str], None] = {}
+    for agent in agents:
+        for session in library.assembly(agent).everyone():
+            names = [session.session_id]
+            names += [alias for part in session.parts for alias in part.facts.aliases]
+            if any(name.startswith(text) for name in names):
+                found.setdefault((agent, session.session_id))
+            elif by_title and session.title.casefold() == text.casefold():
+                titled.setdefault((agent, session.session_id))
+    return [NativeRef(agent=one, native_session_id=native) for one, native in found or titled]
+
+
+def _ambiguous(ref: str, found: Sequence[NativeRef]) -> AmbiguousIdError:
+    names = sorted(unified_id(one.agent, one.native_session_id) for one in found)
+    shown = ", ".join(f"`{name}`" for name in names[:_MAX_CANDIDATES])
+    more = f" and {len(names) - _MAX_CANDIDATES} more" if len(names) > _MAX_CANDIDATES else ""
+    return AmbiguousIdError(
+        f"`{ref}` fits {len(names)} sessions: {shown}{more}",
+        candidates=names,
+        hint="type more of the id",
+    )

@@ -1,0 +1,189 @@
+"""What a session cost: every owned call priced once, by the agent's own figure where there is one.
+
+Sources in order: the agent's record, the run index, the price catalogue. Money is integer nano-USD;
+a call without a known price stays `None` and makes the sum incomplete, never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date
+
+from amux.model.cost import CostRecord, CostSource
+from amux.model.usage import NANO, Call, Tokens
+from amux.pricing.rates import Rates, cost_nusd, usd_per_million
+from amux.pricing.registry import ModelRegistry
+from amux.run_index import Run, RunIndex
+from amux.sessions.parts import Joined
+
+UNPRICED = "unpriced-model"
+
+
+@dataclass(slots=True, frozen=True)
+class PricedCall:
+    """A counted call and its share of the session's cost; None = no price is known."""
+
+    call: Call
+    nusd: int | None
+
+
+@dataclass(slots=True, frozen=True)
+class SessionCost:
+    """Everything a session was billed for, sub-agents included."""
+
+    calls: tuple[PricedCall, ...]
+    source: CostSource
+    extra_nusd: int  # recorded for the session, but for none of its calls
+    incomplete: tuple[str, ...]
+
+    @property
+    def nusd(self) -> int:
+        """The known part of the sum."""
+        return self.extra_nusd + sum(priced.nusd or 0 for priced in self.calls)
+
+    def record(self) -> CostRecord:
+        """The same at the JSON edge."""
+        tokens = sum_tokens(priced.call for priced in self.calls)
+        return cost_record(tokens, self.nusd, source=self.source, incomplete=self.incomplete)
+
+
+def sum_tokens(calls: Iterable[Call]) -> Tokens:
+    """All tokens of some calls."""
+    total = Tokens()
+    for call in calls:
+        total += call.tokens
+    return total
+
+
+def cost_record(
+    tokens: Tokens, nusd: int, *, source: CostSource | None, incomplete: Sequence[str]
+) -> CostRecord:
+    """Tokens and money in the specification's shape."""
+    return CostRecord(
+        total_usd=nusd / NANO,
+        input_tokens=tokens.input,
+        output_tokens=tokens.output,
+        thinking_tokens=tokens.thinking,
+        cached_tokens=tokens.cache_read,
+        cache_write_tokens=tokens.cache_write,
+        source=source,
+        incomplete=tuple(incomplete),
+    )
+
+
+class Coster:
+    """Prices sessions with one catalogue and one run index."""
+
+    def __init__(self, prices: ModelRegistry, runs: RunIndex, *, today: date) -> None:
+        self._prices = prices
+        self._runs = runs
+        self._today = today  # the day of calls whose time was not recorded
+
+    @property
+    def runs(self) -> RunIndex:
+        """The run index in use."""
+        return self._runs
+
+    def tags_of(self, session: Joined) -> tuple[str, ...]:
+        """The tags its runs were given."""
+        return self._runs.tags_of(session.agent, session.session_id)
+
+    def price(self, agent: str, call: Call) -> int | None:
+        """The agent's own figure, else the catalogue's; None when neither knows."""
+        if call.native_nusd is not None:
+            return call.native_nusd
+        rates = self._rates(agent, call)
+        return None if rates is None else cost_nusd(call.tokens, rates)
+
+    def rates_used(self, agent: str, call: Call) -> tuple[dict[str, float] | None, str | None]:
+        """USD per million tokens by bucket, and who says so; no rates for an agent's own figure."""
+        if call.native_nusd is not None:
+            return None, "native"
+        rates = self._rates(agent, call)
+        if rates is None:
+            return None, None
+        tokens = call.tokens
+        rate = rates.at(tokens.input + tokens.cache_read + tokens.cache_write)
+        return {
+            "input": usd_per_million(rate.input),
+            "cacheRead": usd_per_million(rate.cache_read),
+            "cacheWrite": usd_per_million(rate.cache_write),
+            "cacheWrite1h": usd_per_million(rate.cache_write_1h),
+            "output": usd_per_million(rate.output),
+        }, rates.origin
+
+    def _rates(self, agent: str, call: Call) -> Rates | None:
+        if call.model is None:
+            return None
+        day = call.at.astimezone(UTC).date() if call.at else self._today
+        return self._prices.rates(agent, call.model, day)
+
+    def cost_of(self, session: Joined) -> SessionCost | None:
+        """The session's cost; None when nothing at all was recorded."""
+        members = list(session.with_children())
+        priced = [
+            PricedCall(call=call, nusd=self.price(session.agent, call))
+            for member in members
+            for call in member.calls
+        ]
+        gaps = _gaps(members)
+        recorded = _recorded_total(session)
+        if recorded is not None:
+            return _spread(priced, recorded, "native", gaps)
+        if priced and all(one.call.native_nusd is not None for one in priced):
+            return SessionCost(tuple(priced), "native", 0, gaps)
+        billed = _billed_runs(self._runs.runs_of(session.agent, session.session_id))
+        if billed:
+            return _spread(priced, sum(_run_nusd(run) for run in billed), "run-index", gaps)
+        if not priced:
+            return None
+        if any(one.nusd is None for one in priced):
+            gaps = (*gaps, UNPRICED)
+        return SessionCost(tuple(priced), "estimate", 0, gaps)
+
+
+def _recorded_total(session: Joined) -> int | None:
+    """The agent's own total. In a copy nobody declared it starts from the original's: no use."""
+    is_found_copy = session.kind != session.facts.kind
+    return None if is_found_copy else session.facts.native_nusd
+
+
+def _gaps(members: Iterable[Joined]) -> tuple[str, ...]:
+    """Why the figures are a lower bound, each reason once, in order of appearance."""
+    reasons: dict[str, None] = {}
+    for member in members:
+        for part in member.parts:
+            reasons.update(dict.fromkeys(part.facts.gaps))
+        for call in member.calls:
+            reasons.update(dict.fromkeys(call.gaps))
+    return tuple(reasons)
+
+
+def _billed_runs(runs: Iterable[Run]) -> list[Run]:
+    return [run for run in runs if run.cost is not None]
+
+
+def _run_nusd(run: Run) -> int:
+    return 0 if run.cost is None else round(run.cost.total_usd * NANO)
+
+
+def _spread(
+    priced: Sequence[PricedCall], recorded: int, source: CostSource, gaps: tuple[str, ...]
+) -> SessionCost:
+    """Share a recorded total among the calls by weight, so that groups add up to it exactly."""
+    known = [one.nusd for one in priced if one.nusd is not None]
+    weights = known if len(known) == len(priced) else [one.call.tokens.total for one in priced]
+    whole = sum(weights)
+    if whole == 0:
+        return SessionCost(
+            tuple(PricedCall(call=one.call, nusd=0) for one in priced), source, recorded, gaps
+        )
+    shares: list[PricedCall] = []
+    given = passed = 0
+    for one, weight in zip(priced, weights, strict=True):
+        passed += weight
+        share = recorded * passed // whole - given
+        given += share
+        shares.append(PricedCall(call=one.call, nusd=share))
+    return SessionCost(tuple(shares), source, 0, gaps)

@@ -1,0 +1,97 @@
+"""Arguments of the read operations: checked, completed, applied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time
+from typing import TypeVar
+
+import msgspec
+
+from amux.errors import ValidationError
+from amux.model.session import SessionSummary
+from amux.sessions.views import forward_slashes
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+Moment = datetime | date | str | None
+Limit = int | str | None
+
+
+def merge_options(given: S | None, default: S, **keywords: object) -> S:
+    """The options object, with every keyword that was set to something else than its default."""
+    base = default if given is None else given
+    changed = {name: value for name, value in keywords.items() if value != getattr(default, name)}
+    return msgspec.structs.replace(base, **changed)
+
+
+def check_moment(value: Moment, field: str, *, end_of_day: bool = False) -> datetime | None:
+    """An aware UTC time. A date means the whole day: its start, or its end for an upper bound."""
+    if value is None:
+        return None
+    try:
+        moment = _parse_iso(value) if isinstance(value, str) else value
+        if isinstance(moment, datetime):
+            return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):  # in UTC, the year 1 or 9999 may be left
+        raise ValidationError(
+            f"`{value}` is not a date",
+            fields=(field,),
+            hint="write 2026-11-15 or 2026-11-15T10:00:00Z",
+        ) from None
+    return datetime.combine(moment, time.max if end_of_day else time.min, UTC)
+
+
+def _parse_iso(text: str) -> datetime | date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return datetime.fromisoformat(text)
+
+
+def check_limit(limit: Limit) -> int | None:
+    """A whole number from 0 up; None and "all" mean no limit."""
+    if limit is None or limit == "all":
+        return None
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+        raise ValidationError(
+            f"`{limit}` is not a limit",
+            fields=("limit",),
+            hint="give a whole number from 0 up, or `all`",
+        )
+    return limit
+
+
+def check_choice(value: str, choices: Sequence[str], field: str) -> None:
+    """One of the allowed words."""
+    if value not in choices:
+        words = ", ".join(f"`{choice}`" for choice in choices)
+        raise ValidationError(
+            f"`{value}` is not a valid {field}", fields=(field,), hint=f"use one of {words}"
+        )
+
+
+def in_span(moment: datetime, since: datetime | None, until: datetime | None) -> bool:
+    """Inclusive on both sides."""
+    return (since is None or moment >= since) and (until is None or moment <= until)
+
+
+def same_place(cwd: str | None, wanted: str | None) -> bool:
+    """Whether a session was started in the wanted directory; slashes of either kind are equal."""
+    if wanted is None:
+        return True
+    return cwd is not None and _place(cwd) == _place(wanted)
+
+
+def _place(path: str) -> str:
+    return forward_slashes(path).rstrip("/") or "/"
+
+
+def has_any_tag(tags: Sequence[str], wanted: Sequence[str] | None) -> bool:
+    """OR: one shared tag is enough; no wanted tags = everything."""
+    return not wanted or not set(tags).isdisjoint(wanted)
+
+
+def used_model(summary: SessionSummary, model: str | None) -> bool:
+    """Whether the session used that model at all."""
+    return model is None or model in summary.models

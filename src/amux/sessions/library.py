@@ -1,0 +1,156 @@
+"""Reading the agents' sources directly: which there are, what they say, their messages.
+
+Nothing is kept between calls; every answer comes from the files as they are now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from amux.adapters._base import Adapter, Head, SourceRef
+from amux.config import AgentSettings
+from amux.host import Host
+from amux.model.facts import Facts
+from amux.model.message import SessionMessage
+from amux.model.problems import Problem
+from amux.sessions.assemble import Assembly, assemble
+from amux.sessions.parts import Joined, Part
+from amux.sessions.registry import AdapterRegistry
+from amux.sessions.tool_results import with_tool_results
+
+_WITHOUT_FILES = ("none", "in-memory")
+
+
+class Library:
+    """All sources of all agents on one host."""
+
+    def __init__(
+        self,
+        host: Host,
+        registry: AdapterRegistry,
+        settings: Mapping[str, AgentSettings] | None = None,
+    ) -> None:
+        self._host = host
+        self._registry = registry
+        self._settings = settings or {}
+
+    def roots(self, agent: str) -> list[Path]:
+        """Every place of the agent that exists: its own, then those the settings add."""
+        adapter = self._registry.require(agent)
+        if adapter.info.capabilities.session_persistence in _WITHOUT_FILES:
+            return []
+        places = [*adapter.roots(self._host)]
+        places += self._settings.get(agent, AgentSettings()).roots
+        return [root for root in dict.fromkeys(places) if root.is_dir()]
+
+    def sources(self, agent: str, *, cwd: str | None = None) -> list[SourceRef]:
+        """Every source of the agent, by name alone, each once."""
+        adapter = self._registry.require(agent)
+        found: dict[Path, SourceRef] = {}
+        for root in self.roots(agent):
+            for source in adapter.discover(root, cwd=cwd):
+                found.setdefault(source.path, source)
+        return list(found.values())
+
+    def assembly(self, agent: str, *, cwd: str | None = None) -> Assembly:
+        """All sessions of an agent."""
+        return self.assemble_sources(agent, self.sources(agent, cwd=cwd))
+
+    def assembly_for(self, agent: str, session_id: str) -> Assembly:
+        """One session with all that bears on it, from as few sources as an exact answer needs."""
+        return assemble(
+            agent, *_Scope(self._registry.require(agent), self.sources(agent)).read(session_id)
+        )
+
+    def assemble_sources(self, agent: str, sources: Sequence[SourceRef]) -> Assembly:
+        """The sessions that these sources hold."""
+        adapter = self._registry.require(agent)
+        parts: list[Part] = []
+        problems: list[Problem] = []
+        for source in sources:
+            read_facts(adapter, source, parts, problems)
+        return assemble(agent, parts, problems)
+
+    def messages(self, assembly: Assembly, session: Joined) -> Iterator[SessionMessage]:
+        """The session's messages in order, history kept by reference first. Streams."""
+        return with_tool_results(self.raw_messages(assembly, session))
+
+    def raw_messages(self, assembly: Assembly, session: Joined) -> Iterator[SessionMessage]:
+        """The same without filling tool calls from their results."""
+        adapter = self._registry.require(assembly.agent)
+        for part, until in assembly.conversation(session):
+            wanted = part.facts.session_id
+            inside = False
+            for item in adapter.read(part.source, want="all", only=wanted, until=until):
+                if isinstance(item, Head):
+                    inside = item.session_id == wanted
+                elif inside and isinstance(item, SessionMessage):
+                    yield item
+
+
+def read_facts(
+    adapter: Adapter, source: SourceRef, parts: list[Part], problems: list[Problem]
+) -> None:
+    """Add what a source says; problems that concern no session are kept apart."""
+    told: set[Problem] = set()
+    loose: list[Problem] = []
+    for item in adapter.read(source, want="facts"):
+        if isinstance(item, Facts):
+            parts.append(Part(facts=item, source=source))
+            told.update(item.problems)
+        elif isinstance(item, Problem):
+            loose.append(item)
+    problems.extend(problem for problem in loose if problem not in told)
+
+
+class _Scope:
+    """Which sources an exact answer about one session needs.
+
+    Its own and its sub-agents' are known by name; sessions it names are followed; sources that may
+    hold copies without saying so bring in their whole group.
+    """
+
+    def __init__(self, adapter: Adapter, sources: Sequence[SourceRef]) -> None:
+        self._adapter = adapter
+        self._sources = sources
+        self._by_name: dict[str, list[SourceRef]] = {}
+        for source in sources:
+            for name in {source.session_id, source.parent, source.path.name.split(".")[0]} - {None}:
+                self._by_name.setdefault(str(name), []).append(source)
+
+    def read(self, session_id: str) -> tuple[list[Part], list[Problem]]:
+        """The parts of the session and of everything related, and the problems met."""
+        parts: list[Part] = []
+        problems: list[Problem] = []
+        done: set[Path] = set()
+        # An id that no name shows (a database, a nested session) needs a look at everything.
+        waiting = self._named(session_id) or list(self._sources)
+        while waiting:
+            source = waiting.pop()
+            if source.path in done:
+                continue
+            done.add(source.path)
+            before = len(parts)
+            read_facts(self._adapter, source, parts, problems)
+            for part in parts[before:]:
+                waiting.extend(self._related(part))
+        return parts, problems
+
+    def _named(self, session_id: str) -> list[SourceRef]:
+        found = self._by_name.get(session_id, [])
+        if not found:
+            return []
+        return [*found, *(s for s in self._sources if s.role == "names" and s.session_id is None)]
+
+    def _related(self, part: Part) -> list[SourceRef]:
+        facts = part.facts
+        if facts.unnamed_copies:
+            group = part.source.group
+            return [source for source in self._sources if source.group == group]
+        names = (facts.parent, facts.prefix.of if facts.prefix else None, *facts.children)
+        return [source for name in names if name for source in self._holding(name)]
+
+    def _holding(self, name: str) -> list[SourceRef]:
+        """Sources of that name; else those whose file name mentions it (a log within a thread)."""
+        return self._by_name.get(name) or [s for s in self._sources if name in s.path.name]

@@ -1,0 +1,202 @@
+"""Who descends from whom, and which session a copied call belongs to.
+
+Agents copy history: forks, resumes and rewinds repeat earlier records in a new file, sometimes with
+a link to the original, often without. Sessions are related when one names the other or when both
+hold content that only a copy can share (message ids, call ids). Among related sessions, calls with
+equal keys are one billed call, and it belongs to
+
+1. a recorded ancestor of the others;
+2. else the session where it is earliest;
+3. else one whose record is not marked as a copy;
+4. else the session whose own lines (those in no related session) begin first, or that has none.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from amux.model.ids import unified_id
+from amux.model.usage import Call
+from amux.sessions.parts import IgnoredCall, Joined
+
+_NEVER = float("inf")
+
+
+def settle_lineage(sessions: Sequence[Joined]) -> None:
+    """Set parents that no record names and give every call to one session."""
+    by_name = _names(sessions)
+    for family in _families(sessions, by_name):
+        if len(family) == 1:
+            family[0].calls = _distinct_calls(family[0])
+        else:
+            _Family(family, by_name).settle()
+
+
+def _names(sessions: Iterable[Joined]) -> dict[str, Joined]:
+    """Every id a session goes by, the id itself before aliases."""
+    names: dict[str, Joined] = {}
+    sessions = list(sessions)
+    for session in sessions:
+        names.setdefault(session.session_id, session)
+    for session in sessions:
+        for part in session.parts:
+            for alias in (*part.facts.aliases, part.facts.rollout):
+                if alias:
+                    names.setdefault(alias, session)
+    return names
+
+
+def _families(sessions: Sequence[Joined], by_name: dict[str, Joined]) -> list[list[Joined]]:
+    """Connected groups: by recorded parents and by shared identity."""
+    leader = list(range(len(sessions)))
+
+    def find(index: int) -> int:
+        while leader[index] != index:
+            leader[index] = leader[leader[index]]
+            index = leader[index]
+        return index
+
+    position = {id(session): index for index, session in enumerate(sessions)}
+    seen: dict[int, int] = {}
+    for index, session in enumerate(sessions):
+        if session.kind != "subagent" and session.parent in by_name:
+            leader[find(index)] = find(position[id(by_name[session.parent])])
+        for key in _identity(session):
+            first = seen.setdefault(key, index)
+            if first != index:
+                leader[find(index)] = find(first)
+    groups: dict[int, list[Joined]] = {}
+    for index, session in enumerate(sessions):
+        groups.setdefault(find(index), []).append(session)
+    return list(groups.values())
+
+
+def _identity(session: Joined) -> set[int]:
+    keys: set[int] = set()
+    for part in session.parts:
+        keys.update(array("q", part.facts.identity))
+    return keys
+
+
+def _distinct_calls(session: Joined) -> list[Call]:
+    """The calls of all parts; parts of one session may repeat each other."""
+    if len(session.parts) == 1:
+        return list(session.facts.calls)
+    distinct: dict[str, Call] = {}
+    for part in (session.current, *session.parts):
+        for call in part.facts.calls:
+            distinct.setdefault(call.key, call)
+    return list(distinct.values())
+
+
+class _Family:
+    """Related sessions: their order of making, parents, and who owns which call."""
+
+    def __init__(self, members: list[Joined], by_name: dict[str, Joined]) -> None:
+        self.members = members
+        self.by_name = by_name
+        self.starts = _own_starts(members)
+
+    def settle(self) -> None:
+        """Find unrecorded parents, then give away the calls."""
+        identities = {id(member): _identity(member) for member in self.members}
+        for member in self.members:
+            if member.kind == "session" and member.parent is None and member.facts.unnamed_copies:
+                self._find_parent(member, identities)
+        self._give_calls()
+
+    def _find_parent(self, member: Joined, identities: dict[int, set[int]]) -> None:
+        """The older session that shares most content; of equals the one with least besides."""
+        own = identities[id(member)]
+        best: tuple[int, int] | None = None
+        for other in self.members:
+            if other is member or other.kind == "subagent" or not self._older(other, member):
+                continue
+            shared = len(own & identities[id(other)])
+            rank = (shared, shared - len(identities[id(other)]))
+            if shared and (best is None or rank > best):
+                best = rank
+                member.parent, member.kind = other.session_id, member.facts.copy_kind
+
+    def _older(self, one: Joined, other: Joined) -> bool:
+        return self._order(one) < self._order(other)
+
+    def _order(self, member: Joined) -> tuple[float, float, str]:
+        created = member.facts.created_at
+        return (
+            self.starts[id(member)],
+            created.timestamp() if created else _NEVER,
+            member.session_id,
+        )
+
+    def _give_calls(self) -> None:
+        holders: dict[str, list[tuple[Joined, Call]]] = {}
+        for member in self.members:
+            for call in _distinct_calls(member):
+                holders.setdefault(call.key, []).append((member, call))
+        for candidates in holders.values():
+            owner = candidates[0][0] if len(candidates) == 1 else self._owner(candidates)
+            owner.calls.append(_fullest(owner, candidates))
+            name = unified_id(owner.agent, owner.session_id)
+            for member, call in candidates:
+                if member is not owner:
+                    member.ignored.append(IgnoredCall(call=call, owner=name))
+
+    def _owner(self, candidates: list[tuple[Joined, Call]]) -> Joined:
+        holders = {id(member) for member, _ in candidates}
+        originals = [
+            candidate
+            for candidate in candidates
+            if not any(id(ancestor) in holders for ancestor in self._ancestors(candidate[0]))
+        ]
+        return min(originals or candidates, key=self._claim)[0]
+
+    def _claim(
+        self, candidate: tuple[Joined, Call]
+    ) -> tuple[float, bool, tuple[float, float, str]]:
+        member, call = candidate
+        return (call.at.timestamp() if call.at else _NEVER, call.copied, self._order(member))
+
+    def _ancestors(self, member: Joined) -> Iterable[Joined]:
+        """Recorded ancestors only: found ones were derived from the calls in the first place."""
+        seen = {id(member)}
+        current = member
+        while current.facts.kind != "subagent" and current.facts.parent:
+            parent = self.by_name.get(current.facts.parent)
+            if parent is None or id(parent) in seen:
+                return
+            seen.add(id(parent))
+            yield parent
+            current = parent
+
+
+def _fullest(owner: Joined, candidates: list[tuple[Joined, Call]]) -> Call:
+    """The owner's record with the final figures: a copy may have them where the owner's was cut."""
+    own = next(call for member, call in candidates if member is owner)
+    best = max((call for _, call in candidates), key=lambda call: call.tokens.output)
+    if best.tokens.output <= own.tokens.output:
+        return own
+    return msgspec.structs.replace(own, tokens=best.tokens, gaps=best.gaps)
+
+
+def _own_starts(members: Sequence[Joined]) -> dict[int, float]:
+    """When each member's own lines begin: lines that no other member has; none at all = at once."""
+    count: dict[int, int] = {}
+    lines: list[tuple[Joined, dict[int, int]]] = []
+    for member in members:
+        times: dict[int, int] = {}
+        for part in member.parts:
+            for key, at in zip(
+                part.facts.trace.key_list(), part.facts.trace.time_list(), strict=True
+            ):
+                times.setdefault(key, at)
+        for key in times:
+            count[key] = count.get(key, 0) + 1
+        lines.append((member, times))
+    return {
+        id(member): min((at for key, at in times.items() if at and count[key] == 1), default=0.0)
+        for member, times in lines
+    }

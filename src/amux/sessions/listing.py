@@ -1,0 +1,89 @@
+"""`list`: enumerate, filter, sort, cut; in this order, so that a limit never hides the dearest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from amux.model.options import SessionListOptions
+from amux.model.problems import Problem
+from amux.model.session import SessionSummary
+from amux.sessions.assemble import Assembly
+from amux.sessions.costing import Coster
+from amux.sessions.filters import has_any_tag, in_span, same_place, used_model
+from amux.sessions.parts import Joined
+from amux.sessions.views import summarize
+
+
+class ListReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A list, and what it leaves out."""
+
+    sessions: tuple[SessionSummary, ...]
+    hidden_children: int = 0
+    hidden_archived: int = 0
+    truncated: int = 0
+    problems: tuple[Problem, ...] = ()
+
+
+def list_sessions(
+    assemblies: Sequence[Assembly], options: SessionListOptions, coster: Coster
+) -> ListReport:
+    """The summaries that fit, sorted, and counts of those left out by default."""
+    found: list[SessionSummary] = []
+    children = archived = 0
+    for assembly in assemblies:
+        for session in _candidates(assembly):
+            summary = summarize(session, coster.cost_of(session), coster.tags_of(session))
+            if not _fits(summary, options):
+                continue
+            if session.kind == "subagent" and not options.include_children:
+                children += 1
+            elif session.archived and not options.include_archived:
+                archived += 1
+            else:
+                found.append(summary)
+    shown = sort_sessions(found, options.sort, descending=options.sort_direction == "desc")
+    limit = len(shown) if options.limit is None else options.limit
+    return ListReport(
+        sessions=tuple(shown[:limit]),
+        hidden_children=children,
+        hidden_archived=archived,
+        truncated=max(0, len(shown) - limit),
+        problems=tuple(problem for assembly in assemblies for problem in assembly.problems),
+    )
+
+
+def _candidates(assembly: Assembly) -> Iterable[Joined]:
+    return (session for session in assembly.everyone() if session.listed)
+
+
+def _fits(summary: SessionSummary, options: SessionListOptions) -> bool:
+    return (
+        in_span(summary.created_at, options.since, options.until)
+        and used_model(summary, options.model)
+        and has_any_tag(summary.tags, options.tags)
+        and same_place(summary.cwd, options.cwd)
+    )
+
+
+def sort_sessions(
+    sessions: Iterable[SessionSummary], sort: str, *, descending: bool
+) -> list[SessionSummary]:
+    """Sort by one field; equal ones stay in order of their ids whichever the direction."""
+
+    def rank(summary: SessionSummary) -> float:
+        match sort:
+            case "cost":
+                return -1.0 if summary.cost is None else summary.cost.total_usd
+            case "turns":
+                return summary.turn_count
+            case "updated":
+                return summary.updated_at.timestamp()
+            case "relevance":
+                return summary.relevance_score or 0.0
+            case _:
+                return summary.created_at.timestamp()
+
+    by_id = sorted(sessions, key=lambda summary: summary.unified_id)
+    return sorted(by_id, key=rank, reverse=descending)

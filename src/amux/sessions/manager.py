@@ -1,0 +1,183 @@
+"""The session manager: the eight read operations of the specification. It changes nothing."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping, Sequence
+from typing import get_args
+
+from amux.errors import ValidationError
+from amux.model.cost import CostSummary
+from amux.model.diff import SessionDiff
+from amux.model.ids import NativeRef, split_unified_id, unified_id
+from amux.model.options import (
+    LIST_LIMIT,
+    SEARCH_LIMIT,
+    CostAggregationOptions,
+    Direction,
+    ExportFormat,
+    GroupBy,
+    ListSort,
+    SearchSort,
+    SessionListOptions,
+    SessionQuery,
+)
+from amux.model.session import Session, SessionSummary
+from amux.sessions.filters import (
+    Limit,
+    Moment,
+    check_choice,
+    check_limit,
+    check_moment,
+    merge_options,
+)
+from amux.sessions.reader import SessionReader
+
+Ref = str | tuple[str, str] | Mapping[str, str]
+"""A session: `"claude:abc"`, `("claude", "abc")` or `{"agent": "claude", "sessionId": "abc"}`."""
+
+
+class SessionManager:
+    """Read access to every session of every agent."""
+
+    def __init__(self, reader: SessionReader) -> None:
+        self._reader = reader
+
+    def list(
+        self,
+        agent: str,
+        options: SessionListOptions | None = None,
+        *,
+        since: Moment = None,
+        until: Moment = None,
+        model: str | None = None,
+        tags: Sequence[str] | None = None,
+        limit: Limit = LIST_LIMIT,
+        sort: ListSort = "date",
+        sort_direction: Direction = "desc",
+        cwd: str | None = None,
+        include_children: bool = False,
+        include_archived: bool = False,
+    ) -> builtins.list[SessionSummary]:
+        """Summaries of an agent's sessions, newest first.
+
+        Raises:
+            AgentNotFoundError: No agent has that name.
+            ValidationError: An option has no usable value.
+        """
+        self._reader.registry.require(agent)
+        merged = merge_options(
+            options,
+            SessionListOptions(),
+            since=check_moment(since, "since"),
+            until=check_moment(until, "until", end_of_day=True),
+            model=model,
+            tags=tags,
+            limit=check_limit(limit),
+            sort=sort,
+            sort_direction=sort_direction,
+            cwd=cwd,
+            include_children=include_children,
+            include_archived=include_archived,
+        )
+        return [*self._reader.list_report((agent,), merged).sessions]
+
+    def get(self, agent: str, session_id: str) -> Session:
+        """One whole session, by its id or an unambiguous prefix of it.
+
+        Raises:
+            AgentNotFoundError: No agent has that name.
+            SessionNotFoundError: The agent has no such session, or several fit (AMBIGUOUS_ID).
+            ParseError: The session is there but holds nothing readable.
+        """
+        return self._reader.get(agent, session_id)
+
+    def search(
+        self,
+        query: SessionQuery | str,
+        *,
+        agent: str | None = None,
+        since: Moment = None,
+        until: Moment = None,
+        model: str | None = None,
+        tags: Sequence[str] | None = None,
+        limit: Limit = SEARCH_LIMIT,
+        sort: SearchSort = "relevance",
+    ) -> builtins.list[SessionSummary]:
+        """Sessions whose title or messages fit the query, best first. Unknown agent: none."""
+        given = SessionQuery(text=query) if isinstance(query, str) else query
+        merged = merge_options(
+            given,
+            SessionQuery(text=given.text),
+            agent=agent,
+            since=check_moment(since, "since"),
+            until=check_moment(until, "until", end_of_day=True),
+            model=model,
+            tags=tags,
+            limit=check_limit(limit),
+            sort=sort,
+        )
+        return [*self._reader.search_report(merged).sessions]
+
+    def total_cost(
+        self,
+        options: CostAggregationOptions | None = None,
+        *,
+        agent: str | None = None,
+        since: Moment = None,
+        until: Moment = None,
+        model: str | None = None,
+        tags: Sequence[str] | None = None,
+        group_by: GroupBy | None = None,
+    ) -> CostSummary:
+        """Cost and tokens over all sessions that fit; every billed call once."""
+        merged = merge_options(
+            options,
+            CostAggregationOptions(),
+            agent=agent,
+            since=check_moment(since, "since"),
+            until=check_moment(until, "until", end_of_day=True),
+            model=model,
+            tags=tags,
+            group_by=group_by,
+        )
+        return self._reader.total_cost(merged)
+
+    def export(self, agent: str, session_id: str, format: ExportFormat) -> str:
+        """A session as text: json, jsonl, markdown or html. Raises as `get` does."""
+        from amux.render import exporter
+
+        check_choice(format, get_args(ExportFormat), "format")
+        header, messages = self._reader.stream(agent, session_id)
+        return "".join(exporter(format)(header, messages))
+
+    def diff(self, a: Ref, b: Ref) -> SessionDiff:
+        """What two sessions have in common and what not. Raises as `get` does."""
+        from amux.sessions.diff import diff_sessions
+
+        one, other = (self._reader.get(*self._reference(ref)) for ref in (a, b))
+        return diff_sessions(one, other)
+
+    def resolve_unified_id(self, agent: str, native_session_id: str) -> str:
+        """`<agent>:<native id>`; checks nothing."""
+        return unified_id(agent, native_session_id)
+
+    def resolve_native_id(self, unified_id: str) -> NativeRef | None:
+        """The two parts of a unified id; None when it has no known agent or an empty part."""
+        parts = split_unified_id(unified_id)
+        if parts is None or not self._reader.registry.knows(parts[0]):
+            return None
+        return NativeRef(agent=parts[0], native_session_id=parts[1])
+
+    def _reference(self, ref: Ref) -> tuple[str, str]:
+        if isinstance(ref, tuple):
+            return ref
+        if isinstance(ref, str):
+            parts = split_unified_id(ref)
+            if parts is None:
+                raise ValidationError(f"`{ref}` is not a unified id", hint="write <agent>:<id>")
+            return parts
+        try:
+            return ref["agent"], ref.get("sessionId") or ref["session_id"]
+        except KeyError as error:
+            raise ValidationError(f"a session reference lacks {error}") from error

@@ -1,0 +1,127 @@
+"""Parts and joined sessions: what one source says of a session, and all that belongs to one.
+
+The same session may lie in several sources: a rewound Codex thread has a second file, an archived
+file may exist twice, the specification's place and the real one may hold the same id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from amux.adapters._base import SourceRef
+from amux.model.facts import Facts, Kind
+from amux.model.problems import Problem
+from amux.model.trace import Trace, count_messages
+from amux.model.usage import Call
+
+
+@dataclass(slots=True, frozen=True)
+class Part:
+    """One session as one source tells it."""
+
+    facts: Facts
+    source: SourceRef
+
+
+@dataclass(slots=True, frozen=True)
+class IgnoredCall:
+    """A record of a call that is counted elsewhere."""
+
+    call: Call
+    owner: str  # unified id of the session that counts it
+
+
+@dataclass(slots=True, eq=False)
+class Joined:
+    """One session with everything that belongs to it. Filled step by step by `assemble`."""
+
+    agent: str
+    session_id: str
+    parts: list[Part]
+    current: Part  # the part whose conversation is shown
+    kind: Kind = "session"
+    parent: str | None = None
+    title: str = ""
+    first_prompt: str | None = None
+    trace: Trace = field(default_factory=Trace)  # the prefix kept by reference included
+    calls: list[Call] = field(default_factory=list[Call])  # billed to this session, each once
+    ignored: list[IgnoredCall] = field(default_factory=list[IgnoredCall])
+    children: list[Joined] = field(default_factory=list["Joined"])
+    problems: list[Problem] = field(default_factory=list[Problem])  # found while joining
+
+    @property
+    def facts(self) -> Facts:
+        """The facts of the part that is shown."""
+        return self.current.facts
+
+    @property
+    def attributed(self) -> bool:
+        """Whether its calls belong to a conversation at all."""
+        return self.facts.attributed
+
+    @property
+    def archived(self) -> bool:
+        """Archived everywhere it lies."""
+        return all(part.facts.archived for part in self.parts)
+
+    @property
+    def listed(self) -> bool:
+        """Whether a list may show it (archived sessions and sub-agents only on request)."""
+        return self.facts.attributed and self.facts.addressable
+
+    def with_children(self) -> Iterable[Joined]:
+        """This session and all sub-agents below it."""
+        yield self
+        for child in self.children:
+            yield from child.with_children()
+
+
+def join_parts(agent: str, parts: Iterable[Part]) -> list[Joined]:
+    """Bring the parts of each session together, the richest or newest one in front."""
+    groups: dict[tuple[str, ...], list[Part]] = {}
+    for part in parts:
+        groups.setdefault(_group_key(part), []).append(part)
+    return [_join(agent, group) for group in groups.values()]
+
+
+def _group_key(part: Part) -> tuple[str, ...]:
+    facts = part.facts
+    if not facts.attributed:
+        return ("unattributed", str(part.source.path), facts.session_id)
+    if facts.kind == "subagent":  # short ids: unique only below their parent
+        return ("subagent", facts.parent or "", facts.session_id)
+    return ("session", facts.session_id)
+
+
+def _join(agent: str, parts: list[Part]) -> Joined:
+    current = parts[0] if len(parts) == 1 else _current(parts)
+    facts = current.facts
+    return Joined(
+        agent=agent,
+        session_id=facts.session_id,
+        parts=parts,
+        current=current,
+        kind=facts.kind,
+        parent=None if facts.parent == facts.session_id else facts.parent,
+    )
+
+
+def _current(parts: list[Part]) -> Part:
+    """The continued log of a rewound session, else the copy that holds most."""
+    own = {part.facts.rollout for part in parts} - {None}
+    continued = [part for part in parts if part.facts.prefix and part.facts.prefix.of in own]
+    if continued:
+        return max(continued, key=lambda part: (_created(part), str(part.source.path)))
+    return max(
+        parts,
+        key=lambda part: (
+            count_messages(part.facts.trace.marks),
+            not part.facts.archived,
+            str(part.source.path),
+        ),
+    )
+
+
+def _created(part: Part) -> float:
+    return part.facts.created_at.timestamp() if part.facts.created_at else 0.0

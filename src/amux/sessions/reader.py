@@ -1,0 +1,161 @@
+"""Everything that is read goes through here: agents, library, prices and run index together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, tzinfo
+from typing import TypeVar, get_args
+
+from msgspec.structs import replace
+
+from amux.errors import AmuxError, ParseError, SessionNotFoundError
+from amux.model.cost import CostSummary
+from amux.model.message import SessionMessage
+from amux.model.options import (
+    CostAggregationOptions,
+    Direction,
+    GroupBy,
+    ListSort,
+    SearchSort,
+    SessionListOptions,
+    SessionQuery,
+)
+from amux.model.session import Session
+from amux.sessions.address import find_session
+from amux.sessions.assemble import Assembly
+from amux.sessions.cost import CostReport
+from amux.sessions.costing import Coster
+from amux.sessions.explain import CostExplanation, explain_cost
+from amux.sessions.filters import check_choice, check_limit, check_moment
+from amux.sessions.library import Library
+from amux.sessions.listing import ListReport, list_sessions
+from amux.sessions.parts import Joined
+from amux.sessions.registry import AdapterRegistry
+from amux.sessions.search import SearchReport, search_sessions
+from amux.sessions.views import full_session
+
+Options = TypeVar("Options", SessionListOptions, SessionQuery, CostAggregationOptions)
+
+
+class SessionReader:
+    """What the manager and the client share: everything read goes through here."""
+
+    def __init__(
+        self,
+        registry: AdapterRegistry,
+        library: Library,
+        coster: Coster,
+        *,
+        zone: tzinfo = UTC,
+    ) -> None:
+        self.registry = registry
+        self.library = library
+        self.coster = coster
+        self.zone = zone
+
+    def list_report(self, agents: Sequence[str] | None, options: SessionListOptions) -> ListReport:
+        """A list over some agents (None: all), with what it leaves out."""
+        options = _checked_list(options)
+        names = self.registry.names() if agents is None else agents
+        assemblies = [self.library.assembly(name, cwd=options.cwd) for name in names]
+        return list_sessions(assemblies, options, self.coster)
+
+    def search_report(self, query: SessionQuery) -> SearchReport:
+        """A search, with what could not be read."""
+        query = _checked_query(query)
+        if query.agent is not None and not self.registry.knows(query.agent):
+            return SearchReport(sessions=())
+        names = self.registry.names() if query.agent is None else (query.agent,)
+        assemblies = [self.library.assembly(name) for name in names] if query.text.strip() else []
+        return search_sessions(self.library, assemblies, query, self.coster)
+
+    def open(self, agent: str, session_id: str) -> tuple[Assembly, Joined]:
+        """The session behind an id or unique prefix, with everything that bears on it."""
+        found = find_session(self.registry, self.library, session_id, agent=agent)
+        assembly = self.library.assembly_for(agent, found.native_session_id)
+        session = assembly.find(found.native_session_id)
+        if session is None or not session.attributed:
+            raise _missing(agent, session_id, assembly)
+        return assembly, session
+
+    def header(self, assembly: Assembly, session: Joined) -> Session:
+        """The session without its messages; sub-agents complete."""
+        return full_session(
+            session,
+            (),
+            cost=self.coster.cost_of(session),
+            tags=self.coster.tags_of(session),
+            children=tuple(self._whole(assembly, child) for child in session.children),
+        )
+
+    def _whole(self, assembly: Assembly, session: Joined) -> Session:
+        return full_session(
+            session,
+            self.library.messages(assembly, session),
+            cost=self.coster.cost_of(session),
+            tags=self.coster.tags_of(session),
+            children=tuple(self._whole(assembly, child) for child in session.children),
+        )
+
+    def get(self, agent: str, session_id: str) -> Session:
+        """One whole session."""
+        assembly, session = self.open(agent, session_id)
+        return self._whole(assembly, session)
+
+    def stream(self, agent: str, session_id: str) -> tuple[Session, Iterator[SessionMessage]]:
+        """The session without messages, and the messages as they are read."""
+        assembly, session = self.open(agent, session_id)
+        return self.header(assembly, session), self.library.messages(assembly, session)
+
+    def explain(self, agent: str, session_id: str) -> CostExplanation:
+        """Why the session costs what it costs."""
+        _, session = self.open(agent, session_id)
+        return explain_cost(session, self.coster)
+
+    def total_cost(self, options: CostAggregationOptions) -> CostSummary:
+        """Cost over all sessions that fit; zeros when none does."""
+        options = _checked_cost(options)
+        report = CostReport(self.coster, options, self.zone)
+        names = self.registry.names() if options.agent is None else (options.agent,)
+        for name in names:
+            if self.registry.knows(name):
+                report.add_assembly(self.library.assembly(name))
+        report.add_lost_runs()
+        return report.summary()
+
+
+def _checked_list(options: SessionListOptions) -> SessionListOptions:
+    check_choice(options.sort, get_args(ListSort), "sort")
+    check_choice(options.sort_direction, get_args(Direction), "sort_direction")
+    return replace(_with_checked_span(options), limit=check_limit(options.limit))
+
+
+def _checked_query(query: SessionQuery) -> SessionQuery:
+    check_choice(query.sort, get_args(SearchSort), "sort")
+    return replace(_with_checked_span(query), limit=check_limit(query.limit))
+
+
+def _checked_cost(options: CostAggregationOptions) -> CostAggregationOptions:
+    if options.group_by is not None:
+        check_choice(options.group_by, get_args(GroupBy), "group_by")
+    return _with_checked_span(options)
+
+
+def _with_checked_span(options: Options) -> Options:
+    return replace(
+        options,
+        since=check_moment(options.since, "since"),
+        until=check_moment(options.until, "until", end_of_day=True),
+    )
+
+
+def _missing(agent: str, session_id: str, assembly: Assembly) -> AmuxError:
+    if assembly.problems:
+        first = assembly.problems[0]
+        return ParseError(
+            f"session `{session_id}` of {agent} cannot be read: {first}",
+            hint="the file is damaged or newer than this version of amux",
+        )
+    return SessionNotFoundError(
+        f"{agent} has no session `{session_id}`", hint=f"`amux list {agent}` shows what there is"
+    )

@@ -1,0 +1,90 @@
+"""The adapters this client knows: built-in, installed by packages, registered at run time."""
+
+from __future__ import annotations
+
+import builtins
+
+import msgspec
+
+from amux.adapters import BUILTIN, external_names, load_builtin, load_external
+from amux.adapters._base import Adapter, AgentInfo, Capabilities
+from amux.adapters.plugin import as_adapter
+from amux.errors import AgentNotFoundError
+
+
+class AdapterRegistry:
+    """Finds adapters by name; loads one only when it is asked for."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Adapter] = {}
+        self._registered: dict[str, Adapter] = {}
+        self._removed: set[str] = set()
+
+    def register(self, adapter: object) -> None:
+        """Add an adapter: the full protocol, or the specification's three session methods."""
+        checked = as_adapter(adapter)
+        self._registered[checked.info.name] = checked
+        self._removed.discard(checked.info.name)
+
+    def unregister(self, agent: str) -> None:
+        """Forget an adapter; its name is unknown from now on."""
+        self._registered.pop(agent, None)
+        self._loaded.pop(agent, None)
+        self._removed.add(agent)
+
+    def get(self, agent: str) -> Adapter | None:
+        """The adapter of that name, or None."""
+        if agent in self._removed:
+            return None
+        known = self._registered.get(agent) or self._loaded.get(agent)
+        return known or self._load(agent)
+
+    def require(self, agent: str) -> Adapter:
+        """The adapter of that name; raises when there is none."""
+        adapter = self.get(agent)
+        if adapter is None:
+            raise AgentNotFoundError(
+                f"no agent is called `{agent}`", hint=f"known agents: {', '.join(self.names())}"
+            )
+        return adapter
+
+    def knows(self, agent: str) -> bool:
+        """Whether the name is valid in unified ids; imports no adapter."""
+        if agent in self._removed:
+            return False
+        return agent in self._registered or agent in BUILTIN or agent in external_names()
+
+    def names(self) -> tuple[str, ...]:
+        """All names: built-in ones first, then what packages and callers added."""
+        names = dict.fromkeys((*BUILTIN, *external_names(), *self._registered))
+        return tuple(name for name in names if name not in self._removed)
+
+    def list(self) -> builtins.list[AgentInfo]:
+        """Who the known agents are."""
+        return [self.require(name).info for name in self.names()]
+
+    def capabilities(self, agent: str, *, version: str | None = None) -> Capabilities:
+        """What an agent can do; with a version, what that version could."""
+        adapter = self.require(agent)
+        declared = adapter.info.capabilities
+        if version is None:
+            return declared
+
+        def can(*, resume: bool) -> bool:
+            action = "resume" if resume else "fork"
+            return adapter.command(action, session_id="id", version=version) is not None
+
+        return msgspec.structs.replace(
+            declared,
+            can_resume=declared.can_resume and can(resume=True),
+            can_fork=declared.can_fork and can(resume=False),
+        )
+
+    def _load(self, agent: str) -> Adapter | None:
+        adapter = load_builtin(agent)
+        if adapter is None:
+            foreign = load_external(agent)
+            adapter = None if foreign is None else as_adapter(foreign)
+        if adapter is not None:
+            self._loaded[agent] = adapter
+        return adapter

@@ -1,0 +1,145 @@
+"""From a joined session to the specification's types."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from amux.adapters._base import SourceRef
+from amux.model.ids import unified_id
+from amux.model.message import SessionMessage
+from amux.model.problems import Problem
+from amux.model.session import Session, SessionSummary
+from amux.model.trace import count_messages, count_turns
+from amux.model.usage import Call
+from amux.sessions.costing import SessionCost
+from amux.sessions.parts import Joined
+
+
+def summarize(session: Joined, cost: SessionCost | None, tags: tuple[str, ...]) -> SessionSummary:
+    """The light view: counts and cost, no bodies."""
+    created, updated = time_span(session)
+    models = models_of(session)
+    return SessionSummary(
+        agent=session.agent,
+        session_id=session.session_id,
+        unified_id=unified_id(session.agent, session.session_id),
+        title=session.title,
+        created_at=created,
+        updated_at=updated,
+        turn_count=count_turns(session.trace.marks),
+        message_count=count_messages(session.trace.marks),
+        tags=tags,
+        model=primary_model(session),
+        cost=None if cost is None else cost.record(),
+        cwd=cwd_of(session),
+        forked_from=session.parent if session.kind == "fork" else None,
+        models=models,
+        kind=session.kind,
+        parent=session.parent,
+        archived=session.archived,
+        problems=problems_of(session),
+    )
+
+
+def full_session(
+    session: Joined,
+    messages: Iterable[SessionMessage],
+    *,
+    cost: SessionCost | None,
+    tags: tuple[str, ...] = (),
+    children: tuple[Session, ...] = (),
+) -> Session:
+    """The whole view."""
+    created, updated = time_span(session)
+    return Session(
+        agent=session.agent,
+        session_id=session.session_id,
+        unified_id=unified_id(session.agent, session.session_id),
+        title=session.title,
+        created_at=created,
+        updated_at=updated,
+        turn_count=count_turns(session.trace.marks),
+        tags=tags,
+        messages=tuple(messages),
+        model=primary_model(session),
+        cost=None if cost is None else cost.record(),
+        cwd=cwd_of(session),
+        forked_from=session.parent if session.kind == "fork" else None,
+        models=models_of(session),
+        kind=session.kind,
+        parent=session.parent,
+        archived=session.archived,
+        calls=tuple(session.calls),
+        children=children,
+        problems=problems_of(session),
+        raw=_raw(session),
+    )
+
+
+def _raw(session: Joined) -> dict[str, Any]:
+    raw: dict[str, Any] = dict(session.facts.raw)
+    raw["sources"] = [part.source.path.as_posix() for part in session.parts]
+    if session.facts.version:
+        raw["agentVersion"] = session.facts.version
+    compactions = sum(part.facts.compactions for part in session.parts)
+    if compactions:
+        raw["compactions"] = compactions
+    warnings = [str(problem) for problem in problems_of(session)]
+    if warnings:
+        raw["warnings"] = warnings
+    return raw
+
+
+def time_span(session: Joined) -> tuple[datetime, datetime]:
+    """When it began and when it last changed: from its records, else from the file."""
+    created = [part.facts.created_at for part in session.parts if part.facts.created_at]
+    updated = [part.facts.updated_at for part in session.parts if part.facts.updated_at]
+    first = min(created) if created else _file_time(session.current.source)
+    return first, max([*updated, first])
+
+
+def _file_time(source: SourceRef) -> datetime:
+    try:
+        return datetime.fromtimestamp(source.path.stat().st_mtime, UTC)
+    except OSError:
+        return datetime.fromtimestamp(0, UTC)
+
+
+def cwd_of(session: Joined) -> str | None:
+    """Where it was started, with forward slashes on every platform."""
+    cwd = session.facts.cwd
+    return None if cwd is None else forward_slashes(cwd)
+
+
+def forward_slashes(path: str) -> str:
+    r"""`C:\a\b` to `C:/a/b`; a POSIX path, where a backslash is an ordinary character, is kept."""
+    windows = path[1:3] in (":\\", ":/") or path.startswith("\\\\")
+    return path.replace("\\", "/") if windows else path
+
+
+def models_of(session: Joined) -> tuple[str, ...]:
+    """Every model it used, in order of appearance."""
+    named = (call.model for call in _model_calls(session) if call.model)
+    return tuple(dict.fromkeys((*named, *session.facts.models)))
+
+
+def primary_model(session: Joined) -> str | None:
+    """The model of most of its calls; of equals the first."""
+    counts = Counter(call.model for call in _model_calls(session) if call.model)
+    if counts:
+        return counts.most_common(1)[0][0]
+    return session.facts.models[0] if session.facts.models else None
+
+
+def _model_calls(session: Joined) -> list[Call]:
+    # A fork that has made no call of its own yet still has a model: that of its copied history.
+    return session.calls or [ignored.call for ignored in session.ignored]
+
+
+def problems_of(session: Joined) -> tuple[Problem, ...]:
+    """What could not be read in any of its sources."""
+    read = [problem for part in session.parts for problem in part.facts.problems]
+    return (*read, *session.problems)

@@ -1,0 +1,150 @@
+"""The documentation says what the code says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+import pytest
+
+from amux._version import __version__
+from amux.model.base import Model
+from amux.model.cost import CostBreakdown, CostRecord, CostSummary, UnpricedModel
+from amux.model.diff import DiffOperation, DiffSide, DiffStats, SessionDiff
+from amux.model.message import SessionMessage, SessionToolCall, TokenUsage, ToolResult
+from amux.model.problems import Problem, ProblemCode
+from amux.model.session import Session, SessionSummary
+from amux.model.usage import Call, Tokens
+from amux.sessions.explain import CostExplanation, ExplainedCall
+from amux.sessions.overview import AgentStatus, Overview
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+DOCS = ROOT / "docs"
+
+PUBLIC_TYPES: tuple[type[Model], ...] = (
+    SessionSummary, Session, SessionMessage, SessionToolCall, ToolResult, TokenUsage, CostRecord,
+    Call, Tokens, CostSummary, CostBreakdown, UnpricedModel, SessionDiff, DiffSide, DiffOperation,
+    DiffStats, CostExplanation, ExplainedCall, AgentStatus, Overview, Problem,
+)  # fmt: skip
+_ASKS_FOR_A_VARIABLE = re.compile(r"\b(?:path_from|env\.get|dir_from)\(\s*\"([A-Z][A-Z0-9_]*)\"")
+_ROW = re.compile(r"^\| `(\w+)` \|[^|]*\|\s*(always)?\s*\|", re.MULTILINE)
+_PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def run_tool(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+
+def test_every_relative_link_leads_somewhere() -> None:
+    found = run_tool("tools/links.py")
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+def test_generated_reference_pages_are_up_to_date() -> None:
+    found = run_tool("tools/reference.py", "--check")
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("public_type", PUBLIC_TYPES, ids=lambda public_type: public_type.__name__)
+def test_the_json_page_lists_exactly_the_fields_of_a_type(public_type: type[Model]) -> None:
+    section = read(DOCS / "reference" / "json.md").split(f"\n## {public_type.__name__}\n")[1]
+    documented = dict(_ROW.findall(section.split("\n## ")[0]))
+    everything_is_written = not public_type.__struct_config__.omit_defaults
+    fields = msgspec.structs.fields(public_type)
+    assert documented == {
+        field.encode_name: "always" if field.required or everything_is_written else ""
+        for field in fields
+    }
+
+
+def test_every_public_type_has_a_section() -> None:
+    schema: dict[str, Any] = msgspec.json.decode((DOCS / "reference" / "schema.json").read_bytes())
+    assert {public_type.__name__ for public_type in PUBLIC_TYPES} == set(schema["$defs"])
+
+
+def test_every_environment_variable_the_code_asks_for_is_documented() -> None:
+    page = read(DOCS / "reference" / "environment.md")
+    asked = {
+        name
+        for module in (ROOT / "src").rglob("*.py")
+        for name in _ASKS_FOR_A_VARIABLE.findall(read(module))
+    }
+    assert asked
+    assert {name for name in asked if f"`{name}`" not in page} == set()
+
+
+def test_every_problem_code_is_explained() -> None:
+    page = read(DOCS / "concepts" / "errors.md")
+    assert [code for code in get_args(ProblemCode) if f"| `{code}` |" not in page] == []
+
+
+def test_every_decision_has_its_four_parts_on_one_page_and_is_listed() -> None:
+    listed = read(DOCS / "adr" / "README.md")
+    records = sorted((DOCS / "adr").glob("0*.md"))
+    assert records
+    for record in records:
+        text = read(record)
+        parts = re.findall(r"^## (.+)$", text, re.MULTILINE)
+        assert parts == ["Context", "Decision", "Consequences", "Rejected"], record.name
+        assert len(text.splitlines()) <= 60, record.name
+        assert f"({record.name})" in listed
+
+
+def test_the_routing_page_stays_short() -> None:
+    assert len(read(ROOT / "AGENTS.md").splitlines()) <= 120
+    assert "AGENTS.md" in read(ROOT / "CLAUDE.md")
+
+
+def test_the_changelog_knows_this_version() -> None:
+    assert __version__ in read(ROOT / "CHANGELOG.md")
+
+
+def test_the_adapter_of_the_guide_works(tmp_path: Path) -> None:
+    import amux
+
+    blocks = _PYTHON_BLOCK.findall(read(DOCS / "guides" / "write-an-adapter.md"))
+    names: dict[str, Any] = {}
+    exec(compile(blocks[0], "write-an-adapter.md", "exec"), names)
+    folder = tmp_path / ".notes"
+    folder.mkdir()
+    (folder / "first.jsonl").write_text(
+        '{"role": "user", "text": "say hello", "time": 1790000000}\n'
+        '{"role": "assistant", "text": "hello", "time": 1790000002, "usage": {"in": 7, "out": 2}}\n'
+    )
+    client = amux.create_client(home=tmp_path, env={})
+    client.adapters.register(names["NotesAdapter"](tmp_path))
+    [summary] = client.sessions.list("notes")
+    assert (summary.unified_id, summary.title) == ("notes:first", "say hello")
+    assert (summary.turn_count, summary.message_count) == (1, 2)
+    assert summary.cost is not None
+    assert (summary.cost.input_tokens, summary.cost.output_tokens) == (7, 2)
+
+
+def test_every_command_in_the_guides_is_understood() -> None:
+    from amux.faces.cli.parser import build_parser
+
+    guide = read(DOCS / "guides" / "first-steps.md")
+    lines = [line for line in guide.splitlines() if re.match(r"amux\b", line)]
+    assert lines
+    for line in lines:
+        words = shlex.split(line.split(" | ")[0])[1:]
+        _, extra = build_parser().parse_known_args(words)
+        assert extra == [], line
+
+
+def test_the_makefile_lists_every_target() -> None:
+    makefile = read(ROOT / "Makefile")
+    phony = re.search(r"^\.PHONY: (.+)$", makefile, re.MULTILINE)
+    assert phony is not None
+    assert set(re.findall(r"^([a-z-]+):.*## ", makefile, re.MULTILINE)) == set(phony[1].split())

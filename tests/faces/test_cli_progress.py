@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from amux.faces.cli.progress import busy
+
+WAIT_FOR_THE_SIGN = """
+import threading
+from amux.faces.cli import progress
+progress.DELAY_S = {delay}
+with progress.busy("reading sessions", is_watched=True):
+    timer = next(each for each in threading.enumerate() if isinstance(each, threading.Timer))
+    {wait}
+"""
+
+
+def stderr_of(delay: float, wait: str) -> str:
+    ours, theirs = pty.openpty()
+    code = WAIT_FOR_THE_SIGN.format(delay=delay, wait=wait)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "TERM": "xterm"},
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        check=False,
+    )
+    os.write(theirs, b"END")
+    os.close(theirs)
+    shown = os.read(ours, 65536)
+    os.close(ours)
+    assert (done.returncode, done.stdout) == (0, b"")
+    return shown.decode()
+
+
+def test_work_that_takes_long_shows_a_sign_of_life() -> None:
+    assert "reading sessions" in stderr_of(0, "timer.join()")
+
+
+def test_quick_work_shows_nothing() -> None:
+    assert stderr_of(60, "pass") == "END"
+
+
+def test_nothing_is_shown_when_nobody_watches(capfd: pytest.CaptureFixture[str]) -> None:
+    with busy("reading sessions", is_watched=False):
+        pass
+    assert capfd.readouterr() == ("", "")

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+from cli_process import Cli
+
+PROBE = """
+import sys
+from amux.__main__ import main
+main({words!r})
+print(*sorted(sys.modules), sep="\\n", file=sys.stderr)
+"""
+HEAVY = ("msgspec", "sqlite3", "rich", "asyncio", "shutil", "genai_prices", "yaml", "subprocess")
+
+
+def modules_after(cli: Cli, *words: str) -> set[str]:
+    result = cli.python("-c", PROBE.format(words=list(words)))
+    assert result.code == 0, result.err
+    return set(result.err.splitlines())
+
+
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_the_version_needs_no_parser(empty: Cli, option: str) -> None:
+    modules = modules_after(empty, option)
+    assert not modules & {"argparse", "amux.faces", "amux.errors", *HEAVY}
+
+
+@pytest.mark.parametrize(
+    "words", ["--help", "-h", "list --help", "cost report -h", "help", "help exit-codes"]
+)
+def test_help_needs_nothing_but_the_parser(empty: Cli, words: str) -> None:
+    modules = modules_after(empty, *words.split())
+    assert not modules & {"amux.client", "amux.adapters", "amux.model", *HEAVY}
+
+
+def test_only_the_module_of_the_typed_command_is_imported(empty: Cli) -> None:
+    modules = modules_after(empty, "list", "--help")
+    commands = {name for name in modules if name.startswith("amux.faces.cli.cmd_")}
+    assert commands == {"amux.faces.cli.cmd_list"}
+
+
+@pytest.mark.parametrize("words", ["list claude", "list claude --json", "cost -a claude"])
+def test_rich_is_imported_for_terminals_only(claude: Cli, words: str) -> None:
+    assert "rich" not in modules_after(claude, *words.split())
+
+
+def test_the_version_is_the_same_wherever_it_is_asked(empty: Cli) -> None:
+    answers = {empty(*words).out for words in (["--version"], ["-V"], ["list", "-V"])}
+    assert len(answers) == 1
+    assert answers.pop().startswith("amux ")

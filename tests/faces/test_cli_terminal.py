@@ -1,0 +1,145 @@
+"""What people see: the command on a pseudo-terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+import unicodedata
+
+import pytest
+from cli_process import Cli
+
+COLOR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def on_terminal(cli: Cli, *words: str, columns: int = 100) -> str:
+    """Everything the command wrote to a terminal of that width."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    process = subprocess.Popen(
+        cli.command(*words),
+        env={**cli.env, "TERM": "xterm-256color"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(theirs)
+    chunks: list[bytes] = []
+    while chunk := read(ours):
+        chunks.append(chunk)
+    os.close(ours)
+    assert process.wait() == 0
+    return b"".join(chunks).decode().replace("\r\n", "\n")
+
+
+def read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # how Linux says that the other side is gone
+        return b""
+
+
+def width(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def test_a_list_is_a_table_with_headings(claude: Cli) -> None:
+    screen = COLOR.sub("", on_terminal(claude, "list"))
+    heading, *rows = screen.splitlines()
+    assert re.split(r"\s{2,}", heading.strip()) == [
+        "Session ID", "Model", "Turns", "Cost", "Date", "Summary",
+    ]  # fmt: skip
+    assert len(rows) == len(claude("list").rows())
+    assert "29c5cee3" in screen
+    assert "29c5cee3-3f53" not in screen
+
+
+def test_several_agents_get_a_column(both: Cli) -> None:
+    heading = COLOR.sub("", on_terminal(both, "list")).splitlines()[0]
+    assert heading.startswith("Agent ")
+
+
+@pytest.mark.parametrize("columns", [60, 80, 140])
+def test_rows_fit_the_terminal_with_wide_characters_too(claude: Cli, columns: int) -> None:
+    lines = COLOR.sub("", on_terminal(claude, "list", columns=columns)).splitlines()
+    assert {width(line) for line in lines} == {columns}
+
+
+def test_colour_can_be_switched_off_and_forced(claude: Cli) -> None:
+    assert "\x1b[36m" in on_terminal(claude, "list")
+    for words in (["--no-color"], ["--color", "never"]):
+        assert "\x1b[3" not in on_terminal(claude, "list", *words)
+    quiet = Cli(claude.home, {"NO_COLOR": "1"})
+    assert "\x1b[3" not in on_terminal(quiet, "list")
+    forced = claude("list", "--color", "always").out
+    assert "Session ID" in forced
+
+
+def test_the_overview_ends_with_a_next_step(both: Cli) -> None:
+    screen = COLOR.sub("", on_terminal(both))
+    assert screen.startswith("18 sessions of 2 agents\n")
+    assert "Last sessions" in screen
+    assert screen.splitlines()[-1].startswith("Next: `amux show ")
+
+
+@pytest.mark.parametrize(
+    ("words", "word"),
+    [
+        ("cost", "total"),
+        ("cost explain 29c5cee3", "per million tokens"),
+        ("agents", "agents with sessions here"),
+        ("config show", "timezone"),
+        ("search hello", "claude:"),
+        ("diff 29c5cee3 aa25bd55", "unchanged"),
+    ],
+)
+def test_every_command_draws_for_people(both: Cli, words: str, word: str) -> None:
+    assert word in COLOR.sub("", on_terminal(both, *words.split()))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "list claude",
+        "list claude --json",
+        "search pwned",
+        "search pwned --json",
+        "show 0c067a2d",
+        "export 0c067a2d",
+        "export 0c067a2d --format html",
+        "diff 0c067a2d aa25bd55",
+        "cost explain 0c067a2d",
+    ],
+)
+def test_no_session_steers_the_terminal(claude: Cli, words: str) -> None:
+    """A prompt that clears the screen, sets the title, reverses text and speaks C1."""
+    victim = next((claude.home / ".claude" / "projects").rglob("0c067a2d*.jsonl"))
+    attack = r"pwned \u001b[2J\u001b]0;title\u0007 \u009b31m \u202eesrever\u0007\r\n\tend"
+    prompt = "Write a long poem about tests."
+    text = victim.read_text(encoding="utf-8")
+    assert prompt in text
+    victim.write_text(text.replace(prompt, attack), encoding="utf-8")
+    screen = COLOR.sub("", on_terminal(claude, *words.split(), columns=200))
+    assert "pwned" in screen
+    allowed = {"\n", "\t"}
+    hostile = {
+        char
+        for char in screen
+        if unicodedata.category(char) == "Cc" or unicodedata.bidirectional(char) == "RLO"
+    }
+    assert hostile <= allowed
+
+
+def test_a_hostile_title_stays_in_its_row_off_the_terminal_too(claude: Cli) -> None:
+    victim = next((claude.home / ".claude" / "projects").rglob("0c067a2d*.jsonl"))
+    text = victim.read_text(encoding="utf-8")
+    text = text.replace("Write a long poem about tests.", r"a\tb\nc\u001b[31m")
+    victim.write_text(text, encoding="utf-8")
+    rows = claude("list").rows()
+    assert {len(row) for row in rows} == {6}
+    assert "\x1b" not in claude("list").out

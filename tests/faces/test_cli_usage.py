@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import pytest
+from cli_process import Cli
+
+from amux.errors import EXIT_CODES, ErrorCode, ValidationError
+from amux.faces.cli.commands import COMMANDS
+from amux.faces.cli.parser import build_parser
+from amux.faces.cli.topics import TOPICS, topic_text
+
+
+@pytest.mark.parametrize(
+    ("words", "module"),
+    [
+        ("", "overview"),
+        ("demo", "overview"),
+        ("sessions", "list"),
+        ("sessions --json", "list"),
+        ("sessions --since 7d", "list"),
+        ("sessions list claude", "list"),
+        ("list", "list"),
+        ("cost", "cost_report"),
+        ("cost --agent claude --group-by day", "cost_report"),
+        ("cost --json explain abc", "cost_explain"),
+        ("--json cost --home=/tmp explain abc", "cost_explain"),
+        ("adapters", "agents"),
+        ("adapters list", "agents"),
+        ("config", "config_show"),
+    ],
+)
+def test_words_lead_to_their_command(words: str, module: str) -> None:
+    args, extra = build_parser().parse_known_args(words.split())
+    assert (args.module, extra) == (module, [])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--json --agent codex -m gpt-5 -q list --limit 5",
+        "list --json --agent codex -m gpt-5 -q --limit 5",
+        "--json -a codex sessions -m gpt-5 list --limit 5 --quiet",
+    ],
+)
+def test_global_options_may_stand_before_and_after_the_command(words: str) -> None:
+    args, _ = build_parser().parse_known_args(words.split())
+    given = (args.json, args.agent, args.model, args.quiet, args.limit, args.debug)
+    assert given == (True, "codex", "gpt-5", True, 5, False)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("search one two", ["one", "two"]),
+        ("search one --json two", ["one", "two"]),
+        ("search -- --json", ["--json"]),
+        ("search one --json -- -x", ["one", "-x"]),
+    ],
+)
+def test_words_of_a_query_may_surround_options(words: str, expected: list[str]) -> None:
+    args, extra = build_parser().parse_known_args(words.split())
+    assert (args.query, extra) == (expected, [])
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        ("lst", "unknown command `lst`", "did you mean `list`?"),
+        ("sessions serach x", "unknown command `serach`", "did you mean `search`?"),
+        ("list --sort dat", "did you mean `date`?", "`amux list --help`"),
+        ("list --limit -1", "neither a number nor `all`", "`amux list --help`"),
+        ("list --limit many", "neither a number nor `all`", "`amux list --help`"),
+        ("list --since soon", "`soon` is no time", "`amux list --help`"),
+        ("list --sinc 7d", "unknown option `--sinc`", "did you mean `--since`?"),
+        ("list claude codex", "unknown argument `codex`", "`amux list --help`"),
+        ("show", "SESSION", "`amux show --help`"),
+        ("show a b c", "expected one session", "AGENT:ID"),
+        ("show claude x --agent codex", "two agents were named", ""),
+        ("help lsit", "no help on `lsit`", "did you mean `list`?"),
+        ("--completions tcsh", "not one of bash, zsh, fish", ""),
+        ("list --home /no/such/home", "`/no/such/home` is no directory", ""),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_a_way_out(
+    empty: Cli, words: str, message: str, hint: str
+) -> None:
+    result = empty(*words.split())
+    assert (result.code, result.out) == (2, "")
+    error, *hints = result.err.splitlines()
+    assert error.startswith("error: ")
+    assert message in error
+    assert hint in "".join(hints)
+    assert all(line.startswith("hint: ") for line in hints)
+
+
+def test_wrong_usage_is_json_when_json_was_asked_for(empty: Cli) -> None:
+    result = empty("list", "--json", "--sort", "size")
+    assert result.code == 2
+    error = result.json()["error"]
+    assert (result.json()["ok"], error["code"], error["recoverable"]) == (
+        False,
+        "VALIDATION_ERROR",
+        False,
+    )
+
+
+def test_a_parser_raises_and_never_ends_the_process() -> None:
+    with pytest.raises(ValidationError):
+        build_parser().parse_known_args(["nonsense"])
+
+
+@pytest.mark.parametrize("command", [command.words for command in COMMANDS])
+def test_every_command_has_help(empty: Cli, command: str) -> None:
+    by_option, by_word = empty(*command.split(), "--help"), empty("help", *command.split())
+    assert by_option.code == by_word.code == 0
+    assert by_option.out == by_word.out
+    assert by_option.out.startswith(f"usage: amux {command}")
+    assert by_option.err == ""
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_every_topic_has_a_text(empty: Cli, topic: str) -> None:
+    result = empty("help", topic)
+    assert (result.code, result.err) == (0, "")
+    assert result.out == topic_text(topic)
+
+
+def test_the_topic_on_exit_codes_names_every_code() -> None:
+    lines = topic_text("exit-codes").splitlines()
+    for code, number in EXIT_CODES.items():
+        assert any(line.split()[:1] == [str(number)] and code in line for line in lines), code
+
+
+@pytest.mark.parametrize(
+    ("code", "number"),
+    [
+        (ErrorCode.PARSE_ERROR, 1),
+        (ErrorCode.VALIDATION_ERROR, 2),
+        (ErrorCode.AGENT_NOT_FOUND, 3),
+        (ErrorCode.AGENT_NOT_INSTALLED, 4),
+        (ErrorCode.AUTH_ERROR, 5),
+        (ErrorCode.CAPABILITY_ERROR, 6),
+        (ErrorCode.CONFIG_ERROR, 7),
+        (ErrorCode.SESSION_NOT_FOUND, 8),
+        (ErrorCode.PROFILE_NOT_FOUND, 9),
+        (ErrorCode.PLUGIN_ERROR, 10),
+        (ErrorCode.TIMEOUT, 11),
+        (ErrorCode.AGENT_CRASH, 12),
+        (ErrorCode.ABORTED, 13),
+        (ErrorCode.RATE_LIMITED, 14),
+        (ErrorCode.CONTEXT_EXCEEDED, 15),
+    ],
+)
+def test_exit_codes_are_those_of_the_contract(code: ErrorCode, number: int) -> None:
+    assert EXIT_CODES.get(code, 1) == number

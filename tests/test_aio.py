@@ -1,0 +1,71 @@
+"""The asynchronous twin gives what the synchronous API gives."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from amux import AgentNotFoundError, aio, create_client
+from amux.sessions.manager import SessionManager
+from amux.testing import find_captures
+
+T = TypeVar("T")
+CAPTURE = next(
+    c for c in find_captures(Path(__file__).parent / "captures") if c.version == "2.0.77"
+)
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(work)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return CAPTURE.copy_to(tmp_path)
+
+
+def test_every_read_operation_has_a_twin_with_the_same_signature() -> None:
+    for name, method in inspect.getmembers(SessionManager, inspect.isfunction):
+        if not name.startswith("_"):
+            twin = getattr(aio.SessionManager, name)
+            assert inspect.signature(twin) == inspect.signature(method)
+            assert inspect.getdoc(twin) == inspect.getdoc(method)
+
+
+def test_read_operations_give_the_same(home: Path) -> None:
+    client, twin = create_client(home=home), aio.create_client(home=home)
+    listed = client.sessions.list("claude")
+    assert run(twin.sessions.list("claude")) == listed
+    first = listed[0].session_id
+    assert run(twin.sessions.get("claude", first)) == client.sessions.get("claude", first)
+    assert run(twin.sessions.search("hello")) == client.sessions.search("hello")
+    assert run(twin.sessions.total_cost()) == client.sessions.total_cost()
+    ids = (listed[0].unified_id, listed[1].unified_id)
+    assert run(twin.sessions.diff(*ids)) == client.sessions.diff(*ids)
+    assert run(twin.overview()).recent == client.overview().recent
+
+
+def test_pure_operations_need_no_loop(home: Path) -> None:
+    twin = aio.create_client(home=home)
+    assert twin.sessions.resolve_unified_id("claude", "a:b") == "claude:a:b"
+    assert twin.sessions.resolve_native_id("nobody:1") is None
+
+
+def test_an_export_streams_the_same_text(home: Path) -> None:
+    client, twin = create_client(home=home), aio.create_client(home=home)
+    session = client.sessions.list("claude")[0].session_id
+
+    async def collect() -> str:
+        return "".join([piece async for piece in twin.stream_export("claude", session, "jsonl")])
+
+    assert run(collect()) == client.sessions.export("claude", session, "jsonl")
+
+
+def test_errors_are_the_same(home: Path) -> None:
+    with pytest.raises(AgentNotFoundError):
+        run(aio.create_client(home=home).sessions.list("nope"))

@@ -1,0 +1,109 @@
+"""Writes docs/reference/cli.md from the command table and the parsers.
+
+With `--check` nothing is written: the exit code says whether the page is up to date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from amux.faces.cli.commands import COMMANDS, GROUPS
+from amux.faces.cli.parser import CommandParser, build_parser
+from amux.faces.cli.topics import TOPICS, topic_text
+
+PAGE = Path(__file__).parent.parent / "docs" / "reference" / "cli.md"
+
+INTRODUCTION = """\
+# The command line
+
+<!-- written by tools/gen_cli_docs.py; change the commands, not this page -->
+
+`amux` alone shows what is on this machine. stdout is data, stderr is talk: notes, warnings, errors
+and progress. On a terminal people get tables; through a pipe the rows are separated by tabs and
+have no headings, ids are whole and times are RFC 3339 in UTC.
+
+`--json` prints bare arrays and objects with the field names of the specification. When a command
+fails, `--json` prints `{"ok": false, "error": {"code", "message", "recoverable"}}` instead, and the
+exit code is not 0.
+
+A cost is `$1.23` when every call is known, `>= $1.20` when the agent left some of them out, and `?`
+when nothing is known. Text from sessions never steers the terminal: control characters are shown,
+not obeyed.
+"""
+
+
+def main() -> int:
+    """Write the page, or compare it."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--check", action="store_true", help="only compare")
+    page = render()
+    if not options.parse_args().check:
+        PAGE.write_text(page, encoding="utf-8", newline="\n")
+        return 0
+    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == page:
+        return 0
+    print(f"{PAGE} is out of date; run tools/gen_cli_docs.py", file=sys.stderr)
+    return 1
+
+
+def render() -> str:
+    """The whole page."""
+    root = build_parser()
+    root.load_all()
+    parts = [INTRODUCTION, *_global_options(root)]
+    groups = {group.word: group for group in GROUPS}
+    for command in COMMANDS:
+        first, _, verb = command.words.partition(" ")
+        parser = root.children[first].children[verb] if verb else root.children[first]
+        parts += _command(parser)
+        if verb and groups[first].default == verb:
+            parts.append(f"`amux {first}` alone means `amux {first} {verb}`.\n")
+    for topic in TOPICS:
+        parts.append(f"## amux help {topic}\n\n```text\n{topic_text(topic)}```\n")
+    return "\n".join(parts)
+
+
+def _command(parser: CommandParser) -> Iterator[str]:
+    yield f"## {parser.prog}\n"
+    yield f"{parser.description}\n"
+    yield f"```text\n{parser.usage}\n```\n"
+    shared = _global_names()
+    own = [each for each in parser.all_actions() if not shared & set(each.option_strings)]
+    yield from _table([each for each in own if each.help is not None and each.nargs != "A..."])
+
+
+def _global_options(root: CommandParser) -> Iterator[str]:
+    yield "## Global options\n"
+    yield "They may stand before or after the command.\n"
+    yield from _table([each for each in root.all_actions() if each.option_strings])
+
+
+def _global_names() -> set[str]:
+    root = build_parser()
+    root.load()
+    return {name for action in root.all_actions() for name in action.option_strings}
+
+
+def _table(actions: list[argparse.Action]) -> Iterator[str]:
+    if not actions:
+        return
+    rows = [f"| {_names(action)} | {_escaped(action.help or '')} |" for action in actions]
+    yield "\n".join(["| argument | meaning |", "|---|---|", *rows]) + "\n"
+
+
+def _names(action: argparse.Action) -> str:
+    metavar = f" {action.metavar}" if action.metavar else ""
+    if not action.option_strings:
+        return f"`{metavar.strip() or action.dest}`"
+    return ", ".join(f"`{_escaped(name + metavar)}`" for name in action.option_strings)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
