@@ -47,6 +47,7 @@ from amux.model.options import (
     SessionQuery,
 )
 from amux.model.session import Session, SessionSummary
+from amux.sessions.doctor import RootReport
 from amux.sessions.explain import CostExplanation
 from amux.sessions.filters import Limit, Moment
 from amux.sessions.listing import ListReport
@@ -83,6 +84,7 @@ CLIENT_METHODS = {
     "stream_export",
     "explain_cost",
     "agents",
+    "doctor",
     "overview",
     "close",
 }

@@ -30,6 +30,7 @@ from amux.model.options import (
     SessionQuery,
 )
 from amux.model.session import Session, SessionSummary
+from amux.sessions.doctor import RootReport
 from amux.sessions.explain import CostExplanation
 from amux.sessions.filters import Limit, Moment
 from amux.sessions.listing import ListReport
@@ -212,6 +213,10 @@ class Client:
     async def agents(self) -> tuple[AgentStatus, ...]:
         """Each agent: found where, how many sessions, from when to when."""
         return await asyncio.to_thread(self._inner.agents)
+
+    async def doctor(self, agent: str | None = None) -> tuple[RootReport, ...]:
+        """Every file below the agents' roots, read or not and why; what will be lost next."""
+        return await asyncio.to_thread(self._inner.doctor, agent)
 
     async def overview(self) -> Overview:
         """What a person wants to see first: agents, last sessions, this week's cost."""

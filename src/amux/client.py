@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
+from amux.errors import ValidationError
 from amux.host import Host
 
 if TYPE_CHECKING:
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from amux.model.options import ExportFormat, SessionListOptions, SessionQuery
     from amux.pricing.registry import ModelRegistry
     from amux.run_index import RunIndex
+    from amux.runs.launch import Launch
     from amux.sessions.bound import BoundAdapter
+    from amux.sessions.doctor import RootReport
     from amux.sessions.explain import CostExplanation
     from amux.sessions.library import Library
     from amux.sessions.listing import ListReport
@@ -179,11 +182,55 @@ class Client:
         """Every counted call, every ignored copy and every rate of one session."""
         return self._reader.explain(agent, session_id)
 
+    def plan_run(
+        self,
+        action: Literal["new", "resume", "fork"],
+        *,
+        ref: NativeRef | None = None,
+        agent: str | None = None,
+        prompt: str | None = None,
+    ) -> Launch:
+        """How the agent itself would be started; starts nothing.
+
+        Raises:
+            CapabilityError: The agent, or its installed version, cannot do that.
+            AmuxError: The agent's program is not on the PATH (AGENT_NOT_INSTALLED).
+        """
+        from amux.runs.launch import plan_launch
+
+        name = agent or (ref.agent if ref is not None else self.default_agent)
+        if name is None:
+            raise ValidationError("no agent is named", hint="name one, or set `default_agent`")
+        cwd = None
+        if ref is not None:
+            cwd = self._reader.open(ref.agent, ref.native_session_id)[1].facts.cwd
+        return plan_launch(
+            self._registry.require(name),
+            self._host,
+            action,
+            session_id=None if ref is None else ref.native_session_id,
+            prompt=prompt,
+            cwd=cwd,
+        )
+
+    def start(self, launch: Launch) -> int:
+        """Become the agent (where the system allows it), else run it; its exit code."""
+        from amux.runs.launch import start
+
+        return start(launch)
+
     def agents(self) -> tuple[AgentStatus, ...]:
         """Each agent: found where, how many sessions, from when to when."""
         from amux.sessions.overview import agent_statuses
 
         return agent_statuses(self._reader)
+
+    def doctor(self, agent: str | None = None) -> tuple[RootReport, ...]:
+        """Every file below the agents' roots, read or not and why; what will be lost next."""
+        from amux.sessions.doctor import examine
+
+        names = self._registry.names() if agent is None else (agent,)
+        return examine(self._reader, names)
 
     def overview(self) -> Overview:
         """What a person wants to see first: agents, last sessions, this week's cost."""

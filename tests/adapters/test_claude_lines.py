@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 from claude_transcripts import (
     SESSION,
+    Json,
     Transcript,
     identity_keys,
     text,
@@ -130,6 +131,72 @@ def test_an_interrupted_call_that_left_no_line_is_a_gap_of_the_session(
     transcript.user("hi")
     transcript.user([text("[Request interrupted by user]")])
     assert transcript.session_read().facts.gaps == ("call-interrupted",)
+
+
+def test_a_tool_result_that_nothing_follows_leaves_a_call_that_was_not_recorded(
+    transcript: Transcript,
+) -> None:
+    transcript.user("hi")
+    transcript.assistant(tool("call_1"), tool("call_2"), stop="tool_use")
+    transcript.result("call_1")
+    assert transcript.session_read().facts.gaps == ()  # the other tool is still at work
+    transcript.result("call_2")
+    transcript.raw({"type": "last-prompt", "lastPrompt": "hi", "sessionId": SESSION})
+    assert transcript.session_read().facts.gaps == ("call-interrupted",)
+
+
+REQUEST: Json = {"type": "api-request", "id": "request", "timestamp": "2026-01-02T03:05:00.000Z"}
+COST: Json = {"type": "cost-state", "totalCostUSD": 0.25}
+GIVEN_UP: Json = {
+    "type": "assistant",
+    "message": {"id": "up", "model": "<synthetic>", "content": [text("No response requested.")]},
+    "isApiErrorMessage": False,
+}
+
+
+@pytest.mark.parametrize("end", [COST, GIVEN_UP], ids=["terminated", "killed-and-resumed"])
+def test_a_request_with_tool_results_that_was_not_answered_is_a_gap(
+    transcript: Transcript, end: Json
+) -> None:
+    transcript.user("hi")
+    transcript.assistant(tool("call_1"), stop="tool_use")
+    transcript.result("call_1")
+    transcript.raw(REQUEST).raw({**end, "uuid": "end"})
+    transcript.user("again")
+    transcript.raw(REQUEST)
+    transcript.assistant(text("hello"), message_id="msg_2")
+    transcript.raw(COST)
+    assert transcript.session_read().facts.gaps == ("call-interrupted",)
+
+
+def test_the_call_that_a_forked_session_waited_for_is_no_gap_of_the_fork(
+    transcript: Transcript,
+) -> None:
+    transcript.user("hi")
+    transcript.assistant(tool("call_1"), stop="tool_use")
+    transcript.result("call_1")
+    transcript.raw({**GIVEN_UP, "uuid": "up"})  # a fork repeats messages, not requests
+    transcript.user("again")
+    transcript.raw(REQUEST)
+    transcript.assistant(text("hello"), message_id="msg_2")
+    assert transcript.session_read().facts.gaps == ()
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        {"type": "assistant", "message": {"id": "msg_2", "content": "done", "usage": {}}},
+        {"type": "assistant", "message": {"content": "API Error: 500"}, "isApiErrorMessage": True},
+        COST,
+    ],
+    ids=["answered", "refused", "ended-in-order"],
+)
+def test_a_tool_result_before_the_end_leaves_no_gap(transcript: Transcript, end: Json) -> None:
+    transcript.user("hi")
+    transcript.assistant(tool("call_1"), stop="tool_use")
+    transcript.result("call_1")
+    transcript.raw({**end, "uuid": "last", "sessionId": SESSION})
+    assert transcript.session_read().facts.gaps == ()
 
 
 def test_error_notices_are_no_calls_but_part_of_the_identity(transcript: Transcript) -> None:

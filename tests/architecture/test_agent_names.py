@@ -11,6 +11,7 @@ from amux.testing import find_captures
 
 ROOT = Path(__file__).parent.parent.parent
 ADAPTERS = ROOT / "src" / "amux" / "adapters"
+WITHOUT_CAPTURES = {"agent"}  # known by its documentation; its tests build a home from the samples
 HEADINGS = (
     "## Where",
     "## Formats by version",
@@ -36,7 +37,7 @@ def test_a_built_in_agent_has_one_name_everywhere(name: str) -> None:
     assert BUILTIN[name] == f"amux.adapters.{name}"
 
 
-@pytest.mark.parametrize("name", BUILTIN)
+@pytest.mark.parametrize("name", sorted(BUILTIN.keys() - WITHOUT_CAPTURES))
 def test_a_built_in_agent_has_captures(name: str) -> None:
     captures = find_captures(ROOT / "tests" / "captures", name)
     assert captures
@@ -52,5 +53,7 @@ def test_a_built_in_agent_has_a_page_with_every_heading(name: str) -> None:
 
 @pytest.mark.parametrize("name", BUILTIN)
 def test_a_built_in_agent_runs_the_whole_suite(name: str) -> None:
-    suite = (ROOT / "tests" / "adapters" / "test_conformance.py").read_text(encoding="utf-8")
-    assert f"amux.adapters.{name} import ADAPTER" in suite
+    tests = (ROOT / "tests" / "adapters").glob("test_*.py")
+    texts = [path.read_text(encoding="utf-8") for path in tests]
+    wanted = f"amux.adapters.{name} import ADAPTER"
+    assert any(wanted in text and "(AdapterSuite)" in text for text in texts)

@@ -13,6 +13,17 @@ from amux.adapters._base import Adapter
 BUILTIN: dict[str, str] = {
     "claude": "amux.adapters.claude",
     "codex": "amux.adapters.codex",
+    "gemini": "amux.adapters.gemini",
+    "copilot": "amux.adapters.copilot",
+    "cursor": "amux.adapters.cursor",
+    "opencode": "amux.adapters.opencode",
+    "pi": "amux.adapters.pi",
+    "omp": "amux.adapters.omp",
+    "openclaw": "amux.adapters.openclaw",
+    "hermes": "amux.adapters.hermes",
+    "droid": "amux.adapters.droid",
+    "qwen": "amux.adapters.qwen",
+    "agent": "amux.adapters.agent",
 }
 """Agent name to module; every module has a constant `ADAPTER`."""
 

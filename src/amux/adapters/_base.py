@@ -19,7 +19,8 @@ from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 from amux.model.usage import Call
 
-Want = Literal["facts", "all"]
+Want = Literal["facts", "texts", "all"]
+"""No bodies; bodies to search in (a text of megabytes may be cut); everything."""
 Persistence = Literal["file", "sqlite", "none", "in-memory"]
 
 
@@ -32,6 +33,20 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     records_usage: bool = True
 
 
+class Bystander(msgspec.Struct, frozen=True):
+    """Files below a root that are no sessions: a pattern of relative paths, what they are."""
+
+    pattern: str
+    what: str
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True):
+    """How long the agent itself keeps a session before it deletes it, and what says so."""
+
+    days: float
+    reason: str
+
+
 class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Who the agent is. `revision` is bumped whenever the adapter reads something differently."""
 
@@ -42,6 +57,7 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     tier: Literal["spec", "extra", "plugin"] = "spec"
     evidence: str = ""  # how the format is known: seen (versions), documented, inferred
     revision: int = 1
+    bystanders: tuple[Bystander, ...] = ()
 
 
 class SourceRef(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +65,9 @@ class SourceRef(msgspec.Struct, frozen=True, kw_only=True):
 
     `session_id` is the id the name promises, if it does. Sources of one `group` may hold copies of
     each other's history and titles for each other. `role` "names" marks a source that holds no
-    session but says something about others (titles).
+    session but says something about others (titles). A `fallback` is a copy the agent no longer
+    writes (left by an upgrade, a lossy export): shown only where no other source has the session.
+    `id_prefix` is how the session's id begins, where the name does not hold the whole of it.
     """
 
     agent: str
@@ -60,6 +78,8 @@ class SourceRef(msgspec.Struct, frozen=True, kw_only=True):
     role: Literal["session", "subagent", "names"] = "session"
     parent: str | None = None  # the session whose sub-agent this is, when the place says so
     archived: bool = False
+    fallback: bool = False
+    id_prefix: str | None = None
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,8 +89,9 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Item = Head | SessionMessage | Call | Problem | Facts
-"""What `read` yields. Per session: Head, then messages (want="all") and calls as they settle, then
-Facts. Problems may come anywhere. Facts are equal in both modes and hold the calls once more."""
+"""What `read` yields. Per session: Head, then messages (unless only facts are wanted) and calls as
+they settle, then Facts. Problems may come anywhere. Facts are equal whatever is wanted and hold the
+calls once more."""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,6 @@ Evidence and gaps: docs/agents/claude.md. The rules live in `_claude/`; this fil
 
 from __future__ import annotations
 
-import os
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -22,15 +21,18 @@ import msgspec
 
 from amux.adapters._base import (
     AgentInfo,
+    Bystander,
     Capabilities,
     Command,
     Item,
+    Retention,
     SourceRef,
     Want,
 )
 from amux.adapters._claude.ledger import can_fork
 from amux.adapters._claude.reader import AGENT_PREFIX, TranscriptReader
 from amux.adapters._claude.records import text_of
+from amux.adapters._kit.folders import Folders
 from amux.adapters._kit.jsonl import unreadable
 from amux.adapters._kit.streams import open_stream
 from amux.host import Host
@@ -42,6 +44,9 @@ TITLE_FILE: Final = "custom-title.json"
 NAME_LENGTH: Final = 200
 """Longer encoded names are cut to this many characters and end in a hash."""
 
+CLEANUP_DAYS: Final = 30
+"""What Claude Code's documentation names as the default of `cleanupPeriodDays`."""
+
 _TITLE_BYTES: Final = 1 << 20
 _DEPTH: Final = 6
 _LAST_OF_ONE_UNIT: Final = "\uffff"
@@ -52,6 +57,13 @@ INFO: Final = AgentInfo(
     label="Claude Code",
     cli_command="claude",
     capabilities=Capabilities(session_persistence="file", can_resume=True, can_fork=True),
+    bystanders=(
+        Bystander("*/sessions-index.json", "a stale index of older versions"),
+        Bystander("*/*/resume-head.jsonl", "a cache of the agent"),
+        Bystander("*/*/subagents/*.meta.json", "what a sub-agent was started for"),
+        Bystander("*/*/*", "working files of a session"),
+        Bystander("*/memory/*", "the agent's notes about the project"),
+    ),
     evidence="seen: 1.0.3, 1.0.59, 2.0.14, 2.0.77, 2.1.50, 2.1.325, claude-agent-sdk 0.2.182",
 )
 
@@ -70,9 +82,11 @@ class ClaudeAdapter:
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
         """Transcripts, sub-agents and title files. No link is followed: none leaves the root."""
         wanted = None if cwd is None else FolderMatch(cwd)
-        for folder in _entries(root):
+        folders = Folders()
+        for folder in folders.entries(root):
             if folder.is_dir(follow_symlinks=False) and (wanted is None or wanted(folder.name)):
-                yield from _project_sources(root, Path(folder.path))
+                yield from _project_sources(root, Path(folder.path), folders)
+        yield from folders.sources(NAME, root)
 
     def read(
         self,
@@ -86,6 +100,14 @@ class ClaudeAdapter:
         if source.role == "names":
             return _read_title(source)
         return TranscriptReader(source, want=want, only=only).items()
+
+    def retention(self, root: Path) -> Retention:
+        """Transcripts not touched for so many days are deleted when Claude Code starts."""
+        settings = root.parent / "settings.json"
+        days = _cleanup_days(settings)
+        if days is None:
+            return Retention(days=CLEANUP_DAYS, reason="the default of `cleanupPeriodDays`")
+        return Retention(days=days, reason=f"`cleanupPeriodDays` in {settings}")
 
     def command(
         self,
@@ -131,19 +153,19 @@ class FolderMatch:
         return folder in self._names or (bool(self._cut) and folder.startswith(self._cut))
 
 
-def _project_sources(root: Path, folder: Path) -> Iterator[SourceRef]:
-    for entry in _entries(folder):
+def _project_sources(root: Path, folder: Path, folders: Folders) -> Iterator[SourceRef]:
+    for entry in folders.entries(folder):
         path = Path(entry.path)
         if entry.is_dir(follow_symlinks=False):
-            yield from _session_folder(root, path)
+            yield from _session_folder(root, path, folders)
         elif path.suffix == ".jsonl" and entry.is_file(follow_symlinks=False):
             yield _transcript(root, path, group=folder.name)
 
 
-def _session_folder(root: Path, folder: Path) -> Iterator[SourceRef]:
+def _session_folder(root: Path, folder: Path, folders: Folders) -> Iterator[SourceRef]:
     """What newer versions keep beside a transcript: its title and its sub-agents."""
     group, session_id = folder.parent.name, folder.name
-    for entry in _entries(folder):
+    for entry in folders.entries(folder):
         if entry.name == TITLE_FILE and entry.is_file(follow_symlinks=False):
             yield SourceRef(
                 agent=NAME,
@@ -154,16 +176,16 @@ def _session_folder(root: Path, folder: Path) -> Iterator[SourceRef]:
                 role="names",
             )
         elif entry.name == "subagents" and entry.is_dir(follow_symlinks=False):
-            for path in _agent_files(Path(entry.path), _DEPTH):
+            for path in _agent_files(Path(entry.path), folders, _DEPTH):
                 yield _transcript(root, path, group=group, parent=session_id)
 
 
-def _agent_files(folder: Path, depth: int) -> Iterator[Path]:
-    for entry in _entries(folder):
+def _agent_files(folder: Path, folders: Folders, depth: int) -> Iterator[Path]:
+    for entry in folders.entries(folder):
         path = Path(entry.path)
         if entry.is_dir(follow_symlinks=False):
             if depth > 0:
-                yield from _agent_files(path, depth - 1)
+                yield from _agent_files(path, folders, depth - 1)
         elif _is_agent_file(path) and entry.is_file(follow_symlinks=False):
             yield path
 
@@ -184,15 +206,6 @@ def _transcript(root: Path, path: Path, *, group: str, parent: str | None = None
     )
 
 
-def _entries(folder: Path) -> Sequence[os.DirEntry[str]]:
-    """The entries of a folder; a folder that is missing or closed to us has none."""
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError:
-        return []
-
-
 def _read_title(source: SourceRef) -> Iterator[Item]:
     """A title file says how a session is called and nothing else."""
     try:
@@ -210,6 +223,18 @@ def _read_title(source: SourceRef) -> Iterator[Item]:
     text = text_of(title)
     notes = () if text is None else (TitleNote(text=text, session_id=session_id),)
     yield Facts(session_id=session_id, addressable=False, attributed=False, notes=notes)
+
+
+class _Settings(msgspec.Struct):
+    cleanup_period_days: float | None = msgspec.field(default=None, name="cleanupPeriodDays")
+
+
+def _cleanup_days(settings: Path) -> float | None:
+    """The setting, if there is a usable one; a broken file is the agent's business."""
+    try:
+        return msgspec.json.decode(settings.read_bytes(), type=_Settings).cleanup_period_days
+    except (OSError, msgspec.DecodeError, UnicodeError):
+        return None
 
 
 ADAPTER: Final = ClaudeAdapter()

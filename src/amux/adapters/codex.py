@@ -17,10 +17,12 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from stat import S_ISLNK
 from typing import Final, Literal
 
 from amux.adapters._base import (
     AgentInfo,
+    Bystander,
     Capabilities,
     Command,
     Head,
@@ -32,6 +34,7 @@ from amux.adapters._codex.lineage import file_name
 from amux.adapters._codex.records import LINE, NAME_ENTRY, Record, size
 from amux.adapters._codex.rollout import read_rollout
 from amux.adapters._kit.fold import MAX_PROBLEMS
+from amux.adapters._kit.folders import Folders
 from amux.adapters._kit.jsonl import read_records
 from amux.adapters._kit.times import parse_time
 from amux.adapters._legacy.codex_2025 import bare_record, read_document
@@ -45,6 +48,20 @@ INFO: Final = AgentInfo(
     label="Codex",
     cli_command="codex",
     capabilities=Capabilities(session_persistence="file", can_resume=True, can_fork=True),
+    bystanders=(
+        Bystander("*.sqlite", "a cache or a list of the agent, rebuilt from the rollouts"),
+        Bystander("*.sqlite-*", "a journal of such a database"),
+        Bystander("history.json*", "prompts as they were typed"),
+        Bystander("config.*", "settings"),
+        Bystander("auth.json", "credentials: never opened"),
+        Bystander("instructions.md", "instructions of the user"),
+        Bystander("AGENTS.md", "instructions of the user"),
+        Bystander("version.json", "the agent's update check"),
+        Bystander("log/*", "diagnostics"),
+        Bystander("prompts/*", "prompts of the user"),
+        Bystander("skills/*", "skills of the user"),
+        Bystander("shell_snapshots/*", "shell environments"),
+    ),
     evidence="seen: 0.1.2505291658, 0.20.0, 0.42.0, 0.120.0, 0.166.0; docs/agents/codex.md",
 )
 
@@ -76,6 +93,7 @@ class CodexAdapter:
         names = root / _NAMES_FILE
         if inside.holds(names):
             yield SourceRef(agent=NAME, path=names, root=root, group=str(root), role="names")
+        yield from inside.folders.sources(NAME, root, group=str(root))
 
     def read(
         self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None
@@ -85,13 +103,14 @@ class CodexAdapter:
         if source.role == "names":
             yield from _read_names(source)
             return
-        records = (
-            read_document(source.path) if source.path.suffix == ".json" else _lines(source.path)
-        )
+        if source.path.suffix == ".json":
+            records = read_document(source.path)
+        else:
+            records = _lines(source.path, cut_texts=want != "all")
         yield from read_rollout(
             _before(records, until),
             path=source.path,
-            bodies=want == "all",
+            bodies=want != "facts",
             archived=source.archived,
         )
 
@@ -133,13 +152,14 @@ class _Inside:
     """Lists files without following a link out of the root."""
 
     def __init__(self, root: Path) -> None:
+        self.folders = Folders()
         self._root = root.resolve()
 
     def files(self, folder: Path) -> Iterator[Path]:
         """All files below a folder, in the order of their names."""
-        if not folder.is_dir() or not self.holds(folder):
+        if not self.holds(folder):
             return
-        for place, folders, names in os.walk(folder):
+        for place, folders, names in os.walk(folder, onerror=self._refused):
             folders.sort()
             for name in sorted(names):
                 path = Path(place, name)
@@ -148,9 +168,18 @@ class _Inside:
 
     def holds(self, path: Path) -> bool:
         """Whether a path exists and lies in the root, links resolved."""
-        if not path.is_symlink():
-            return path.exists()
+        try:
+            mode = path.lstat().st_mode
+        except OSError as error:
+            self._refused(error)
+            return False
+        if not S_ISLNK(mode):
+            return True
         return path.exists() and path.resolve().is_relative_to(self._root)
+
+    def _refused(self, error: OSError) -> None:
+        if isinstance(error, PermissionError) and error.filename is not None:
+            self.folders.closed.append(Path(error.filename))
 
 
 def _without_twins(paths: Iterator[Path]) -> Iterator[Path]:
@@ -180,8 +209,8 @@ def _source(path: Path, root: Path, *, archived: bool) -> SourceRef:
     )
 
 
-def _lines(path: Path) -> Iterator[Record | Problem]:
-    for found in read_records(path, LINE):
+def _lines(path: Path, *, cut_texts: bool) -> Iterator[Record | Problem]:
+    for found in read_records(path, LINE, cut_texts=cut_texts):
         if isinstance(found, Problem):
             yield found
             continue

@@ -1,16 +1,21 @@
 """Adapters written by others: the specification's three methods, wrapped into the full protocol.
 
 A third party may write just `session_dir(cwd)`, `list_session_files(cwd)` and
-`parse_session_file(path)`; everything else is derived here, only slower. What such code raises is
-reported as a problem of that one file, so that a broken plugin hides nothing else.
+`parse_session_file(path)`; everything else is derived here, only slower. What foreign code raises,
+in three methods or in the full protocol, is a problem of the file or folder it was about; one that
+does not even load is an agent without sessions. A broken plugin hides nothing else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Protocol, cast
 
+from msgspec.structs import replace
+
+from amux.adapters import load_external
 from amux.adapters._base import (
     Adapter,
     AgentInfo,
@@ -58,7 +63,7 @@ def as_adapter(candidate: object) -> Adapter:
     if all(hasattr(candidate, name) for name in _FULL):
         adapter = cast("Adapter", candidate)
         _check_name(adapter.info.name)
-        return adapter
+        return GuardedAdapter(adapter)
     missing = [name for name in _METHODS if not callable(getattr(candidate, name, None))]
     if missing:
         raise ValidationError(
@@ -67,7 +72,18 @@ def as_adapter(candidate: object) -> Adapter:
             hint="docs/guides/write-an-adapter.md shows the three methods and the full protocol",
         )
     _check_name(getattr(candidate, "agent", None))
-    return WrappedAdapter(cast("ThreeMethodAdapter", candidate))
+    return GuardedAdapter(WrappedAdapter(cast("ThreeMethodAdapter", candidate)))
+
+
+def load_plugin(name: str) -> Adapter | None:
+    """An installed package's adapter, loadable or not; None when no package offers that name."""
+    try:
+        candidate = load_external(name)
+        return None if candidate is None else as_adapter(candidate)
+    except Exception as error:  # noqa: BLE001 - foreign code: importing it may raise anything
+        reason = _reason(error)
+        _warn(f"the adapter `{name}` cannot be loaded ({reason})")
+        return UnloadableAdapter(name, reason)
 
 
 def _check_name(name: object) -> None:
@@ -79,7 +95,106 @@ def _check_name(name: object) -> None:
         )
 
 
-class WrappedAdapter:
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _warn(message: str) -> None:
+    import logging
+
+    logging.getLogger("amux").warning(message)
+
+
+class _StartsNothing:
+    """How an adapter answers that cannot start its agent."""
+
+    def command(
+        self,
+        action: Literal["new", "resume", "fork"],
+        *,
+        session_id: str | None = None,
+        prompt: str | None = None,
+        cwd: str | None = None,
+        version: str | None = None,
+    ) -> Command | None:
+        """There is no way."""
+        del action, session_id, prompt, cwd, version
+        return None
+
+
+class GuardedAdapter:
+    """Somebody else's adapter. What it raises becomes a problem and ends at most one source."""
+
+    def __init__(self, inner: Adapter) -> None:
+        self._inner = inner
+        self.info = inner.info
+        self.command = inner.command
+
+    def roots(self, host: Host) -> Sequence[Path]:
+        """The adapter's places; none when it cannot say."""
+        try:
+            return [*self._inner.roots(host)]
+        except Exception as error:  # noqa: BLE001 - foreign code
+            _warn(f"the adapter `{self.info.name}` does not know its place ({_reason(error)})")
+            return []
+
+    def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
+        """Its sources; after a fault the root itself follows, so that reading tells the fault."""
+        try:
+            yield from self._inner.discover(root, cwd=cwd)
+        except Exception:  # noqa: BLE001 - foreign code
+            yield SourceRef(agent=self.info.name, path=root, root=root, role="names")
+
+    def read(
+        self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None
+    ) -> Iterator[Item]:
+        """What it reads, up to a fault."""
+        try:
+            if source.path == source.root and source.role == "names":
+                for _ in self._inner.discover(source.root):
+                    pass
+            else:
+                yield from self._inner.read(source, want=want, only=only, until=until)
+        except Exception as error:  # noqa: BLE001 - foreign code
+            yield Problem(
+                code="unknown-format",
+                message=f"the adapter `{self.info.name}` failed ({_reason(error)})",
+                path=str(source.path),
+            )
+
+
+class UnloadableAdapter(_StartsNothing):
+    """Stands for an adapter that cannot be imported: no sessions, and the reason as evidence."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.info = AgentInfo(
+            name=name,
+            label=name,
+            cli_command=name,
+            capabilities=Capabilities(session_persistence="none", records_usage=False),
+            tier="plugin",
+            evidence=f"cannot be loaded ({reason})",
+        )
+
+    def roots(self, host: Host) -> Sequence[Path]:
+        """Nowhere."""
+        del host
+        return []
+
+    def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
+        """Nothing."""
+        del root, cwd
+        return iter(())
+
+    def read(
+        self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None
+    ) -> Iterator[Item]:
+        """Nothing."""
+        del source, want, only, until
+        return iter(())
+
+
+class WrappedAdapter(_StartsNothing):
     """A three-method adapter as a full one."""
 
     def __init__(self, inner: ThreeMethodAdapter) -> None:
@@ -108,30 +223,9 @@ class WrappedAdapter:
     ) -> Iterator[Item]:
         """Parse the file and stream what came out."""
         del until
-        try:
-            session = self._inner.parse_session_file(source.path)
-        except Exception as error:  # noqa: BLE001 - foreign code: whatever it raises is about one file
-            yield Problem(
-                code="unknown-format",
-                message=f"the adapter `{self.info.name}` failed ({type(error).__name__}: {error})",
-                path=str(source.path),
-            )
-            return
-        if only is None or only == session.session_id:
-            yield from _items(session, want)
-
-    def command(
-        self,
-        action: Literal["new", "resume", "fork"],
-        *,
-        session_id: str | None = None,
-        prompt: str | None = None,
-        cwd: str | None = None,
-        version: str | None = None,
-    ) -> Command | None:
-        """A plugin of three methods starts nothing."""
-        del action, session_id, prompt, cwd, version
-        return None
+        for member in _with_children(_checked(self._inner.parse_session_file(source.path))):
+            if only is None or only == member.session_id:
+                yield from _items(member, want)
 
 
 def _capabilities(given: object) -> Capabilities:
@@ -145,12 +239,30 @@ def _capabilities(given: object) -> Capabilities:
     )
 
 
+def _checked(parsed: object) -> Session:
+    if not isinstance(parsed, Session):
+        raise TypeError(f"`parse_session_file` gave a {type(parsed).__name__}, no Session")
+    return parsed
+
+
+def _with_children(session: Session) -> Iterator[Session]:
+    yield session
+    for child in session.children:
+        yield from _with_children(replace(child, kind="subagent", parent=session.session_id))
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    """A time without a zone is UTC: nobody above compares the two kinds."""
+    return moment.replace(tzinfo=UTC) if moment is not None and moment.tzinfo is None else moment
+
+
 def _items(session: Session, want: Want) -> Iterator[Item]:
     fold = Fold()
     yield Head(session_id=session.session_id)
-    for message in session.messages:
+    for given in session.messages:
+        message = replace(given, timestamp=_utc(given.timestamp))
         fold.message(message)
-        if want == "all":
+        if want != "facts":
             yield message
     for call in _calls(session):
         fold.call(call)
@@ -163,8 +275,8 @@ def _items(session: Session, want: Want) -> Iterator[Item]:
         parent=session.parent or session.forked_from,
         cwd=session.cwd,
         name=session.title or None,
-        created_at=session.created_at,
-        updated_at=session.updated_at,
+        created_at=_utc(session.created_at),
+        updated_at=_utc(session.updated_at),
         archived=session.archived,
         raw=session.raw,
     )
@@ -173,7 +285,7 @@ def _items(session: Session, want: Want) -> Iterator[Item]:
 def _calls(session: Session) -> Iterator[Call]:
     """The session's own calls; else one per message with usage; else one for its total."""
     if session.calls:
-        yield from session.calls
+        yield from (replace(call, at=_utc(call.at)) for call in session.calls)
         return
     found = False
     for index, message in enumerate(session.messages):
@@ -185,7 +297,7 @@ def _calls(session: Session) -> Iterator[Call]:
         yield Call(
             key=f"{session.session_id}#total",
             model=session.model,
-            at=session.updated_at,
+            at=_utc(session.updated_at),
             tokens=Tokens(
                 input=cost.input_tokens,
                 cache_read=cost.cached_tokens or 0,
@@ -208,7 +320,7 @@ def _call_of_message(
     return Call(
         key=f"{session.session_id}#{index}",
         model=message.model or session.model,
-        at=message.timestamp,
+        at=_utc(message.timestamp),
         tokens=Tokens(
             input=usage.input_tokens,
             cache_read=usage.cached_tokens or 0,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 
 import msgspec
+
+_LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class Model(
@@ -14,8 +17,30 @@ class Model(
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form as Python objects: camelCase keys, ISO dates, empty optionals absent."""
-        return cast("dict[str, Any]", msgspec.to_builtins(self, str_keys=True))
+        return cast("dict[str, Any]", msgspec.json.decode(self.to_json()))
 
     def to_json(self) -> bytes:
         """The JSON form as compact UTF-8 bytes."""
-        return msgspec.json.encode(self)
+        return encode_json(self)
+
+
+def encode_json(value: object) -> bytes:
+    """Compact JSON of a model, or of a collection of them. File names may not be UTF-8."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_encodable(msgspec.to_builtins(value, str_keys=True)))
+
+
+def _encodable(value: Any) -> Any:
+    """The same JSON value with every lone surrogate replaced."""
+    match value:
+        case str():
+            return _LONE_SURROGATES.sub("\ufffd", value)
+        case dict():
+            items = cast("dict[str, Any]", value).items()
+            return {_encodable(key): _encodable(inner) for key, inner in items}
+        case list() | tuple():
+            return [_encodable(inner) for inner in cast("list[Any]", value)]
+        case _:
+            return value

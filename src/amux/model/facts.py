@@ -24,14 +24,15 @@ class Prefix(Model, frozen=True, kw_only=True):
 
 
 class TitleNote(Model, frozen=True, kw_only=True):
-    """A title found in one source for a session of another one.
+    """A title or a working directory found in one source for a session of another one.
 
     Either `session_id` names the session, or `entry` is the trace key of a line it holds.
     """
 
-    text: str
+    text: str = ""
     session_id: str | None = None
     entry: int | None = None
+    cwd: str | None = None
 
 
 class Facts(Model, frozen=True, kw_only=True):
@@ -39,6 +40,7 @@ class Facts(Model, frozen=True, kw_only=True):
 
     session_id: str
     aliases: tuple[str, ...] = ()
+    place: str = ""  # tells sessions of equal ids apart: the channel, the agent's own profile
     kind: Kind = "session"  # what the source itself says
     copy_kind: Literal["fork", "continuation"] = "fork"  # what it is if it turns out to hold copies
     parent: str | None = None  # recorded parent: of a subagent, fork or continuation
@@ -61,6 +63,7 @@ class Facts(Model, frozen=True, kw_only=True):
     unnamed_copies: bool = False  # may hold copies from sessions it does not name
     prefix: Prefix | None = None
     rollout: str | None = None  # id of this source's log, when one session has several
+    fragment: bool = False  # other sources may hold more of the conversation: all are one
     children: tuple[str, ...] = ()  # ids of sub-agents the source names
     compactions: int = 0
     gaps: tuple[str, ...] = ()  # why usage is incomplete beyond what the calls say

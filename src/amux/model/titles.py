@@ -1,18 +1,29 @@
 """The title rule, one for all agents: a given name, else the first genuine prompt.
 
-White space is folded and the title cut to 100 code points.
+White space is folded. A prompt is cut to 100 code points; a name somebody gave stays whole, within
+reason.
 """
 
 from __future__ import annotations
 
 TITLE_LENGTH = 100
+NAME_LENGTH = 1000
 
 
 def fold_title(text: str) -> str:
     """Fold white space and cut to 100 code points."""
+    return _fold(text, TITLE_LENGTH)
+
+
+def fold_name(text: str) -> str:
+    """Fold the white space of a name that a person or the agent gave."""
+    return _fold(text, NAME_LENGTH)
+
+
+def _fold(text: str, length: int) -> str:
     # A prompt may be megabytes of pasted log: fold only what can end up in the title.
-    head = text.lstrip()[: TITLE_LENGTH * 40]
-    return " ".join(head.split())[:TITLE_LENGTH].rstrip()
+    head = text.lstrip()[: length * 40]
+    return " ".join(head.split())[:length].rstrip()
 
 
 def choose_title(*candidates: str | None) -> str:

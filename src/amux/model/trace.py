@@ -7,7 +7,7 @@ a file has in common with another. It is bytes, so that half a million lines cos
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from hashlib import blake2b
 
@@ -91,6 +91,21 @@ class TraceBuilder:
         return Trace(
             keys=self._keys.tobytes(), times=self._times.tobytes(), marks=bytes(self._marks)
         )
+
+
+def merged_trace(traces: Sequence[Trace]) -> Trace:
+    """Traces of one conversation in a row, what they share only once."""
+    if len(traces) == 1:
+        return traces[0]
+    builder = TraceBuilder()
+    seen: set[int] = set()
+    for trace in traces:
+        rows = zip(trace.key_list(), trace.time_list(), trace.marks, strict=True)
+        for key, at_ms, mark in rows:
+            if key not in seen:
+                seen.add(key)
+                builder.add(key, at_ms, Mark(mark))
+    return builder.build()
 
 
 def key_of(text: str) -> int:

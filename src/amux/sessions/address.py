@@ -6,6 +6,7 @@ compared with what exists; it never becomes part of a path.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from amux.errors import AmbiguousIdError, SessionNotFoundError
@@ -62,6 +63,7 @@ def _looks(
     """What fits, from the cheapest look to the dearest: the next is taken when nothing did."""
     if text.strip():  # nothing typed would be a prefix of everything
         yield _by_name(library, agents, text)
+        yield _by_id_prefix(library, agents, text)
         yield _by_content(library, agents, text, by_title=by_title)
 
 
@@ -70,11 +72,30 @@ def _by_name(library: Library, agents: Iterable[str], text: str) -> list[NativeR
     found: dict[tuple[str, str], None] = {}
     for agent in agents:
         for source in library.sources(agent):
-            if source.role == "session" and source.session_id is not None:
+            if source.role == "session" and source.session_id is not None and not source.fallback:
                 stem = source.path.name.split(".")[0]
                 if source.session_id.startswith(text) or stem == text:
                     found.setdefault((agent, source.session_id))
     return [NativeRef(agent=agent, native_session_id=native) for agent, native in found]
+
+
+def _by_id_prefix(library: Library, agents: Iterable[str], text: str) -> list[NativeRef]:
+    """Sessions whose source's name shows how the id begins; the id itself stands inside."""
+    found: dict[tuple[str, str], None] = {}
+    for agent in agents:
+        fitting = [
+            source
+            for source in library.sources(agent)
+            if source.id_prefix and _agree(source.id_prefix, text)
+        ]
+        for session in library.assemble_sources(agent, fitting).everyone():
+            if session.session_id.startswith(text):
+                found.setdefault((agent, session.session_id))
+    return [NativeRef(agent=agent, native_session_id=native) for agent, native in found]
+
+
+def _agree(one: str, other: str) -> bool:
+    return one.startswith(other) or other.startswith(one)
 
 
 def _by_content(
@@ -84,10 +105,13 @@ def _by_content(
     found: dict[tuple[str, str], None] = {}
     titled: dict[tuple[str, str], None] = {}
     for agent in agents:
-        for session in library.assembly(agent).everyone():
-            names = [session.session_id]
-            names += [alias for part in session.parts for alias in part.facts.aliases]
-            if any(name.startswith(text) for name in names):
+        sessions = list(library.assembly(agent).everyone())
+        holders = Counter(session.session_id for session in sessions)
+        for session in sessions:
+            aliases = [alias for part in session.parts for alias in part.facts.aliases]
+            if text in aliases and holders[session.session_id] > 1:
+                found.setdefault((agent, text))  # its id alone would name another one, too
+            elif any(name.startswith(text) for name in (session.session_id, *aliases)):
                 found.setdefault((agent, session.session_id))
             elif by_title and session.title.casefold() == text.casefold():
                 titled.setdefault((agent, session.session_id))

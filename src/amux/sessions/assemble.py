@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from amux.model.facts import TitleNote
 from amux.model.problems import Problem
-from amux.model.titles import choose_title
-from amux.model.trace import Mark, Trace
+from amux.model.titles import choose_title, fold_name
+from amux.model.trace import Mark, Trace, merged_trace
 from amux.sessions.lineage import settle_lineage
 from amux.sessions.parts import Joined, Part, join_parts
 
@@ -23,14 +24,15 @@ class Assembly:
     _by_rollout: dict[str, Part] = field(default_factory=dict[str, Part])
 
     def find(self, session_id: str) -> Joined | None:
-        """The session with that id or alias, sub-agents included."""
-        by_alias: Joined | None = None
+        """The session with that id or alias, sub-agents included; of equals the newest."""
+        by_id: list[Joined] = []
+        by_alias: list[Joined] = []
         for session in self.everyone():
             if session.session_id == session_id:
-                return session
-            if any(session_id in part.facts.aliases for part in session.parts):
-                by_alias = by_alias or session
-        return by_alias
+                by_id.append(session)
+            elif any(session_id in part.facts.aliases for part in session.parts):
+                by_alias.append(session)
+        return max(by_id or by_alias[:1], key=_last_seen, default=None)
 
     def everyone(self) -> Iterator[Joined]:
         """All sessions, sub-agents too."""
@@ -39,7 +41,7 @@ class Assembly:
 
     def conversation(self, session: Joined) -> list[tuple[Part, int | None]]:
         """The parts to read for the session's messages, in order, each up to a trace key."""
-        chain: list[tuple[Part, int | None]] = [(session.current, None)]
+        chain: list[tuple[Part, int | None]] = [(piece, None) for piece in session.pieces]
         for part, until in _prefixes(session.current, self._by_rollout):
             chain.insert(0, (part, until))
         return chain
@@ -53,6 +55,7 @@ def assemble(agent: str, parts: Iterable[Part], problems: Iterable[Problem] = ()
         _read_through_prefix(session, by_rollout)
     settle_lineage(everything)
     _name(everything)
+    _place(everything)
     attributed = [session for session in everything if session.attributed]
     return Assembly(
         agent=agent,
@@ -61,6 +64,11 @@ def assemble(agent: str, parts: Iterable[Part], problems: Iterable[Problem] = ()
         problems=[*problems, *_problems(everything)],
         _by_rollout=by_rollout,
     )
+
+
+def _last_seen(session: Joined) -> float:
+    at = session.facts.updated_at
+    return 0.0 if at is None else at.timestamp()
 
 
 def _rollouts(sessions: Iterable[Joined]) -> dict[str, Part]:
@@ -90,8 +98,9 @@ def _prefixes(part: Part, by_rollout: dict[str, Part]) -> Iterator[tuple[Part, i
 
 def _read_through_prefix(session: Joined, by_rollout: dict[str, Part]) -> None:
     """Trace and first prompt of the whole conversation."""
-    session.trace = session.facts.trace
-    session.first_prompt = session.facts.first_prompt
+    session.trace = merged_trace([piece.facts.trace for piece in session.pieces])
+    prompts = (piece.facts.first_prompt for piece in session.pieces)
+    session.first_prompt = next((prompt for prompt in prompts if prompt), None)
     last = session.current
     for part, until in _prefixes(session.current, by_rollout):
         last = part
@@ -118,18 +127,37 @@ def _name(sessions: list[Joined]) -> None:
     """A given name, a title noted elsewhere, the first prompt: in this order."""
     by_id: dict[str, str] = {}
     by_entry: dict[int, str] = {}
-    for session in sessions:
-        for part in session.parts:
-            for note in part.facts.notes:
-                if note.session_id is not None:
-                    by_id[note.session_id] = note.text
-                elif note.entry is not None:
-                    by_entry[note.entry] = note.text
+    for note in _notes(sessions):
+        if note.session_id is None and note.entry is not None:
+            by_entry[note.entry] = note.text
+        elif note.session_id is not None and note.text:
+            by_id[note.session_id] = note.text
     for session in sessions:
         noted = by_id.get(session.session_id) or _noted_title(session, by_entry)
-        session.title = choose_title(
-            session.facts.name, noted, session.first_prompt, session.facts.fallback_title
+        given = session.facts.name or _name_elsewhere(session)
+        session.title = (
+            fold_name(given or "")
+            or fold_name(noted or "")
+            or choose_title(session.first_prompt, session.facts.fallback_title)
         )
+
+
+def _place(sessions: list[Joined]) -> None:
+    """Where a session was started, if only another source knows."""
+    noted = {note.session_id: note.cwd for note in _notes(sessions) if note.cwd}
+    for session in sessions:
+        session.noted_cwd = noted.get(session.session_id)
+
+
+def _notes(sessions: list[Joined]) -> Iterator[TitleNote]:
+    for session in sessions:
+        for part in session.parts:
+            yield from part.facts.notes
+
+
+def _name_elsewhere(session: Joined) -> str | None:
+    """The name another part of the session gives it."""
+    return next((part.facts.name for part in session.parts if part.facts.name), None)
 
 
 def _noted_title(session: Joined, by_entry: dict[int, str]) -> str | None:

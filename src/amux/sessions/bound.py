@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from amux.adapters._base import Adapter, AgentInfo, Capabilities, SourceRef
-from amux.errors import ParseError
+from amux.errors import AmuxError, ErrorCode, ParseError
 from amux.host import Host
 from amux.model.session import Session
 from amux.sessions.library import Library
@@ -55,6 +55,10 @@ class BoundAdapter:
         places = self._adapter.roots(self._host)
         for source in self._library.sources(self.agent, cwd=cwd) if cwd is not None else ():
             return source.path.parent
+        if not places:
+            raise AmuxError(
+                f"{self.display_name} has no place for sessions", code=ErrorCode.PLUGIN_ERROR
+            )
         return next((place for place in places if place.is_dir()), places[0])
 
     def list_session_files(self, cwd: str | None = None) -> Iterator[Path]:

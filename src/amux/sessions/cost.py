@@ -15,13 +15,21 @@ from amux.model.options import CostAggregationOptions
 from amux.model.usage import NANO, Call, Tokens
 from amux.run_index import Run
 from amux.sessions.assemble import Assembly
-from amux.sessions.costing import UNPRICED, Coster, SessionCost, cost_record
+from amux.sessions.costing import (
+    UNPRICED,
+    Coster,
+    SessionCost,
+    cost_record,
+    nano_usd,
+    recorded_tokens,
+)
 from amux.sessions.filters import has_any_tag, in_span
 from amux.sessions.parts import Joined
 from amux.sessions.views import models_of, primary_model, time_span
 
 UNTAGGED = "untagged"
 UNKNOWN_MODEL = "unknown"
+_NO_TOKENS = Tokens()
 
 
 @dataclass(slots=True, frozen=True)
@@ -220,12 +228,23 @@ def _session_entries(
         return
     for priced in cost.calls:
         yield _call_entry(session, priced.call, priced.nusd, tags=tags, created=created)
-    if cost.extra_nusd:
-        yield _empty_entry(session, tags=tags, created=created, nusd=cost.extra_nusd)
+    if cost.extra_nusd or cost.extra_tokens.total:
+        yield _empty_entry(
+            session,
+            tags=tags,
+            created=created,
+            tokens=cost.extra_tokens,
+            nusd=cost.extra_nusd,
+        )
 
 
 def _empty_entry(
-    session: Joined, *, tags: tuple[str, ...], created: datetime, nusd: int = 0
+    session: Joined,
+    *,
+    tags: tuple[str, ...],
+    created: datetime,
+    tokens: Tokens = _NO_TOKENS,
+    nusd: int = 0,
 ) -> _Entry:
     """A session, or an amount recorded for it, without any call to go by."""
     return _Entry(
@@ -233,7 +252,7 @@ def _empty_entry(
         session=f"{session.agent}:{session.session_id}",
         model=primary_model(session) or UNKNOWN_MODEL,
         at=created,
-        tokens=Tokens(),
+        tokens=tokens,
         nusd=nusd,
         tags=tags,
         is_call=False,
@@ -261,13 +280,8 @@ def _run_entry(run: Run, cost: CostRecord) -> _Entry:
         session=f"{run.agent}:{run.session_id}" if run.session_id else None,
         model=run.model or UNKNOWN_MODEL,
         at=run.at,
-        tokens=Tokens(
-            input=cost.input_tokens,
-            cache_read=cost.cached_tokens or 0,
-            output=cost.output_tokens,
-            thinking=cost.thinking_tokens,
-        ),
-        nusd=round(cost.total_usd * NANO),
+        tokens=recorded_tokens(cost),
+        nusd=nano_usd(cost),
         tags=run.tags,
         is_call=False,
     )

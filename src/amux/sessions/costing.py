@@ -7,7 +7,7 @@ a call without a known price stays `None` and makes the sum incomplete, never ze
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date
 
 from amux.model.cost import CostRecord, CostSource
@@ -36,6 +36,7 @@ class SessionCost:
     source: CostSource
     extra_nusd: int  # recorded for the session, but for none of its calls
     incomplete: tuple[str, ...]
+    extra_tokens: Tokens = field(default_factory=Tokens)  # likewise
 
     @property
     def nusd(self) -> int:
@@ -44,7 +45,7 @@ class SessionCost:
 
     def record(self) -> CostRecord:
         """The same at the JSON edge."""
-        tokens = sum_tokens(priced.call for priced in self.calls)
+        tokens = self.extra_tokens + sum_tokens(priced.call for priced in self.calls)
         return cost_record(tokens, self.nusd, source=self.source, incomplete=self.incomplete)
 
 
@@ -135,12 +136,20 @@ class Coster:
             return SessionCost(tuple(priced), "native", 0, gaps)
         billed = _billed_runs(self._runs.runs_of(session.agent, session.session_id))
         if billed:
-            return _spread(priced, sum(_run_nusd(run) for run in billed), "run-index", gaps)
+            return _cost_of_runs(priced, billed, gaps)
         if not priced:
-            return None
+            return _nothing_of_its_own(session, gaps)
         if any(one.nusd is None for one in priced):
             gaps = (*gaps, UNPRICED)
         return SessionCost(tuple(priced), "estimate", 0, gaps)
+
+
+def _nothing_of_its_own(session: Joined, gaps: tuple[str, ...]) -> SessionCost | None:
+    """Zero where all that was recorded is counted elsewhere; None where nothing was recorded."""
+    if not session.ignored:
+        return None
+    native = all(one.call.native_nusd is not None for one in session.ignored)
+    return SessionCost((), "native" if native else "estimate", 0, gaps)
 
 
 def _recorded_total(session: Joined) -> int | None:
@@ -160,12 +169,34 @@ def _gaps(members: Iterable[Joined]) -> tuple[str, ...]:
     return tuple(reasons)
 
 
-def _billed_runs(runs: Iterable[Run]) -> list[Run]:
-    return [run for run in runs if run.cost is not None]
+def _billed_runs(runs: Iterable[Run]) -> list[CostRecord]:
+    return [run.cost for run in runs if run.cost is not None]
 
 
-def _run_nusd(run: Run) -> int:
-    return 0 if run.cost is None else round(run.cost.total_usd * NANO)
+def _cost_of_runs(
+    priced: Sequence[PricedCall], billed: Sequence[CostRecord], gaps: tuple[str, ...]
+) -> SessionCost:
+    """What the runs cost; their tokens only where the session itself tells of none."""
+    cost = _spread(priced, sum(nano_usd(record) for record in billed), "run-index", gaps)
+    if sum_tokens(one.call for one in priced).total:
+        return cost
+    return replace(cost, extra_tokens=sum(map(recorded_tokens, billed), Tokens()))
+
+
+def nano_usd(record: CostRecord) -> int:
+    """A recorded amount in the unit that sums are made in."""
+    return round(record.total_usd * NANO)
+
+
+def recorded_tokens(record: CostRecord) -> Tokens:
+    """The tokens of a cost record, as buckets."""
+    return Tokens(
+        input=record.input_tokens,
+        cache_read=record.cached_tokens or 0,
+        cache_write=record.cache_write_tokens or 0,
+        output=record.output_tokens,
+        thinking=record.thinking_tokens,
+    )
 
 
 def _spread(

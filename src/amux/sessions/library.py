@@ -6,9 +6,13 @@ Nothing is kept between calls; every answer comes from the files as they are now
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
-from amux.adapters._base import Adapter, Head, SourceRef
+from amux.adapters._base import Adapter, Head, SourceRef, Want
+from amux.adapters._kit.folders import is_folder
+from amux.adapters._kit.long_lines import read_long_texts
 from amux.config import AgentSettings
 from amux.host import Host
 from amux.model.facts import Facts
@@ -42,7 +46,7 @@ class Library:
             return []
         places = [*adapter.roots(self._host)]
         places += self._settings.get(agent, AgentSettings()).roots
-        return [root for root in dict.fromkeys(places) if root.is_dir()]
+        return [root for root in dict.fromkeys(places) if is_folder(root)]
 
     def sources(self, agent: str, *, cwd: str | None = None) -> list[SourceRef]:
         """Every source of the agent, by name alone, each once."""
@@ -74,19 +78,34 @@ class Library:
 
     def messages(self, assembly: Assembly, session: Joined) -> Iterator[SessionMessage]:
         """The session's messages in order, history kept by reference first. Streams."""
-        return with_tool_results(self.raw_messages(assembly, session))
+        return with_tool_results(self._messages(assembly, session, "all"))
 
-    def raw_messages(self, assembly: Assembly, session: Joined) -> Iterator[SessionMessage]:
-        """The same without filling tool calls from their results."""
+    def searchable(self, assembly: Assembly, session: Joined) -> Iterator[SessionMessage]:
+        """The same to search in: texts of many megabytes are cut; `long_texts` has them whole."""
+        return self._messages(assembly, session, "texts")
+
+    def long_texts(self, assembly: Assembly, session: Joined) -> Iterator[Iterator[str]]:
+        """The texts that are too long to be held, each in pieces."""
+        for part, _ in assembly.conversation(session):
+            for _, windows in groupby(read_long_texts(part.source.path), key=itemgetter(0)):
+                yield (window for _, window in windows)
+
+    def _messages(
+        self, assembly: Assembly, session: Joined, want: Want
+    ) -> Iterator[SessionMessage]:
         adapter = self._registry.require(assembly.agent)
+        in_fragments = len(session.pieces) > 1
+        seen: set[str] = set()
         for part, until in assembly.conversation(session):
             wanted = part.facts.session_id
             inside = False
-            for item in adapter.read(part.source, want="all", only=wanted, until=until):
+            for item in adapter.read(part.source, want=want, only=wanted, until=until):
                 if isinstance(item, Head):
                     inside = item.session_id == wanted
-                elif inside and isinstance(item, SessionMessage):
+                elif inside and isinstance(item, SessionMessage) and item.id not in seen:
                     yield item
+                    if in_fragments and item.id is not None:
+                        seen.add(item.id)
 
 
 def read_facts(
@@ -118,6 +137,7 @@ class _Scope:
         for source in sources:
             for name in {source.session_id, source.parent, source.path.name.split(".")[0]} - {None}:
                 self._by_name.setdefault(str(name), []).append(source)
+        self._by_prefix = [source for source in sources if source.id_prefix]
 
     def read(self, session_id: str) -> tuple[list[Part], list[Problem]]:
         """The parts of the session and of everything related, and the problems met."""
@@ -138,19 +158,32 @@ class _Scope:
         return parts, problems
 
     def _named(self, session_id: str) -> list[SourceRef]:
-        found = self._by_name.get(session_id, [])
+        found = [
+            *self._by_name.get(session_id, []),
+            *(s for s in self._by_prefix if session_id.startswith(s.id_prefix or "")),
+        ]
         if not found:
             return []
-        return [*found, *(s for s in self._sources if s.role == "names" and s.session_id is None)]
+        # A source whose name promises no session (a database, a list of names) may hold any.
+        return [*found, *(s for s in self._sources if _promises_nothing(s))]
 
     def _related(self, part: Part) -> list[SourceRef]:
         facts = part.facts
-        if facts.unnamed_copies:
+        if facts.unnamed_copies or self._has_lost_parent(facts):
             group = part.source.group
             return [source for source in self._sources if source.group == group]
         names = (facts.parent, facts.prefix.of if facts.prefix else None, *facts.children)
         return [source for name in names if name for source in self._holding(name)]
 
+    def _has_lost_parent(self, facts: Facts) -> bool:
+        """Whether it is a copy of what is gone: others may be, too, and hold the same calls."""
+        is_copy = facts.kind in {"fork", "continuation"} and facts.parent is not None
+        return is_copy and not self._holding(facts.parent or "")
+
     def _holding(self, name: str) -> list[SourceRef]:
         """Sources of that name; else those whose file name mentions it (a log within a thread)."""
         return self._by_name.get(name) or [s for s in self._sources if name in s.path.name]
+
+
+def _promises_nothing(source: SourceRef) -> bool:
+    return source.role != "subagent" and not source.session_id and not source.id_prefix

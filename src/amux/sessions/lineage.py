@@ -28,6 +28,10 @@ _NEVER = float("inf")
 def settle_lineage(sessions: Sequence[Joined]) -> None:
     """Set parents that no record names and give every call to one session."""
     by_name = _names(sessions)
+    for session in sessions:
+        parent = by_name.get(session.parent or "")
+        if parent is not None and parent is not session:
+            session.parent = parent.session_id  # it may be recorded by another of its names
     for family in _families(sessions, by_name):
         if len(family) == 1:
             family[0].calls = _distinct_calls(family[0])

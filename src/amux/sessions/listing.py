@@ -80,8 +80,6 @@ def sort_sessions(
                 return summary.turn_count
             case "updated":
                 return summary.updated_at.timestamp()
-            case "relevance":
-                return summary.relevance_score or 0.0
             case _:
                 return summary.created_at.timestamp()
 

@@ -40,10 +40,12 @@ class Joined:
     session_id: str
     parts: list[Part]
     current: Part  # the part whose conversation is shown
+    pieces: list[Part] = field(default_factory=list[Part])  # the same, where it is in fragments
     kind: Kind = "session"
     parent: str | None = None
     title: str = ""
     first_prompt: str | None = None
+    noted_cwd: str | None = None  # where another source says it was started
     trace: Trace = field(default_factory=Trace)  # the prefix kept by reference included
     calls: list[Call] = field(default_factory=list[Call])  # billed to this session, each once
     ignored: list[IgnoredCall] = field(default_factory=list[IgnoredCall])
@@ -62,8 +64,8 @@ class Joined:
 
     @property
     def archived(self) -> bool:
-        """Archived everywhere it lies."""
-        return all(part.facts.archived for part in self.parts)
+        """Archived everywhere it lies; copies left behind have no say."""
+        return all(part.facts.archived for part in _without_fallbacks(self.parts))
 
     @property
     def listed(self) -> bool:
@@ -80,8 +82,16 @@ class Joined:
 def join_parts(agent: str, parts: Iterable[Part]) -> list[Joined]:
     """Bring the parts of each session together, the richest or newest one in front."""
     groups: dict[tuple[str, ...], list[Part]] = {}
+    left_behind: list[Part] = []
     for part in parts:
-        groups.setdefault(_group_key(part), []).append(part)
+        if part.source.fallback:
+            left_behind.append(part)
+        else:
+            groups.setdefault(_group_key(part), []).append(part)
+    by_id = {key[-1]: group for key, group in groups.items()}
+    for part in left_behind:  # such a copy may not know that it is a sub-agent's
+        group = by_id.get(part.facts.session_id)
+        (groups.setdefault(_group_key(part), []) if group is None else group).append(part)
     return [_join(agent, group) for group in groups.values()]
 
 
@@ -91,7 +101,7 @@ def _group_key(part: Part) -> tuple[str, ...]:
         return ("unattributed", str(part.source.path), facts.session_id)
     if facts.kind == "subagent":  # short ids: unique only below their parent
         return ("subagent", facts.parent or "", facts.session_id)
-    return ("session", facts.session_id)
+    return ("session", facts.place, facts.session_id)
 
 
 def _join(agent: str, parts: list[Part]) -> Joined:
@@ -102,13 +112,20 @@ def _join(agent: str, parts: list[Part]) -> Joined:
         session_id=facts.session_id,
         parts=parts,
         current=current,
+        pieces=_pieces(parts) if facts.fragment and len(parts) > 1 else [current],
         kind=facts.kind,
         parent=None if facts.parent == facts.session_id else facts.parent,
     )
 
 
+def _without_fallbacks(parts: list[Part]) -> list[Part]:
+    """The parts the agent still writes; all of them when there is none."""
+    return [part for part in parts if not part.source.fallback] or parts
+
+
 def _current(parts: list[Part]) -> Part:
     """The continued log of a rewound session, else the copy that holds most."""
+    parts = [part for part in _without_fallbacks(parts) if part.facts.trace] or parts
     own = {part.facts.rollout for part in parts} - {None}
     continued = [part for part in parts if part.facts.prefix and part.facts.prefix.of in own]
     if continued:
@@ -121,6 +138,24 @@ def _current(parts: list[Part]) -> Part:
             str(part.source.path),
         ),
     )
+
+
+def _pieces(parts: list[Part]) -> list[Part]:
+    """The fragments a conversation consists of, in order; copies that add nothing are left out."""
+    fragments = [part for part in _without_fallbacks(parts) if part.facts.fragment]
+    richest_first = sorted(
+        fragments,
+        key=lambda part: (count_messages(part.facts.trace.marks), str(part.source.path)),
+        reverse=True,
+    )
+    pieces: list[Part] = []
+    seen: set[int] = set()
+    for part in richest_first:
+        keys = set(part.facts.trace.key_list())
+        if not keys <= seen:
+            pieces.append(part)
+            seen |= keys
+    return sorted(pieces, key=lambda part: (_created(part), str(part.source.path)))
 
 
 def _created(part: Part) -> float:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+import warnings
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 _TOKEN = re.compile(
@@ -43,8 +44,8 @@ class Term:
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """What to look for, for `finditer`; on folded text unless it is a regular expression."""
-        if self.kind == "regex":
-            return re.compile(self.text, re.IGNORECASE)
+        if self.kind == "regex" and (expression := _compile(self.text)) is not None:
+            return expression
         escaped = r"\s+".join(re.escape(word) for word in self.text.split())
         return re.compile(rf"(?<!\w){escaped}" if self.kind == "prefix" else escaped)
 
@@ -136,8 +137,17 @@ def _text_term(text: str) -> Term | None:
 
 
 def _regex_term(pattern: str) -> Term | None:
-    try:
-        re.compile(pattern)
-    except re.error:
+    if _compile(pattern) is None:
         return _text_term(f"/{pattern}/")
     return Term("regex", pattern)
+
+
+@lru_cache
+def _compile(pattern: str) -> re.Pattern[str] | None:
+    """A regular expression as a person wrote it; None when it is none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # `[[` is what it is in this Python
+        try:
+            return re.compile(pattern, re.IGNORECASE)
+        except (re.error, OverflowError, RecursionError):
+            return None

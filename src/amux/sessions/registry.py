@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import builtins
+from typing import Literal
 
 import msgspec
 
-from amux.adapters import BUILTIN, external_names, load_builtin, load_external
+from amux.adapters import BUILTIN, external_names, load_builtin
 from amux.adapters._base import Adapter, AgentInfo, Capabilities
-from amux.adapters.plugin import as_adapter
+from amux.adapters.plugin import as_adapter, load_plugin
 from amux.errors import AgentNotFoundError
 
 
@@ -70,21 +71,21 @@ class AdapterRegistry:
         if version is None:
             return declared
 
-        def can(*, resume: bool) -> bool:
-            action = "resume" if resume else "fork"
-            return adapter.command(action, session_id="id", version=version) is not None
+        def can(action: Literal["resume", "fork"]) -> bool:
+            # Some agents do it only in a terminal, some only with a prompt.
+            return any(
+                adapter.command(action, session_id="id", prompt=prompt, version=version)
+                for prompt in (None, "prompt")
+            )
 
         return msgspec.structs.replace(
             declared,
-            can_resume=declared.can_resume and can(resume=True),
-            can_fork=declared.can_fork and can(resume=False),
+            can_resume=declared.can_resume and can("resume"),
+            can_fork=declared.can_fork and can("fork"),
         )
 
     def _load(self, agent: str) -> Adapter | None:
-        adapter = load_builtin(agent)
-        if adapter is None:
-            foreign = load_external(agent)
-            adapter = None if foreign is None else as_adapter(foreign)
+        adapter = load_builtin(agent) or load_plugin(agent)
         if adapter is not None:
             self._loaded[agent] = adapter
         return adapter

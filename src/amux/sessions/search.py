@@ -89,14 +89,16 @@ def _scan(
     hit = _Hit(summary=summary)
     _look(hit, query, [summary.title], weight=_WEIGHTS["title"])
     for member in session.with_children():
-        for message in library.raw_messages(assembly, member):
+        for message in library.searchable(assembly, member):
             _look(hit, query, message_texts(message), weight=_WEIGHTS[message.role])
+        for text in library.long_texts(assembly, member):
+            _look(hit, query, text, weight=_WEIGHTS["tool"])
     return hit
 
 
 def _look(hit: _Hit, query: Query, texts: Iterable[str], *, weight: float) -> None:
     """Add one text, given in pieces, to what the session holds."""
-    present, first = _count_terms((*query.terms, *query.unwanted), texts)
+    present, first = _count_terms(query, texts)
     if first is None:
         return
     held = {term: count for term, count in present.items() if term in query.terms}
@@ -108,8 +110,10 @@ def _look(hit: _Hit, query: Query, texts: Iterable[str], *, weight: float) -> No
             hit.snippet = cut_snippet(first, tuple(held))
 
 
-def _count_terms(terms: Sequence[Term], texts: Iterable[str]) -> tuple[dict[Term, int], str | None]:
-    """How often each term occurs, and the first piece of text that holds one."""
+def _count_terms(query: Query, texts: Iterable[str]) -> tuple[dict[Term, int], str | None]:
+    """How often each term occurs, and the first piece of text that holds a wanted one."""
+    wanted = query.terms
+    terms = tuple(dict.fromkeys((*wanted, *query.unwanted)))
     counts: dict[Term, int] = {}
     first: str | None = None
     for window in (window for text in texts for window in _windows(text)):
@@ -118,7 +122,7 @@ def _count_terms(terms: Sequence[Term], texts: Iterable[str]) -> tuple[dict[Term
             found = term.count(window, folded)
             if found:
                 counts[term] = counts.get(term, 0) + found
-                first = window if first is None else first
+                first = window if first is None and term in wanted else first
     return counts, first
 
 

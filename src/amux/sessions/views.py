@@ -84,13 +84,22 @@ def _raw(session: Joined) -> dict[str, Any]:
     raw["sources"] = [part.source.path.as_posix() for part in session.parts]
     if session.facts.version:
         raw["agentVersion"] = session.facts.version
-    compactions = sum(part.facts.compactions for part in session.parts)
+    compactions = _compactions(session)
     if compactions:
         raw["compactions"] = compactions
     warnings = [str(problem) for problem in problems_of(session)]
     if warnings:
         raw["warnings"] = warnings
     return raw
+
+
+def _compactions(session: Joined) -> int:
+    """How often it was compacted; a log that lies in two places counts once."""
+    by_log: dict[str | None, int] = {}
+    for part in session.parts:
+        log = part.facts.rollout
+        by_log[log] = max(by_log.get(log, 0), part.facts.compactions)
+    return sum(by_log.values())
 
 
 def time_span(session: Joined) -> tuple[datetime, datetime]:
@@ -110,7 +119,7 @@ def _file_time(source: SourceRef) -> datetime:
 
 def cwd_of(session: Joined) -> str | None:
     """Where it was started, with forward slashes on every platform."""
-    cwd = session.facts.cwd
+    cwd = session.facts.cwd or session.noted_cwd
     return None if cwd is None else forward_slashes(cwd)
 
 
@@ -123,7 +132,8 @@ def forward_slashes(path: str) -> str:
 def models_of(session: Joined) -> tuple[str, ...]:
     """Every model it used, in order of appearance."""
     named = (call.model for call in _model_calls(session) if call.model)
-    return tuple(dict.fromkeys((*named, *session.facts.models)))
+    told = (model for part in session.parts for model in part.facts.models)
+    return tuple(dict.fromkeys((*named, *session.facts.models, *told)))
 
 
 def primary_model(session: Joined) -> str | None:
@@ -136,7 +146,9 @@ def primary_model(session: Joined) -> str | None:
 
 def _model_calls(session: Joined) -> list[Call]:
     # A fork that has made no call of its own yet still has a model: that of its copied history.
-    return session.calls or [ignored.call for ignored in session.ignored]
+    calls = session.calls or [ignored.call for ignored in session.ignored]
+    # A small model that chose a title or a budget did not take part in the conversation.
+    return [call for call in calls if call.purpose != "auxiliary"] or calls
 
 
 def problems_of(session: Joined) -> tuple[Problem, ...]:

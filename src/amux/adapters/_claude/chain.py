@@ -29,6 +29,7 @@ from amux.adapters._claude.records import (
     is_notice,
     text_of,
 )
+from amux.adapters._claude.unanswered import Unanswered
 from amux.adapters._kit.times import to_millis
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
@@ -56,7 +57,7 @@ class Chain:
         self.warm_up = False
         self.compactions = 0
         self.models: dict[str, None] = {}
-        self.gaps: dict[str, None] = {}
+        self._gaps: dict[str, None] = {}
         self._purpose: Purpose = purpose
         self._with_bodies = with_bodies
         self._on_problem = on_problem
@@ -69,6 +70,7 @@ class Chain:
         self._waiting = 0
         self._last_mark = Mark.LINE  # of the last line that began a message
         self._last_message: str | None = None
+        self._unanswered = Unanswered()
         self._boundary_seen = False
         self._message_of: dict[str, str] = {}  # line -> the message it belongs to or follows
 
@@ -76,6 +78,16 @@ class Chain:
     def has_messages(self) -> bool:
         """Whether there is a conversation at all."""
         return self._last_mark is not Mark.LINE
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        """What is missing beyond what the calls themselves say."""
+        open_ = self._unanswered
+        # A sub-agent may end with tool results in order: when it has used up its turns.
+        ends_early = open_.requested or (open_.pending and self._purpose == "main")
+        if open_.cut_short or ends_early:
+            return tuple({**self._gaps, "call-interrupted": None})
+        return tuple(self._gaps)
 
     def take(self, entry: Entry) -> Sequence[SessionMessage]:
         """Enter one line; messages come out in the order in which they began."""
@@ -87,6 +99,7 @@ class Chain:
             case "system":
                 return self._system(entry)
             case _:
+                self._unanswered.see_record(entry.type)
                 if entry.uuid is not None or entry.at is not None:
                     self._mark(entry, Mark.LINE)
                 return ()
@@ -136,7 +149,7 @@ class Chain:
     def _bill(self, entry: Entry, key: str, model: str | None) -> None:
         if self.calls.take(key, entry, message_id=self._answer_id):
             return
-        self.gaps["usage-not-recorded"] = None
+        self._gaps["usage-not-recorded"] = None
         if model is not None:
             self.models[model] = None
 
@@ -201,6 +214,7 @@ class Chain:
         if mark is not Mark.LINE:
             self._last_mark = mark
             self._last_message = message_id
+            self._unanswered.see_message(entry, mark, tools_at_work=bool(self._tool_names))
         if self._with_bodies and (owner := message_id or self._parent(entry)) is not None:
             self._message_of.setdefault(entry.id, owner)
 
@@ -239,7 +253,7 @@ class Chain:
         if not parts.injected or parts.injected[0].text != INTERRUPTED or entry.copied:
             return
         if self._last_mark in {Mark.PROMPT, Mark.TOOL}:
-            self.gaps["call-interrupted"] = None
+            self._gaps["call-interrupted"] = None
 
     def _see_summary(self, entry: Entry) -> None:
         """A summary follows its boundary; versions without boundaries have the summary alone."""
@@ -250,7 +264,7 @@ class Chain:
     def _count_compaction(self, entry: Entry) -> None:
         self.compactions += 1
         if not entry.copied:
-            self.gaps["compaction-call-not-recorded"] = None
+            self._gaps["compaction-call-not-recorded"] = None
 
     def _tool_name(self, entry: Entry, block: Block) -> str:
         # A call has one result: forgetting answered calls keeps memory bounded.

@@ -44,7 +44,8 @@ class TranscriptReader:
         self._is_agent = source.role == "subagent"
         self._id = source.session_id or source.path.stem.removeprefix(AGENT_PREFIX)
         self._own_id = None if self._is_agent else self._id  # sub-agents name their parent
-        self._with_bodies = want == "all"
+        self._with_bodies = want != "facts"
+        self._cut_texts = want != "all"
         self._only = only
         self._found: list[Problem] = []
         self._problems: list[Problem] = []
@@ -69,7 +70,7 @@ class TranscriptReader:
             yield from self._sidechain_items(sidechain, number)
 
     def _main_items(self) -> Iterator[SessionMessage | Problem]:
-        for record in read_records(self._source.path, LINES):
+        for record in read_records(self._source.path, LINES, cut_texts=self._cut_texts):
             if isinstance(record, Problem):
                 self._on_problem(record)
             else:
@@ -200,7 +201,7 @@ class TranscriptReader:
             identity=chain.identity(),
             unnamed_copies=not is_agent,
             compactions=chain.compactions,
-            gaps=tuple(chain.gaps),
+            gaps=chain.gaps,
             native_nusd=ledger.native_nusd(is_fork=is_agent or copied_from is not None),
             notes=tuple(ledger.notes),
             problems=() if inline else tuple(self._problems),

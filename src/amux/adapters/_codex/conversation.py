@@ -9,6 +9,7 @@ until the model shows a sign. One answer is reasoning, text and tool calls of on
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -30,7 +31,7 @@ class _Waiting(msgspec.Struct, kw_only=True):
     """A message that is not the model's and whose author may still be in doubt."""
 
     position: int
-    record: Record
+    at: datetime | None  # not the record: it would keep the whole line
     text: str
     role: Role = "user"
     typed: bool | None = False  # None: an event would say so
@@ -43,7 +44,7 @@ class _Answer(msgspec.Struct, kw_only=True):
     """One answer of the model, still growing."""
 
     position: int
-    record: Record
+    at: datetime | None
     model: str | None
     id: str | None = None
     thinking: list[str] = []
@@ -60,7 +61,7 @@ class _Thought(msgspec.Struct, kw_only=True):
     """Reasoning that so far only the screen has seen."""
 
     position: int
-    record: Record
+    at: datetime | None
     text: str
 
 
@@ -106,7 +107,7 @@ class Conversation:
             self.cwd = self.cwd or next(filter(None, map(cwd_in, speech.injected)), None)
             mixed = bool(speech.typed or speech.images)
             id = None if mixed else item.id
-            self._wait(_Waiting(position=position, record=record, text=text, id=id))
+            self._wait(_Waiting(position=position, at=record.at, text=text, id=id))
             if not mixed:
                 return
             position = self.place(record)
@@ -120,7 +121,7 @@ class Conversation:
         in_doubt = None if text or speech.images else False
         return _Waiting(
             position=position,
-            record=record,
+            at=record.at,
             text=text,
             typed=True if told is not None or speech.certain else in_doubt,
             images=speech.images,
@@ -131,7 +132,7 @@ class Conversation:
         """Context of any other author."""
         self._end_turn_parts()
         text = joined(item.content) if self._bodies else ""
-        entry = _Waiting(position=position, record=record, text=text, role=role, id=item.id)
+        entry = _Waiting(position=position, at=record.at, text=text, role=role, id=item.id)
         self._wait(entry)
 
     def prompt_event(self, position: int, record: Record, text: str) -> None:
@@ -145,7 +146,7 @@ class Conversation:
             self._end_turn_parts()
             if len(self._expected) >= _LONGEST_WAIT:
                 self.listen()
-            entry = _Waiting(position=position, record=record, text=text, typed=True)
+            entry = _Waiting(position=position, at=record.at, text=text, typed=True)
             self._expected.append(entry)
 
     def compacted(self, position: int, record: Record, message: msgspec.Raw) -> None:
@@ -167,7 +168,7 @@ class Conversation:
         self._wait(
             _Waiting(
                 position=position,
-                record=record,
+                at=record.at,
                 text=text if isinstance(text, str) else "",
                 role="system",
                 compaction=True,
@@ -208,7 +209,7 @@ class Conversation:
         if len(self._thoughts) >= _LONGEST_WAIT:
             self._settle_thoughts()
         thought = joined(text) if self._bodies else ""
-        self._thoughts.append(_Thought(position=position, record=record, text=thought))
+        self._thoughts.append(_Thought(position=position, at=record.at, text=thought))
 
     def answer_event(self) -> None:
         """The screen shows an answer; its text comes as an item."""
@@ -254,7 +255,7 @@ class Conversation:
             self.close()
         answer = self._answer
         if answer is None:
-            answer = _Answer(position=position, record=record, model=self.model)
+            answer = _Answer(position=position, at=record.at, model=self.model)
             answer.thinking = [thought.text for thought in self._thoughts]
             self._thoughts.clear()
             self._answer = answer
@@ -310,7 +311,7 @@ class Conversation:
             return
         self.close()
         first = self._thoughts[0]
-        answer = _Answer(position=first.position, record=first.record, model=self.model)
+        answer = _Answer(position=first.position, at=first.at, model=self.model)
         answer.thinking = [thought.text for thought in self._thoughts]
         self._thoughts.clear()
         self._answer = answer
@@ -331,7 +332,7 @@ def _heard(entry: _Waiting, *, typed: bool) -> SessionMessage:
     return SessionMessage(
         role=entry.role,
         content=entry.text,
-        timestamp=entry.record.at,
+        timestamp=entry.at,
         id=entry.id,
         synthetic=not typed,
         images=tuple(image for image in images if isinstance(image, str)),
@@ -343,7 +344,7 @@ def _spoken(answer: _Answer, *, synthetic: bool) -> SessionMessage:
     return SessionMessage(
         role="assistant",
         content="\n\n".join(answer.texts),
-        timestamp=answer.record.at,
+        timestamp=answer.at,
         tool_calls=tuple(answer.calls),
         token_usage=answer.usage,
         thinking="\n\n".join(filter(None, answer.thinking)) or None,

@@ -14,6 +14,7 @@ from typing import BinaryIO, TypeVar
 
 import msgspec
 
+from amux.adapters._kit.long_lines import PendingLine
 from amux.adapters._kit.streams import DecoderMissingError, open_stream
 from amux.model.problems import Problem, ProblemCode
 
@@ -29,35 +30,41 @@ _LONE_SURROGATE = re.compile(
 )
 
 
-def iter_lines(stream: BinaryIO) -> Iterator[tuple[Buffer, bool]]:
-    """Yield (line, ended): the bytes without the line end, and whether the end was there."""
-    pending = bytearray()
+def iter_lines(stream: BinaryIO, *, cut_texts: bool = False) -> Iterator[tuple[Buffer, bool]]:
+    """Yield (line, ended): the bytes without the line end, and whether the end was there.
+
+    With `cut_texts` the texts of very long lines are cut, see `long_lines`.
+    """
+    pending = PendingLine(cut_texts=cut_texts)
     while chunk := stream.read(CHUNK):
         head, newline, rest = chunk.partition(b"\n")
         if not newline:
-            pending += head
+            pending.add(head)
             continue
         if pending:
-            pending += head
-            yield pending, True
+            pending.add(head)
+            yield pending.take(), True
         else:
             yield head, True
         lines = rest.split(b"\n")
         tail = lines.pop()
         for line in lines:
             yield line, True
-        pending = bytearray(tail)
+        pending.add(tail)
     if pending:
-        yield pending, False
+        yield pending.take(), False
 
 
 def read_records(
-    path: Path, decoder: msgspec.json.Decoder[T]
+    path: Path, decoder: msgspec.json.Decoder[T], *, cut_texts: bool = False
 ) -> Iterator[tuple[int, T, Buffer] | Problem]:
-    """Decode a file line by line: (line number from 1, record, raw line), or a problem."""
+    """Decode a file line by line: (line number from 1, record, raw line), or a problem.
+
+    `cut_texts`: only the beginnings of texts are wanted, which keeps memory bounded.
+    """
     try:
         with open_stream(path) as stream:
-            yield from decode_lines(stream, decoder, str(path))
+            yield from decode_lines(stream, decoder, str(path), cut_texts=cut_texts)
     except DecoderMissingError as error:
         yield Problem(code="decoder-missing", message=str(error), path=str(path))
     except OSError as error:
@@ -65,10 +72,10 @@ def read_records(
 
 
 def decode_lines(
-    stream: BinaryIO, decoder: msgspec.json.Decoder[T], path: str
+    stream: BinaryIO, decoder: msgspec.json.Decoder[T], path: str, *, cut_texts: bool = False
 ) -> Iterator[tuple[int, T, Buffer] | Problem]:
     """The same for an open stream."""
-    for number, (line, ended) in enumerate(iter_lines(stream), start=1):
+    for number, (line, ended) in enumerate(iter_lines(stream, cut_texts=cut_texts), start=1):
         if number == 1 and line.startswith(_BOM):
             line = line[len(_BOM) :]  # noqa: PLW2901 - the cleaned line replaces the raw one
         try:

@@ -5,6 +5,7 @@ SQLite's own read-only mode is not enough: on a cleanly closed WAL database it l
 open is chosen by what lies beside the database:
 
     `-journal` not empty                 copy (it may hold the only good version of some pages)
+    the database itself is empty         copy (SQLite would delete a `-wal` beside it)
     `-wal` missing or empty              immutable; what was read counts only if nothing changed
     `-wal` not empty, `-shm` there       read-only shared memory: all committed rows, also while
                                          the writer lives, and nothing is written
@@ -89,8 +90,8 @@ def open_foreign(path: Path) -> Generator[sqlite3.Connection]:
 
 def _choose_options(database: Path, stamp: _Stamp) -> str | None:
     """The URI options for opening in place; None when only a copy is safe."""
-    _, wal, journal = stamp
-    if _has_bytes(journal):
+    main, wal, journal = stamp
+    if _has_bytes(journal) or not _has_bytes(main):
         return None
     if not _has_bytes(wal):
         return _IMMUTABLE

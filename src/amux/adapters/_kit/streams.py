@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -21,6 +22,15 @@ def open_stream(path: Path) -> Generator[BinaryIO]:
             return
         with _zstd_reader(cast("BinaryIO", raw)) as plain:
             yield plain
+
+
+def decompress(data: bytes, *, limit: int) -> bytes:
+    """The plain bytes of zstd data; more than `limit` of them are an error, not a memory hole."""
+    with _zstd_reader(BytesIO(data)) as plain:
+        found = plain.read(limit + 1)
+    if len(found) > limit:
+        raise OSError(f"zstd data of more than {limit} bytes")
+    return found
 
 
 @contextmanager

@@ -29,7 +29,7 @@ class Group:
 
 
 GROUPS = (
-    Group("sessions", "list", "list, show, search, export and compare sessions"),
+    Group("sessions", "list", "list, show, search, export, compare and resume sessions"),
     Group("cost", "report", "what sessions cost, and why"),
     Group("adapters", "list", "the agents amux can read"),
     Group("config", "show", "settings and where they come from"),
@@ -44,12 +44,15 @@ COMMANDS = (
     Command("cost report", "cost_report", "sum the cost of sessions"),
     Command("cost explain", "cost_explain", "show how the cost of one session comes about"),
     Command("agents", "agents", "the agents amux can read and what they left here"),
+    Command("doctor", "doctor", "account for every file, and see what will be deleted next"),
     Command("demo", "overview", "look around in built-in sample sessions"),
     Command("sessions list", "list", "list sessions, newest first"),
     Command("sessions show", "show", "print one session"),
     Command("sessions search", "search", "find sessions by their words"),
     Command("sessions export", "export", "write one session as JSON, JSONL, Markdown or HTML"),
     Command("sessions diff", "diff", "compare two sessions message by message"),
+    Command("sessions resume", "resume", "go on with a session in the agent itself"),
+    Command("sessions fork", "fork", "begin a new session with the history of an old one"),
     Command("adapters list", "agents", "the agents amux can read and what they left here"),
     Command("config show", "config_show", "every setting with its origin"),
     Command("completion", "completion", "print a completion script for your shell"),

@@ -95,8 +95,9 @@ class Output:
         """Write a value of the model, or a list of them, as indented JSON."""
         import msgspec
 
-        compact = msgspec.json.encode(value)
-        text = msgspec.json.format(compact, indent=2).decode("utf-8", "replace")
+        from amux.model.base import encode_json
+
+        text = msgspec.json.format(encode_json(value), indent=2).decode("utf-8", "replace")
         sys.stdout.write(safe_json(text) + "\n")
 
     def note(self, text: str) -> None:

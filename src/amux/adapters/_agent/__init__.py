@@ -1,0 +1,1 @@
+"""Private parts of the adapter for `agent`."""

@@ -1,0 +1,178 @@
+"""The SQLite store of newer versions: sessions and their entries, without usage or titles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from amux.adapters._base import Head, Item
+from amux.adapters._kit.fold import Fold
+from amux.adapters._kit.tables import Row, columns, rows
+from amux.adapters._kit.times import parse_time
+from amux.adapters._kit.values import document, items, mapping, text
+from amux.model.message import Role, SessionMessage, SessionToolCall, ToolResult
+from amux.model.problems import Problem, ProblemCode
+
+if TYPE_CHECKING:
+    import sqlite3
+
+_SESSION_COLUMNS: Final = ("id", "profile", "cwd", "created_at", "updated_at")
+_ENTRY_COLUMNS: Final = ("id", "session_id", "kind", "role", "content", "metadata", "created_at")
+_ROLES: Final[dict[str, Role]] = {
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "system": "system",
+}
+# As Go prints a time: `2026-03-21 10:11:12.123456789 +0000 UTC m=+0.01`.
+_GO_TIME: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d{1,6})?)\d* ?(Z|[+-]\d\d:?\d\d)?"
+)
+
+
+def read_database(
+    connection: sqlite3.Connection, path: str, *, only: str | None, bodies: bool
+) -> list[Item]:
+    """All items of a database, or of one session in it."""
+    present = columns(connection, "sessions")
+    if "id" not in present:
+        message = "there is no table of sessions in it"
+        return [Problem(code="unknown-format", message=message, path=path)]
+    sessions = {
+        id: _Session(id, row, path, bodies=bodies)
+        for row in _rows(connection, "sessions", _SESSION_COLUMNS, _where("id", only))
+        if (id := text(row.get("id"))) is not None
+    }
+    if {"session_id", "kind", "role"} <= set(columns(connection, "entries")):
+        for row in _rows(connection, "entries", _ENTRY_COLUMNS, _where("session_id", only)):
+            id = text(row.get("session_id"))
+            if id is not None:
+                sessions.setdefault(id, _Session(id, {}, path, bodies=bodies)).add(row)
+    return [item for session in sessions.values() for item in session.items()]
+
+
+def _where(column: str, only: str | None) -> tuple[str, tuple[str, ...]]:
+    return ("", ()) if only is None else (f"WHERE {column} = ?", (only,))
+
+
+def _rows(
+    connection: sqlite3.Connection,
+    table: str,
+    wanted: Sequence[str],
+    where: tuple[str, tuple[str, ...]],
+) -> Iterator[Row]:
+    present = columns(connection, table)
+    names = [name for name in wanted if name in present]
+    return rows(connection, table, names, where=where[0], order="ORDER BY rowid", values=where[1])
+
+
+def go_time(value: object) -> datetime | None:
+    """A time as the agent's database driver writes it."""
+    if not isinstance(value, str):
+        return None
+    found = _GO_TIME.match(value.strip())
+    return None if found is None else parse_time(f"{found[1]}T{found[2]}{found[3] or 'Z'}")
+
+
+class _Session:
+    """One session while its entries are read."""
+
+    def __init__(self, id: str, row: Row, path: str, *, bodies: bool) -> None:
+        self._id = id
+        self._bodies = bodies
+        self._place = 0
+        self._replied = False
+        self._row = row
+        self._path = path
+        self._fold = Fold()
+        self._messages: list[SessionMessage] = []
+        self._problems: list[Problem] = []
+        self._calls: set[str] = set()
+        self._compactions = 0
+
+    def add(self, row: Row) -> None:
+        """Count an entry; events say nothing that was not said in a message."""
+        kind, role = row.get("kind"), _ROLES.get(text(row.get("role")) or "")
+        if kind == "compaction":
+            self._compactions += 1
+            self._say(_entry_message(row, "system", self._place, compaction=True))
+        elif kind == "message" and role is not None:
+            message = _entry_message(row, role, self._place)
+            self._calls.update(call.tool_call_id for call in message.tool_calls)
+            self._check(message)
+            self._say(message)
+        elif kind != "event":
+            self._problem("bad-record", f"an entry of kind {kind!r} was left out")
+
+    def _check(self, message: SessionMessage) -> None:
+        result = message.tool_result
+        if result is not None and result.tool_call_id not in self._calls:
+            self._problem("orphan-result", "a tool result belongs to no call")
+
+    def _say(self, message: SessionMessage) -> None:
+        self._place += 1
+        self._replied |= message.role == "assistant"
+        self._fold.message(message)
+        if self._bodies:
+            self._messages.append(message)
+
+    def _problem(self, code: ProblemCode, message: str) -> None:
+        problem = Problem(code=code, message=message, path=self._path)
+        self._fold.problem(problem)
+        self._problems.append(problem)
+
+    def items(self) -> Iterator[Item]:
+        """Head, problems, messages, facts."""
+        created, updated = (
+            go_time(self._row.get("created_at")),
+            go_time(self._row.get("updated_at")),
+        )
+        self._fold.moment(created)
+        self._fold.moment(updated)
+        profile = text(self._row.get("profile"))
+        yield Head(session_id=self._id)
+        yield from self._problems
+        yield from self._messages
+        yield self._fold.facts(
+            self._id,
+            cwd=text(self._row.get("cwd")),
+            created_at=created,
+            compactions=self._compactions,
+            gaps=("usage-not-recorded",) if self._replied else (),
+            raw=None if profile is None else {"profile": profile},
+        )
+
+
+def _entry_message(row: Row, role: Role, place: int, *, compaction: bool = False) -> SessionMessage:
+    known = mapping(document(row.get("metadata")))
+    content = row.get("content")
+    said = content if isinstance(content, str) else ""
+    id = row.get("id")
+    return SessionMessage(
+        role=role,
+        content=said,
+        timestamp=go_time(row.get("created_at")),
+        id=str(id) if isinstance(id, int) else f"{row.get('session_id')}:{place}",
+        synthetic=compaction,
+        compaction=compaction,
+        tool_calls=tuple(_tool_call(mapping(one)) for one in items(known.get("toolCalls"))),
+        tool_result=_tool_result(known, said) if role == "tool" else None,
+    )
+
+
+def _tool_call(record: dict[str, Any]) -> SessionToolCall:
+    return SessionToolCall(
+        tool_call_id=text(record.get("ID")) or text(record.get("id")) or "",
+        tool_name=text(record.get("ToolID")) or text(record.get("toolId")) or "",
+        input=record.get("Arguments", record.get("arguments")),
+    )
+
+
+def _tool_result(known: dict[str, Any], said: str) -> ToolResult:
+    return ToolResult(
+        tool_call_id=text(known.get("toolCallId")) or "",
+        tool_name=text(known.get("toolName")) or "",
+        output=said,
+    )

@@ -1,0 +1,52 @@
+"""Calls that were made and never answered: the agent was killed, or is still at work.
+
+Claude Code writes an answer when it is complete, and a call that failed as a notice. Of a call that
+was cut short nothing is left but, in the newest versions, the record of the request. In others it
+shows only where a file ends with tool results, for these go to the model at once. A prompt alone
+proves no call.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from amux.adapters._claude.records import Entry
+from amux.model.trace import Mark
+
+
+class Unanswered:
+    """Follows one conversation from tool results over the request to the answer."""
+
+    def __init__(self) -> None:
+        self.cut_short = False  # a request was given up
+        self._state: Literal["idle", "tools-back", "requested"] = "idle"
+
+    @property
+    def pending(self) -> bool:
+        """Whether the conversation ends where an answer ought to follow."""
+        return self._state != "idle"
+
+    @property
+    def requested(self) -> bool:
+        """Whether it ends with a request on record."""
+        return self._state == "requested"
+
+    def see_message(self, entry: Entry, mark: Mark, *, tools_at_work: bool) -> None:
+        """A line began a message."""
+        if mark is Mark.NOTICE and entry.line.is_api_error_message is not True:
+            self._give_up()  # taken up again, the agent closed what it found open
+        elif mark is Mark.TOOL and not entry.copied and not tools_at_work:
+            self._state = "tools-back"
+        else:
+            self._state = "idle"
+
+    def see_record(self, kind: str) -> None:
+        """A line that is no message."""
+        if kind == "api-request" and self.pending:
+            self._state = "requested"
+        elif kind == "cost-state":  # the process ended
+            self._give_up()
+
+    def _give_up(self) -> None:
+        self.cut_short |= self.requested
+        self._state = "idle"

@@ -1,0 +1,90 @@
+"""`workspace.yaml`: what the agent notes about a session beside its log.
+
+Only the top level of the file is read, and only what the agent writes there: plain, quoted and
+block scalars. Everything else is passed over; a title is no reason to need a YAML parser.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from amux.adapters._kit.streams import open_stream
+
+_NAME: Final = "workspace.yaml"
+_LARGEST: Final = 1 << 20
+_PAIR: Final = re.compile(r"([A-Za-z_]\w{0,60}):(?: +(.*)|)")
+_BLOCK: Final = re.compile(r"[|>][+-]?\d?")
+_ABSENT: Final = frozenset({"", "~", "null"})
+
+
+class Workspace(msgspec.Struct, frozen=True, kw_only=True):
+    """A session's notes; all absent when there is no such file."""
+
+    cwd: str | None = None
+    name: str | None = None
+    user_named: bool = False
+    git_root: str | None = None
+    branch: str | None = None
+    repository: str | None = None
+
+
+def read_workspace(log: Path) -> Workspace:
+    """The notes beside a log; the log alone is enough, so trouble here is none."""
+    try:
+        with open_stream(log.with_name(_NAME)) as stream:
+            text = stream.read(_LARGEST).decode("utf-8", "replace")
+    except OSError:
+        return Workspace()
+    values = parse_scalars(text)
+    return Workspace(
+        cwd=values.get("cwd"),
+        name=values.get("name") or values.get("summary"),
+        user_named=values.get("user_named") == "true",
+        git_root=values.get("git_root"),
+        branch=values.get("branch"),
+        repository=values.get("repository"),
+    )
+
+
+def parse_scalars(text: str) -> dict[str, str]:
+    """The scalars at the top level of a YAML mapping."""
+    found: dict[str, str] = {}
+    lines = text.splitlines()
+    index = 0
+    while index < len(lines):
+        pair = _PAIR.fullmatch(lines[index])
+        index += 1
+        if pair is None:
+            continue
+        rest: list[str] = []
+        while index < len(lines) and (not lines[index] or lines[index][0] in " \t"):
+            rest.append(lines[index])
+            index += 1
+        value = _scalar((pair[2] or "").strip(), rest)
+        if value not in _ABSENT:
+            found.setdefault(pair[1], value)
+    return found
+
+
+def _scalar(first: str, rest: list[str]) -> str:
+    if _BLOCK.fullmatch(first):
+        joint = "\n" if first.startswith("|") else " "
+        return joint.join(line.strip() for line in rest).strip()
+    whole = " ".join([first, *(line.strip() for line in rest)]).strip()
+    if whole.startswith('"'):
+        return _double_quoted(whole)
+    if whole.startswith("'") and whole.endswith("'") and len(whole) > 1:
+        return whole[1:-1].replace("''", "'")
+    return whole
+
+
+def _double_quoted(text: str) -> str:
+    """A quoted scalar has JSON's escapes, as far as the agent writes them."""
+    try:
+        return msgspec.json.decode(text, type=str)
+    except (msgspec.DecodeError, UnicodeError):
+        return text.strip('"')

@@ -1,0 +1,1 @@
+"""How Cursor's sessions are read; `adapters/cursor.py` finds them."""

@@ -1,0 +1,143 @@
+"""What Cursor's formats share: prompts in tags, contents in typed parts, exit codes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from amux.adapters._kit.texts import opens_with_tag
+from amux.adapters._kit.values import items, mapping, plain_text, text
+from amux.model.message import SessionMessage, SessionToolCall, ToolResult
+
+USAGE_MISSING: Final = "usage-not-recorded"
+REDACTED: Final = "[REDACTED]"
+_DEFAULT_MODEL: Final = "default"
+_QUERY: Final = re.compile(r"<user_query>\s*(.*?)\s*</user_query>", re.DOTALL)
+_WORKSPACE: Final = re.compile(r"^\s*Workspace Path: *(.+?) *$", re.MULTILINE)
+_EXIT_CODE: Final = re.compile(r"\s*Exit code: (-?\d+)")
+_TEXT_TYPES: Final = ("text", "input_text", "output_text")
+
+
+class Prompt(NamedTuple):
+    """What a person typed, and what was put around it."""
+
+    typed: str
+    injected: str
+
+
+def split_prompt(content: str) -> Prompt:
+    """Tell the query from its surroundings; text without tags was typed as it stands."""
+    queries = _QUERY.findall(content)
+    if queries:
+        return Prompt("\n".join(queries), _QUERY.sub("", content).strip())
+    if opens_with_tag(content):
+        return Prompt("", content.strip())
+    return Prompt(content.strip(), "")
+
+
+def prompt_messages(
+    content: str, *, id: str | None = None, at: datetime | None = None
+) -> Iterator[SessionMessage]:
+    """The prompt, and what was injected with it as a message of its own."""
+    typed, injected = split_prompt(content)
+    if typed:
+        yield SessionMessage(role="user", content=typed, id=id, timestamp=at)
+    if injected or not typed:
+        yield SessionMessage(
+            role="user",
+            content=injected,
+            id=None if typed else id,
+            parent_id=id if typed else None,
+            timestamp=at,
+            synthetic=True,
+        )
+
+
+def workspace_in(content: str) -> str | None:
+    """The working directory that injected context names."""
+    found = _WORKSPACE.search(content)
+    return found[1] if found else None
+
+
+def model_name(value: Any) -> str | None:
+    """A model's name as recorded; "default" is a choice, not a model."""
+    name = text(value)
+    return None if name == _DEFAULT_MODEL else name
+
+
+class Parts:
+    """A message's content taken apart. Types that are not known are counted by the caller."""
+
+    def __init__(self, content: Any, *, prefix: str) -> None:
+        self.texts: list[str] = []
+        self.thoughts: list[str] = []
+        self.calls: list[SessionToolCall] = []
+        self.results: list[ToolResult] = []
+        self.unknown: list[str] = []
+        if isinstance(content, str):
+            self.texts.append(content)
+        for number, part in enumerate(items(content)):
+            self._add(mapping(part), f"{prefix}:{number}")
+
+    @property
+    def text(self) -> str:
+        """All that was said; what Cursor blacked out was not."""
+        return "\n".join(said for said in self.texts if said.strip() and said != REDACTED)
+
+    @property
+    def thinking(self) -> str | None:
+        """All that was thought."""
+        return "\n".join(self.thoughts) or None
+
+    def _add(self, part: dict[str, Any], fallback_id: str) -> None:
+        kind = part.get("type")
+        if kind in _TEXT_TYPES:
+            self.texts.append(plain_text(part.get("text")))
+        elif kind in ("reasoning", "thinking"):
+            self.thoughts += filter(None, [text(part.get("text")) or text(part.get("thinking"))])
+        elif kind in ("tool-call", "tool_use"):
+            self.calls.append(
+                SessionToolCall(
+                    tool_call_id=text(part.get("toolCallId"))
+                    or text(part.get("id"))
+                    or fallback_id,
+                    tool_name=text(part.get("toolName")) or text(part.get("name")) or "",
+                    input=part.get("args", part.get("input")),
+                )
+            )
+        elif kind in ("tool-result", "tool_result"):
+            self.results.append(_result(part, fallback_id))
+        elif kind not in ("image", "file", "redacted-reasoning"):
+            self.unknown.append(plain_text(kind))
+
+
+def _result(part: dict[str, Any], fallback_id: str) -> ToolResult:
+    output = part.get("result", part.get("content"))
+    flag = part.get("isError", part.get("is_error"))
+    return ToolResult(
+        tool_call_id=text(part.get("toolCallId")) or text(part.get("tool_use_id")) or fallback_id,
+        tool_name=text(part.get("toolName")) or "",
+        output=output,
+        is_error=flag if isinstance(flag, bool) else exit_failed(output),
+    )
+
+
+def exit_failed(output: Any) -> bool | None:
+    """Whether a command ended with another exit code than 0; None when none is told."""
+    found = _EXIT_CODE.match(output) if isinstance(output, str) else None
+    return None if found is None else found[1] != "0"
+
+
+def tool_message(
+    result: ToolResult, *, parent: str | None = None, at: datetime | None = None
+) -> SessionMessage:
+    """A tool's answer as a message."""
+    return SessionMessage(
+        role="tool",
+        content=plain_text(result.output),
+        tool_result=result,
+        parent_id=parent,
+        timestamp=at,
+    )

@@ -1,0 +1,1 @@
+"""Droid's session log: records, messages, usage, facts."""

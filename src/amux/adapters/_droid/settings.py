@@ -1,0 +1,85 @@
+"""The file beside a log: settings, and the only record of usage, one total per session.
+
+A session that continues a compacted one starts with the total of its predecessor, so that what is
+its own is the difference. Where the predecessor is gone the whole total stands: those calls are
+counted nowhere else.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from amux.adapters._kit.jsonl import unreadable
+from amux.adapters._kit.streams import open_stream
+from amux.adapters._kit.values import count, document, is_mapping, mapping, text
+from amux.model.problems import Problem
+from amux.model.usage import Tokens
+
+SETTINGS: Final = ".settings.json"
+_LARGEST: Final = 16 << 20
+
+
+class Settings:
+    """What one settings file says; `problem` when it cannot be read."""
+
+    def __init__(self, values: dict[str, Any], problem: Problem | None = None) -> None:
+        self.values = values
+        self.problem = problem
+        self.model = text(values.get("model"))
+        self.tokens = tokens_of(values.get("tokenUsage"))
+
+    @property
+    def children(self) -> tuple[str, ...]:
+        """Sub-agents whose usage the session has been told."""
+        return tuple(mapping(self.values.get("childInclusiveTokenUsageBySessionId")))
+
+
+def read_settings(log: Path, session_id: str) -> Settings:
+    """The settings of a session whose log lies beside them; a missing file has none."""
+    try:
+        path = log.with_name(f"{session_id}{SETTINGS}")
+        with open_stream(path) as stream:
+            data = stream.read(_LARGEST)
+    except (FileNotFoundError, ValueError):  # an id may hold what no file name can
+        return Settings({})
+    except OSError as error:
+        return Settings({}, unreadable(log, error))
+    found = document(data)
+    if not is_mapping(found):
+        message = "the settings, which hold the usage, are not valid JSON"
+        return Settings({}, Problem(code="bad-record", message=message, path=str(path)))
+    return Settings(found)
+
+
+def tokens_of(usage: object) -> Tokens | None:
+    """A recorded total; input excludes the cache, thinking is part of the output."""
+    if not is_mapping(usage):
+        return None
+    output = count(usage.get("outputTokens")) or 0
+    thinking = count(usage.get("thinkingTokens"))
+    return Tokens(
+        input=count(usage.get("inputTokens")) or 0,
+        cache_read=count(usage.get("cacheReadTokens")) or 0,
+        cache_write=count(usage.get("cacheCreationTokens")) or 0,
+        output=output,
+        thinking=None if thinking is None else min(thinking, output),
+    )
+
+
+def without(total: Tokens, inherited: Tokens) -> tuple[Tokens, bool]:
+    """What is left of a total without what it started with; False when that cannot be right."""
+    pairs = (
+        (total.input, inherited.input),
+        (total.cache_read, inherited.cache_read),
+        (total.cache_write, inherited.cache_write),
+        (total.output, inherited.output),
+    )
+    own = [max(0, all_of_it - before) for all_of_it, before in pairs]
+    thinking = total.thinking
+    if thinking is not None:
+        thinking = min(own[3], max(0, thinking - (inherited.thinking or 0)))
+    tokens = Tokens(
+        input=own[0], cache_read=own[1], cache_write=own[2], output=own[3], thinking=thinking
+    )
+    return tokens, all(all_of_it >= before for all_of_it, before in pairs)

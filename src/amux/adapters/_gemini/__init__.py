@@ -1,0 +1,1 @@
+"""Chats of Gemini CLI and of what descends from it: parts, usage, records, conversations."""

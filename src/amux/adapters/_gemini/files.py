@@ -1,0 +1,80 @@
+"""Where chats lie inside a project's folder, and how one of them is opened."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from amux.adapters._base import Item, SourceRef, Want
+from amux.adapters._gemini.chat import ChatReader
+from amux.adapters._gemini.places import Places
+
+CHAT_NAME: Final = re.compile(
+    r"session-(?P<minute>\d{4}-\d\d-\d\dT\d\d-\d\d(?:-\d\d)?)-(?P<id8>[^.]{1,64})\.jsonl?"
+)
+"""The name says when a chat began and how its session's id begins."""
+
+
+def entries(folder: Path) -> Sequence[os.DirEntry[str]]:
+    """The entries of a folder by name; a folder that is missing or closed to us has none."""
+    try:
+        with os.scandir(folder) as found:
+            return sorted(found, key=lambda entry: entry.name)
+    except OSError:
+        return []
+
+
+def chat_sources(agent: str, root: Path, chats: Path) -> Iterator[SourceRef]:
+    """The chats of one folder and the sub-agents below it. No link is followed."""
+    for entry in entries(chats):
+        path = Path(entry.path)
+        if entry.is_dir(follow_symlinks=False):
+            yield from _subagents(agent, root, path)
+        elif (name := CHAT_NAME.fullmatch(entry.name)) and entry.is_file(follow_symlinks=False):
+            yield SourceRef(
+                agent=agent, path=path, root=root, id_prefix=name["id8"], group=str(root)
+            )
+
+
+def _subagents(agent: str, root: Path, folder: Path) -> Iterator[SourceRef]:
+    for entry in entries(folder):
+        path = Path(entry.path)
+        if path.suffix == ".jsonl" and entry.is_file(follow_symlinks=False):
+            yield SourceRef(
+                agent=agent,
+                path=path,
+                root=root,
+                session_id=path.stem,
+                group=str(root),
+                role="subagent",
+                parent=folder.name,
+            )
+
+
+def read_chat(source: SourceRef, *, want: Want) -> Iterator[Item]:
+    """Stream one chat."""
+    parents = source.path.parents
+    project = parents[2] if source.parent is not None else parents[1]
+    reader = ChatReader(
+        source,
+        want=want,
+        place=Places(source.root, project),
+        repeats_session=source.path.suffix == ".json" and _has_earlier(source.path),
+    )
+    return reader.items()
+
+
+def _has_earlier(path: Path) -> bool:
+    """Whether an older document of the same session lies beside: what a compression leaves."""
+    own = CHAT_NAME.fullmatch(path.name)
+    if own is None:
+        return False
+    others = (CHAT_NAME.fullmatch(entry.name) for entry in entries(path.parent))
+    return any(
+        other["id8"] == own["id8"] and other["minute"] < own["minute"]
+        for other in others
+        if other is not None and other[0].endswith(".json")
+    )

@@ -1,0 +1,155 @@
+"""Searching state.db by its own full-text index: one MATCH, ranked by BM25, no content read.
+
+`messages_fts` indexes words; `messages_fts_trigram` any three characters in a row, so that parts of
+words and scripts without spaces are found. Where the SQLite in use has no FTS5, or no index can
+answer, LIKE has to do. Notes of the agent (tables named after memory) are searched the same way;
+tables of the user model (Honcho) are never touched: only tables named here are.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from amux.adapters._kit.tables import columns, quoted
+
+MEMORY: Final = "memory:"
+"""Begins the id of a hit in a note that belongs to no session; the rest is the note's row."""
+
+_MESSAGES: Final = "messages"
+_SESSIONS: Final = "sessions"
+_MEMORIES: Final = ("memory", "memories", "memory_entries")
+_TRIGRAMS: Final = "_fts_trigram"
+_TRIGRAM: Final = 3
+_UNSPACED: Final = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
+
+# The inner limit keeps SQLite from merging the two: a rank cannot be computed while grouping.
+_GROUPED: Final = """WITH hits AS ({hits} LIMIT -1)
+    SELECT {owner}, {score} FROM hits {join} GROUP BY 1 ORDER BY 2 DESC LIMIT ?"""
+
+Hit = tuple[str, float]
+
+
+def search_store(connection: sqlite3.Connection, terms: Sequence[str], *, limit: int) -> list[Hit]:
+    """Sessions (and notes) with a text that holds all terms, best first."""
+    hits: dict[str, float] = {}
+    for table in (_MESSAGES, _SESSIONS, *_MEMORIES):
+        for id, score in _search_table(connection, table, terms, limit):
+            hits[id] = max(score, hits.get(id, score))
+    return sorted(hits.items(), key=lambda hit: (-hit[1], hit[0]))[:limit]
+
+
+def _search_table(
+    connection: sqlite3.Connection, table: str, terms: Sequence[str], limit: int
+) -> Iterator[Hit]:
+    present = _indexes_of(connection, table)
+    able = [name for name in present if _can_answer(name, terms)]
+    if able:
+        try:
+            yield from _matches(connection, table, able, terms, limit)
+        except sqlite3.ProgrammingError:
+            raise
+        except sqlite3.DatabaseError as error:  # no FTS5 here, or a damaged index
+            warnings.warn(
+                f"the index of `{table}` cannot be used ({error}): searching it is slower",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        else:
+            return
+    if table == _MESSAGES or present:
+        yield from _similar(connection, table, terms, limit)
+
+
+def _indexes_of(connection: sqlite3.Connection, table: str) -> list[str]:
+    """The full-text indexes of a table: words first, then trigrams."""
+    found = connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name IN (?, ?) ORDER BY name",
+        (f"{table}_fts", f"{table}{_TRIGRAMS}"),
+    )
+    return [str(name) for (name,) in found]
+
+
+def _can_answer(index: str, terms: Sequence[str]) -> bool:
+    """Trigrams need three characters; words need a script that has them."""
+    if index.endswith(_TRIGRAMS):
+        return all(len(term) >= _TRIGRAM for term in terms)
+    return not any(_UNSPACED.search(term) for term in terms)
+
+
+def _matches(
+    connection: sqlite3.Connection,
+    table: str,
+    indexes: Sequence[str],
+    terms: Sequence[str],
+    limit: int,
+) -> Iterator[Hit]:
+    """One statement: the indexes rank, the table only says whose rows these are."""
+    owner, join = _owner_of(connection, table)
+    matching = " UNION ALL ".join(_match(name) for name in indexes)
+    statement = _GROUPED.format(hits=matching, owner=owner, score="max(-score)", join=join)
+    phrases = " AND ".join('"' + term.replace('"', '""') + '"' for term in terms)
+    yield from _hits(connection.execute(statement, (*(phrases for _ in indexes), limit)))
+
+
+def _match(index: str) -> str:
+    weight = 0.5 if index.endswith(_TRIGRAMS) else 1.0  # a whole word says more than a part of one
+    name = quoted(index)
+    return f"SELECT rowid AS hit, {weight} * bm25({name}) AS score FROM {name} WHERE {name} MATCH ?"  # noqa: S608 - quoted names
+
+
+def _similar(
+    connection: sqlite3.Connection, table: str, terms: Sequence[str], limit: int
+) -> Iterator[Hit]:
+    """The same by LIKE, ranked by how many texts hold the terms."""
+    names = columns(connection, table)
+    texts = [name for name in ("content", "tool_name", "tool_calls", "title") if name in names]
+    if not texts or not terms:
+        return
+    held = " AND ".join(
+        "(" + " OR ".join(f"{quoted(name)} LIKE ? ESCAPE '\\'" for name in texts) + ")"
+        for _ in terms
+    )
+    owner, join = _owner_of(connection, table)
+    hits = f"SELECT rowid AS hit, 1.0 AS score FROM {quoted(table)} WHERE {held}"  # noqa: S608 - quoted names
+    statement = _GROUPED.format(hits=hits, owner=owner, score="sum(score)", join=join)
+    patterns = [_pattern(term) for term in terms for _ in texts]
+    yield from _hits(connection.execute(statement, (*patterns, limit)))
+
+
+def _owner_of(connection: sqlite3.Connection, table: str) -> tuple[str, str]:
+    """SQL for the session a row belongs to, and the join it needs."""
+    names = columns(connection, table)
+    if table == _SESSIONS:
+        return '"row"."id"', _join(table)
+    if table == _MESSAGES:
+        return '"row"."session_id"', f"{_join(table)} WHERE {_visible(names)}"
+    note = f"'{MEMORY}' || hits.hit"
+    if "session_id" in names:
+        return f'coalesce("row"."session_id", {note})', _join(table)
+    return note, ""
+
+
+def _join(table: str) -> str:
+    return f'JOIN {quoted(table)} "row" ON "row".rowid = hits.hit'
+
+
+def _visible(names: Sequence[str]) -> str:
+    if "active" not in names:
+        return "1"
+    compacted = ' OR "row"."compacted" = 1' if "compacted" in names else ""
+    return f'("row"."active" IS NULL OR "row"."active" <> 0{compacted})'
+
+
+def _pattern(term: str) -> str:
+    escaped = term.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"
+
+
+def _hits(found: Iterator[Any] | sqlite3.Cursor) -> Iterator[Hit]:
+    for id, score in found:
+        if id is not None:
+            yield str(id), float(score)

@@ -1,0 +1,260 @@
+"""What Hermes stores as text: content that is JSON, summaries, notes nobody typed.
+
+A row is one message, or two where a compaction summary was put in front of the message that
+follows it. `pieces` looks only at the role and at how a text begins, so that it says the same of a
+whole text and of its head.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from amux.adapters._kit.texts import starts_with_any
+from amux.adapters._kit.values import (
+    document,
+    is_items,
+    is_mapping,
+    items,
+    mapping,
+    moment,
+    text,
+)
+from amux.model.message import Role, SessionMessage, SessionToolCall, ToolResult
+from amux.model.trace import Mark
+
+JSON_CONTENT: Final = "\0json:"
+BLANKS: Final = " \t\n\r\v\f"
+SUMMARY_WITHIN: Final = 40
+"""A summary is told by its first characters, blanks included."""
+
+_SUMMARY: Final = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]:")
+
+_SUMMARY_END: Final = re.compile(r"^--- END OF CONTEXT SUMMARY[^\n]*---[ \t]*$", re.MULTILINE)
+_MODEL_NOTE: Final = re.compile(r"\[Note: model was just switched [^\]]{0,500}\]\s{0,20}")
+_TOLD_WITHIN: Final = 200  # likewise for what nobody typed
+_INJECTED: Final = (
+    "[ASYNC DELEGATION ",
+    "[OUT-OF-BAND USER MESSAGE",
+    "Review the conversation above and ",
+)
+_ROLES: Final[dict[str, Role]] = {
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",
+    "system": "system",
+    "developer": "system",
+}
+
+
+@dataclass(slots=True, frozen=True)
+class Piece:
+    """One message of a row. `suffix` makes its id differ from the row's."""
+
+    text: str
+    synthetic: bool = False
+    compaction: bool = False
+    suffix: str = ""
+
+
+def role_of(value: object) -> Role | None:
+    """The role of a row; None for bookkeeping such as `session_meta`."""
+    return _ROLES.get(value) if isinstance(value, str) else None
+
+
+def pieces(role: Role, content: str, *, observed: bool = False) -> Iterator[Piece]:
+    """The messages that a row's text holds.
+
+    `observed`: said in a group chat, but not to the agent, which got it as context.
+    """
+    if role not in ("user", "assistant"):
+        yield Piece(content)
+        return
+    if is_summary(content):
+        summary, rest = split_summary(content)
+        yield Piece(summary, synthetic=True, compaction=True, suffix=":summary" if rest else "")
+        if rest:
+            yield _said(role, rest, observed=observed)
+    else:
+        yield _said(role, content, observed=observed)
+
+
+def _said(role: Role, content: str, *, observed: bool) -> Piece:
+    """What person or model said, without the note that older versions put in front of it."""
+    if role == "assistant":
+        return Piece(content)
+    note = _MODEL_NOTE.match(content)
+    typed = content if note is None else content[note.end() :]
+    injected = observed or starts_with_any(typed[:_TOLD_WITHIN], _INJECTED)
+    injected |= note is not None and not typed
+    return Piece(content if injected else typed, synthetic=injected)
+
+
+def is_summary(content: str) -> bool:
+    """Whether a text is a compaction summary, or begins with one."""
+    return content[:SUMMARY_WITHIN].lstrip(BLANKS).startswith(_SUMMARY)
+
+
+def split_summary(content: str) -> tuple[str, str]:
+    """A summary, and the message it was put in front of ("" when it stands alone)."""
+    end = _SUMMARY_END.search(content)
+    if end is None:
+        return content, ""
+    rest = content[end.end() :].strip()
+    return (content[: end.end()], rest) if rest else (content, "")
+
+
+def mark_of_piece(role: Role, piece: Piece) -> Mark:
+    """What a message is in a trace."""
+    match role:
+        case "user":
+            return Mark.INJECTED if piece.synthetic else Mark.PROMPT
+        case "assistant":
+            return Mark.NOTICE if piece.synthetic else Mark.REPLY
+        case "tool":
+            return Mark.TOOL
+        case "system":
+            return Mark.SYSTEM
+
+
+def decoded(content: object) -> Any:
+    """Content as it was given to the agent: a text, or parts behind a marker."""
+    if isinstance(content, bytes):
+        content = content.decode("utf-8", "replace")
+    if isinstance(content, str) and content.startswith(JSON_CONTENT):
+        found = document(content[len(JSON_CONTENT) :])
+        return content[len(JSON_CONTENT) :] if found is None else found
+    return content
+
+
+def flat_text(content: Any) -> str:
+    """The readable text of a content: a string, or the text parts of a list."""
+    if isinstance(content, str):
+        return content
+    if is_items(content):
+        return "\n".join(part for part in map(_part_text, content) if part)
+    if is_mapping(content):
+        return _part_text(content)
+    return "" if content is None else str(content)
+
+
+def _part_text(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    return text(mapping(part).get("text")) or ""
+
+
+def images_of(content: Any) -> tuple[str, ...]:
+    """The `data:` URLs of pasted images."""
+    urls = (mapping(mapping(part).get("image_url")).get("url") for part in items(content))
+    return tuple(url for url in urls if isinstance(url, str) and url.startswith("data:"))
+
+
+def tool_entries(value: object) -> list[dict[str, Any]] | None:
+    """The tool calls of a message in OpenAI's form; None when they cannot be read."""
+    if isinstance(value, str | bytes):
+        if not value:
+            return []
+        value = document(value)
+        if value is None:
+            return None
+    if value is None:
+        return []
+    return [entry for entry in value if is_mapping(entry)] if is_items(value) else None
+
+
+def call_id(entry: dict[str, Any]) -> str:
+    """The id that the result of a call refers to."""
+    return text(entry.get("id")) or text(entry.get("call_id")) or ""
+
+
+def tool_calls(entries: list[dict[str, Any]]) -> tuple[SessionToolCall, ...]:
+    """Tool calls with their arguments decoded."""
+    return tuple(
+        SessionToolCall(
+            tool_call_id=call_id(entry), tool_name=call_name(entry), input=_arguments(entry)
+        )
+        for entry in entries
+    )
+
+
+def call_name(entry: dict[str, Any]) -> str:
+    """The name of the called tool."""
+    return text(mapping(entry.get("function")).get("name")) or text(entry.get("name")) or ""
+
+
+def _arguments(entry: dict[str, Any]) -> Any:
+    function = mapping(entry.get("function"))
+    given = function.get("arguments", entry.get("arguments"))
+    if not isinstance(given, str):
+        return given
+    found = document(given)
+    return given if found is None else found
+
+
+def thinking_of(record: dict[str, Any]) -> str | None:
+    """The reasoning of an answer; Hermes stores the same text in several fields."""
+    for field in ("reasoning", "reasoning_content"):
+        found = text(record.get(field))
+        if found:
+            return found
+    details = record.get("reasoning_details")
+    parts = items(document(details) if isinstance(details, str | bytes) else details)
+    texts = (text(mapping(p).get("text")) or text(mapping(p).get("summary")) for p in parts)
+    return "\n".join(part for part in texts if part) or None
+
+
+def tool_result(record: dict[str, Any], content: Any, *, name: str) -> ToolResult:
+    """A tool's result. Hermes keeps no flag: the built-in tools say in JSON how it went."""
+    output = document(content) if isinstance(content, str) and content[:1] in "{[" else None
+    return ToolResult(
+        tool_call_id=text(record.get("tool_call_id")) or "",
+        tool_name=text(record.get("tool_name")) or text(record.get("name")) or name,
+        output=content if output is None else output,
+        is_error=_has_failed(output),
+    )
+
+
+def _has_failed(output: Any) -> bool:
+    record = mapping(output)
+    code = record.get("exit_code")
+    if isinstance(code, int) and code != 0:
+        return True
+    return bool(record.get("error")) or record.get("success") is False
+
+
+def messages_of(
+    record: dict[str, Any], *, id: str, names: dict[str, str], only_summary: bool = False
+) -> Iterator[SessionMessage]:
+    """The messages of one record: a database row or a line in OpenAI's form.
+
+    `names` collects the tool of each call by id; results do not always name it.
+    """
+    role = role_of(record.get("role"))
+    if role is None:
+        return
+    content = decoded(record.get("content"))
+    entries = tool_entries(record.get("tool_calls")) or []
+    names.update((call_id(entry), call_name(entry)) for entry in entries)
+    for piece in pieces(role, flat_text(content), observed=bool(record.get("observed"))):
+        if only_summary and not piece.compaction:
+            continue
+        result = None
+        if role == "tool":
+            name = names.get(text(record.get("tool_call_id")) or "", "")
+            result = tool_result(record, content, name=name)
+        yield SessionMessage(
+            role=role,
+            content=piece.text,
+            timestamp=moment(record.get("timestamp")),
+            id=id + piece.suffix,
+            synthetic=piece.synthetic,
+            compaction=piece.compaction,
+            tool_calls=() if piece.suffix else tool_calls(entries),
+            tool_result=result,
+            thinking=None if piece.compaction or role != "assistant" else thinking_of(record),
+            images=() if piece.suffix else images_of(content),
+        )

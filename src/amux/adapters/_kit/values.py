@@ -1,0 +1,118 @@
+"""Values of unknown shape: what is no text, count or time is None, never an exception.
+
+Databases and documents of other programs hold anything in any field. These functions take a decoded
+value and give it back in one type or not at all, so that one odd cell costs one cell.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, TypeGuard, TypeVar
+
+import msgspec
+
+from amux.adapters._kit.jsonl import Buffer, clean_line
+from amux.adapters._kit.times import parse_time
+from amux.model.usage import NANO
+
+T = TypeVar("T")
+
+_LARGEST = 2**53  # what JSON numbers can hold exactly; no agent bills more tokens
+_BOM = b"\xef\xbb\xbf"
+_DOCUMENT = msgspec.json.Decoder()
+
+
+def is_mapping(value: object) -> TypeGuard[dict[str, Any]]:
+    """Whether a decoded value is an object."""
+    return isinstance(value, dict)
+
+
+def is_items(value: object) -> TypeGuard[list[Any]]:
+    """Whether a decoded value is an array."""
+    return isinstance(value, list)
+
+
+def mapping(value: object) -> dict[str, Any]:
+    """The object, or an empty one."""
+    return value if is_mapping(value) else {}
+
+
+def items(value: object) -> list[Any]:
+    """The array, or an empty one."""
+    return value if is_items(value) else []
+
+
+def text(value: object) -> str | None:
+    """A text that says something."""
+    return value if isinstance(value, str) and value.strip() else None
+
+
+def number(value: object) -> float | None:
+    """A finite number that is not negative."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value <= _LARGEST else None
+
+
+def count(value: object) -> int | None:
+    """A whole number that is not negative."""
+    found = number(value)
+    return None if found is None or found != math.floor(found) else int(found)
+
+
+def moment(value: object) -> datetime | None:
+    """A point in time as agents write it: ISO text or a Unix time, also as text."""
+    if isinstance(value, str):
+        return parse_time(value) or _unix_text(value)
+    found = number(value)
+    return None if found is None else parse_time(found)
+
+
+def _unix_text(value: str) -> datetime | None:
+    plain = value.strip()
+    return parse_time(int(plain)) if plain.isdecimal() and len(plain) in range(9, 17) else None
+
+
+def nano_usd(value: object) -> int | None:
+    """An amount in USD as integer nano-USD."""
+    usd = number(value)
+    return None if usd is None else round(usd * NANO)
+
+
+def first(row: Mapping[str, Any], *names: str) -> Any:
+    """The first of several fields that holds something."""
+    for name in names:
+        value = row.get(name)
+        if value is not None and value != "":
+            return value
+    return None
+
+
+def decode(raw: Buffer | str, decoder: msgspec.json.Decoder[T]) -> T | None:
+    """Decode JSON; what is not valid Unicode is replaced, what is not JSON is None."""
+    try:
+        return decoder.decode(raw)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        data = raw.encode("utf-8", "surrogatepass") if isinstance(raw, str) else raw
+    try:
+        return decoder.decode(clean_line(data.removeprefix(_BOM)))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def document(raw: object) -> Any:
+    """The value of a JSON text or blob; None when it is none."""
+    if isinstance(raw, str | bytes | bytearray):
+        return decode(raw, _DOCUMENT)
+    return None
+
+
+def plain_text(value: object) -> str:
+    """Any value as a person would read it: texts as they are, the rest as JSON."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,1 @@
+"""What OpenClaw keeps besides Pi's logs: a database, documents per channel, names, archives."""

@@ -1,0 +1,1 @@
+"""How OpenCode's sessions are read; `adapters/opencode.py` finds them."""

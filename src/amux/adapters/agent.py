@@ -1,0 +1,132 @@
+"""agent: sessions of Nick Cecere's `agent` (a Go program).
+
+Store     $XDG_CONFIG_HOME/agent or ~/.config/agent, on every platform:
+          sessions/YYYYMMDD-HHMMSS-<8 hex>.jsonl; newer versions ~/.agent/sessions/sessions.db
+Formats   an entry log (session, message, compaction, branch); SQLite;
+          evidence: docs/agents/agent.md
+Counting  the usage of each assistant message; the database records none
+Title     the first prompt
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+from amux.adapters._agent.reader import read_context, read_log
+from amux.adapters._base import (
+    AgentInfo,
+    Bystander,
+    Capabilities,
+    Command,
+    Item,
+    SourceRef,
+    Want,
+)
+from amux.adapters._kit.jsonl import unreadable
+from amux.errors import ParseError
+from amux.host import Host
+from amux.model.message import SessionMessage
+from amux.model.problems import Problem
+
+NAME: Final = "agent"
+INFO: Final = AgentInfo(
+    name=NAME,
+    label="agent",
+    cli_command="agent",
+    capabilities=Capabilities(session_persistence="file", can_resume=True),
+    tier="extra",
+    evidence="documented: format version 1; read in the agent's source; docs/agents/agent.md",
+    bystanders=(
+        Bystander("*.yaml", "settings"),
+        Bystander("sessions/sessions.db-*", "a journal of the database"),
+        Bystander("profiles/*", "profiles of the user"),
+        Bystander("plugins/*", "plugins"),
+    ),
+)
+
+_DATABASE: Final = "sessions.db"
+_DATABASE_ID: Final = re.compile(r"\d{8}T\d{6}\.\d+")
+_SHORT_ID: Final = 8  # what a file name holds of an id; the agent looks no further
+
+
+class AgentAdapter:
+    """Reads the sessions of `agent`. Stateless."""
+
+    info = INFO
+
+    def roots(self, host: Host) -> Sequence[Path]:
+        """The folder of entry logs and that of the database; touches no disk."""
+        settings = host.path_from("XDG_CONFIG_HOME") or host.home / ".config"
+        return [settings / "agent", host.home / ".agent"]
+
+    def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
+        """Logs and the database. A log's name holds but the beginning of its session's id."""
+        del cwd
+        try:
+            paths = sorted((root / "sessions").iterdir())
+        except OSError:
+            return
+        inside = root.resolve()
+        for path in paths:
+            wanted = path.suffix == ".jsonl" or path.name == _DATABASE
+            if wanted and path.resolve().is_relative_to(inside):  # no link leads out of the root
+                yield SourceRef(agent=NAME, path=path, root=root, group=str(root))
+
+    def read(
+        self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None
+    ) -> Iterator[Item]:
+        """Stream a source; a log holds one session, so `only` matters to the database alone."""
+        del until
+        if source.path.name == _DATABASE:
+            yield from _read_database(source.path, only=only, bodies=want != "facts")
+        else:
+            yield from read_log(source.path, bodies=want != "facts")
+
+    def context(self, source: SourceRef) -> tuple[list[SessionMessage], list[Problem]]:
+        """What a model is given when a log is resumed: after a compaction, summary and rest."""
+        return read_context(source.path)
+
+    def command(
+        self,
+        action: Literal["new", "resume", "fork"],
+        *,
+        session_id: str | None = None,
+        prompt: str | None = None,
+        cwd: str | None = None,
+        version: str | None = None,
+    ) -> Command | None:
+        """Argv by the form of the id: the program was rewritten. A fork is made in a chat only."""
+        del version
+        said = () if prompt is None else (f"-prompt={prompt}",)
+        if action == "new":
+            return Command(argv=("agent", *said), cwd=cwd)
+        if action == "fork" or session_id is None:
+            return None
+        if not _DATABASE_ID.fullmatch(session_id):
+            return Command(argv=("agent", f"-session={session_id[:_SHORT_ID]}", *said), cwd=cwd)
+        if prompt is None:
+            return Command(argv=("agent", "chat", "--session", session_id), cwd=cwd)
+        if prompt.startswith("--"):
+            return None  # it would be taken for an option, and there is no way to say otherwise
+        return Command(argv=("agent", "resume", "--session", session_id, prompt), cwd=cwd)
+
+
+def _read_database(path: Path, *, only: str | None, bodies: bool) -> Iterator[Item]:
+    from amux.adapters._agent.database import read_database
+    from amux.adapters._kit.sqlite import read_foreign
+
+    try:
+        yield from read_foreign(
+            path, lambda connection: read_database(connection, str(path), only=only, bodies=bodies)
+        )
+    except ParseError as error:
+        message = f"it cannot be read as a database ({error.__cause__ or error})"
+        yield Problem(code="unknown-format", message=message, path=str(path))
+    except OSError as error:
+        yield unreadable(path, error)
+
+
+ADAPTER: Final = AgentAdapter()

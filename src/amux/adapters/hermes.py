@@ -1,0 +1,209 @@
+r"""Hermes Agent: sessions of Nous Research's agent.
+
+Store     $HERMES_HOME, else ~/.hermes (on Windows also %LOCALAPPDATA%\hermes): state.db, and one
+          more in each folder of profiles/; older files in sessions/ beside it, which count only
+          for sessions the database has not.
+Formats   SQLite with columns added by every version, read as they are found (schema 1 to 22);
+          snapshots and logs in files (to 0.15); evidence: docs/agents/hermes.md
+Counting  totals by session and, from 0.19, by model; no single calls
+Title     the title given by person or agent, else the first prompt
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+from amux.adapters._base import (
+    AgentInfo,
+    Bystander,
+    Capabilities,
+    Command,
+    Head,
+    Item,
+    SourceRef,
+    Want,
+)
+from amux.adapters._kit.jsonl import unreadable
+from amux.adapters._legacy.hermes_files import read_file, session_id_of
+from amux.errors import ParseError
+from amux.host import Host
+from amux.model.problems import Problem
+
+NAME: Final = "hermes"
+INFO: Final = AgentInfo(
+    name=NAME,
+    label="Hermes Agent",
+    cli_command="hermes",
+    capabilities=Capabilities(session_persistence="sqlite", can_resume=True),
+    bystanders=(
+        Bystander("state.db-*", "a journal of the database"),
+        Bystander("profiles/*/state.db-*", "a journal of a profile's database"),
+        Bystander("*request_dump_*.json", "a request that failed"),
+        Bystander("*sessions/sessions.json", "which chat uses which session"),
+        Bystander("*cache/*", "working files"),
+        Bystander("*logs/*", "diagnostics"),
+        Bystander("*memories/*", "the agent's notes"),
+        Bystander("*skills/*", "skills of the user and the agent"),
+        Bystander("*config.yaml", "settings"),
+        Bystander("*.env", "credentials: never opened"),
+        Bystander("*auth.json", "credentials: never opened"),
+        Bystander("*.hermes_history", "prompts as they were typed"),
+    ),
+    evidence="seen: 0.13.0, 0.16.0, 0.19.0; documented: schema 1 to 11; docs/agents/hermes.md",
+)
+
+_DATABASE: Final = "state.db"
+
+
+class HermesAdapter:
+    """Reads Hermes sessions. Stateless."""
+
+    info = INFO
+
+    def roots(self, host: Host) -> Sequence[Path]:
+        """HERMES_HOME, else the places the agent uses by default; touches no disk."""
+        moved = host.path_from("HERMES_HOME")
+        if moved is not None:
+            return [moved]
+        default = host.home / ".hermes"
+        if host.platform != "win32":
+            return [default]
+        local = host.path_from("LOCALAPPDATA") or host.home / "AppData" / "Local"
+        return [local / "hermes", default]
+
+    def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
+        """Databases and older session files, of the root and of every profile in it."""
+        del cwd
+        inside = _Inside(root)
+        for store in inside.stores():
+            database = store / _DATABASE
+            if inside.holds(database):
+                yield SourceRef(agent=NAME, path=database, root=root, group=str(root))
+            for path in inside.entries(store / "sessions"):
+                session_id = session_id_of(path.name)
+                if session_id is not None:
+                    yield SourceRef(
+                        agent=NAME,
+                        path=path,
+                        root=root,
+                        session_id=session_id,
+                        group=str(root),
+                        fallback=True,
+                    )
+
+    def read(
+        self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None
+    ) -> Iterator[Item]:
+        """Stream a source; Hermes keeps no history by reference, so nothing ends early."""
+        del until
+        if source.path.name == _DATABASE:
+            yield from _read_database(source.path, want=want, only=only)
+        else:
+            yield from read_file(source.path, bodies=want != "facts")
+
+    def native_search(
+        self, root: Path, terms: Sequence[str], *, limit: int
+    ) -> Iterator[tuple[str, float]]:
+        """Sessions with a text that holds all terms, by the database's own full-text index.
+
+        Best first, as (session id, score). An id that begins with `memory:` is that of a note the
+        agent keeps and that belongs to no session.
+        """
+        from amux.adapters._hermes.search import search_store
+        from amux.adapters._kit.sqlite import read_foreign
+
+        wanted = [term for term in terms if term.strip() and "\0" not in term]
+        found: list[tuple[str, float]] = []
+        for source in self.discover(root) if wanted else ():
+            if source.path.name != _DATABASE:
+                continue
+            try:
+                found += read_foreign(
+                    source.path, lambda connection: search_store(connection, wanted, limit=limit)
+                )
+            except (ParseError, OSError):
+                continue  # listing tells of a database that cannot be read
+        found.sort(key=lambda hit: (-hit[1], hit[0]))
+        yield from found[:limit]
+
+    def command(
+        self,
+        action: Literal["new", "resume", "fork"],
+        *,
+        session_id: str | None = None,
+        prompt: str | None = None,
+        cwd: str | None = None,
+        version: str | None = None,
+    ) -> Command | None:
+        """Argv: with a prompt one answer, else a chat. A branch is made inside a chat only."""
+        del version
+        if action == "fork" or (action == "resume" and session_id is None):
+            return None
+        resume = () if action == "new" else (f"--resume={session_id}",)
+        if prompt is None:
+            return Command(argv=("hermes", *resume), cwd=cwd)
+        return Command(argv=("hermes", "chat", *resume, f"--query={prompt}"), cwd=cwd)
+
+
+class _Inside:
+    """Lists a root without following a link out of it."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._real_root = root.resolve()
+
+    def holds(self, path: Path) -> bool:
+        """Whether a path exists and lies in the root, links resolved."""
+        if not path.is_symlink():
+            return path.exists()
+        return path.exists() and path.resolve().is_relative_to(self._real_root)
+
+    def entries(self, folder: Path) -> list[Path]:
+        """What lies in a folder, in the order of names."""
+        try:
+            found = sorted(folder.iterdir()) if self.holds(folder) else []
+        except OSError:
+            return []
+        return [path for path in found if self.holds(path)]
+
+    def stores(self) -> Iterator[Path]:
+        """The root, and the profiles in it, each with a store of its own."""
+        yield self._root
+        for profile in self.entries(self._root / "profiles"):
+            if profile.is_dir():
+                yield profile
+
+
+def _read_database(path: Path, *, want: Want, only: str | None) -> Iterator[Item]:
+    try:
+        yield from _sessions(path, want=want, only=only)
+    except ParseError as error:
+        message = f"it cannot be read as a database ({error.__cause__ or error})"
+        yield Problem(code="unknown-format", message=message, path=str(path))
+    except OSError as error:
+        yield unreadable(path, error)
+
+
+def _sessions(path: Path, *, want: Want, only: str | None) -> Iterator[Item]:
+    from amux.adapters._hermes.store import read_sessions
+    from amux.adapters._kit.sqlite import read_foreign
+
+    bodies = want != "facts" and only is not None
+    found = read_foreign(
+        path, lambda connection: read_sessions(connection, str(path), only=only, bodies=bodies)
+    )
+    yield from found.problems
+    for facts in found.facts:
+        if want != "facts" and not bodies:  # one session at a time, so that memory stays bounded
+            yield from _sessions(path, want=want, only=facts.session_id)
+            continue
+        yield Head(session_id=facts.session_id)
+        yield from facts.problems
+        yield from found.messages.get(facts.session_id, ())
+        yield from facts.calls
+        yield facts
+
+
+ADAPTER: Final = HermesAdapter()

@@ -1,0 +1,186 @@
+"""OpenCode.
+
+Store     $XDG_DATA_HOME/opencode or ~/.local/share/opencode: opencode.db (opencode-<channel>.db),
+          and the JSON files of versions before 1.2, which upgrades leave behind; $OPENCODE_DB
+Formats   tables session, message, part; files of two layouts; the specification's tables sessions,
+          messages, tool_calls. Evidence: docs/agents/opencode.md
+Counting  one call per step; its figures, not the message's, and reasoning where the total puts it
+Copies    forks name nobody: a copied message keeps time, model and figures under a younger id
+Title     the title, unless it is the placeholder with a date; else the first prompt
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PureWindowsPath
+from typing import TYPE_CHECKING, Final, Literal
+
+from amux.adapters._base import (
+    AgentInfo,
+    Bystander,
+    Capabilities,
+    Command,
+    Item,
+    SourceRef,
+    Want,
+)
+from amux.adapters._kit.folders import Folders
+from amux.adapters._kit.jsonl import unreadable
+from amux.adapters._legacy.opencode_files import in_order, read_files, session_files
+from amux.errors import ParseError
+from amux.host import Host
+from amux.model.facts import Facts
+from amux.model.problems import Problem
+
+if TYPE_CHECKING:
+    import sqlite3
+
+NAME: Final = "opencode"
+DATABASE_SUFFIXES: Final = (".db", ".sqlite", ".sqlite3")
+_FORK_SINCE: Final = (1, 2)
+_VERSION: Final = re.compile(r"(\d+)\.(\d+)")
+
+INFO: Final = AgentInfo(
+    name=NAME,
+    label="OpenCode",
+    cli_command="opencode",
+    capabilities=Capabilities(session_persistence="sqlite", can_resume=True, can_fork=True),
+    evidence="seen: 0.5.29, 1.1.65, 1.18.33; described: 1.0.61, 1.2.27; docs/agents/opencode.md",
+    bystanders=(
+        Bystander("auth.json", "credentials: never opened"),
+        Bystander("storage/message/*", "messages of the sessions kept in files"),
+        Bystander("storage/part/*", "parts of these messages"),
+        Bystander("project/*/storage/session/message/*", "messages, before 0.6"),
+        Bystander("project/*/storage/session/part/*", "parts of these messages"),
+        Bystander("storage/session_diff/*", "changes to files, by session"),
+        Bystander("storage/project/*", "projects"),
+        Bystander("storage/todo/*", "to-do lists"),
+        Bystander("storage/share/*", "published sessions and their secrets: never opened"),
+        Bystander("*storage/migration", "how far an upgrade got"),
+        Bystander("project/*/app.json", "a project"),
+        Bystander("log/*", "diagnostics"),
+        Bystander("bin/*", "programs"),
+        Bystander("snapshot/*", "states of working directories"),
+    ),
+)
+
+
+class OpenCodeAdapter:
+    """Reads OpenCode's sessions. Stateless."""
+
+    info = INFO
+
+    def roots(self, host: Host) -> Sequence[Path]:
+        """The data directory, and the folder of OPENCODE_DB where that is a path."""
+        named = host.env.get("OPENCODE_DB", "").strip()
+        elsewhere = [host.expand(named).parent] if _is_path(named) else []
+        if host.path_from("XDG_DATA_HOME") is not None:
+            return list(dict.fromkeys([*elsewhere, host.xdg_data_home() / NAME]))
+        # OpenCode follows the XDG convention on every platform.
+        own = host.home / ".local" / "share" / NAME
+        return list(dict.fromkeys([*elsewhere, own, host.xdg_data_home() / NAME]))
+
+    def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
+        """Databases, then sessions in files; no name tells a working directory."""
+        del cwd
+        folders = Folders()
+        for entry in in_order(folders.entries(root)):
+            if entry.name.endswith(DATABASE_SUFFIXES) and entry.is_file(follow_symlinks=False):
+                yield SourceRef(agent=NAME, path=Path(entry.path), root=root, group=str(root))
+        projects = in_order(folders.entries(root / "project"))
+        for storage in (root / "storage", *(Path(one.path, "storage") for one in projects)):
+            for path in session_files(storage, folders):
+                yield SourceRef(
+                    agent=NAME,
+                    path=path,
+                    root=root,
+                    session_id=path.stem,
+                    group=str(root),
+                    fallback=True,
+                )
+        yield from folders.sources(NAME, root, group=str(root))
+
+    def read(
+        self,
+        source: SourceRef,
+        *,
+        want: Want,
+        only: str | None = None,
+        until: int | None = None,  # noqa: ARG002 - history is copied here, never referred to
+    ) -> Iterator[Item]:
+        """Stream one database or one session's files."""
+        if source.path.suffix == ".json":
+            return read_files(source, bodies=want != "facts", only=only)
+        return _read_database(source.path, bodies=want != "facts", only=only)
+
+    def command(
+        self,
+        action: Literal["new", "resume", "fork"],
+        *,
+        session_id: str | None = None,
+        prompt: str | None = None,
+        cwd: str | None = None,
+        version: str | None = None,
+    ) -> Command | None:
+        """`opencode`, or `opencode run` with a prompt; forks only where they exist."""
+        argv = ["opencode"] if prompt is None else ["opencode", "run"]
+        if action != "new":
+            if session_id is None or (action == "fork" and not _can_fork(version)):
+                return None
+            argv += ["--session", session_id]
+        if action == "fork":
+            argv.append("--fork")
+        if prompt is not None:
+            argv += ["--", prompt] if prompt.startswith("-") else [prompt]
+        return Command(argv=tuple(argv), cwd=cwd)
+
+
+def _can_fork(version: str | None) -> bool:
+    """Whether a version has `--fork`; an unknown one is taken for a new one."""
+    found = _VERSION.search(version or "")
+    return found is None or (int(found[1]), int(found[2])) >= _FORK_SINCE
+
+
+def _is_path(named: str) -> bool:
+    """Whether OPENCODE_DB names a place of its own; a bare name lies in the data directory."""
+    return named.startswith(("~", "/")) or PureWindowsPath(named).is_absolute()
+
+
+def _read_database(path: Path, *, bodies: bool, only: str | None) -> Iterator[Item]:
+    from amux.adapters._kit.sqlite import read_foreign
+
+    try:
+        yield from read_foreign(
+            path, lambda connection: _items(connection, path, bodies=bodies, only=only)
+        )
+    except ParseError as error:
+        yield Problem(code="unknown-format", message=str(error), path=str(path))
+    except OSError as error:
+        yield unreadable(path, error)
+
+
+def _items(
+    connection: sqlite3.Connection, path: Path, *, bodies: bool, only: str | None
+) -> list[Item]:
+    """Whatever tables there are. A stranger's database in the same folder is none of ours."""
+    from amux.adapters._kit.tables import columns
+    from amux.adapters._opencode.database import Tables
+    from amux.adapters._spec_tables import has_spec_tables, read_spec_tables
+
+    items: list[Item] = []
+    is_ours = path.name.startswith(NAME)
+    if columns(connection, "session") and columns(connection, "message"):
+        items += Tables(connection, str(path), bodies=bodies, only=only).items()
+        is_ours = False
+    if has_spec_tables(connection):
+        known = {item.session_id for item in items if isinstance(item, Facts)}
+        items += read_spec_tables(connection, str(path), bodies=bodies, only=only, known=known)
+        is_ours = False
+    if is_ours:
+        message = "a database without OpenCode's tables"
+        items.append(Problem(code="unknown-format", message=message, path=str(path)))
+    return items
+
+
+ADAPTER: Final = OpenCodeAdapter()

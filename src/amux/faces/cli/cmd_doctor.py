@@ -1,0 +1,82 @@
+"""`amux doctor`: every file below the agents' roots accounted for, and what will be lost next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amux.faces.cli.context import Context
+from amux.faces.cli.figures import count, size
+from amux.faces.cli.output import Column
+from amux.faces.cli.parser import CommandParser
+from amux.faces.cli.times import rfc3339
+
+if TYPE_CHECKING:
+    from amux.sessions.doctor import FileReport, RootReport
+
+_ALWAYS_SHOWN = ("unread", "unknown", "link")
+_COLUMNS = (
+    Column("Agent", style="cyan"),
+    Column("File", grows=True),
+    Column("Is"),
+    Column("Size", is_number=True),
+    Column("Why"),
+)
+
+
+def configure(parser: CommandParser) -> None:
+    """Which files to show."""
+    parser.add_argument(
+        "--files", action="store_true", help="show every file, not only those that were not read"
+    )
+
+
+def run(context: Context) -> None:
+    """Look at every file and say what it is."""
+    output = context.output
+    with context.busy("looking at every file"):
+        reports = context.client.doctor(context.args.agent)
+    if context.is_json:
+        output.json(reports)
+        return
+    rows = [(report, file) for report in reports for file in _shown(context, report)]
+    if output.is_terminal:
+        for report in reports:
+            output.text(f"{report.agent}: {report.root}: {_counts(report)}")
+        if rows:
+            output.table(_COLUMNS, (_for_people(report, file) for report, file in rows))
+    else:
+        output.rows(_for_programs(report, file) for report, file in rows)
+    for report in reports:
+        _warn(context, report)
+
+
+def _shown(context: Context, report: RootReport) -> Iterator[FileReport]:
+    for file in report.files:
+        if context.args.files or file.status in _ALWAYS_SHOWN:
+            yield file
+
+
+def _counts(report: RootReport) -> str:
+    return ", ".join(f"{number:,} {status}" for status, number in report.counts.items()) or "empty"
+
+
+def _for_people(report: RootReport, file: FileReport) -> tuple[str, ...]:
+    return (report.agent, file.path, file.status, size(file.bytes), file.what)
+
+
+def _for_programs(report: RootReport, file: FileReport) -> tuple[str, ...]:
+    return (report.agent, report.root, file.path, file.status, str(file.bytes), file.what)
+
+
+def _warn(context: Context, report: RootReport) -> None:
+    if report.problems:
+        context.output.warning(
+            f"{report.agent}: {count(len(report.problems), 'problem')} while reading"
+        )
+    if report.next_loss is not None:
+        loss = report.next_loss
+        context.output.warning(
+            f"{report.agent} deletes old sessions ({loss.reason}): the next, {loss.path}, "
+            f"from {rfc3339(loss.at)} on"
+        )

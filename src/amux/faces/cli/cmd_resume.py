@@ -1,0 +1,39 @@
+"""`amux sessions resume` and `amux sessions fork`: go on in the agent itself."""
+
+from __future__ import annotations
+
+import shlex
+
+from amux.faces.cli.context import Context
+from amux.faces.cli.parser import CommandParser
+
+
+def configure(parser: CommandParser) -> None:
+    """A session, perhaps a prompt."""
+    parser.add_argument("session", nargs="+", metavar="SESSION", help="AGENT ID, or AGENT:ID")
+    parser.add_argument("--prompt", metavar="TEXT", help="say this and run without a terminal")
+    parser.add_argument("--dry-run", action="store_true", help="print the command, start nothing")
+
+
+def run(context: Context) -> None:
+    """Resume: the same session goes on."""
+    go_on(context, fork=False)
+
+
+def go_on(context: Context, *, fork: bool) -> None:
+    """Start the agent with the session's history, or say how."""
+    found = context.find(context.args.session)
+    client, output = context.client, context.output
+    with context.busy("asking the agent for its version"):
+        launch = client.plan_run(
+            "fork" if fork else "resume", ref=found, prompt=context.args.prompt
+        )
+    if context.args.dry_run:
+        if context.is_json:
+            output.json(launch)
+        else:
+            output.text(shlex.join(launch.argv))
+        return
+    if launch.cwd is None:
+        output.warning("the directory of the session is gone: starting in this one")
+    raise SystemExit(client.start(launch))

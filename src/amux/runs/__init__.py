@@ -1,0 +1,1 @@
+"""Effects on other programs: starting the real agents."""

@@ -1,0 +1,124 @@
+"""Starting, resuming and forking an agent: first a plan, then the agent's own program in our place.
+
+The adapter says which words the agent understands, by the version that is installed; nothing passes
+through a shell. What the agent cannot do is refused before anything is started.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Literal
+
+from amux.adapters._base import Adapter
+from amux.errors import AmuxError, CapabilityError, ErrorCode
+from amux.host import Host
+from amux.model.base import Model
+
+Action = Literal["new", "resume", "fork"]
+
+_VERSION = re.compile(r"\d+\.\d+[\w.-]*")
+_VERSION_SECONDS = 20
+
+
+class Launch(Model, frozen=True, kw_only=True):
+    """What would be started, and where."""
+
+    agent: str
+    action: Action
+    argv: tuple[str, ...]
+    cwd: str | None = None
+    version: str | None = None  # of the installed program, when it told
+
+
+def plan_launch(
+    adapter: Adapter,
+    host: Host,
+    action: Action,
+    *,
+    session_id: str | None = None,
+    prompt: str | None = None,
+    cwd: str | None = None,
+) -> Launch:
+    """The command for an action, as the installed version understands it.
+
+    Raises:
+        CapabilityError: The agent, or its installed version, cannot do that.
+        AmuxError: The agent's program is not on the PATH (AGENT_NOT_INSTALLED).
+    """
+    info = adapter.info
+    able = {
+        "new": True,
+        "resume": info.capabilities.can_resume,
+        "fork": info.capabilities.can_fork,
+    }
+    if not able[action]:
+        raise _incapable(info.label, info.name, action, version=None)
+    program = _program(info.cli_command, host)
+    version = installed_version(program)
+    command = adapter.command(
+        action, session_id=session_id, prompt=prompt, cwd=cwd, version=version
+    )
+    if command is None:
+        raise _incapable(info.label, info.name, action, version=version)
+    place = cwd if cwd is not None and Path(cwd).is_dir() else None
+    return Launch(
+        agent=info.name,
+        action=action,
+        argv=(program, *command.argv[1:]),
+        cwd=place,
+        version=version,
+    )
+
+
+def start(launch: Launch) -> int:  # noqa: RET503 - `execv` does not come back
+    """Become the agent where the system allows it; else run it and give back its exit code."""
+    if launch.cwd is not None:
+        os.chdir(launch.cwd)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if sys.platform == "win32":
+        return subprocess.run(launch.argv, check=False).returncode  # noqa: S603 - no shell
+    os.execv(launch.argv[0], launch.argv)  # noqa: S606 - no shell: the words arrive as they are
+
+
+def installed_version(program: str) -> str | None:
+    """What the program answers to `--version`; None when it does not tell."""
+    try:
+        done = subprocess.run(  # noqa: S603 - no shell, a program found on the PATH
+            [program, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_VERSION_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = _VERSION.search(done.stdout.decode("utf-8", "replace"))
+    return found.group() if found else None
+
+
+def _program(name: str, host: Host) -> str:
+    found = shutil.which(name, path=host.env.get("PATH"))
+    if found is None:
+        raise AmuxError(
+            f"the program `{name}` is not on the PATH",
+            code=ErrorCode.AGENT_NOT_INSTALLED,
+            hint=f"install it, or make sure that `{name} --version` works",
+        )
+    return found
+
+
+def _incapable(label: str, agent: str, action: Action, *, version: str | None) -> CapabilityError:
+    which = label if version is None else f"{label} {version}"
+    verb = {"new": "start sessions", "resume": "resume sessions", "fork": "fork sessions"}[action]
+    return CapabilityError(
+        f"{which} cannot {verb} this way",
+        agent=agent,
+        capability=f"can_{action}",
+        hint="a newer version of the agent may be able to" if version else None,
+    )

@@ -1,0 +1,175 @@
+"""Accounting for every file below an agent's roots: read, part of a session, or why not.
+
+Nothing is passed over in silence: a file amux does not know is shown as unknown. Agents that delete
+their own history get the date of the next loss.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Literal
+
+from amux.adapters._base import Adapter, AgentInfo, Retention, SourceRef
+from amux.model.base import Model
+from amux.model.problems import Problem
+from amux.sessions.library import read_facts
+from amux.sessions.parts import Part
+from amux.sessions.reader import SessionReader
+
+FileStatus = Literal["session", "part", "no-session", "bystander", "unread", "link", "unknown"]
+
+_SIDECARS = ("-wal", "-shm", "-journal")
+
+
+class FileReport(Model, frozen=True, kw_only=True):
+    """One file and what it is."""
+
+    path: str
+    status: FileStatus
+    what: str
+    bytes: int
+
+
+class NextLoss(Model, frozen=True, kw_only=True):
+    """When the agent will delete the oldest session, and why."""
+
+    at: datetime
+    path: str
+    reason: str
+
+
+class RootReport(Model, frozen=True, kw_only=True):
+    """Everything below one root."""
+
+    agent: str
+    root: str
+    counts: dict[str, int]
+    files: tuple[FileReport, ...]
+    problems: tuple[Problem, ...] = ()
+    next_loss: NextLoss | None = None
+
+
+def examine(reader: SessionReader, agents: Sequence[str]) -> tuple[RootReport, ...]:
+    """Look at every file of some agents."""
+    return tuple(
+        _examine_root(reader.registry.require(name), root)
+        for name in agents
+        for root in reader.library.roots(name)
+    )
+
+
+def _examine_root(adapter: Adapter, root: Path) -> RootReport:
+    sources = {source.path: source for source in adapter.discover(root)}
+    problems: list[Problem] = []
+    files = [_examine_file(adapter, root, path, sources, problems) for path in _walk(root)]
+    counts = Counter(report.status for report in files)
+    return RootReport(
+        agent=adapter.info.name,
+        root=root.as_posix(),
+        counts=dict(sorted(counts.items())),
+        files=tuple(sorted(files, key=lambda report: report.path)),
+        problems=tuple(problems),
+        next_loss=_next_loss(adapter, root, list(sources.values())),
+    )
+
+
+def _walk(root: Path) -> Iterator[Path]:
+    for folder, _, names in os.walk(root):
+        for name in names:
+            yield Path(folder) / name
+
+
+def _examine_file(
+    adapter: Adapter,
+    root: Path,
+    path: Path,
+    sources: dict[Path, SourceRef],
+    problems: list[Problem],
+) -> FileReport:
+    relative = path.relative_to(root).as_posix()
+    status: FileStatus
+    if path.is_symlink():
+        status, what = "link", "links are not followed"
+    elif path in sources:
+        status, what = _read_source(adapter, sources[path], problems)
+    elif (owner := _owner(path, sources)) is not None:
+        status, what = "part", f"belongs to {owner.relative_to(root).as_posix()}"
+    else:
+        status, what = _bystander(adapter.info, relative)
+    return FileReport(path=relative, status=status, what=what, bytes=_size(path))
+
+
+def _read_source(
+    adapter: Adapter, source: SourceRef, problems: list[Problem]
+) -> tuple[FileStatus, str]:
+    parts: list[Part] = []
+    found: list[Problem] = []
+    read_facts(adapter, source, parts, found)
+    found += [problem for part in parts for problem in part.facts.problems]
+    problems.extend(found)
+    shown = [part for part in parts if part.facts.attributed and part.facts.kind != "subagent"]
+    if shown:
+        return "session", _several("session", len(shown))
+    if source.role == "names" or any(part.facts.attributed for part in parts):
+        return "part", "a sub-agent" if source.role != "names" else "titles of sessions"
+    if any(part.facts.calls for part in parts):
+        return "part", "billed calls of no session"
+    if found:
+        return "unread", found[0].message
+    return "no-session", "holds no conversation"
+
+
+def _several(noun: str, count: int) -> str:
+    return noun if count == 1 else f"{count} {noun}s"
+
+
+def _owner(path: Path, sources: dict[Path, SourceRef]) -> Path | None:
+    """The source whose side file this is, or the directory source it lies in."""
+    for ending in _SIDECARS:
+        if path.name.endswith(ending):
+            main = path.with_name(path.name.removesuffix(ending))
+            if main in sources:
+                return main
+    return next((parent for parent in path.parents if parent in sources), None)
+
+
+def _bystander(info: AgentInfo, relative: str) -> tuple[FileStatus, str]:
+    for bystander in info.bystanders:
+        if fnmatch(relative, bystander.pattern):
+            return "bystander", bystander.what
+    return "unknown", "amux does not know this file"
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0
+
+
+def _next_loss(adapter: Adapter, root: Path, sources: Sequence[SourceRef]) -> NextLoss | None:
+    """Agents delete by the time of the file: the oldest goes first."""
+    ask = getattr(adapter, "retention", None)
+    retention: Retention | None = None if ask is None else ask(root)
+    dated = [(_changed(source.path), source.path) for source in sources if source.role == "session"]
+    known = [(moment, path) for moment, path in dated if moment is not None]
+    if retention is None or not known:
+        return None
+    oldest, path = min(known)
+    return NextLoss(
+        at=oldest + timedelta(days=retention.days),
+        path=path.relative_to(root).as_posix(),
+        reason=retention.reason,
+    )
+
+
+def _changed(path: Path) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    except OSError:
+        return None

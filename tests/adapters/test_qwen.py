@@ -1,0 +1,16 @@
+"""Qwen Code: the published suite on every capture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from amux.adapters.qwen import ADAPTER
+from amux.testing import AdapterSuite, find_captures
+
+CAPTURES = Path(__file__).parent.parent / "captures"
+
+
+class TestQwen(AdapterSuite):
+    adapter = ADAPTER
+    captures = find_captures(CAPTURES, "qwen")
+    relocation = {"QWEN_HOME": "elsewhere", "QWEN_RUNTIME_DIR": "runs"}
