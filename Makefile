@@ -11,13 +11,14 @@ BIN  := $(VENV)/bin
 PIP  := -m pip -qq --disable-pip-version-check
 APP  := $(VENV)/.stamp
 DEV  := $(VENV)/.stamp-dev
+AGENTS := build/agents/.stamp
 
 # The layers whose answers must be right: branch coverage below this fails `make test`.
 COVERED  := amux.model amux.adapters amux.sessions
 COVERAGE := 95
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-full lint smoke bench docs clean
+.PHONY: help run test test-full agents browser lint smoke bench docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,8 +30,16 @@ test: lint ## Lint, type-check and run the tests, with the coverage gate
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" \
 	  $(COVERED:%=--cov=%) --cov-branch --cov-report=term:skip-covered --cov-fail-under=$(COVERAGE)
 
-test-full: smoke ## The long runs that `make test` leaves out, and the built wheel in a bare environment
+test-full: smoke agents browser ## The long runs that `make test` leaves out, and the built wheel in a bare environment
 	$(BIN)/python -m pytest -n $(JOBS) -m slow || [ $$? -eq 5 ] # 5: no test is marked slow
+
+agents: $(AGENTS) ## Install the real agents that the live tests run, below build/
+
+browser: ## Install Chromium for the browser test, when it is missing and we are root
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { \
+	  [ "$$(id -u)" = 0 ] && apt-get -qq update && \
+	  apt-get -qq -y --no-install-recommends install chromium >/dev/null; } || \
+	  echo "note: there is no Chromium: the browser test will say what to install" >&2
 
 lint: $(DEV) ## Ruff, mypy, pyright and the import contracts
 	$(BIN)/ruff check .
@@ -73,6 +82,17 @@ $(APP): pyproject.toml | $(BIN)/python
 $(DEV): $(APP)
 	@echo "installing the development tools into $(VENV)" >&2
 	@$(BIN)/python $(PIP) install --group dev
+	@touch $@
+
+# The packages bring native programs: no install script has to run.
+$(AGENTS): tests/live/package.json
+	@command -v npm >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get -qq update && \
+	  apt-get -qq -y --no-install-recommends install nodejs npm >/dev/null; } || { \
+	  echo "error: the live tests need npm to install the agents" >&2; \
+	  echo "hint: install Node.js 18 or newer with npm" >&2; exit 1; }
+	@echo "installing Claude Code and Codex into build/agents" >&2
+	@mkdir -p $(@D) && cp $< $(@D)/
+	@npm install --prefix $(@D) --ignore-scripts --no-package-lock --no-audit --no-fund --loglevel=error
 	@touch $@
 
 $(BIN)/python:

@@ -163,3 +163,18 @@ def test_an_unexpected_failure_is_one_line_and_a_hint(claude: Cli, tmp_path: Pat
     ]
     assert "Traceback" in claude.python("-c", broken, "list", "--debug").err
     assert claude.python("-c", broken, "list", "--json").json()["error"]["code"] == "INTERNAL"
+
+
+@pytest.mark.parametrize("words", ["list --json", "doctor --json", "search hi --json", "list"])
+def test_a_folder_whose_name_is_not_utf8_is_no_failure(words: str, tmp_path: Path) -> None:
+    name = "11111111-2222-4333-8444-555555555555"
+    folder = tmp_path / ".claude" / "projects" / os.fsdecode(b"-caf\xe9")
+    folder.mkdir(parents=True)
+    line = (
+        '{"type":"user","uuid":"a","parentUuid":null,"timestamp":"2026-11-01T00:00:00Z",'
+        f'"sessionId":"{name}","message":{{"role":"user","content":"hi"}}}}\nnot json\n'
+    )
+    (folder / f"{name}.jsonl").write_text(line, encoding="utf-8")
+    result = Cli(tmp_path)(*words.split())
+    assert result.code == 0
+    assert name in result.out

@@ -218,9 +218,24 @@ def test_an_unclosed_fence_is_closed() -> None:
     assert "```\ncode\n```\n\n### Assistant" in text
 
 
-def test_a_code_span_that_another_line_could_turn_inside_out_is_escaped() -> None:
-    text = render(make(user("a `\n` <script> `")), "markdown")
-    assert "<script" not in text
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a `\n` <script> `",  # the first line takes the first backtick of the second
+        "\\`<script>`",  # the first backtick is a character, not a mark
+        "| a | b |\n|---|---|\n| `<script> | x` |",  # cells are cut before code is looked for
+    ],
+)
+def test_code_that_can_be_read_in_another_way_is_escaped(text: str) -> None:
+    document = render(make(user(text)), "markdown")
+    assert "<script" not in document
+    assert foreign_html(document) == []
+
+
+def test_not_even_code_in_a_thought_spells_the_end_of_the_thought() -> None:
+    thought = "`</details>`\n\n```html\n</DETAILS>\n```"
+    text = render(make(assistant("", thinking=thought)), "markdown")
+    assert text.lower().count("</details") == 1
 
 
 def test_an_untitled_session_has_a_title_all_the_same() -> None:

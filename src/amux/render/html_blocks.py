@@ -21,7 +21,7 @@ _SUMMARY_LENGTH: Final = 100
 _FENCED: Final = re.compile(
     r"^ {0,3}(`{3,}|~{3,})[^`\n]*\n(.*?)(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE
 )
-_HEADING: Final = re.compile(r"^#{1,6}[ \t]+(.+)$\n?", re.MULTILINE)
+_HEADING: Final = re.compile(r"^#{1,6}[ \t]+(.+)$\n*", re.MULTILINE)
 _CODE: Final = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _STRONG: Final = re.compile(r"\*\*(?=\S)([^*\n]+)(?<=\S)\*\*")
 
@@ -74,7 +74,7 @@ def output_block(text: str) -> str:
         return '<p class="missing">no output</p>\n'
     if lines <= FOLD_LINES and len(text) <= FOLD_CHARACTERS:
         return f"{_preformatted(text)}\n"
-    first = cut(one_line(text.lstrip()[: _SUMMARY_LENGTH * 10]), _SUMMARY_LENGTH)
+    first = cut(one_line(text.lstrip().partition("\n")[0]), _SUMMARY_LENGTH)
     size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
     return (
         f'<details class="fold"><summary>{size}: <code>{escaped(first)}</code></summary>'

@@ -12,7 +12,7 @@ STYLE: Final = """
 :root {
   color-scheme: dark;
   --page: #0d1015; --card: #141920; --sunken: #0a0d12; --line: #252d38;
-  --text: #dbe2ea; --soft: #94a1b1; --faint: #667284;
+  --text: #dbe2ea; --soft: #94a1b1; --faint: #7a8798;
   --green: #4cc38a; --blue: #5aa9f8; --amber: #e5b454; --grey: #8d99a8;
   --purple: #b58cf5; --orange: #f2894e; --red: #f4716b;
   --sans: system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif;
@@ -38,10 +38,10 @@ body {
 }
 .facts {
   display: grid; grid-template-columns: repeat(auto-fill, minmax(12.5rem, 1fr));
-  gap: 1px; margin: 0; overflow: hidden; background: var(--line);
+  gap: 1px; margin: 0; overflow: hidden; background: var(--card);
   border: 1px solid var(--line); border-radius: 12px;
 }
-.facts > div { padding: 0.6rem 0.9rem; background: var(--card); }
+.facts > div { padding: 0.6rem 0.9rem; box-shadow: 0 0 0 1px var(--line); }
 .facts .wide { grid-column: 1 / -1; }
 .facts dt { color: var(--faint); font-size: 0.74rem; letter-spacing: 0.03em; }
 .facts dd { margin: 0; font-size: 0.92rem; overflow-wrap: anywhere; }

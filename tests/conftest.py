@@ -1,0 +1,89 @@
+"""What holds for every test: no look at the real home, not a byte of a capture changed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from builders import capture_named
+
+from amux.testing import fingerprint
+
+CAPTURES = Path(__file__).parent / "captures"
+
+_REAL_HOME = Path.home()
+_DOTTED = (
+    *("agent-mux", "claude", "codex", "copilot", "cursor", "factory", "gemini", "hermes"),
+    *("omp", "openclaw", "pi", "qwen"),
+)
+_XDG = ("amux", "Cursor", "opencode")
+_STORES = (
+    *(f".{name}" for name in _DOTTED),
+    *(f"{place}/{name}" for place in (".cache", ".config", ".local/share") for name in _XDG),
+)
+_PRIVATE = tuple(f"{_REAL_HOME / store}{os.sep}" for store in _STORES)
+"""Where agents and amux keep what is private; the checkout itself may lie in the home too."""
+
+_MOVES = (
+    *(f"{name.upper().replace('-', '_')}_" for name in (*_DOTTED, *_XDG)),
+    *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
+)
+"""How variables begin that move a store."""
+
+_LOOKS = ("open", "os.listdir", "os.scandir")
+
+_seen: list[str] = []
+
+
+def _watch(event: str, arguments: tuple[object, ...]) -> None:
+    if event in _LOOKS and arguments:
+        path = arguments[0]
+        text = os.fsdecode(path) if isinstance(path, bytes) else str(path)
+        if f"{text}{os.sep}".startswith(_PRIVATE):
+            _seen.append(text)
+
+
+sys.addaudithook(_watch)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def guarded_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """HOME is an empty directory and stays one; nobody looks at the real one."""
+    home = tmp_path_factory.mktemp("guarded-home")
+    with pytest.MonkeyPatch.context() as patch:
+        for variable in ("HOME", "USERPROFILE"):
+            patch.setenv(variable, str(home))
+        for variable in [name for name in os.environ if name.startswith(_MOVES)]:
+            patch.delenv(variable)
+        yield home
+    assert list(home.iterdir()) == [], "a test wrote into HOME"
+    assert _seen == [], "a test looked at the real home"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def untouched_captures() -> Iterator[None]:
+    """The proof that reading writes nothing, over the whole run."""
+    before = fingerprint(CAPTURES)
+    yield
+    assert fingerprint(CAPTURES) == before, "a test changed a capture"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home without any agent."""
+    place = tmp_path / "home"
+    place.mkdir()
+    return place
+
+
+@pytest.fixture
+def copy_capture(tmp_path: Path) -> Callable[[str], Path]:
+    """Copies a captured home, by the name of its capture; returns the copy."""
+
+    def copy(name: str) -> Path:
+        return capture_named(name).copy_to(tmp_path / name)
+
+    return copy

@@ -1,0 +1,167 @@
+"""A home that may not be written to, and places that may not be looked at.
+
+The command runs without the powers of root: as root, permissions would mean nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from amux.testing import fingerprint
+
+BOTH = ("claude-2.1.50", "codex-0.42.0")
+
+# Root keeps its identity, so that it can read its own interpreter, but permissions hold for it too.
+_WITHOUT_POWERS = """
+import ctypes, os, sys
+DROP_FROM_BOUNDING_SET, DAC_OVERRIDE, DAC_READ_SEARCH = 24, 1, 2
+if os.geteuid() == 0:
+    for power in (DAC_OVERRIDE, DAC_READ_SEARCH):
+        if ctypes.CDLL(None).prctl(DROP_FROM_BOUNDING_SET, power, 0, 0, 0):
+            sys.exit("the tests run as root and cannot give up its powers: run them as a user")
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+# Every way to change a file goes through one of these events.
+_WATCHED = """
+import os, sys
+CHANGES = ("os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.link", "os.symlink", "os.truncate",
+           "os.chmod", "os.chown", "os.utime", "tempfile.mkdtemp", "tempfile.mkstemp")
+def watch(event, arguments):
+    changes = event in CHANGES
+    if event == "open" and isinstance(arguments[2], int):
+        changes = arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    if changes:
+        os.write(2, f"CHANGED {event} {arguments}\\n".encode())
+sys.addaudithook(watch)
+from amux.__main__ import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+def run_without_powers(home: Path, *words: str) -> Result:
+    """Run Python like an ordinary user whose home this is."""
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_POWERS, "-B", *words],
+        env={"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(home), "LANG": "C.UTF-8"},
+        cwd=home,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+def amux(home: Path, *words: str) -> Result:
+    return run_without_powers(home, "-c", _WATCHED, *words)
+
+
+@pytest.fixture
+def captured(copy_capture: Callable[[str], Path]) -> Iterator[Path]:
+    """A home with two agents; what a test closes is opened again."""
+    first, second = (copy_capture(name) for name in BOTH)
+    (second / ".codex").rename(first / ".codex")
+    yield first
+    for folder, folders, _ in os.walk(first):
+        for name in folders:
+            Path(folder, name).chmod(0o755)
+
+
+def close_for_writing(home: Path) -> None:
+    for folder, _, files in os.walk(home):
+        for path in (Path(folder), *(Path(folder, name) for name in files)):
+            path.chmod(path.stat().st_mode & ~0o222)
+
+
+COMMANDS = (
+    "list --json --all",
+    "show claude:0c067a2d --json",
+    "search the --json",
+    "cost report --group-by model --json",
+    "agents --json",
+    "--json",
+)
+
+
+def test_the_powers_of_root_are_gone(home: Path) -> None:
+    home.chmod(0o555)
+    tried = run_without_powers(home, "-c", "open('file', 'w')")
+    home.chmod(0o755)
+    assert "PermissionError" in tried.err, tried
+
+
+def test_a_home_closed_for_writing_gives_the_same_answers(captured: Path) -> None:
+    opened = [amux(captured, *words.split()) for words in COMMANDS]
+    close_for_writing(captured)
+    before = fingerprint(captured)
+    closed = [amux(captured, *words.split()) for words in COMMANDS]
+    captured.chmod(0o755)
+    assert closed == opened
+    assert [result.code for result in closed] == [0] * len(COMMANDS)
+    assert not any("CHANGED" in result.err or "warning" in result.err for result in closed)
+    assert all(result.out.strip("[]{}\n ") for result in closed)
+    assert fingerprint(captured) == before
+
+
+def test_a_closed_folder_is_told_and_the_others_are_read(captured: Path) -> None:
+    projects = captured / ".claude" / "projects"
+    whole = amux(captured, "list", "--all")
+    (captured / ".codex" / "sessions" / "2026").chmod(0)
+    without_codex = amux(captured, "list", "--all")
+    assert without_codex.code == 0
+    assert without_codex.err.count("Permission denied") == 1
+    assert "/.codex/sessions/2026" in without_codex.err
+    rows = [row for row in whole.out.splitlines() if row.startswith("claude:")]
+    assert without_codex.out.splitlines() == rows
+    (folder := next(projects.iterdir())).chmod(0)
+    less = amux(captured, "list", "--all")
+    assert less.code == 0
+    assert less.err.count("Permission denied") == 2
+    assert str(folder) in less.err
+
+
+@pytest.mark.parametrize("place", [".claude", ".claude/projects", ".codex", ".codex/sessions"])
+def test_a_closed_store_is_told_and_the_other_agent_is_read(captured: Path, place: str) -> None:
+    (captured / place).chmod(0)
+    other = "codex" if "claude" in place else "claude"
+    for words in ("list", "search the", "agents"):
+        result = amux(captured, *words.split())
+        assert result.code == 0
+        assert other in result.out
+        assert words == "agents" or "Permission denied" in result.err
+
+
+def test_a_folder_whose_files_cannot_be_looked_at_is_told(captured: Path) -> None:
+    folder = next((captured / ".codex" / "sessions").glob("*/*/*"))
+    count = len(list(folder.iterdir()))
+    folder.chmod(0o644)
+    listed = amux(captured, "list", "codex", "--debug")
+    assert listed.code == 0
+    assert listed.err.count("Permission denied") == count
+
+
+def test_a_closed_file_costs_itself_only(captured: Path) -> None:
+    whole = amux(captured, "list", "--all").out.splitlines()
+    victim = next((captured / ".claude" / "projects").rglob("0c067a2d*.jsonl"))
+    victim.chmod(0)
+    listed = amux(captured, "list", "--all")
+    assert listed.code == 0
+    assert "Permission denied" in listed.err
+    assert victim.name in listed.err
+    assert listed.out.splitlines() == [row for row in whole if victim.stem not in row]
+    shown = amux(captured, "show", victim.stem)
+    assert (shown.code, shown.out) == (1, "")
+    assert "Permission denied" in shown.err

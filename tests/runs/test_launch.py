@@ -1,0 +1,150 @@
+"""Resuming and forking in the real agent's stead: a program that only writes down what it got."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from amux import CapabilityError, create_client
+from amux.errors import AmuxError, ErrorCode
+from amux.model.ids import NativeRef
+from amux.testing import find_captures
+
+CAPTURES = Path(__file__).parent.parent / "captures"
+PROMPT = "go on; rm -rf / $(touch no) `touch no` 'quoted'"
+
+
+def fake_agent(folder: Path, name: str, version: str) -> Path:
+    """A program that answers `--version`, and else writes its words and directory to a file."""
+    folder.mkdir(exist_ok=True)
+    program = folder / name
+    log = folder / f"{name}.log"
+    program.write_text(
+        f"#!{sys.executable}\n"
+        "import os, sys\n"
+        f"if sys.argv[1:] == ['--version']: print('{name} {version} (test)'); sys.exit()\n"
+        f"open({str(log)!r}, 'w').write('\\0'.join([os.getcwd(), *sys.argv[1:]]))\n"
+    )
+    program.chmod(0o755)
+    return log
+
+
+def first_session(tmp_path: Path, agent: str, version: str) -> tuple[Path, str]:
+    capture = next(c for c in find_captures(CAPTURES, agent) if c.version == version)
+    return capture.copy_to(tmp_path), str(capture.sessions[0]["session_id"])
+
+
+def amux(home: Path, programs: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    env = {"HOME": str(home), "PATH": str(programs), "LANG": "C.UTF-8"}
+    command = [sys.executable, "-m", "amux", *words]
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("agent", "capture", "verb", "words"),
+    [
+        ("claude", "2.1.325", "resume", ["--resume"]),
+        ("claude", "2.1.325", "fork", ["--resume", "--fork-session"]),
+        ("codex", "0.166.0", "resume", ["exec", "resume"]),
+        ("codex", "0.166.0", "fork", ["exec", "fork"]),
+    ],
+)
+def test_the_agent_gets_the_session_and_the_prompt_word_for_word(
+    agent: str, capture: str, verb: str, words: list[str], tmp_path: Path
+) -> None:
+    home, session = first_session(tmp_path, agent, capture)
+    log = fake_agent(tmp_path / "bin", agent, capture)
+    done = amux(home, tmp_path / "bin", "sessions", verb, agent, session, "--prompt", PROMPT)
+    assert done.returncode == 0, done.stderr
+    place, *got = log.read_text().split("\0")
+    assert set(words) <= set(got)
+    assert session in got
+    assert PROMPT in got
+    assert place == str(Path.cwd())  # the captured project is not on this machine
+    assert "directory of the session is gone" in done.stderr
+
+
+def test_a_dry_run_prints_the_command_and_starts_nothing(tmp_path: Path) -> None:
+    home, session = first_session(tmp_path, "claude", "2.1.325")
+    log = fake_agent(tmp_path / "bin", "claude", "2.1.325")
+    done = amux(home, tmp_path / "bin", "sessions", "resume", f"claude:{session}", "--dry-run")
+    assert done.stdout.split() == [str(tmp_path / "bin" / "claude"), "--resume", session]
+    assert not log.exists()
+
+
+def test_what_the_installed_version_cannot_do_is_refused_before_it_starts(tmp_path: Path) -> None:
+    home, session = first_session(tmp_path, "codex", "0.42.0")
+    log = fake_agent(tmp_path / "bin", "codex", "0.20.0")
+    done = amux(home, tmp_path / "bin", "sessions", "fork", "codex", session)
+    assert done.returncode == 6
+    assert "Codex 0.20.0 cannot fork" in done.stderr
+    assert not log.exists()
+
+
+def test_an_agent_that_is_not_installed_has_its_own_exit_code(tmp_path: Path) -> None:
+    home, session = first_session(tmp_path, "claude", "2.1.50")
+    (tmp_path / "bin").mkdir()
+    done = amux(home, tmp_path / "bin", "sessions", "resume", "claude", session)
+    assert done.returncode == 4
+    assert "Traceback" not in done.stderr
+
+
+def test_the_plan_runs_in_the_directory_of_the_session(tmp_path: Path) -> None:
+    home, session = first_session(tmp_path, "claude", "2.1.50")
+    project = tmp_path / "project"
+    project.mkdir()
+    for file in (home / ".claude" / "projects").rglob(f"{session}.jsonl"):
+        text = file.read_text(encoding="utf-8")
+        file.write_text(text.replace("/home/dev/src/webapp-claude", str(project)), encoding="utf-8")
+    fake_agent(tmp_path / "bin", "claude", "2.1.50")
+    client = create_client(home=home, env={"PATH": str(tmp_path / "bin")})
+    plan = client.plan_run("resume", ref=NativeRef(agent="claude", native_session_id=session))
+    assert plan.cwd == str(project)
+    assert plan.version == "2.1.50"
+
+
+class NoForks:
+    agent = "simple"
+    capabilities = None
+
+    def session_dir(self, cwd: str | None = None) -> str:
+        return "/nowhere"
+
+    def list_session_files(self, cwd: str | None = None) -> list[str]:
+        return []
+
+    def parse_session_file(self, file: str | Path) -> object:
+        raise FileNotFoundError(file)
+
+
+def test_an_agent_without_the_capability_is_refused_before_any_look(tmp_path: Path) -> None:
+    client = create_client(home=tmp_path, env={"PATH": ""})
+    client.adapters.register(NoForks())
+    with pytest.raises(CapabilityError) as refused:
+        client.plan_run("fork", agent="simple")
+    assert refused.value.capability == "can_fork"
+
+
+def test_capabilities_follow_the_version(tmp_path: Path) -> None:
+    adapters = create_client(home=tmp_path).adapters
+    able = {
+        version: (found.can_resume, found.can_fork)
+        for version in ("0.20.0", "0.42.0", "0.80.0", "0.120.0", "0.166.0")
+        for found in [adapters.capabilities("codex", version=version)]
+    }
+    assert able == {
+        "0.20.0": (False, False),
+        "0.42.0": (True, False),
+        "0.80.0": (True, False),
+        "0.120.0": (True, True),
+        "0.166.0": (True, True),
+    }
+
+
+def test_naming_no_agent_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(AmuxError) as missing:
+        create_client(home=tmp_path).plan_run("new")
+    assert missing.value.code is ErrorCode.VALIDATION_ERROR

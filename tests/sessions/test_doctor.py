@@ -1,0 +1,77 @@
+"""`doctor`: every file is accounted for."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from amux import create_client
+from amux.sessions.doctor import RootReport
+from amux.testing import Capture, find_captures
+
+CAPTURES = find_captures(Path(__file__).parent.parent / "captures")
+
+
+def examine(home: Path, agent: str) -> list[RootReport]:
+    return list(create_client(home=home).doctor(agent))
+
+
+@pytest.mark.parametrize("capture", CAPTURES, ids=[capture.name for capture in CAPTURES])
+def test_no_file_of_a_real_home_is_unknown(capture: Capture, tmp_path: Path) -> None:
+    reports = examine(capture.copy_to(tmp_path), capture.agent)
+    assert reports
+    files = [file for report in reports for file in report.files]
+    assert [file for file in files if file.status in ("unknown", "unread")] == []
+    assert any(file.status == "session" for file in files)
+
+
+def test_every_file_below_a_root_is_there_once(tmp_path: Path) -> None:
+    capture = next(c for c in CAPTURES if c.name == "codex-0.166.0")
+    home = capture.copy_to(tmp_path)
+    root = home / ".codex"
+    on_disk = sorted(p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file())
+    (report,) = examine(home, "codex")
+    assert [file.path for file in report.files] == on_disk
+    assert sum(report.counts.values()) == len(on_disk)
+
+
+def test_a_foreign_file_a_link_and_a_broken_session_are_named(tmp_path: Path) -> None:
+    folder = tmp_path / ".claude" / "projects" / "-p"
+    folder.mkdir(parents=True)
+    (folder / "stray.bin").write_bytes(b"?")
+    (folder / "11111111-2222-4333-8444-555555555555.jsonl").write_bytes(b"garbage\n")
+    (folder / "22222222-2222-4333-8444-555555555555.jsonl").write_bytes(b"")
+    (folder / "link.jsonl").symlink_to("/etc/hostname")
+    (report,) = examine(tmp_path, "claude")
+    assert {file.path.partition("/")[2]: file.status for file in report.files} == {
+        "stray.bin": "unknown",
+        "11111111-2222-4333-8444-555555555555.jsonl": "unread",
+        "22222222-2222-4333-8444-555555555555.jsonl": "no-session",
+        "link.jsonl": "link",
+    }
+    assert report.problems
+
+
+@pytest.mark.parametrize(("settings", "days"), [("{}", 30), ('{"cleanupPeriodDays": 7}', 7)])
+def test_the_next_loss_is_the_oldest_file_and_the_agents_own_period(
+    settings: str, days: int, tmp_path: Path
+) -> None:
+    capture = next(c for c in CAPTURES if c.name == "claude-2.1.50")
+    home = capture.copy_to(tmp_path)
+    (home / ".claude" / "settings.json").write_text(settings)
+    oldest = next(path for path in sorted((home / ".claude" / "projects").rglob("*.jsonl")))
+    moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    os.utime(oldest, (moment.timestamp(), moment.timestamp()))
+    (report,) = examine(home, "claude")
+    assert report.next_loss is not None
+    assert report.next_loss.path == oldest.relative_to(home / ".claude" / "projects").as_posix()
+    assert (report.next_loss.at - moment).days == days
+
+
+def test_an_agent_that_keeps_everything_has_no_next_loss(tmp_path: Path) -> None:
+    capture = next(c for c in CAPTURES if c.name == "codex-0.42.0")
+    (report,) = examine(capture.copy_to(tmp_path), "codex")
+    assert report.next_loss is None

@@ -1,0 +1,145 @@
+"""`find`: what a person types, turned into one session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from builders import (
+    CAPTURES,
+    ClaudeSession,
+    capture_named,
+    open_client,
+    uuid_of,
+    write_claude,
+    write_codex,
+)
+
+from amux.client import Client
+from amux.errors import AgentNotFoundError, AmbiguousIdError, SessionNotFoundError
+from amux.model.ids import NativeRef
+from amux.testing import Capture
+
+
+def ref(agent: str, number: int) -> NativeRef:
+    return NativeRef(agent=agent, native_session_id=uuid_of(number))
+
+
+@pytest.fixture
+def client(home: Path) -> Client:
+    write_claude(home, 0x1111, prompt="Fix the build")
+    write_claude(home, 0x1112, prompt="Write the docs")
+    write_codex(home, 0x2222, prompt="Fix the build")
+    write_codex(home, 0x3333, prompt="Rename things")
+    return open_client(home)
+
+
+@pytest.mark.parametrize(
+    ("text", "agent", "number"),
+    [
+        (f"claude:{uuid_of(0x1111)}", "claude", 0x1111),
+        (uuid_of(0x2222), "codex", 0x2222),
+        ("00001111", "claude", 0x1111),
+        ("claude:00001112", "claude", 0x1112),
+        ("codex:00003", "codex", 0x3333),
+        ("rename THINGS", "codex", 0x3333),
+        ("claude:fix the build", "claude", 0x1111),
+    ],
+)
+def test_ids_prefixes_and_titles_lead_to_the_session(
+    text: str, agent: str, number: int, client: Client
+) -> None:
+    assert client.find(text) == ref(agent, number)
+
+
+def test_a_named_agent_narrows_the_search(client: Client) -> None:
+    assert client.find("00002", agent="codex") == ref("codex", 0x2222)
+    assert client.find(f"codex:{uuid_of(0x2222)}", agent="codex") == ref("codex", 0x2222)
+    with pytest.raises(SessionNotFoundError):
+        client.find(f"codex:{uuid_of(0x2222)}", agent="claude")
+    with pytest.raises(AgentNotFoundError):
+        client.find("0000", agent="nope")
+
+
+@pytest.mark.parametrize("text", ["0000", "claude:0000111", "Fix the build"])
+def test_several_that_fit_are_all_named(text: str, client: Client) -> None:
+    with pytest.raises(AmbiguousIdError) as caught:
+        client.find(text)
+    error = caught.value
+    assert (error.code, error.exit_code) == ("AMBIGUOUS_ID", 8)
+    assert isinstance(error, SessionNotFoundError)
+    assert len(error.candidates) >= 2
+    assert all(candidate in str(error) for candidate in error.candidates)
+    assert list(error.candidates) == sorted(set(error.candidates))
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+def test_get_accepts_a_prefix_and_reports_candidates(agent: str, home: Path) -> None:
+    write = write_claude if agent == "claude" else write_codex
+    write(home, 0x10)
+    write(home, 0x11)
+    sessions = open_client(home).sessions
+    assert sessions.get(agent, "00000010").session_id == uuid_of(0x10)
+    with pytest.raises(AmbiguousIdError) as caught:
+        sessions.get(agent, "0000001")
+    assert caught.value.candidates == tuple(f"{agent}:{uuid_of(n)}" for n in (0x10, 0x11))
+
+
+def test_many_candidates_are_counted_not_all_printed(home: Path) -> None:
+    for number in range(25):
+        write_claude(home, number)
+    with pytest.raises(AmbiguousIdError, match="and 15 more") as caught:
+        open_client(home).find("000000")
+    assert len(caught.value.candidates) == 25
+
+
+def test_a_whole_id_wins_over_longer_ids_that_begin_with_it(home: Path) -> None:
+    for name in ("abc", "abcd", "abcde"):
+        ClaudeSession(home, name).prompt("hi").reply().write()
+    client = open_client(home)
+    assert client.find("abc").native_session_id == "abc"
+    assert client.find("abcde").native_session_id == "abcde"
+
+
+@pytest.mark.parametrize("text", ["", "claude:", ":", "zzz", "no:such"])
+def test_what_fits_nothing_is_not_found(text: str, client: Client) -> None:
+    with pytest.raises(SessionNotFoundError) as caught:
+        client.find(text)
+    assert caught.value.code == "SESSION_NOT_FOUND"
+
+
+def test_an_empty_text_is_no_prefix_even_of_a_single_session(home: Path) -> None:
+    ClaudeSession(home, uuid_of(1)).line("system", content="no title").write()
+    for text in ("", "  "):
+        with pytest.raises(SessionNotFoundError):
+            open_client(home).find(text)
+
+
+def test_an_id_with_a_colon_of_no_known_agent_is_taken_whole(home: Path) -> None:
+    ClaudeSession(home, "branch:main").prompt("hi").reply().write()
+    assert open_client(home).find("branch:main").native_session_id == "branch:main"
+
+
+@pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.name)
+def test_every_session_of_a_capture_is_found_by_all_its_names(
+    capture: Capture, tmp_path: Path
+) -> None:
+    client = open_client(capture.copy_to(tmp_path))
+    for expected in capture.sessions:
+        if expected.get("addressable") is False or expected["kind"] == "subagent":
+            continue
+        aliases: list[str] = expected.get("aliases") or []
+        for name in (expected["session_id"], *aliases):
+            found = client.find(f"{capture.agent}:{name}")
+            assert found.native_session_id == expected["session_id"]
+
+
+def test_a_rollouts_file_name_is_a_name_of_its_session(
+    copy_capture: Callable[[str], Path],
+) -> None:
+    client = open_client(copy_capture("codex-0.166.0"))
+    for expected in capture_named("codex-0.166.0").sessions:
+        for file in expected.get("files") or [expected["file"]]:
+            stem = Path(file).name.removesuffix(".jsonl")
+            assert client.find(stem).native_session_id == expected["session_id"]

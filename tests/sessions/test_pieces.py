@@ -1,0 +1,170 @@
+"""One session in several sources: fragments, copies left behind, names that tell half an id."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from builders import START, open_client, uuid_of, write_claude
+from hypothesis import given
+from hypothesis import strategies as st
+from shelf import Line, Shelf, call
+
+from amux.client import Client
+from amux.errors import AmbiguousIdError, SessionNotFoundError
+from amux.model.facts import TitleNote
+from amux.model.trace import Mark, TraceBuilder, merged_trace
+from amux.testing.reading import opened_files
+
+LATER = START + timedelta(hours=1)
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    return Shelf(tmp_path)
+
+
+@pytest.fixture
+def client(shelf: Shelf) -> Client:
+    client = open_client(shelf.root / "home")
+    client.adapters.register(shelf)
+    return client
+
+
+def said(client: Client, session_id: str) -> list[str]:
+    return [message.content for message in client.sessions.get("shelf", session_id).messages]
+
+
+def test_fragments_make_one_conversation_and_what_they_share_is_shown_once(
+    shelf: Shelf, client: Client
+) -> None:
+    shelf.put(
+        "s",
+        call("b"),
+        at=LATER,
+        fragment=True,
+        lines=[(2, "assistant", "two"), (3, "user", "three"), (4, "assistant", "four")],
+    )
+    shelf.put("s", call("a"), fragment=True, lines=[(1, "user", "one"), (2, "assistant", "two")])
+    shelf.put("s", call("a"), fragment=True, lines=[(1, "user", "one")])
+    assert said(client, "s") == ["one", "two", "three", "four"]
+    (found,) = client.sessions.list("shelf")
+    assert (found.title, found.message_count, found.turn_count) == ("one", 4, 2)
+    assert found.cost is not None
+    assert found.cost.input_tokens == 2000
+
+
+def test_a_copy_left_behind_is_shown_only_where_nothing_else_is(
+    shelf: Shelf, client: Client
+) -> None:
+    long: list[Line] = [(1, "user", "old"), (2, "assistant", "copy"), (3, "user", "longer")]
+    shelf.put("both", call("x"), lines=long, archived=True, source={"fallback": True})
+    shelf.put("both", call("x"), lines=[(1, "user", "new")])
+    shelf.put("only", lines=long, source={"fallback": True})
+    assert said(client, "both") == ["new"]
+    assert said(client, "only") == ["old", "copy", "longer"]
+    assert {s.session_id: s.archived for s in client.sessions.list("shelf")} == {
+        "both": False,
+        "only": False,
+    }
+
+
+def test_a_name_that_tells_how_an_id_begins_is_enough_to_find_it(
+    shelf: Shelf, client: Client
+) -> None:
+    for number in range(3):
+        name = f"abc{number}-rest-of-the-id"
+        shelf.put(name, source={"session_id": None, "id_prefix": f"abc{number}"})
+    assert client.find("abc1").native_session_id == "abc1-rest-of-the-id"
+    assert client.find("shelf:abc2-rest").native_session_id == "abc2-rest-of-the-id"
+    assert client.sessions.get("shelf", "abc0-rest-of-the-id").session_id.startswith("abc0")
+    with pytest.raises(AmbiguousIdError):
+        client.find("abc")
+    with pytest.raises(SessionNotFoundError):
+        client.find("abc1-other")
+
+
+def test_an_alias_is_a_name_too(shelf: Shelf, client: Client) -> None:
+    shelf.put("real", aliases=("other-name",), lines=[(1, "user", "hi")])
+    shelf.put("second", lines=[(1, "user", "ho")])
+    assert client.find("other-name").native_session_id == "real"
+    assert client.sessions.get("shelf", "other").session_id == "real"
+
+
+def test_a_title_may_be_noted_by_id_in_a_source_of_names(shelf: Shelf, client: Client) -> None:
+    shelf.put("s", lines=[(1, "user", "the prompt")])
+    shelf.put(
+        "names",
+        attributed=False,
+        addressable=False,
+        notes=(TitleNote(text="noted", session_id="s"),),
+        source={"role": "names", "session_id": None},
+    )
+    assert client.sessions.get("shelf", "s").title == "noted"
+    assert [s.title for s in client.sessions.list("shelf")] == ["noted"]
+    with pytest.raises(SessionNotFoundError):
+        client.sessions.get("shelf", "names")
+
+
+def test_a_session_without_any_time_or_file_is_as_old_as_can_be(
+    shelf: Shelf, client: Client
+) -> None:
+    shelf.put("s", created_at=None, updated_at=None)
+    assert [s.created_at for s in client.sessions.list("shelf")] == [datetime.fromtimestamp(0, UTC)]
+
+
+def test_a_call_of_unknown_model_and_time_is_counted_but_not_priced(
+    shelf: Shelf, client: Client
+) -> None:
+    shelf.put("s", call("x", model=None, at=None), call("y", at=None))
+    total = client.sessions.total_cost(agent="shelf", group_by="model")
+    assert (total.input_tokens, total.incomplete) == (2000, ("unpriced-model",))
+    assert [unpriced.model for unpriced in total.unpriced] == ["unknown"]
+    assert total.total_usd == 0.001
+
+
+def test_what_has_no_name_to_type_is_no_hit_of_its_own(shelf: Shelf, client: Client) -> None:
+    shelf.put("s", lines=[(1, "user", "needle")])
+    shelf.put("1", kind="subagent", parent="gone", addressable=False, lines=[(1, "user", "needle")])
+    assert [s.session_id for s in client.sessions.search("needle")] == ["s"]
+
+
+def test_an_empty_transcript_is_no_session(home: Path) -> None:
+    write_claude(home, 1).path.write_bytes(b"")
+    client = open_client(home)
+    assert client.sessions.list("claude") == []
+    with pytest.raises(SessionNotFoundError, match=uuid_of(1)):
+        client.sessions.get("claude", uuid_of(1))
+
+
+def test_finding_by_an_id_opens_nothing(home: Path) -> None:
+    for number in range(5):
+        write_claude(home, number)
+    client = open_client(home)
+    client.find(uuid_of(1))
+    with opened_files() as opened:
+        client.find(f"claude:{uuid_of(2)}")
+        client.find(f"claude:{uuid_of(3)[:8]}")
+    assert [path for path in opened if path.startswith(str(home / ".claude"))] == []
+
+
+TRACES = st.lists(st.lists(st.tuples(st.integers(0, 9), st.sampled_from(list(Mark)))), min_size=1)
+
+
+@given(lines=TRACES)
+def test_merged_traces_hold_every_key_once_where_it_came_first(
+    lines: list[list[tuple[int, Mark]]],
+) -> None:
+    built: list[TraceBuilder] = [TraceBuilder() for _ in lines]
+    for builder, rows in zip(built, lines, strict=True):
+        for key, mark in dict(rows).items():
+            builder.add(key, key * 1000, mark)
+    merged = merged_trace([builder.build() for builder in built])
+    first: dict[int, Mark] = {}
+    for rows in lines:
+        for key, mark in dict(rows).items():
+            first.setdefault(key, mark)
+    assert list(merged.key_list()) == list(first)
+    assert list(merged.marks) == list(first.values())
+    assert list(merged.time_list()) == [key * 1000 for key in first]
