@@ -1,4 +1,4 @@
-"""Writes docs/reference/cli.md from the command table and the parsers.
+"""Writes docs/reference/cli.md and the text of `amux --help` from the command table and parsers.
 
 With `--check` nothing is written: the exit code says whether the page is up to date.
 """
@@ -6,6 +6,9 @@ With `--check` nothing is written: the exit code says whether the page is up to 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +17,10 @@ from amux.faces.cli.commands import COMMANDS, GROUPS
 from amux.faces.cli.parser import CommandParser, build_parser
 from amux.faces.cli.topics import TOPICS, topic_text
 
-PAGE = Path(__file__).parent.parent / "docs" / "reference" / "cli.md"
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "reference" / "cli.md"
+HELP = ROOT / "src" / "amux" / "faces" / "cli" / "help.txt"
+WIDTH = "100"
 
 INTRODUCTION = """\
 # The command line
@@ -39,14 +45,35 @@ def main() -> int:
     """Write the page, or compare it."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--check", action="store_true", help="only compare")
-    page = render()
+    page, text = render(), help_text()
     if not options.parse_args().check:
         PAGE.write_text(page, encoding="utf-8", newline="\n")
+        HELP.write_text(text, encoding="utf-8", newline="\n")
         return 0
-    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == page:
+    if _read(PAGE) == page and _words(_read(HELP)) == _words(text):
         return 0
-    print(f"{PAGE} is out of date; run tools/gen_cli_docs.py", file=sys.stderr)
+    print(
+        "the pages of the command line are out of date; run tools/gen_cli_docs.py", file=sys.stderr
+    )
     return 1
+
+
+def help_text() -> str:
+    """What `amux --help` prints: kept in a file, so that showing it imports no parser."""
+    os.environ["COLUMNS"] = WIDTH
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
+        build_parser().parse_args(["--help"])
+    return text.getvalue()
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def _words(text: str) -> set[str]:
+    """Versions of Python lay the same help out differently."""
+    return {word.rstrip(",") for word in text.split()}
 
 
 def render() -> str:

@@ -12,19 +12,20 @@ Only what `__all__` lists is a promise.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from amux._version import __version__
 
+TYPE_CHECKING = False  # type checkers know the name; importing `typing` would double the start
 if TYPE_CHECKING:
     from amux.adapters._base import (
         Adapter,
         AgentInfo,
+        Bystander,
         Capabilities,
         Command,
         Head,
         Item,
         SourceRef,
+        Want,
     )
     from amux.client import Client, create_client
     from amux.config import Config
@@ -56,11 +57,13 @@ _PLACES = {
     "amux.adapters._base": (
         "Adapter",
         "AgentInfo",
+        "Bystander",
         "Capabilities",
         "Command",
         "Head",
         "Item",
         "SourceRef",
+        "Want",
     ),
     "amux.client": ("Client", "create_client"),
     "amux.config": ("Config",),
@@ -97,6 +100,7 @@ __all__ = [
     "AmbiguousIdError",
     "AmuxError",
     "AuthError",
+    "Bystander",
     "Call",
     "Capabilities",
     "CapabilityError",
@@ -132,6 +136,7 @@ __all__ = [
     "Tokens",
     "ToolResult",
     "ValidationError",
+    "Want",
     "__version__",
     "create_client",
 ]

@@ -1,4 +1,4 @@
-"""The entry point of the command `amux`; answers `--version` without importing a parser."""
+"""The entry point of the command `amux`; answers `--version` and `--help` without a parser."""
 
 from __future__ import annotations
 
@@ -17,11 +17,24 @@ def main(argv: list[str] | None = None) -> int:
             sys.stdout.write(f"amux {__version__}\n")
             sys.stdout.flush()
             return 0
+        if words in (["--help"], ["-h"]):
+            return _show_help()
         from amux.faces.cli.app import run
 
         return run(words)
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _show_help() -> int:
+    """Print the text that tools/gen_cli_docs.py wrote; a reader may close the pipe early."""
+    with open(f"{__file__.removesuffix('__main__.py')}faces/cli/help.txt", "rb") as text:  # noqa: PTH123 - pathlib would be most of the start
+        try:
+            sys.stdout.write(text.read().decode())
+            sys.stdout.flush()
+        except BrokenPipeError:
+            sys.stderr.close()  # nobody is there to be told
+    return 0
 
 
 if __name__ == "__main__":

@@ -102,6 +102,17 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @runtime_checkable
+class NativeSearch(Protocol):
+    """An adapter whose agent keeps a full-text index of its own (optional)."""
+
+    def native_search(
+        self, root: Path, terms: Sequence[str], *, limit: int
+    ) -> Iterator[tuple[str, float]]:
+        """Sessions of a database with a text that holds all terms: (id, score), best first."""
+        ...
+
+
+@runtime_checkable
 class Adapter(Protocol):
     """Reads one agent's sessions."""
 

@@ -10,7 +10,7 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
-from amux.adapters._base import Adapter, Head, SourceRef, Want
+from amux.adapters._base import Adapter, Head, NativeSearch, SourceRef, Want
 from amux.adapters._kit.folders import is_folder
 from amux.adapters._kit.long_lines import read_long_texts
 from amux.config import AgentSettings
@@ -23,6 +23,7 @@ from amux.sessions.parts import Joined, Part
 from amux.sessions.registry import AdapterRegistry
 from amux.sessions.tool_results import with_tool_results
 
+_EVERY_HIT = 1_000_000
 _WITHOUT_FILES = ("none", "in-memory")
 
 
@@ -79,6 +80,18 @@ class Library:
     def messages(self, assembly: Assembly, session: Joined) -> Iterator[SessionMessage]:
         """The session's messages in order, history kept by reference first. Streams."""
         return with_tool_results(self._messages(assembly, session, "all"))
+
+    def native_search(self, agent: str, terms: Sequence[str]) -> set[str] | None:
+        """Ids of sessions with a text that holds all terms, by the agent's own index, if any."""
+        adapter = self._registry.require(agent)
+        if not isinstance(adapter, NativeSearch):
+            return None
+        hits = (
+            hit
+            for root in self.roots(agent)
+            for hit in adapter.native_search(root, terms, limit=_EVERY_HIT)
+        )
+        return {session_id for session_id, _ in hits}
 
     def searchable(self, assembly: Assembly, session: Joined) -> Iterator[SessionMessage]:
         """The same to search in: texts of many megabytes are cut; `long_texts` has them whole."""

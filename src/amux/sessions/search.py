@@ -60,8 +60,13 @@ def search_sessions(
     scanned: list[_Hit] = []
     if parsed.alternatives:
         for assembly in assemblies:
+            proposed = _proposed(library, assembly.agent, parsed)
             for session, summary in _candidates(assembly, query, coster):
-                scanned.append(_scan(library, assembly, session, summary, parsed))
+                hit = _Hit(summary=summary)
+                _look(hit, parsed, [summary.title], weight=_WEIGHTS["title"])
+                if _is_proposed(session, proposed):
+                    _scan(library, assembly, session, hit, parsed)
+                scanned.append(hit)
     shown = _ranked(scanned, query)
     limit = len(shown) if query.limit is None else query.limit
     problems = tuple(problem for assembly in assemblies for problem in assembly.problems)
@@ -83,17 +88,37 @@ def _candidates(
             yield session, summary
 
 
-def _scan(
-    library: Library, assembly: Assembly, session: Joined, summary: SessionSummary, query: Query
-) -> _Hit:
-    hit = _Hit(summary=summary)
-    _look(hit, query, [summary.title], weight=_WEIGHTS["title"])
+def _proposed(library: Library, agent: str, query: Query) -> set[str] | None:
+    """Sessions worth a look, by the agent's own index; None: look at all."""
+    found: set[str] = set()
+    for alternative in query.alternatives:
+        words = [term.text for term in alternative.wanted if term.kind != "regex"]
+        if len(words) < len(alternative.wanted):
+            return None
+        sessions = library.native_search(agent, words)
+        if sessions is None:
+            return None
+        found |= sessions
+    return found
+
+
+def _is_proposed(session: Joined, proposed: set[str] | None) -> bool:
+    """An index speaks only for what lies in the database, not for files beside it."""
+    if proposed is None:
+        return True
+    return any(
+        member.session_id in proposed or part.source.session_id is not None
+        for member in session.with_children()
+        for part in member.parts
+    )
+
+
+def _scan(library: Library, assembly: Assembly, session: Joined, hit: _Hit, query: Query) -> None:
     for member in session.with_children():
         for message in library.searchable(assembly, member):
             _look(hit, query, message_texts(message), weight=_WEIGHTS[message.role])
         for text in library.long_texts(assembly, member):
             _look(hit, query, text, weight=_WEIGHTS["tool"])
-    return hit
 
 
 def _look(hit: _Hit, query: Query, texts: Iterable[str], *, weight: float) -> None:

@@ -9,14 +9,16 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
 
 from amux.faces.cli.safety import safe_json, safe_text
 
+TYPE_CHECKING = False  # `typing` is half of what a help text would import
 if TYPE_CHECKING:
+    from typing import Literal
+
     from rich.console import Console
 
-ColorWhen = Literal["auto", "always", "never"]
+    ColorWhen = Literal["auto", "always", "never"]
 
 
 class Column:

@@ -11,14 +11,35 @@ import argparse
 import os
 from collections.abc import Iterable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from amux._version import __version__
 from amux.errors import ValidationError
 from amux.faces.cli.commands import COMMANDS, GROUPS, OVERVIEW
 
+TYPE_CHECKING = False  # `typing` is half of what a help text would import
 if TYPE_CHECKING:
+    from typing import Any, NoReturn, Protocol
+
     from amux.faces.cli.context import Context
+
+    class CommandModule(Protocol):
+        """What a `cmd_*` module offers: its arguments and its work."""
+
+        def configure(self, parser: CommandParser) -> None:
+            """Add the arguments of the command."""
+            ...
+
+        def run(self, context: Context) -> None:
+            """Do what was asked; failures are raised."""
+            ...
+
+    class Place(Protocol):
+        """Where a parser's commands are added; argparse has no public name for it."""
+
+        def add_parser(self, name: str, *, prog: str, help: str, description: str) -> CommandParser:  # noqa: A002 - argparse's word
+            """Add a command."""
+            ...
+
 
 GLOBAL_DEFAULTS: dict[str, object] = {
     "agent": None,
@@ -51,26 +72,6 @@ examples:
   amux show 29c5cee3                read it
   amux cost --group-by model        what it all cost
 """
-
-
-class CommandModule(Protocol):
-    """What a `cmd_*` module offers: its arguments and its work."""
-
-    def configure(self, parser: CommandParser) -> None:
-        """Add the arguments of the command."""
-        ...
-
-    def run(self, context: Context) -> None:
-        """Do what was asked; failures are raised."""
-        ...
-
-
-class Place(Protocol):
-    """Where a parser's commands are added; argparse has no public name for it."""
-
-    def add_parser(self, name: str, *, prog: str, help: str, description: str) -> CommandParser:  # noqa: A002 - argparse's word
-        """Add a command."""
-        ...
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -183,7 +184,9 @@ def _add_command(parent: CommandParser, place: Place, *, word: str, summary: str
 
 def load_command(module: str) -> CommandModule:
     """Import `cmd_<module>`."""
-    return cast("CommandModule", import_module(f"amux.faces.cli.cmd_{module}"))
+    loaded: Any = import_module(f"amux.faces.cli.cmd_{module}")
+    command: CommandModule = loaded
+    return command
 
 
 def add_globals(parser: CommandParser) -> None:
