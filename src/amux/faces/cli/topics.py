@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-TOPICS = ("exit-codes", "addresses", "environment")
+TOPICS = ("exit-codes", "addresses", "queries", "environment")
 
 _ADDRESSES = """\
 How to name a session
@@ -15,6 +15,21 @@ How to name a session
   29c5cee3   any beginning of an id that fits one session; `--agent` narrows it down
 
 An id that fits several sessions is refused, and the sessions it fits are named.
+"""
+
+_QUERIES = """\
+What `amux search` understands
+
+  rounding coupon      both words, anywhere in one message or in a title
+  "dead links"         these words side by side
+  cache OR index       one of the two; AND binds tighter than OR
+  search NOT regex     the first without the second
+  auth*                only where a word begins
+  /time(d )?out/       a regular expression
+  日本                 scripts without spaces: any part of a text
+
+Case and accents do not matter. Prompts, answers, thinking, tool input and tool output are searched,
+those of sub-agents too. No query is wrong: what cannot be an operator is looked for as it stands.
 """
 
 _ENVIRONMENT = """\
@@ -53,11 +68,8 @@ _MEANINGS = {
 
 def topic_text(topic: str) -> str:
     """The text of one topic."""
-    if topic == "addresses":
-        return _ADDRESSES
-    if topic == "environment":
-        return _ENVIRONMENT
-    return "\n".join(_exit_code_lines()) + "\n"
+    written = {"addresses": _ADDRESSES, "queries": _QUERIES, "environment": _ENVIRONMENT}
+    return written.get(topic) or "\n".join(_exit_code_lines()) + "\n"
 
 
 def _exit_code_lines() -> Iterator[str]:
