@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from amux.model.options import ExportFormat, SessionListOptions, SessionQuery
     from amux.pricing.registry import ModelRegistry
     from amux.run_index import RunIndex
-    from amux.runs.launch import Launch
+    from amux.runs.launch import InstalledAgent, Launch
     from amux.sessions.bound import BoundAdapter
     from amux.sessions.doctor import RootReport
     from amux.sessions.explain import CostExplanation
@@ -90,6 +90,12 @@ class Adapters:
     def list(self) -> list[AgentInfo]:
         """Who the known agents are."""
         return self._registry.list()
+
+    def detect(self, agent: str) -> InstalledAgent | None:
+        """Whether the agent itself is installed, where, and which version; None: it is not."""
+        from amux.runs.launch import detect
+
+        return detect(self._registry.require(agent), self._host)
 
     def capabilities(self, agent: str, *, version: str | None = None) -> Capabilities:
         """What an agent can do; with a version, what that version could."""

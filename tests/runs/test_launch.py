@@ -148,3 +148,28 @@ def test_naming_no_agent_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(AmuxError) as missing:
         create_client(home=tmp_path).plan_run("new")
     assert missing.value.code is ErrorCode.VALIDATION_ERROR
+
+
+def test_an_agent_is_detected_by_its_program(tmp_path: Path) -> None:
+    fake_agent(tmp_path / "venv", "hermes", "0.19.0")
+    client = create_client(home=tmp_path, env={"PATH": str(tmp_path / "venv")})
+    found = client.adapters.detect("hermes")
+    assert found is not None
+    assert (found.program, found.version) == (str(tmp_path / "venv" / "hermes"), "0.19.0")
+
+
+def test_an_agent_is_detected_by_its_python_package_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = tmp_path / "site" / "hermes_agent-0.13.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: hermes-agent\nVersion: 0.13.0\n")
+    monkeypatch.setattr(sys, "path", [str(about.parent), *sys.path])
+    found = create_client(home=tmp_path, env={"PATH": ""}).adapters.detect("hermes")
+    assert found is not None
+    assert (found.program, found.version) == (None, "0.13.0")
+
+
+@pytest.mark.parametrize("agent", ["hermes", "claude"])
+def test_an_agent_that_is_absent_is_not_detected(agent: str, tmp_path: Path) -> None:
+    assert create_client(home=tmp_path, env={"PATH": ""}).adapters.detect(agent) is None

@@ -58,6 +58,7 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     evidence: str = ""  # how the format is known: seen (versions), documented, inferred
     revision: int = 1
     bystanders: tuple[Bystander, ...] = ()
+    python_package: str | None = None  # the distribution of an agent that is installed by pip or uv
 
 
 class SourceRef(msgspec.Struct, frozen=True, kw_only=True):

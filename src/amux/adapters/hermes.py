@@ -11,9 +11,9 @@ Title     the title given by person or agent, else the first prompt
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from amux.adapters._base import (
     AgentInfo,
@@ -29,13 +29,19 @@ from amux.adapters._kit.jsonl import unreadable
 from amux.adapters._legacy.hermes_files import read_file, session_id_of
 from amux.errors import ParseError
 from amux.host import Host
+from amux.model.facts import Facts
+from amux.model.message import SessionMessage
 from amux.model.problems import Problem
+
+if TYPE_CHECKING:
+    from amux.adapters._hermes.store import Found
 
 NAME: Final = "hermes"
 INFO: Final = AgentInfo(
     name=NAME,
     label="Hermes Agent",
     cli_command="hermes",
+    python_package="hermes-agent",
     capabilities=Capabilities(session_persistence="sqlite", can_resume=True),
     bystanders=(
         Bystander("state.db-*", "a journal of the database"),
@@ -187,23 +193,42 @@ def _read_database(path: Path, *, want: Want, only: str | None) -> Iterator[Item
 
 
 def _sessions(path: Path, *, want: Want, only: str | None) -> Iterator[Item]:
+    bodies = want != "facts"
+    listed = _found(path, only=only, bodies=bodies)
+    yield from listed.problems
+    for facts in listed.facts:
+        if only is None and bodies:  # one session at a time, so that memory stays bounded
+            yield from _session(path, facts)
+        else:
+            yield from _items(facts, listed.messages.get(facts.session_id, ()))
+
+
+def _session(path: Path, listed: Facts) -> Iterator[Item]:
+    """One session of those listed, with its messages."""
+    found = _found(path, only=listed.session_id, bodies=True)
+    yield from found.problems
+    if not found.facts:  # bytes of its id were replaced: what is shown is not what is stored
+        message = "the messages of a session cannot be found: its id is not valid text"
+        yield Problem(code="bad-record", message=message, path=str(path))
+    for facts in found.facts or [listed]:
+        yield from _items(facts, found.messages.get(facts.session_id, ()))
+
+
+def _found(path: Path, *, only: str | None, bodies: bool) -> Found:
     from amux.adapters._hermes.store import read_sessions
     from amux.adapters._kit.sqlite import read_foreign
 
-    bodies = want != "facts" and only is not None
-    found = read_foreign(
+    return read_foreign(
         path, lambda connection: read_sessions(connection, str(path), only=only, bodies=bodies)
     )
-    yield from found.problems
-    for facts in found.facts:
-        if want != "facts" and not bodies:  # one session at a time, so that memory stays bounded
-            yield from _sessions(path, want=want, only=facts.session_id)
-            continue
-        yield Head(session_id=facts.session_id)
-        yield from facts.problems
-        yield from found.messages.get(facts.session_id, ())
-        yield from facts.calls
-        yield facts
+
+
+def _items(facts: Facts, messages: Iterable[SessionMessage]) -> Iterator[Item]:
+    yield Head(session_id=facts.session_id)
+    yield from facts.problems
+    yield from messages
+    yield from facts.calls
+    yield facts
 
 
 ADAPTER: Final = HermesAdapter()

@@ -35,6 +35,14 @@ class Launch(Model, frozen=True, kw_only=True):
     version: str | None = None  # of the installed program, when it told
 
 
+class InstalledAgent(Model, frozen=True, kw_only=True):
+    """An agent on this machine; without a `program` only its Python package is importable."""
+
+    agent: str
+    program: str | None = None
+    version: str | None = None
+
+
 def plan_launch(
     adapter: Adapter,
     host: Host,
@@ -73,6 +81,22 @@ def plan_launch(
         cwd=place,
         version=version,
     )
+
+
+def detect(adapter: Adapter, host: Host) -> InstalledAgent | None:
+    """Whether and where the agent is installed: its program, else its Python package alone."""
+    info = adapter.info
+    program = shutil.which(info.cli_command, path=host.env.get("PATH"))
+    if program is not None:
+        return InstalledAgent(agent=info.name, program=program, version=installed_version(program))
+    if info.python_package is None:
+        return None
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return InstalledAgent(agent=info.name, version=version(info.python_package))
+    except PackageNotFoundError:
+        return None
 
 
 def start(launch: Launch) -> int:  # noqa: RET503 - `execv` does not come back

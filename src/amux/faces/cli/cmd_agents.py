@@ -1,62 +1,108 @@
-"""`amux agents`, `amux adapters list`: the agents amux can read and what they left here."""
+"""`amux agents`, `amux adapters list`: the agents amux can read and what they left here.
+
+The table fits a terminal of a hundred columns; one agent alone is shown with all that is known.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from amux.faces.cli.context import Context
-from amux.faces.cli.figures import count, size
+from amux.faces.cli.context import Context, one_agent
+from amux.faces.cli.figures import UNKNOWN, count, size
+from amux.faces.cli.filters import add_examples
 from amux.faces.cli.output import Column
 from amux.faces.cli.parser import CommandParser
 from amux.faces.cli.times import ago, rfc3339
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from amux.sessions.overview import AgentStatus
 
+_NOT_FOUND = "(not found)"
+_VERSION_WIDTH = 9
 _COLUMNS = (
     Column("Agent", style="cyan"),
-    Column("Name"),
-    Column("Tier"),
     Column("Sessions", is_number=True),
+    Column("Oldest"),
     Column("Newest"),
     Column("Size", is_number=True),
+    Column("Version", widest=_VERSION_WIDTH),
     Column("Where", grows=True),
+    Column("Offers"),
 )
+_WIDTH_FOR_ALL = 96  # narrower terminals go without the last column, so that places can be read
 
 
 def configure(parser: CommandParser) -> None:
-    """No arguments of its own."""
-    del parser
+    """Add the arguments."""
+    parser.add_argument("agent_word", metavar="AGENT", nargs="?", help="all about this agent")
+    add_examples(parser, "amux agents", "amux agents claude", "amux agents --json")
 
 
 def run(context: Context) -> None:
-    """Show every agent, found here or not."""
-    output = context.output
+    """Show every agent, found here or not; one alone in full."""
+    args, output = context.args, context.output
+    args.agent = one_agent(args.agent_word, args.agent)
     with context.busy("looking for agents"):
         agents = context.client.agents()
-    chosen = [each for each in agents if context.args.agent in (None, each.name)]
+    chosen = [each for each in agents if args.agent in (None, each.name)]
     if not chosen:
         context.warn_of_unknown_agent()
     if context.is_json:
         output.json(chosen)
     elif output.is_terminal:
-        output.table(_COLUMNS, (_for_people(context, each) for each in chosen))
-        found = sum(1 for each in chosen if each.session_count)
-        output.text(f"{count(found, 'agent')} with sessions here")
+        _draw(context, chosen)
     else:
         output.rows(_for_programs(each) for each in chosen)
 
 
+def _draw(context: Context, chosen: Sequence[AgentStatus]) -> None:
+    output = context.output
+    if context.args.agent is not None:
+        for each in chosen:
+            output.heading(f"{each.label} ({each.name})")
+            for line in _details(context, each):
+                output.text(line)
+        return
+    shown = len(_COLUMNS) - (output.console().width < _WIDTH_FOR_ALL)
+    output.table(_COLUMNS[:shown], (_for_people(context, each)[:shown] for each in chosen))
+    found = sum(1 for each in chosen if each.session_count)
+    output.text(f"{count(found, 'agent')} with sessions here; `amux agents NAME` shows one in full")
+
+
 def _for_people(context: Context, agent: AgentStatus) -> tuple[str, ...]:
+    here = bool(agent.roots)
     return (
         agent.name,
-        agent.label,
-        agent.tier,
-        f"{agent.session_count:,}" if agent.roots else "-",
-        "" if agent.newest is None else ago(agent.newest, now=context.now),
-        size(agent.bytes) if agent.roots else "",
-        ", ".join(agent.roots) or "(not found)",
+        f"{agent.session_count:,}" if here else "-",
+        _when(agent.oldest, now=context.now),
+        _when(agent.newest, now=context.now),
+        size(agent.bytes) if here else "",
+        _version(agent) if agent.session_count else "",
+        ", ".join(map(_short, agent.roots)) or _NOT_FOUND,
+        " ".join(_offers(agent)),
     )
+
+
+def _details(context: Context, agent: AgentStatus) -> Iterator[str]:
+    """One line a fact; nothing is cut, however narrow the terminal."""
+    for root in agent.roots or (_NOT_FOUND,):
+        yield f"  found      {root}"
+    if agent.session_count:
+        span = f"{_when(agent.oldest, now=context.now)} to {_when(agent.newest, now=context.now)}"
+        yield f"  sessions   {agent.session_count:,}, {span}"
+        yield f"  version    {_version(agent)} (last seen)"
+    if agent.roots:
+        yield f"  size       {size(agent.bytes)}"
+    yield f"  resume     {_yes(agent.can_resume)}"
+    yield f"  fork       {_yes(agent.can_fork)}"
+    yield f"  usage      {'recorded' if agent.records_usage else 'not recorded'}"
+    yield f"  storage    {agent.session_persistence}"
+    yield f"  tier       {agent.tier}"
+    yield f"  evidence   {agent.evidence or UNKNOWN}"
 
 
 def _for_programs(agent: AgentStatus) -> tuple[str, ...]:
@@ -68,4 +114,35 @@ def _for_programs(agent: AgentStatus) -> tuple[str, ...]:
         "" if agent.newest is None else rfc3339(agent.newest),
         str(agent.bytes),
         ", ".join(agent.roots),
+        "" if agent.oldest is None else rfc3339(agent.oldest),
+        agent.version or "",
+        " ".join(_offers(agent)),
     )
+
+
+def _offers(agent: AgentStatus) -> Iterator[str]:
+    """What can be done with its sessions; `usage`: it records the tokens it used."""
+    if agent.can_resume:
+        yield "resume"
+    if agent.can_fork:
+        yield "fork"
+    if agent.records_usage:
+        yield "usage"
+
+
+def _when(moment: datetime | None, *, now: datetime) -> str:
+    return "" if moment is None else ago(moment, now=now)
+
+
+def _version(agent: AgentStatus) -> str:
+    return agent.version or UNKNOWN
+
+
+def _yes(can: bool) -> str:  # noqa: FBT001 - the word for a flag
+    return "yes" if can else "no"
+
+
+def _short(root: str) -> str:
+    """A place below the person's own home begins with `~`."""
+    home = os.path.expanduser("~").replace(os.sep, "/").rstrip("/")  # noqa: PTH111 - having no home is no error
+    return f"~{root[len(home) :]}" if home and root.startswith(f"{home}/") else root
