@@ -2,23 +2,28 @@
 #
 #   make PYTHON=python3.12 test     another interpreter (for a new .venv)
 #   make JOBS=8 test                more test workers
+#   make FUZZ_SECONDS=60 fuzz       shorter fuzzing
 
 PYTHON ?= python3
 JOBS   ?= 2
+FUZZ_SECONDS ?= 600
 
 VENV := .venv
 BIN  := $(VENV)/bin
 PIP  := -m pip -qq --disable-pip-version-check
 APP  := $(VENV)/.stamp
 DEV  := $(VENV)/.stamp-dev
+FUZZ := $(VENV)/.stamp-fuzz
 AGENTS := build/agents/.stamp
 
 # The layers whose answers must be right: branch coverage below this fails `make test`.
 COVERED  := amux.model amux.adapters amux.sessions
 COVERAGE := 95
 
+FAMILIES := claude codex pi gemini copilot droid agent documents databases
+
 .DEFAULT_GOAL := help
-.PHONY: help run test test-full agents browser lint smoke bench docs clean
+.PHONY: help run test test-full agents browser lint smoke bench fuzz docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,11 +59,16 @@ smoke: $(DEV) ## Build the wheel, install it without the dev group, start it
 	@$(BIN)/python -m venv build/smoke/venv
 	@build/smoke/venv/bin/python $(PIP) install build/smoke/*.whl
 	build/smoke/venv/bin/amux --version
+	build/smoke/venv/bin/amux --help >/dev/null
 	build/smoke/venv/bin/amux demo
 	build/smoke/venv/bin/python -c "import amux; print(len(amux.create_client().sessions.list('claude')))"
 
 bench: $(DEV) ## Run every benchmark; they report and never fail on a slow machine
 	@set -e; for script in benchmarks/bench_*.py; do echo "$$script"; $(BIN)/python $$script; done
+
+fuzz: $(FUZZ) ## Fuzz the parsers of every family for FUZZ_SECONDS; inputs that fail stay in build/fuzz
+	@failed=; for family in $(FAMILIES); do \
+	  nice $(BIN)/python benchmarks/fuzz.py $$family $(FUZZ_SECONDS) || failed=1; done; [ -z "$$failed" ]
 
 docs: $(DEV) ## Regenerate the generated reference pages, then check every link
 	$(BIN)/python tools/gen_aio.py
@@ -82,6 +92,11 @@ $(APP): pyproject.toml | $(BIN)/python
 $(DEV): $(APP)
 	@echo "installing the development tools into $(VENV)" >&2
 	@$(BIN)/python $(PIP) install --group dev
+	@touch $@
+
+$(FUZZ): $(DEV)
+	@echo "installing the fuzzer into $(VENV)" >&2
+	@$(BIN)/python $(PIP) install --group fuzz
 	@touch $@
 
 # The packages bring native programs: no install script has to run.

@@ -37,6 +37,8 @@ _ATTEMPTS = 3
 _COPY_ATTEMPTS = 10
 _LOCK_WAIT_S = 0.25  # a lock held longer than this is answered with a copy
 _COPIED = ("", "-wal", "-journal")
+_DAMAGED = (sqlite3.DatabaseError, UnicodeDecodeError)
+"""SQLite's message may quote bytes of a damaged schema, which Python then fails to decode."""
 _IMMUTABLE = "mode=ro&immutable=1"
 _SHARED_MEMORY = "mode=ro&readonly_shm=1"
 
@@ -108,7 +110,7 @@ def _connect_in_place(database: Path, options: str, before: _Stamp) -> sqlite3.C
         return None
     try:
         _begin(connection)
-    except sqlite3.DatabaseError as error:
+    except _DAMAGED as error:
         connection.close()
         if isinstance(error, sqlite3.OperationalError):
             return None
@@ -161,7 +163,7 @@ def _holding_still(database: Path, before: _Stamp) -> Generator[None]:
     """Distrust everything read inside, errors too, when the files are not what they were."""
     try:
         yield
-    except sqlite3.DatabaseError:
+    except _DAMAGED:
         _require_unchanged(database, before)
         raise
     _require_unchanged(database, before)
@@ -184,7 +186,7 @@ def _translated(path: Path) -> Generator[None]:
         yield
     except sqlite3.ProgrammingError:
         raise  # our mistake, not the file's
-    except sqlite3.DatabaseError as error:
+    except _DAMAGED as error:
         raise ParseError(f"`{path}` is not a database amux can read ({error})") from error
 
 

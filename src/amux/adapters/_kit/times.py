@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from datetime import UTC, datetime
 
 _SECONDS_BELOW = 1e11  # larger numbers are milliseconds (1e11 s is the year 5138)
 _MILLIS_BELOW = 1e14  # larger ones are microseconds
+_TIMES_BELOW = 1e18  # past the year 9999 in microseconds; JSON holds integers no float can
 
 
 def parse_time(value: str | float | None) -> datetime | None:
     """ISO 8601 text, or Unix seconds, milliseconds or microseconds."""
     if isinstance(value, str):
         return _parse_text(value)
-    if value is None or isinstance(value, bool) or not math.isfinite(value) or value <= 0:
+    if value is None or isinstance(value, bool) or not 0 < value < _TIMES_BELOW:  # nor NaN
         return None
     seconds = value
     if value >= _MILLIS_BELOW:

@@ -126,7 +126,10 @@ class TranscriptReader:
             return False
         folder = self._source.path.parent
         project = folder.parent.parent if folder.name == "archive" else folder.parent
-        return (project / "subagents" / self._id / f"{AGENT_PREFIX}{agent}.jsonl").is_file()
+        try:
+            return (project / "subagents" / self._id / f"{AGENT_PREFIX}{agent}.jsonl").is_file()
+        except OSError:  # the name is longer than a name of a file can be
+            return False
 
     def _on_problem(self, problem: Problem) -> None:
         located = msgspec.structs.replace(problem, path=str(self._source.path))
