@@ -82,7 +82,7 @@ class ClaudeSession:
         home: Path,
         session_id: str,
         *,
-        cwd: str = "/work/app",
+        cwd: str = "/src/app",
         at: datetime = START,
         version: str = "2.1.100",
     ) -> None:
@@ -190,7 +190,7 @@ class CodexSession:
         home: Path,
         session_id: str,
         *,
-        cwd: str = "/work/app",
+        cwd: str = "/src/app",
         at: datetime = START,
         model: str = SMALL,
         meta: Json | None = None,

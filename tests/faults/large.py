@@ -99,7 +99,7 @@ def write_log(home: Path, agent: Agent, *, size: int = 0, giant: Giant | None = 
 
 
 _PLACES: dict[Agent, str] = {
-    "claude": ".claude/projects/-work-app/{}.jsonl",
+    "claude": ".claude/projects/-src-app/{}.jsonl",
     "codex": ".codex/sessions/2026/03/01/rollout-2026-03-01T10-00-00-{}.jsonl",
 }
 _MARK = "<{}>"  # stands for a text that is written later
@@ -142,7 +142,7 @@ def _claude_turn(turn: int, session_id: str) -> list[Json]:
             "parentUuid": f"{turn}-{number - 1}" if number else None,
             "sessionId": session_id,
             "timestamp": STAMP,
-            "cwd": "/work/app",
+            "cwd": "/src/app",
             "version": "2.1.100",
             "isSidechain": False,
             "message": message,
@@ -163,10 +163,10 @@ def _claude_answer(message_id: str, block: Json) -> Json:
 
 
 def _codex_head(session_id: str) -> list[Json]:
-    meta = {"id": session_id, "timestamp": STAMP, "cwd": "/work/app", "cli_version": "0.42.0"}
+    meta = {"id": session_id, "timestamp": STAMP, "cwd": "/src/app", "cli_version": "0.42.0"}
     return [
         _codex_line("session_meta", meta),
-        _codex_line("turn_context", {"cwd": "/work/app", "model": SMALL}),
+        _codex_line("turn_context", {"cwd": "/src/app", "model": SMALL}),
     ]
 
 

@@ -180,7 +180,7 @@ def test_an_id_never_leads_out_of_the_store(agent: str, name: str, home: Path) -
 def test_a_session_is_found_by_its_name_without_opening_the_others(agent: str, home: Path) -> None:
     for number in range(200):
         if agent == "claude":
-            write_claude(home, number, cwd=f"/work/project-{number}")
+            write_claude(home, number, cwd=f"/src/project-{number}")
         else:
             write_codex(home, number)
     client = open_client(home)
@@ -243,10 +243,10 @@ def test_the_adapters_own_three_methods_are_derived(home: Path, tmp_path: Path) 
     assert adapter.capabilities.session_persistence == "file"
     assert list(adapter.list_session_files()) == []
     assert adapter.session_dir() == home / ".claude" / "projects"
-    here, there = write_claude(home, 1), write_claude(home, 2, cwd="/work/lib")
+    here, there = write_claude(home, 1), write_claude(home, 2, cwd="/src/lib")
     assert sorted(adapter.list_session_files()) == sorted([here.path, there.path])
-    assert list(adapter.list_session_files("/work/lib")) == [there.path]
-    assert adapter.session_dir("/work/lib") == there.path.parent
+    assert list(adapter.list_session_files("/src/lib")) == [there.path]
+    assert adapter.session_dir("/src/lib") == there.path.parent
     assert adapter.session_dir("/nowhere") == home / ".claude" / "projects"
     whole = client.sessions.get("claude", uuid_of(1))
     assert adapter.parse_session_file(here.path).messages == whole.messages

@@ -110,7 +110,7 @@ def varied(home: Path) -> Path:
             turns=1 + number % 3,
             model=(SMALL, LARGE)[number % 2],
             tokens=Tokens(input=1000 * (number * 7 % 12)),
-            cwd=("/work/app", "/work/lib", "/home/x")[number % 3],
+            cwd=("/src/app", "/src/lib", "/home/x")[number % 3],
         )
     write_runs(
         home,
@@ -134,7 +134,7 @@ FILTERS: dict[str, tuple[dict[str, Any], Callable[[SessionSummary], bool]]] = {
     ),
     "model": ({"model": LARGE}, lambda s: s.model == LARGE),
     "tags": ({"tags": ["a", "c"]}, lambda s: bool({"a", "c"} & set(s.tags))),
-    "cwd": ({"cwd": "/work/lib"}, lambda s: s.cwd == "/work/lib"),
+    "cwd": ({"cwd": "/src/lib"}, lambda s: s.cwd == "/src/lib"),
 }
 KEYS: dict[str, Callable[[SessionSummary], Any]] = {
     "date": lambda s: s.created_at,

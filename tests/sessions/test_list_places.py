@@ -59,14 +59,14 @@ def test_a_place_that_is_no_folder_is_an_empty_store(what: str, home: Path) -> N
 
 def test_a_directory_filter_opens_only_that_projects_folder(home: Path) -> None:
     for number in range(6):
-        write_claude(home, number, cwd=("/work/app", "/work/lib", "/home/x")[number % 3])
+        write_claude(home, number, cwd=("/src/app", "/src/lib", "/home/x")[number % 3])
     sessions = open_client(home).sessions
     sessions.list("claude")  # imports and prices are loaded by now
     with opened_files() as opened:
-        found = sessions.list("claude", cwd="/work/lib")
+        found = sessions.list("claude", cwd="/src/lib")
     assert sorted(numbers(found)) == [1, 4]
     folders = {Path(path).parent.name for path in opened if str(home) in path}
-    assert folders == {"-work-lib"}
+    assert folders == {"-src-lib"}
 
 
 def test_directories_whose_folders_have_one_name_are_told_apart(home: Path) -> None:
@@ -170,7 +170,7 @@ def test_listing_one_agent_opens_nothing_of_another(home: Path) -> None:
 def test_a_session_in_two_places_is_listed_once_with_the_fuller_copy(home: Path) -> None:
     short = write_claude(home, 1, tokens=Tokens(input=1000))
     short.prompt("more").reply(tokens=Tokens(input=500))
-    short.write(short.path.parent.with_name("-work-elsewhere") / short.path.name)
+    short.write(short.path.parent.with_name("-src-elsewhere") / short.path.name)
     (found,) = open_client(home).sessions.list("claude")
     assert (found.turn_count, found.message_count) == (2, 4)
     assert found.cost is not None
