@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import Final, Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -19,8 +19,15 @@ from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 from amux.model.usage import Call
 
-Want = Literal["facts", "texts", "all"]
-"""No bodies; bodies to search in (a text of megabytes may be cut); everything."""
+Want = Literal["usage", "facts", "texts", "all"]
+"""Only what bears on cost; no bodies; bodies to search in (a text of megabytes may be cut);
+everything. Facts are equal whatever is wanted, but that those of "usage" may leave out what
+`USAGE_LEAVES_OUT` names: an adapter that knows no shorter way reads the same as for "facts"."""
+
+USAGE_LEAVES_OUT: Final = (
+    "trace", "first_prompt", "fallback_title", "name", "updated_at", "version", "models",
+    "compactions", "notes", "problems", "problem_count", "raw",
+)  # fmt: skip
 Persistence = Literal["file", "sqlite", "none", "in-memory"]
 
 
@@ -69,6 +76,8 @@ class SourceRef(msgspec.Struct, frozen=True, kw_only=True):
     session but says something about others (titles). A `fallback` is a copy the agent no longer
     writes (left by an upgrade, a lossy export): shown only where no other source has the session.
     `id_prefix` is how the session's id begins, where the name does not hold the whole of it.
+    `beside` are further files its facts depend on, existing or not: a change of one is a change of
+    the source. What belongs to a database (its write-ahead log) need not be named.
     """
 
     agent: str
@@ -81,6 +90,12 @@ class SourceRef(msgspec.Struct, frozen=True, kw_only=True):
     archived: bool = False
     fallback: bool = False
     id_prefix: str | None = None
+    beside: tuple[Path, ...] = ()
+
+
+def has_bodies(want: Want) -> bool:
+    """Whether messages are wanted at all."""
+    return want in {"texts", "all"}
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,6 +115,32 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
     argv: tuple[str, ...]
     cwd: str | None = None
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far an append-only source was read: `state` holds all that stands before `offset`."""
+
+    offset: int  # the end of a whole line
+    state: bytes
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """What a source says without bodies, and from where it can be read on (None: from no place)."""
+
+    facts: tuple[Facts, ...]
+    problems: tuple[Problem, ...] = ()  # those that concern no session of it
+    progress: Progress | None = None
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """An adapter that can go on reading where it stopped (optional)."""
+
+    def read_on(
+        self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None
+    ) -> Reading:
+        """What `read` tells, touching only the bytes behind `progress`; None: the whole source."""
+        ...
 
 
 @runtime_checkable

@@ -24,6 +24,7 @@ from amux.adapters._base import (
     Item,
     SourceRef,
     Want,
+    has_bodies,
 )
 from amux.adapters._kit.jsonl import unreadable
 from amux.errors import ParseError
@@ -81,9 +82,9 @@ class AgentAdapter:
         """Stream a source; a log holds one session, so `only` matters to the database alone."""
         del until
         if source.path.name == _DATABASE:
-            yield from _read_database(source.path, only=only, bodies=want != "facts")
+            yield from _read_database(source.path, only=only, bodies=has_bodies(want))
         else:
-            yield from read_log(source.path, bodies=want != "facts")
+            yield from read_log(source.path, bodies=has_bodies(want))
 
     def context(self, source: SourceRef) -> tuple[list[SessionMessage], list[Problem]]:
         """What a model is given when a log is resumed: after a compaction, summary and rest."""

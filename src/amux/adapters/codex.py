@@ -29,6 +29,7 @@ from amux.adapters._base import (
     Item,
     SourceRef,
     Want,
+    has_bodies,
 )
 from amux.adapters._codex.lineage import file_name
 from amux.adapters._codex.records import LINE, NAME_ENTRY, Record, size
@@ -110,7 +111,7 @@ class CodexAdapter:
         yield from read_rollout(
             _before(records, until),
             path=source.path,
-            bodies=want != "facts",
+            bodies=has_bodies(want),
             archived=source.archived,
         )
 

@@ -26,6 +26,7 @@ from amux.adapters._base import (
     Item,
     SourceRef,
     Want,
+    has_bodies,
 )
 from amux.adapters._kit.folders import Folders
 from amux.adapters._kit.jsonl import unreadable
@@ -101,7 +102,7 @@ class CursorAdapter:
         until: int | None = None,  # noqa: ARG002 - history is never referred to
     ) -> Iterator[Item]:
         """Stream one source."""
-        bodies = want != "facts"
+        bodies = has_bodies(want)
         if source.path.suffix in (".jsonl", ".txt"):
             from amux.adapters._cursor.transcripts import read_transcript
 

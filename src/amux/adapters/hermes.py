@@ -24,6 +24,7 @@ from amux.adapters._base import (
     Item,
     SourceRef,
     Want,
+    has_bodies,
 )
 from amux.adapters._kit.jsonl import unreadable
 from amux.adapters._legacy.hermes_files import read_file, session_id_of
@@ -107,7 +108,7 @@ class HermesAdapter:
         if source.path.name == _DATABASE:
             yield from _read_database(source.path, want=want, only=only)
         else:
-            yield from read_file(source.path, bodies=want != "facts")
+            yield from read_file(source.path, bodies=has_bodies(want))
 
     def native_search(
         self, root: Path, terms: Sequence[str], *, limit: int
@@ -193,7 +194,7 @@ def _read_database(path: Path, *, want: Want, only: str | None) -> Iterator[Item
 
 
 def _sessions(path: Path, *, want: Want, only: str | None) -> Iterator[Item]:
-    bodies = want != "facts"
+    bodies = has_bodies(want)
     listed = _found(path, only=only, bodies=bodies)
     yield from listed.problems
     for facts in listed.facts:

@@ -24,6 +24,7 @@ from amux.adapters._base import (
     Item,
     SourceRef,
     Want,
+    has_bodies,
 )
 from amux.adapters._kit.folders import Folders
 from amux.adapters._kit.jsonl import unreadable
@@ -111,8 +112,8 @@ class OpenCodeAdapter:
     ) -> Iterator[Item]:
         """Stream one database or one session's files."""
         if source.path.suffix == ".json":
-            return read_files(source, bodies=want != "facts", only=only)
-        return _read_database(source.path, bodies=want != "facts", only=only)
+            return read_files(source, bodies=has_bodies(want), only=only)
+        return _read_database(source.path, bodies=has_bodies(want), only=only)
 
     def command(
         self,

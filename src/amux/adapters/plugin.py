@@ -26,6 +26,7 @@ from amux.adapters._base import (
     Persistence,
     SourceRef,
     Want,
+    has_bodies,
 )
 from amux.adapters._kit.fold import Fold
 from amux.errors import ValidationError
@@ -262,7 +263,7 @@ def _items(session: Session, want: Want) -> Iterator[Item]:
     for given in session.messages:
         message = replace(given, timestamp=_utc(given.timestamp))
         fold.message(message)
-        if want != "facts":
+        if has_bodies(want):
             yield message
     for call in _calls(session):
         fold.call(call)

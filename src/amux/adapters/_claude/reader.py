@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from amux.adapters._base import Head, Item, SourceRef, Want
+from amux.adapters._base import Head, Item, SourceRef, Want, has_bodies
 from amux.adapters._claude.chain import Chain
 from amux.adapters._claude.ledger import Ledger
 from amux.adapters._claude.records import LINES, Entry, content_blocks, text_of
@@ -44,7 +44,7 @@ class TranscriptReader:
         self._is_agent = source.role == "subagent"
         self._id = source.session_id or source.path.stem.removeprefix(AGENT_PREFIX)
         self._own_id = None if self._is_agent else self._id  # sub-agents name their parent
-        self._with_bodies = want != "facts"
+        self._with_bodies = has_bodies(want)
         self._cut_texts = want != "all"
         self._only = only
         self._found: list[Problem] = []

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from amux.adapters._base import Head, Item, SourceRef, Want
+from amux.adapters._base import Head, Item, SourceRef, Want, has_bodies
 from amux.adapters._copilot.spoken import Spoken
 from amux.adapters._copilot.usage import NOT_RECORDED
 from amux.adapters._kit.fold import Fold
@@ -91,7 +91,7 @@ class _Document:
         for number, record in enumerate(self._records(), start=1):
             for message in spoken.take(record, number):
                 fold.message(message)
-                if want != "facts":
+                if has_bodies(want):
                     yield message
             for problem in spoken.drain():
                 fold.problem(problem)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from amux.adapters._base import Head, Item, SourceRef, Want
+from amux.adapters._base import Head, Item, SourceRef, Want, has_bodies
 from amux.adapters._copilot.events import KNOWN_TYPES, LINES, SPEAKING, Event
 from amux.adapters._copilot.messages import Messages
 from amux.adapters._copilot.usage import NOT_RECORDED, Ledger, Totals
@@ -50,7 +50,7 @@ def read_log(source: SourceRef, *, want: Want, only: str | None = None) -> Itera
             continue
         yield Head(session_id=facts.session_id)
         yield from facts.problems
-        if want != "facts":
+        if has_bodies(want):
             cut = want != "all"
             yield from _messages(source.path, log, conversation, facts, cut_texts=cut)
         yield from facts.calls

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
-from amux.adapters._base import Head, Item, SourceRef, Want
+from amux.adapters._base import Head, Item, SourceRef, Want, has_bodies
 from amux.adapters._droid.messages import Messages
 from amux.adapters._droid.records import KNOWN_TYPES, LINES, Line, Message
 from amux.adapters._droid.settings import Settings, read_settings, without
@@ -69,7 +69,7 @@ class SessionLog:
                 is_open = True
                 yield Head(session_id=self._session_id)
             yield from self._drain()
-            if want != "facts" and message is not None:
+            if has_bodies(want) and message is not None:
                 yield message
         if is_open:
             facts = self._facts()

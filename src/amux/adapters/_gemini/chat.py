@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from amux.adapters._base import Head, Item, SourceRef, Want
+from amux.adapters._base import Head, Item, SourceRef, Want, has_bodies
 from amux.adapters._gemini.conversation import Conversation
 from amux.adapters._gemini.records import (
     DOCUMENT,
@@ -70,7 +70,7 @@ class ChatReader:
         self._records = 0
         self._unknown: dict[str, int] = {}
         self._conversation = Conversation(
-            bodies=want != "facts",
+            bodies=has_bodies(want),
             delegated=source.role == "subagent",
             on_problem=self._on_problem,
         )

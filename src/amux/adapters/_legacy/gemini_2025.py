@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from amux.adapters._base import Head, Item, SourceRef, Want
+from amux.adapters._base import Head, Item, SourceRef, Want, has_bodies
 from amux.adapters._gemini.conversation import Conversation
 from amux.adapters._gemini.places import Places, configured_model, read_json
 from amux.adapters._gemini.records import Said
@@ -116,7 +116,7 @@ class _LoggedSession:
         self._problems: list[Problem] = []
         self._compactions = 0
         self._conversation = Conversation(
-            bodies=want != "facts", delegated=False, on_problem=self._on_problem
+            bodies=has_bodies(want), delegated=False, on_problem=self._on_problem
         )
 
     def items(self, entries: list[Entry], checkpoint: tuple[int, Any] | None) -> Iterator[Item]:

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from amux.adapters._base import Head, Item, Want
+from amux.adapters._base import Head, Item, Want, has_bodies
 from amux.adapters._kit.jsonl import read_records
 from amux.adapters._kit.values import text
 from amux.adapters._pi.about import Writer
@@ -73,7 +73,7 @@ def read_log(
     facts = log.facts()
     yield Head(session_id=facts.session_id)
     yield from log.problems
-    if want != "facts":
+    if has_bodies(want):
         bodies = Bodies(blobs=blobs, is_linear=log.about.has_header and not log.about.version)
         yield from _messages(lines, log, bodies, cut_texts=want != "all")
     yield from facts.calls

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from amux.adapters._base import Head, Item, SourceRef, Want
+from amux.adapters._base import Head, Item, SourceRef, Want, has_bodies
 from amux.adapters._gemini.places import read_json
 from amux.adapters._gemini.usage import Counts
 from amux.adapters._kit.fold import MAX_PROBLEMS
@@ -52,7 +52,7 @@ class TranscriptReader:
         self._problem_count = 0
         self._records = 0
         self._conversation = Conversation(
-            bodies=want != "facts" and only in (None, self._id),
+            bodies=has_bodies(want) and only in (None, self._id),
             delegated=self._is_agent,
             bill=self._bill_agent if self._is_agent else self._calls.answer,
             on_problem=self._on_problem,
