@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from amux.config import Config, PriceSettings, project_folders, read_prices
+from amux.config import Config, PriceSettings, read_prices
 from amux.errors import AmuxError, ConfigError, ErrorCode, ValidationError
 from amux.host import Host
 
@@ -135,11 +135,11 @@ def test_the_environment_moves_both_folders(tmp_path: Path) -> None:
     host = Host(tmp_path / "home", env=env)
     config = Config.load(host, tmp_path)
     assert (config.color, config.timezone) == ("always", "Asia/Tokyo")
-    assert list(project_folders(host, tmp_path)) == [tmp_path / "project"]
+    assert list(host.project_folders(tmp_path)) == [tmp_path / "project"]
 
 
 def test_the_users_folder_is_not_taken_for_a_projects(host: Host) -> None:
-    folders = list(project_folders(host, host.home / "code"))
+    folders = list(host.project_folders(host.home / "code"))
     assert host.home / "code" / ".agent-mux" in folders
     assert host.config_dir() not in folders
 

@@ -17,12 +17,14 @@ from amux.host import Host
 if TYPE_CHECKING:
     from amux.adapters._base import AgentInfo, Capabilities
     from amux.config import Config
+    from amux.index.store import Store
     from amux.model.ids import NativeRef
     from amux.model.options import ExportFormat, SessionListOptions, SessionQuery
     from amux.pricing.registry import ModelRegistry
     from amux.run_index import RunIndex
     from amux.runs.launch import InstalledAgent, Launch
     from amux.sessions.bound import BoundAdapter
+    from amux.sessions.catalogue import Catalogue
     from amux.sessions.doctor import RootReport
     from amux.sessions.explain import CostExplanation
     from amux.sessions.library import Library
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from amux.sessions.reader import SessionReader
     from amux.sessions.registry import AdapterRegistry
     from amux.sessions.search import SearchReport
+
+_OFF = frozenset({"0", "off", "no", "false"})
 
 
 def create_client(
@@ -47,7 +51,8 @@ def create_client(
     """A client for this machine, or for another home.
 
     With `home` and no `env` the environment is empty: variables that move an agent's store on this
-    machine say nothing about another home.
+    machine say nothing about another home. Nor is an index kept in another home, unless
+    AMUX_CACHE_DIR in `env` says where.
     """
     host = Host.from_process()
     if home is not None:
@@ -63,6 +68,7 @@ def create_client(
         project_dir=None if project_dir is None else Path(project_dir).absolute(),
         default_agent=default_agent,
         config=config,
+        keeps_index=home is None or bool(host.env.get("AMUX_CACHE_DIR", "").strip()),
     )
 
 
@@ -112,11 +118,13 @@ class Client:
         project_dir: Path | None = None,
         default_agent: str | None = None,
         config: Config | None = None,
+        keeps_index: bool = True,
     ) -> None:
         self._host = host
         self._project_dir = project_dir
         self._default_agent = default_agent
         self._given_config = config
+        self._keeps_index = keeps_index
 
     @cached_property
     def config(self) -> Config:
@@ -245,7 +253,9 @@ class Client:
         return make_overview(self._reader, since=self._host.now() - timedelta(days=7))
 
     def close(self) -> None:
-        """Nothing is held open; here for symmetry with `with`."""
+        """Free what is held open: the index, if it was used."""
+        if "_store" in self.__dict__ and self._store is not None:
+            self._store.close()
 
     def __enter__(self) -> Self:
         return self
@@ -271,7 +281,36 @@ class Client:
         from amux.sessions.reader import SessionReader
 
         coster = Coster(self.models, self.run_index, today=self._host.now().date())
-        return SessionReader(self._registry, self._library, coster, zone=self._zone())
+        return SessionReader(
+            self._registry,
+            self._library,
+            coster,
+            catalogue=self._catalogue,
+            zone=self._zone(),
+        )
+
+    @cached_property
+    def _catalogue(self) -> Catalogue:
+        from amux.sessions.catalogue import Catalogue
+
+        return Catalogue(
+            self._registry, self._library, store=self._store, basis=self._basis_of_results
+        )
+
+    @cached_property
+    def _store(self) -> Store | None:
+        """The index; None when it is switched off, or when the home is not ours to write into."""
+        if self._host.env.get("AMUX_INDEX", "").strip().lower() in _OFF or not self._keeps_index:
+            return None
+        from amux.index.store import Store, index_path
+
+        return Store(index_path(self._host.cache_dir(), self._host.home))
+
+    def _basis_of_results(self) -> bytes:
+        from amux.index.basis import basis_of
+
+        given = b"" if self._given_config is None else repr(self._given_config).encode()
+        return basis_of(self._host, self._project_dir) + given + self.models.changes
 
     def _zone(self) -> tzinfo:
         from zoneinfo import ZoneInfo

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
@@ -21,7 +21,6 @@ import msgspec
 from amux.errors import AmuxError, ConfigError, ErrorCode, ValidationError
 from amux.host import Host
 
-PROJECT_FOLDER = ".agent-mux"
 FILE_NAMES = ("config.yaml", "config.yml", "config.json", "config.toml")
 
 Color = Literal["auto", "always", "never"]
@@ -84,24 +83,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         return self.origins.get(key, "default")
 
 
-def project_folders(host: Host, start: Path | None) -> Iterator[Path]:
-    """Where a project may keep its settings, nearest first.
-
-    AGENT_MUX_PROJECT_DIR names the one folder; else `.agent-mux` in `start` and above. The user's
-    own folder is no project's.
-    """
-    given = host.path_from("AGENT_MUX_PROJECT_DIR")
-    if given is not None:
-        yield given
-        return
-    if start is None:
-        return
-    for folder in (start, *start.parents):
-        candidate = folder / PROJECT_FOLDER
-        if candidate != host.config_dir():
-            yield candidate
-
-
 def read_prices(path: Path) -> dict[str, PriceSettings]:
     """Read prices from a file of their own: `{model: {input, output, ...}}`, or below `prices`."""
     data = _parse(path)
@@ -114,7 +95,7 @@ def read_prices(path: Path) -> dict[str, PriceSettings]:
 
 
 def _project_folder_with_config(host: Host, start: Path | None) -> Path | None:
-    return next((f for f in project_folders(host, start) if _files_in(f)), None)
+    return next((f for f in host.project_folders(start) if _files_in(f)), None)
 
 
 def _files_in(folder: Path) -> list[Path]:

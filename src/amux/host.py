@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+
+PROJECT_FOLDER = ".agent-mux"
+"""Where a project keeps settings and runs of its own."""
 
 
 def _now() -> datetime:
@@ -57,6 +60,23 @@ class Host:
     def config_dir(self) -> Path:
         """Configuration and run index: AGENT_MUX_CONFIG_DIR or ~/.agent-mux."""
         return self.path_from("AGENT_MUX_CONFIG_DIR") or self.home / ".agent-mux"
+
+    def project_folders(self, start: Path | None) -> Iterator[Path]:
+        """Where a project may keep its settings, nearest first.
+
+        AGENT_MUX_PROJECT_DIR names the one folder; else `.agent-mux` in `start` and above. The
+        user's own folder is no project's.
+        """
+        given = self.path_from("AGENT_MUX_PROJECT_DIR")
+        if given is not None:
+            yield given
+            return
+        if start is None:
+            return
+        for folder in (start, *start.parents):
+            candidate = folder / PROJECT_FOLDER
+            if candidate != self.config_dir():
+                yield candidate
 
     def xdg_data_home(self) -> Path:
         """XDG_DATA_HOME, else the platform's place for user data."""

@@ -16,7 +16,6 @@ from typing import Annotated, Any
 
 import msgspec
 
-from amux.config import project_folders
 from amux.host import Host
 from amux.model.base import Model
 from amux.model.cost import CostRecord
@@ -65,6 +64,14 @@ class RunIndex:
         """The tags of a session's runs, each once, in order of appearance."""
         runs = self._by_session.get((agent, session_id), ())
         return tuple(dict.fromkeys(tag for run in runs for tag in run.tags))
+
+    def tagged(self) -> tuple[str, ...]:
+        """Unified ids of all sessions with a tag."""
+        return tuple(
+            f"{agent}:{session_id}"
+            for agent, session_id in self._by_session
+            if self.tags_of(agent, session_id)
+        )
 
 
 def read_run_index(host: Host, project_dir: Path | None = None) -> RunIndex:
@@ -128,7 +135,7 @@ _UNDECODABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 def _index_files(host: Host, project_dir: Path | None) -> Iterator[Path]:
     """The user's file, then the nearest project's: a project's word is the last."""
     yield host.config_dir() / FILE_NAME
-    for folder in project_folders(host, project_dir):
+    for folder in host.project_folders(project_dir):
         path = folder / FILE_NAME
         if os.access(path, os.F_OK):
             yield path

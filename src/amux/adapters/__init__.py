@@ -7,8 +7,10 @@ name the table does not have, and when somebody wants to see everything.
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from amux.adapters._base import Adapter
+if TYPE_CHECKING:
+    from amux.adapters._base import Adapter
 
 BUILTIN: dict[str, str] = {
     "claude": "amux.adapters.claude",

@@ -42,15 +42,18 @@ def is_claude(provider: str, model: str) -> bool:
     return provider == "anthropic" or "claude" in model.lower()
 
 
-def find_rates(agent: str, model: str, day: date) -> Rates | None:
-    """The catalogue's rates for a model as an agent names it; None when it knows no such model."""
+def find_rates(agent: str, model: str, day: date) -> tuple[Rates | None, bool]:
+    """The catalogue's rates for a model as an agent names it; None when it knows no such model.
+
+    And whether they are the same on every day.
+    """
     # Some prices depend on the hour; at noon UTC the regular ones hold.
     moment = datetime.combine(day, time(12), UTC)
     for provider, ref in _candidates(agent, model):
         found = _look_up(provider, ref, moment)
         if found is not None:
-            return _to_rates(found, ref, day)
-    return None
+            return _to_rates(found, ref, day), not isinstance(found.model.prices, list)
+    return None, True
 
 
 def _candidates(agent: str, model: str) -> Iterator[tuple[str | None, str]]:

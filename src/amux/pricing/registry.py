@@ -11,6 +11,8 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 
+import msgspec
+
 from amux.config import PriceSettings, read_prices
 from amux.model.base import Model
 from amux.model.usage import NANO, Tokens
@@ -50,18 +52,34 @@ class ModelRegistry:
         self._today = today
         self._own: dict[str, PriceSettings] = {}
         self._known: dict[tuple[str, str, date], Rates | None] = {}
+        self._lasting: dict[tuple[str, str], Rates | None] = {}  # the same on every day
+        self._changes = b""
         self._add(prices or {})
+
+    @property
+    def changes(self) -> bytes:
+        """What was added since the settings were read, for whoever keeps costs; b"": nothing."""
+        return self._changes
 
     def load(self, path: Path) -> None:
         """Add prices from a JSON, YAML or TOML file; they replace earlier ones of a model."""
-        self._add(read_prices(path))
+        prices = read_prices(path)
+        self._add(prices)
+        self._changes += msgspec.json.encode(prices)
 
     def rates(self, agent: str, model: str, day: date) -> Rates | None:
         """The rates of a model, as the agent names it, on the day of the call (UTC)."""
-        key = (agent, model, day)
-        if key not in self._known:
-            self._known[key] = self._own_rates(agent, model, day) or find_rates(agent, model, day)
-        return self._known[key]
+        key = (agent, model)
+        if key in self._lasting:
+            return self._lasting[key]
+        if (*key, day) not in self._known:
+            rates, lasting = self._own_rates(agent, model, day), True
+            if rates is None:
+                rates, lasting = find_rates(agent, model, day)
+            if lasting:
+                self._lasting[key] = rates
+            self._known[*key, day] = rates
+        return self._known[*key, day]
 
     def price(self, agent: str, model: str) -> ModelPrice | None:
         """Today's price of a model; None when it is not known."""
@@ -77,7 +95,7 @@ class ModelRegistry:
             cache_write=usd_per_million(rates.cache_write),
             cache_write_1h=usd_per_million(rates.cache_write_1h),
             origin=rates.origin,
-            as_of=rates.as_of,
+            as_of=self._today(),
         )
 
     def estimate_cost(
@@ -108,6 +126,7 @@ class ModelRegistry:
     def _add(self, prices: Mapping[str, PriceSettings]) -> None:
         self._own.update({model.lower(): price for model, price in prices.items()})
         self._known.clear()
+        self._lasting.clear()
 
     def _own_rates(self, agent: str, model: str, day: date) -> Rates | None:
         for name in _own_names(model):

@@ -88,7 +88,20 @@ class Coster:
 
     def tags_of(self, session: Joined) -> tuple[str, ...]:
         """The tags its runs were given."""
-        return self._runs.tags_of(session.agent, session.session_id)
+        return self.tags_of_id(session.agent, session.session_id)
+
+    def tags_of_id(self, agent: str, session_id: str) -> tuple[str, ...]:
+        """The same for a session of which only the id is at hand."""
+        return self._runs.tags_of(agent, session_id)
+
+    def tags_of_name(self, name: str) -> tuple[str, ...]:
+        """The same for a unified id."""
+        agent, _, session_id = name.partition(":")
+        return self.tags_of_id(agent, session_id)
+
+    def tagged(self) -> tuple[str, ...]:
+        """Unified ids of all sessions that have a tag."""
+        return self._runs.tagged()
 
     def price(self, agent: str, call: Call) -> int | None:
         """The agent's own figure, else the catalogue's; None when neither knows."""

@@ -80,10 +80,11 @@ def same_place(cwd: str | None, wanted: str | None) -> bool:
     """Whether a session was started in the wanted directory; slashes of either kind are equal."""
     if wanted is None:
         return True
-    return cwd is not None and _place(cwd) == _place(wanted)
+    return cwd is not None and plain_place(cwd) == plain_place(wanted)
 
 
-def _place(path: str) -> str:
+def plain_place(path: str) -> str:
+    """A directory in the one spelling that is compared."""
     return forward_slashes(path).rstrip("/") or "/"
 
 

@@ -40,14 +40,33 @@ class Library:
         self._registry = registry
         self._settings = settings or {}
 
-    def roots(self, agent: str) -> list[Path]:
-        """Every place of the agent that exists: its own, then those the settings add."""
+    @property
+    def env(self) -> Mapping[str, str]:
+        """The environment that places are resolved with."""
+        return self._host.env
+
+    def adapter(self, agent: str) -> Adapter:
+        """Who reads the agent's sessions."""
+        return self._registry.require(agent)
+
+    def places(self, agent: str) -> list[Path]:
+        """Every place of the agent, existing or not: its own, then those the settings add."""
         adapter = self._registry.require(agent)
         if adapter.info.capabilities.session_persistence in _WITHOUT_FILES:
             return []
         places = [*adapter.roots(self._host)]
         places += self._settings.get(agent, AgentSettings()).roots
-        return [root for root in dict.fromkeys(places) if is_folder(root)]
+        return list(dict.fromkeys(places))
+
+    def places_and_reasons(self, agent: str) -> tuple[list[Path], dict[str, str | None]]:
+        """The same, and the environment variables that were asked, with what they said."""
+        asked = _AskedEnvironment(self._host.env)
+        host = Host(self._host.home, env=asked, platform=self._host.platform, now=self._host.now)
+        return Library(host, self._registry, self._settings).places(agent), asked.answers
+
+    def roots(self, agent: str) -> list[Path]:
+        """Those that exist."""
+        return [root for root in self.places(agent) if is_folder(root)]
 
     def sources(self, agent: str, *, cwd: str | None = None) -> list[SourceRef]:
         """Every source of the agent, by name alone, each once."""
@@ -121,6 +140,26 @@ class Library:
                         seen.add(item.id)
 
 
+class _AskedEnvironment(dict[str, str]):
+    """An environment that remembers what was asked of it."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        super().__init__(env)
+        self.answers: dict[str, str | None] = {}
+
+    def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]
+        self.answers[name] = super().get(name)
+        return super().get(name, default)
+
+    def __getitem__(self, name: str) -> str:
+        self.answers[name] = super().get(name)
+        return super().__getitem__(name)
+
+    def __contains__(self, name: object) -> bool:
+        self.answers[str(name)] = super().get(str(name))
+        return super().__contains__(name)
+
+
 def read_facts(
     adapter: Adapter, source: SourceRef, parts: list[Part], problems: list[Problem]
 ) -> None:
@@ -161,13 +200,16 @@ class _Scope:
         waiting = self._named(session_id) or list(self._sources)
         while waiting:
             source = waiting.pop()
-            if source.path in done:
-                continue
-            done.add(source.path)
-            before = len(parts)
-            read_facts(self._adapter, source, parts, problems)
-            for part in parts[before:]:
-                waiting.extend(self._related(part))
+            if source.path not in done:
+                done.add(source.path)
+                before = len(parts)
+                read_facts(self._adapter, source, parts, problems)
+                for part in parts[before:]:
+                    waiting.extend(self._related(part))
+            if not waiting:
+                names = _descendants(session_id, parts)
+                named = (s for name in names for s in self._holding(name))
+                waiting = [source for source in named if source.path not in done]
         return parts, problems
 
     def _named(self, session_id: str) -> list[SourceRef]:
@@ -196,6 +238,20 @@ class _Scope:
     def _holding(self, name: str) -> list[SourceRef]:
         """Sources of that name; else those whose file name mentions it (a log within a thread)."""
         return self._by_name.get(name) or [s for s in self._sources if name in s.path.name]
+
+
+def _descendants(session_id: str, parts: Sequence[Part]) -> set[str]:
+    """The sub-agents of a session, at any depth: each may lie in further sources of its own."""
+    names = {session_id}
+    while True:
+        more = {
+            part.facts.session_id
+            for part in parts
+            if part.facts.kind == "subagent" and part.facts.parent in names
+        } - names
+        if not more:
+            return names - {session_id}
+        names |= more
 
 
 def _promises_nothing(source: SourceRef) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import msgspec
 
@@ -27,12 +27,14 @@ class ListReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_sessions(
-    assemblies: Sequence[Assembly], options: SessionListOptions, coster: Coster
+    assemblies: Iterable[Assembly], options: SessionListOptions, coster: Coster
 ) -> ListReport:
     """The summaries that fit, sorted, and counts of those left out by default."""
     found: list[SessionSummary] = []
+    problems: list[Problem] = []
     children = archived = 0
     for assembly in assemblies:
+        problems.extend(assembly.problems)
         for session in _candidates(assembly):
             summary = summarize(session, coster.cost_of(session), coster.tags_of(session))
             if not _fits(summary, options):
@@ -50,7 +52,7 @@ def list_sessions(
         hidden_children=children,
         hidden_archived=archived,
         truncated=max(0, len(shown) - limit),
-        problems=tuple(problem for assembly in assemblies for problem in assembly.problems),
+        problems=tuple(problems),
     )
 
 

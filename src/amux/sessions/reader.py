@@ -23,12 +23,13 @@ from amux.model.options import (
 from amux.model.session import Session
 from amux.sessions.address import find_session
 from amux.sessions.assemble import Assembly
+from amux.sessions.catalogue import Catalogue
 from amux.sessions.cost import CostReport
 from amux.sessions.costing import Coster
 from amux.sessions.explain import CostExplanation, explain_cost
 from amux.sessions.filters import check_choice, check_limit, check_moment
 from amux.sessions.library import Library
-from amux.sessions.listing import ListReport, list_sessions
+from amux.sessions.listing import ListReport
 from amux.sessions.parts import Joined
 from amux.sessions.registry import AdapterRegistry
 from amux.sessions.search import SearchReport, search_sessions
@@ -46,10 +47,12 @@ class SessionReader:
         library: Library,
         coster: Coster,
         *,
+        catalogue: Catalogue | None = None,
         zone: tzinfo = UTC,
     ) -> None:
         self.registry = registry
         self.library = library
+        self.catalogue = catalogue or Catalogue(registry, library)
         self.coster = coster
         self.zone = zone
 
@@ -57,8 +60,7 @@ class SessionReader:
         """A list over some agents (None: all), with what it leaves out."""
         options = _checked_list(options)
         names = self.registry.names() if agents is None else agents
-        assemblies = [self.library.assembly(name, cwd=options.cwd) for name in names]
-        return list_sessions(assemblies, options, self.coster)
+        return self.catalogue.list_report(names, options, self.coster)
 
     def search_report(self, query: SessionQuery) -> SearchReport:
         """A search, with what could not be read."""
@@ -72,7 +74,7 @@ class SessionReader:
     def open(self, agent: str, session_id: str) -> tuple[Assembly, Joined]:
         """The session behind an id or unique prefix, with everything that bears on it."""
         found = find_session(self.registry, self.library, session_id, agent=agent)
-        assembly = self.library.assembly_for(agent, found.native_session_id)
+        assembly = self.catalogue.assembly_for(agent, found.native_session_id)
         session = assembly.find(found.native_session_id)
         if session is None or not session.attributed:
             raise _missing(agent, session_id, assembly)

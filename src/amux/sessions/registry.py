@@ -55,6 +55,10 @@ class AdapterRegistry:
             return False
         return agent in self._registered or agent in BUILTIN or agent in external_names()
 
+    def is_built_in(self, agent: str) -> bool:
+        """Whether the name stands for the adapter that amux itself brings."""
+        return agent in BUILTIN and agent not in self._registered and agent not in self._removed
+
     def names(self) -> tuple[str, ...]:
         """All names: built-in ones first, then what packages and callers added."""
         names = dict.fromkeys((*BUILTIN, *external_names(), *self._registered))

@@ -81,7 +81,7 @@ def full_session(
 
 def _raw(session: Joined) -> dict[str, Any]:
     raw: dict[str, Any] = dict(session.facts.raw)
-    raw["sources"] = [part.source.path.as_posix() for part in session.parts]
+    raw["sources"] = sorted(part.source.path.as_posix() for part in session.parts)
     if session.facts.version:
         raw["agentVersion"] = session.facts.version
     compactions = _compactions(session)

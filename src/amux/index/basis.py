@@ -1,0 +1,44 @@
+"""What results rest on besides the sources: versions, settings, runs, prices, the day.
+
+Asked by `stat` alone. Installing or upgrading a package (another catalogue of prices, a plugin)
+changes the folder it is installed into.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+from amux._version import __version__
+from amux.host import Host
+
+_WATCHED: Final = (
+    "config.yaml", "config.yml", "config.toml", "config.json", "prices.json", "run-index.jsonl",
+)  # fmt: skip
+
+_PACKAGES: Final = ("site-packages", "dist-packages")
+
+
+def basis_of(host: Host, project_dir: Path | None) -> bytes:
+    """A mark that changes when results must be made anew."""
+    from _blake2 import blake2b
+
+    lines = [__version__, sys.version, str(host.home), host.now().date().isoformat()]
+    for folder in (host.config_dir(), *host.project_folders(project_dir)):
+        for name in _WATCHED:
+            lines += _state(f"{folder}{os.sep}{name}")
+    for path in sys.path:
+        if path.endswith(_PACKAGES):
+            lines += _state(path)
+    return blake2b("\n".join(lines).encode("utf-8", "surrogateescape"), digest_size=16).digest()
+
+
+def _state(path: str) -> list[str]:
+    """How a file is now; nothing for one that is not there."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - pathlib would be most of the time
+    except OSError:
+        return []
+    return [path, str(found.st_size), str(found.st_mtime_ns)]

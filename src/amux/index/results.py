@@ -1,0 +1,126 @@
+"""What was made of the sources: sessions to list, and spending; cluster by cluster.
+
+A result holds as long as the sources of its cluster do and as long as it rests on the same basis
+(prices, settings, versions). `Result` says of one agent which clusters are to be made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+from amux.index.store import Store
+
+Kind = Literal["sessions", "spending"]
+
+SUBAGENT: Final = 1
+ARCHIVED: Final = 2
+
+_SESSION_FIELDS: Final = (
+    "agent", "cluster", "id", "created", "updated", "turns", "usd", "hidden", "cwd", "models",
+    "title", "body",
+)  # fmt: skip
+_ADD_SESSION: Final = (
+    f"INSERT INTO session ({', '.join(_SESSION_FIELDS)})"  # noqa: S608 - names of our own
+    f" VALUES ({', '.join('?' * len(_SESSION_FIELDS))})"
+)
+
+
+class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A session as a list needs it; `body` is its whole summary as JSON, without tags."""
+
+    id: str
+    created: int  # microseconds of the Unix time
+    updated: int
+    turns: int
+    usd: float  # -1: nothing is known
+    hidden: int  # a sum of SUBAGENT and ARCHIVED
+    cwd: str | None
+    models: str  # one per line, each between line ends
+    title: str
+    body: bytes
+
+
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """What one cluster came to."""
+
+    sessions: Sequence[SessionRow] = ()
+    payload: bytes = b""  # its spending, or the problems met
+
+
+class ResultIndex:
+    """The results of one kind for one agent."""
+
+    def __init__(self, store: Store, agent: str, kind: Kind) -> None:
+        self._store = store
+        self._agent = agent
+        self._kind: Kind = kind
+
+    def made(self, basis: bytes) -> dict[int, bytes]:
+        """Of every cluster whose result is kept: what it was made from."""
+        with self._store.guarded() as database:
+            rows = database.execute(
+                "SELECT cluster, members FROM made WHERE agent = ? AND kind = ? AND basis = ?",
+                (self._agent, self._kind, basis),
+            )
+            return dict(rows.fetchall())
+
+    def keep(self, made: Sequence[tuple[int, bytes, Made]], *, basis: bytes) -> None:
+        """Replace the results of some clusters: (number, what it was made from, result)."""
+        with self._store.writing() as database:
+            self._forget(database, [cluster for cluster, _, _ in made])
+            database.executemany(
+                "INSERT INTO made (agent, kind, cluster, basis, members, payload)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                [
+                    (self._agent, self._kind, cluster, basis, members, one.payload)
+                    for cluster, members, one in made
+                ],
+            )
+            database.executemany(
+                _ADD_SESSION,
+                [
+                    (
+                        self._agent, cluster, row.id, row.created, row.updated, row.turns,
+                        row.usd, row.hidden, row.cwd, row.models, row.title, row.body,
+                    )
+                    for cluster, _, one in made
+                    for row in one.sessions
+                ],
+            )  # fmt: skip
+
+    def forget(self, clusters: Iterable[int]) -> None:
+        """Drop the results of clusters that are no more."""
+        numbers = list(clusters)
+        if numbers:
+            with self._store.writing() as database:
+                self._forget(database, numbers)
+
+    def _forget(self, database: Any, clusters: Sequence[int]) -> None:
+        keys = [(self._agent, number) for number in clusters]
+        database.executemany(
+            f"DELETE FROM made WHERE agent = ? AND cluster = ? AND kind = '{self._kind}'",  # noqa: S608 - a word of our own
+            keys,
+        )
+        if self._kind == "sessions":
+            database.executemany("DELETE FROM session WHERE agent = ? AND cluster = ?", keys)
+
+    def all_made(self) -> set[int]:
+        """Every cluster that has a result, of whatever basis."""
+        with self._store.guarded() as database:
+            rows = database.execute(
+                "SELECT cluster FROM made WHERE agent = ? AND kind = ?", (self._agent, self._kind)
+            )
+            return {number for (number,) in rows}
+
+    def payloads(self) -> Iterator[bytes]:
+        """The cells, or the problems, of every cluster."""
+        with self._store.guarded() as database:
+            rows = database.execute(
+                "SELECT payload FROM made WHERE agent = ? AND kind = ? AND payload != x''",
+                (self._agent, self._kind),
+            )
+            for (payload,) in rows:
+                yield payload

@@ -1,0 +1,253 @@
+"""What every source said when it was last read, brought up to date on request.
+
+A source is read again only when its stamp, its adapter or the depth asked for has changed; an
+append-only one from where it was left. What has been read is kept in portions, so that an
+interrupted update goes on where it stopped. Two processes may do the same work; neither spoils the
+other's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from amux.adapters._base import Adapter, Progress, SourceRef
+from amux.index.links import Clusters, Links
+from amux.index.pool import core_count, work_through
+from amux.index.reading import (
+    Depth,
+    Entry,
+    Left,
+    decode_entry,
+    line_keys,
+    read_entry,
+    total_size,
+)
+from amux.index.stamps import UNSETTLED, stamp
+from amux.index.store import Store
+from amux.model.facts import Facts
+from amux.model.problems import Problem
+
+Watch = Callable[[int, int], None]
+"""Told how many of how many bytes are done."""
+
+_PORTION: Final = 256
+_WORTH_SHARING: Final = 8 << 20
+_ENTRIES: Final = msgspec.msgpack.Decoder(Entry)
+_WRITE: Final = """
+INSERT INTO source (agent, path, maker, stamp, digest, depth, own, named, content, noted, facts,
+  lines, offset, edge, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (agent, path) DO UPDATE SET maker = excluded.maker, stamp = excluded.stamp,
+  digest = excluded.digest, depth = excluded.depth, own = excluded.own, named = excluded.named,
+  content = excluded.content,
+  noted = excluded.noted, facts = excluded.facts, lines = excluded.lines,
+  offset = excluded.offset, edge = excluded.edge, state = excluded.state
+"""
+
+
+class Known(msgspec.Struct, frozen=True):
+    """A kept source as far as it is needed to see whether it still holds."""
+
+    id: int
+    stamp: bytes
+    maker: str
+    depth: int
+
+
+class Update(msgspec.Struct, frozen=True):
+    """What bringing up to date has found."""
+
+    changed: bool
+    read: int = 0
+
+
+class SourceIndex:
+    """The sources of one agent in the index."""
+
+    def __init__(self, store: Store, agent: str, maker: str) -> None:
+        self._store = store
+        self._agent = agent
+        self._maker = maker  # who reads: facts of another version of an adapter do not count
+
+    def update(
+        self,
+        adapter: Adapter,
+        sources: Sequence[SourceRef],
+        depth: Depth,
+        *,
+        watch: Watch | None = None,
+        shared: bool = True,
+    ) -> Update:
+        """Read what is new or has changed, forget what is gone."""
+        known = self._known()
+        present = {os.fsencode(source.path) for source in sources}
+        gone = [row.id for path, row in known.items() if path not in present]
+        stale = [source for source in sources if not self._holds(known, source, depth)]
+        deep = [source for source in stale if self._was_deep(known, source)]
+        if gone:
+            with self._store.writing() as database:
+                database.executemany(
+                    "DELETE FROM source WHERE id = ?", [(number,) for number in gone]
+                )
+        if depth is Depth.FACTS or not deep:
+            self._read(adapter, stale, depth, watch=watch, shared=shared)
+        else:  # what a list has needed once, the next list will need again
+            shallow = [source for source in stale if not self._was_deep(known, source)]
+            self._read(adapter, deep, Depth.FACTS, watch=watch, shared=shared)
+            self._read(adapter, shallow, depth, watch=watch, shared=shared)
+        return Update(changed=bool(gone or stale), read=len(stale))
+
+    def waiting(self, sources: Sequence[SourceRef], depth: Depth) -> int:
+        """How many bytes of sources would be read by an update."""
+        known = self._known()
+        return total_size(source for source in sources if not self._holds(known, source, depth))
+
+    def deepen(self, adapter: Adapter, sources: Sequence[SourceRef]) -> None:
+        """Read some sources to full depth, whatever is known of them."""
+        known = self._known()
+        wanting = [s for s in sources if not self._holds(known, s, Depth.FACTS)]
+        self._read(adapter, wanting, Depth.FACTS, watch=None, shared=True)
+
+    def _known(self) -> dict[bytes, Known]:
+        with self._store.guarded() as database:
+            rows = database.execute(
+                "SELECT path, id, stamp, maker, depth FROM source WHERE agent = ?", (self._agent,)
+            )
+            return {row[0]: Known(*row[1:]) for row in rows}
+
+    def _holds(self, known: dict[bytes, Known], source: SourceRef, depth: Depth) -> bool:
+        row = known.get(os.fsencode(source.path))
+        return (
+            row is not None
+            and row.depth >= depth
+            and row.maker == self._maker
+            and row.stamp != UNSETTLED
+            and row.stamp == stamp(source)
+        )
+
+    @staticmethod
+    def _was_deep(known: dict[bytes, Known], source: SourceRef) -> bool:
+        row = known.get(os.fsencode(source.path))
+        return row is not None and row.depth >= Depth.FACTS
+
+    def _read(
+        self,
+        adapter: Adapter,
+        stale: Sequence[SourceRef],
+        depth: Depth,
+        *,
+        watch: Watch | None,
+        shared: bool,
+    ) -> None:
+        if not stale:
+            return
+        size = total_size(stale)
+        workers = core_count() if shared and size > _WORTH_SHARING else 1
+        work = partial(_read_encoded, adapter, depth, self._left(stale, depth))
+        done = 0
+        portion: list[tuple[SourceRef, Entry]] = []
+        missing = dict(enumerate(stale))
+        try:
+            for number, result in work_through(stale, work, workers=workers):
+                source = missing.pop(number)
+                portion.append((source, _ENTRIES.decode(result)))
+                done += _size_of(source)
+                if watch is not None:
+                    watch(done, size)
+                if len(portion) >= _PORTION:
+                    self._write(portion)
+            # A worker has died over what is still missing; here its error is seen.
+            portion.extend((source, _ENTRIES.decode(work(source))) for source in missing.values())
+        finally:
+            self._write(portion)
+
+    def _left(self, stale: Sequence[SourceRef], depth: Depth) -> dict[bytes, Left]:
+        """Where the sources were left, of those that can be read on at this depth."""
+        wanted = {os.fsencode(source.path) for source in stale}
+        with self._store.guarded() as database:
+            rows = database.execute(
+                "SELECT path, offset, edge, state FROM source"
+                " WHERE agent = ? AND maker = ? AND depth = ? AND offset > 0",
+                (self._agent, self._maker, depth),
+            )
+            return {
+                path: Left(Progress(offset=offset, state=state), edge)
+                for path, offset, edge, state in rows
+                if path in wanted
+            }
+
+    def _write(self, portion: list[tuple[SourceRef, Entry]]) -> None:
+        rows = [
+            (
+                self._agent, os.fsencode(source.path), self._maker, entry.stamp, entry.digest,
+                entry.depth,
+                entry.links.own, entry.links.named, entry.links.content, entry.links.noted,
+                entry.facts, entry.lines, entry.offset, entry.edge, entry.state,
+            )
+            for source, entry in portion
+        ]  # fmt: skip
+        portion.clear()
+        if rows:
+            with self._store.writing() as database:
+                database.executemany(_WRITE, rows)
+
+    def clusters(self, depth: Depth) -> Clusters:
+        """Which sources bear on each other; by titles of each other's lines only at full depth."""
+        clusters = Clusters()
+        noted: list[tuple[int, bytes]] = []
+        with self._store.guarded() as database:
+            rows = database.execute(
+                "SELECT id, own, named, content, noted FROM source WHERE agent = ?", (self._agent,)
+            )
+            for number, *keys in rows:
+                links = Links(*keys)
+                clusters.add(number, links)
+                if links.noted:
+                    noted.append((number, links.noted))
+            if noted and depth is Depth.FACTS:
+                for number, keys in noted:
+                    clusters.add_notes(number, keys)
+                lines = database.execute(
+                    "SELECT id, lines FROM source WHERE agent = ?", (self._agent,)
+                )
+                for number, kept in lines:
+                    clusters.add_lines(number, line_keys(kept))
+        return clusters
+
+    def marks(self) -> dict[int, tuple[bytes, bytes]]:
+        """Of every source: its path, and a mark that changes whenever what is kept of it does."""
+        with self._store.guarded() as database:
+            rows = database.execute(
+                "SELECT id, path, stamp, digest FROM source WHERE agent = ?", (self._agent,)
+            )
+            return {
+                number: (path, b"%d %s %s;" % (number, mark, digest))
+                for number, path, mark, digest in rows
+            }
+
+    def load(
+        self, numbers: Sequence[int]
+    ) -> Iterator[tuple[bytes, tuple[Facts, ...], tuple[Problem, ...]]]:
+        """What some sources said, in the order asked for."""
+        with self._store.guarded() as database:
+            for number in numbers:
+                row = database.execute(
+                    "SELECT path, facts, lines FROM source WHERE id = ?", (number,)
+                ).fetchone()
+                if row is not None:  # another process has just forgotten it
+                    yield row[0], *decode_entry(row[1], row[2])
+
+
+def _read_encoded(
+    adapter: Adapter, depth: Depth, left: dict[bytes, Left], source: SourceRef
+) -> bytes:
+    entry = read_entry(adapter, source, depth, left.get(os.fsencode(source.path)))
+    return msgspec.msgpack.encode(entry)
+
+
+def _size_of(source: SourceRef) -> int:
+    return total_size((source,))

@@ -1,0 +1,186 @@
+"""The database file: opened, checked, and thrown away when it is damaged or of another make.
+
+Nothing here is the truth. Whatever goes wrong is an `IndexUnavailableError`, for which everybody
+above has the same answer: read the sources directly.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+FORMAT: Final = 1
+"""Raised whenever a table changes: an index of another format is made anew."""
+
+_WAIT_SECONDS: Final = 5.0
+_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
+_TABLES: Final = """
+CREATE TABLE source (
+  id INTEGER PRIMARY KEY,
+  agent TEXT NOT NULL,
+  path BLOB NOT NULL,
+  stamp BLOB NOT NULL,
+  digest BLOB NOT NULL,
+  maker TEXT NOT NULL,
+  depth INTEGER NOT NULL,
+  own BLOB NOT NULL,
+  named BLOB NOT NULL,
+  content BLOB NOT NULL,
+  noted BLOB NOT NULL,
+  facts BLOB NOT NULL,
+  lines BLOB NOT NULL,
+  offset INTEGER NOT NULL,
+  edge BLOB NOT NULL,
+  state BLOB NOT NULL,
+  UNIQUE (agent, path)
+);
+CREATE TABLE made (
+  agent TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  cluster INTEGER NOT NULL,
+  basis BLOB NOT NULL,
+  members BLOB NOT NULL,
+  payload BLOB NOT NULL,
+  PRIMARY KEY (agent, kind, cluster)
+) WITHOUT ROWID;
+CREATE TABLE answer (
+  agent TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  basis BLOB NOT NULL,
+  snapshot BLOB NOT NULL,
+  places TEXT NOT NULL,
+  PRIMARY KEY (agent, kind)
+) WITHOUT ROWID;
+CREATE TABLE session (
+  agent TEXT NOT NULL,
+  cluster INTEGER NOT NULL,
+  id TEXT NOT NULL,
+  created INTEGER NOT NULL,
+  updated INTEGER NOT NULL,
+  turns INTEGER NOT NULL,
+  usd REAL NOT NULL,
+  hidden INTEGER NOT NULL,
+  cwd TEXT,
+  models TEXT NOT NULL,
+  title TEXT NOT NULL,
+  body BLOB NOT NULL
+);
+CREATE INDEX session_cluster ON session (agent, cluster);
+CREATE INDEX session_created ON session (created);
+CREATE TABLE rates (
+  name TEXT PRIMARY KEY,
+  rates BLOB NOT NULL
+) WITHOUT ROWID;
+"""
+
+
+class IndexUnavailableError(Exception):
+    """The index cannot be used now; the sources still can."""
+
+
+def index_path(cache: Path, home: Path) -> Path:
+    """The file of one home: homes that share a cache directory do not share an index."""
+    name = blake2b(os.fsencode(home), digest_size=6).hexdigest()
+    return cache / f"index-{name}.db"
+
+
+class Store:
+    """One open database. Made when first used; closed with `close`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._connection: sqlite3.Connection | None = None
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The open database; use it inside `guarded` only."""
+        if self._connection is None:
+            self._connection = self._open()
+        return self._connection
+
+    def exists(self) -> bool:
+        """Whether anything was kept so far."""
+        return self.path.exists()
+
+    @contextmanager
+    def guarded(self) -> Iterator[sqlite3.Connection]:
+        """The database; what goes wrong with it is an `IndexUnavailableError`."""
+        try:
+            yield self.connection
+        except (sqlite3.Error, OSError) as error:
+            self._give_up(error)
+            raise IndexUnavailableError(str(error)) from error
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction: all of it or nothing; other processes go on reading."""
+        with self.guarded() as database:
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                yield database
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    database.execute("ROLLBACK")
+                raise
+            database.execute("COMMIT")
+
+    def close(self) -> None:
+        """Free the file handle."""
+        if self._connection is not None:
+            with suppress(sqlite3.Error):
+                self._connection.close()
+            self._connection = None
+
+    def remove(self) -> None:
+        """Throw everything away."""
+        self.close()
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(OSError):
+                Path(f"{self.path}{suffix}").unlink()
+
+    def _open(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with suppress(FileExistsError):  # created by us, so that nobody else can read it
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        database = sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None)
+        try:
+            self._prepare(database)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def _prepare(self, database: sqlite3.Connection) -> None:
+        (found,) = database.execute("PRAGMA user_version").fetchone()
+        if found != FORMAT:
+            self._make(database)
+        database.execute("PRAGMA synchronous = NORMAL")
+
+    def _make(self, database: sqlite3.Connection) -> None:
+        """Create the tables, or replace those of another format; one process does it."""
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("BEGIN IMMEDIATE")
+        (found,) = database.execute("PRAGMA user_version").fetchone()
+        if found != FORMAT:
+            names = database.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite~_%'"
+                " ESCAPE '~'"
+            ).fetchall()
+            for (name,) in names:
+                database.execute(f'DROP TABLE IF EXISTS "{name}"')
+            for statement in _TABLES.split(";"):
+                database.execute(statement)
+            database.execute(f"PRAGMA user_version = {FORMAT}")
+        database.execute("COMMIT")
+
+    def _give_up(self, error: Exception) -> None:
+        """Close; a file that is damaged, rather than in use, is of no use any more."""
+        code = getattr(error, "sqlite_errorcode", None)
+        self.close()
+        if code is not None and code & 0xFF in _DAMAGED:
+            self.remove()

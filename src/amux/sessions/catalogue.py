@@ -1,0 +1,155 @@
+"""Many sessions at once: through the index where there is one, else directly. Answers are equal.
+
+Only built-in agents are indexed: what another package's adapter makes of a file may change without
+notice. An index that fails on the way is left alone for the rest of the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from amux.index.store import IndexUnavailableError
+from amux.model.options import SessionListOptions
+from amux.sessions.assemble import Assembly
+from amux.sessions.costing import Coster
+from amux.sessions.filters import has_any_tag
+from amux.sessions.library import Library
+from amux.sessions.listing import ListReport, list_sessions
+from amux.sessions.registry import AdapterRegistry
+
+if TYPE_CHECKING:
+    from amux.index.answers import Kind
+    from amux.index.reading import Depth
+    from amux.index.results import ResultIndex
+    from amux.index.sources import Watch
+    from amux.index.store import Store
+    from amux.sessions.indexed import IndexedAgent, Make
+
+_LITTLE = 4 << 20
+
+
+class Catalogue:
+    """All sessions of all agents."""
+
+    def __init__(
+        self,
+        registry: AdapterRegistry,
+        library: Library,
+        *,
+        store: Store | None = None,
+        basis: Callable[[], bytes] = bytes,
+    ) -> None:
+        self._registry = registry
+        self._library = library
+        self._store = store
+        self._basis = basis
+        self.watch: Watch | None = None
+
+    def assemblies(
+        self, agent: str, *, depth: Depth | None = None, cwd: str | None = None
+    ) -> Iterator[Assembly]:
+        """All sessions of an agent, in portions that do not bear on each other."""
+        indexed = self._indexed(agent, depth)
+        if indexed is None:
+            yield self._library.assembly(agent, cwd=cwd)
+        else:
+            yield from indexed.assemblies()
+
+    def assembly_for(self, agent: str, session_id: str) -> Assembly:
+        """One session with all that bears on it; the index helps if it is almost up to date."""
+        if self._store is not None and self._is_indexed(agent) and self._store.exists():
+            try:
+                found = self._kept_assembly(self._store, agent, session_id)
+            except IndexUnavailableError:
+                self._store = None
+            else:
+                if found is not None:
+                    return found
+        return self._library.assembly_for(agent, session_id)
+
+    def _kept_assembly(self, store: Store, agent: str, session_id: str) -> Assembly | None:
+        from amux.index.reading import Depth
+        from amux.sessions.indexed import IndexedAgent
+
+        indexed = IndexedAgent(self._library, store, agent)
+        if indexed.waiting(Depth.FACTS) > _LITTLE:
+            return None  # one session is read sooner than all that have changed
+        indexed.update(Depth.FACTS)
+        return indexed.assembly_of(session_id)
+
+    def list_report(
+        self, agents: Sequence[str], options: SessionListOptions, coster: Coster
+    ) -> ListReport:
+        """The summaries that fit, sorted, and counts of those left out."""
+        if self._store is None or not all(self._is_indexed(agent) for agent in agents):
+            return list_sessions(self._direct(agents, options.cwd), options, coster)
+        try:
+            return self._list_rows(self._store, agents, options, coster)
+        except IndexUnavailableError:
+            self._store = None
+            return list_sessions(self._direct(agents, options.cwd), options, coster)
+
+    def _direct(self, agents: Sequence[str], cwd: str | None) -> Iterator[Assembly]:
+        return (self._library.assembly(agent, cwd=cwd) for agent in agents)
+
+    def _list_rows(
+        self, store: Store, agents: Sequence[str], options: SessionListOptions, coster: Coster
+    ) -> ListReport:
+        from amux.index.listing import find_sessions
+        from amux.sessions.rows import make_rows, report_of, wanted_rows
+
+        problems: list[bytes] = []
+        for agent in agents:
+            kept = self._bring_up(store, agent, "sessions", lambda some: make_rows(some, coster))
+            problems.extend(() if kept is None else kept.payloads())
+        ids = None
+        if options.tags:
+            ids = [i for i in coster.tagged() if has_any_tag(coster.tags_of_name(i), options.tags)]
+        if not store.exists():
+            return ListReport(sessions=())
+        listed = find_sessions(store, wanted_rows(agents, options, ids))
+        return report_of(listed, problems, coster)
+
+    def _bring_up(self, store: Store, agent: str, kind: Kind, make: Make) -> ResultIndex | None:
+        """Results of one kind, up to date; None where there are no sessions at all.
+
+        What they rest on is noted, for the quick way next time.
+        """
+        from amux.index.answers import Answers
+        from amux.index.reading import Depth
+        from amux.index.results import ResultIndex
+        from amux.sessions.indexed import IndexedAgent
+
+        basis = self._basis()
+        answers = Answers(store, kind, basis)
+        if store.exists() and answers.still_hold((agent,), self._library.env):
+            return ResultIndex(store, agent, kind)
+        depth = Depth.FACTS if kind == "sessions" else Depth.USAGE
+        indexed = IndexedAgent(self._library, store, agent)
+        if not indexed.has_sources and not store.exists():
+            return None  # nobody is here: leave no trace of having looked
+        indexed.update(depth, watch=self.watch)
+        results = indexed.bring_up(kind, basis, make)
+        answers.remember(
+            agent, indexed.snapshot, roots=indexed.roots, files=indexed.files, env=indexed.env
+        )
+        return results
+
+    def _indexed(self, agent: str, depth: Depth | None) -> IndexedAgent | None:
+        if self._store is None or not self._is_indexed(agent):
+            return None
+        from amux.index.reading import Depth
+        from amux.sessions.indexed import IndexedAgent
+
+        try:
+            indexed = IndexedAgent(self._library, self._store, agent)
+            if indexed.has_sources or self._store.exists():
+                indexed.update(depth or Depth.FACTS, watch=self.watch)
+        except IndexUnavailableError:
+            self._store = None
+            return None
+        return indexed
+
+    def _is_indexed(self, agent: str) -> bool:
+        return self._registry.is_built_in(agent)

@@ -1,0 +1,131 @@
+"""One agent through the index: its sessions cluster by cluster, each assembled from what was kept.
+
+The clusters together give the same sessions as all sources at once do, in bounded memory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+from amux._version import __version__
+from amux.adapters._base import SourceRef
+from amux.index.links import Clusters
+from amux.index.reading import Depth
+from amux.index.results import Kind, Made, ResultIndex
+from amux.index.snapshot import take_snapshot
+from amux.index.sources import SourceIndex, Watch
+from amux.index.store import IndexUnavailableError, Store
+from amux.model.problems import Problem
+from amux.sessions.assemble import Assembly, assemble
+from amux.sessions.library import Library
+from amux.sessions.parts import Part
+
+_PORTION = 500
+
+Make = Callable[[Assembly], Made]
+"""What is to be kept of the sessions of one cluster."""
+
+
+class IndexedAgent:
+    """The sources of one agent: found when made, read by `update`."""
+
+    def __init__(self, library: Library, store: Store, agent: str) -> None:
+        self.agent = agent
+        self._library = library
+        self._store = store
+        self._adapter = library.adapter(agent)
+        self._sources = SourceIndex(store, agent, f"{__version__}/{self._adapter.info.revision}")
+        places, self.env = library.places_and_reasons(agent)
+        self.roots = tuple(map(str, places))
+        before = take_snapshot(self.roots)
+        found = library.sources(agent)
+        self._by_path = {os.fsencode(source.path): source for source in found}
+        self.files = _outside(found, self.roots)
+        beside = take_snapshot((), self.files)
+        self.snapshot = before + beside if before and beside else b""
+        self._order = {path: place for place, path in enumerate(self._by_path)}
+        self._clusters = Clusters()
+        self._members: dict[int, list[int]] = {}
+        self._marks: dict[int, tuple[bytes, bytes]] = {}
+
+    @property
+    def has_sources(self) -> bool:
+        """Whether there is anything to read."""
+        return bool(self._by_path)
+
+    def waiting(self, depth: Depth) -> int:
+        """How many bytes an update would have to read."""
+        return self._sources.waiting([*self._by_path.values()], depth)
+
+    def update(self, depth: Depth, *, watch: Watch | None = None) -> None:
+        """Read what is new or has changed."""
+        found = [*self._by_path.values()]
+        self._sources.update(self._adapter, found, depth, watch=watch)
+        self._clusters = self._sources.clusters(depth)
+        self._members = self._clusters.members()
+        self._marks = self._sources.marks()
+        if depth is Depth.USAGE and (entangled := self._clusters.entangled()):
+            # Whose a shared call is takes more than usage to say.
+            wanted = [n for cluster in entangled for n in self._members[cluster]]
+            self._sources.deepen(self._adapter, [s for n in wanted if (s := self._source(n))])
+            self._marks = self._sources.marks()
+
+    def assembly_of(self, session_id: str) -> Assembly | None:
+        """One session with all that bears on it; None when no source holds it."""
+        cluster = self._clusters.holding(session_id)
+        return None if cluster is None else self._assemble(cluster)
+
+    def assemblies(self) -> Iterator[Assembly]:
+        """All sessions, a cluster at a time."""
+        for cluster in self._members:
+            yield self._assemble(cluster)
+
+    def bring_up(self, kind: Kind, basis: bytes, make: Make) -> ResultIndex:
+        """Make anew what does not hold any more, and only that."""
+        results = ResultIndex(self._store, self.agent, kind)
+        made = results.made(basis)
+        marks = {cluster: self._mark(cluster) for cluster in self._members}
+        results.forget(results.all_made() - marks.keys())
+        portion: list[tuple[int, bytes, Made]] = []
+        for cluster, mark in marks.items():
+            if made.get(cluster) != mark:
+                portion.append((cluster, mark, make(self._assemble(cluster))))
+                if len(portion) >= _PORTION:
+                    results.keep(portion, basis=basis)
+                    portion = []
+        if portion:
+            results.keep(portion, basis=basis)
+        return results
+
+    def _assemble(self, cluster: int) -> Assembly:
+        parts: list[Part] = []
+        problems: list[Problem] = []
+        numbers = sorted(self._members[cluster], key=self._place)
+        try:
+            for path, facts, loose in self._sources.load(numbers):
+                source = self._by_path.get(path)
+                if source is not None:
+                    parts.extend(Part(facts=each, source=source) for each in facts)
+                    problems.extend(loose)
+        except IndexUnavailableError:  # it was fine a moment ago; the sources still are
+            found = [source for number in numbers if (source := self._source(number))]
+            return self._library.assemble_sources(self.agent, found)
+        return assemble(self.agent, parts, problems)
+
+    def _place(self, number: int) -> int:
+        """Where a source stands among all: what is found first goes first, as without an index."""
+        return self._order.get(self._marks[number][0], 0)
+
+    def _source(self, number: int) -> SourceRef | None:
+        return self._by_path.get(self._marks[number][0])
+
+    def _mark(self, cluster: int) -> bytes:
+        return b"".join(self._marks[number][1] for number in sorted(self._members[cluster]))
+
+
+def _outside(sources: list[SourceRef], roots: tuple[str, ...]) -> tuple[str, ...]:
+    """Files that matter and lie below none of the roots."""
+    beside = (str(path) for source in sources for path in source.beside)
+    inside = tuple(f"{root}{os.sep}" for root in roots)
+    return tuple(dict.fromkeys(path for path in beside if not path.startswith(inside)))

@@ -1,0 +1,92 @@
+"""Summaries as rows of the index, and rows as summaries again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from amux.index.listing import ARCHIVED, SUBAGENT, Listed, Wanted
+from amux.index.results import Made, SessionRow
+from amux.model.options import SessionListOptions
+from amux.model.problems import Problem
+from amux.model.session import SessionSummary
+from amux.sessions.assemble import Assembly
+from amux.sessions.costing import Coster
+from amux.sessions.filters import plain_place
+from amux.sessions.listing import ListReport
+from amux.sessions.parts import Joined
+from amux.sessions.views import summarize
+
+_EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+_MICROSECOND: Final = timedelta(microseconds=1)
+_SUMMARIES: Final = msgspec.json.Decoder(SessionSummary)
+_PROBLEMS: Final = msgspec.msgpack.Decoder(tuple[Problem, ...])
+
+
+def microseconds(moment: datetime) -> int:
+    """A moment as a whole number, exactly."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def make_rows(assembly: Assembly, coster: Coster) -> Made:
+    """The sessions of a cluster that a list may show, and the problems met."""
+    return Made(
+        sessions=[_row(s, coster) for s in assembly.everyone() if s.listed],
+        payload=msgspec.msgpack.encode(assembly.problems) if assembly.problems else b"",
+    )
+
+
+def _row(session: Joined, coster: Coster) -> SessionRow:
+    summary = summarize(session, coster.cost_of(session), ())
+    hidden = SUBAGENT * (session.kind == "subagent") + ARCHIVED * session.archived
+    return SessionRow(
+        id=summary.session_id,
+        created=microseconds(summary.created_at),
+        updated=microseconds(summary.updated_at),
+        turns=summary.turn_count,
+        usd=-1.0 if summary.cost is None else summary.cost.total_usd,
+        hidden=hidden,
+        cwd=None if summary.cwd is None else plain_place(summary.cwd),
+        models="".join(f"\n{model}\n" for model in summary.models),
+        title=summary.title,
+        body=summary.to_json(),
+    )
+
+
+def wanted_rows(
+    agents: Sequence[str], options: SessionListOptions, ids: Sequence[str] | None
+) -> Wanted:
+    """The options of a list as a query for rows."""
+    return Wanted(
+        agents=agents,
+        since=None if options.since is None else microseconds(options.since),
+        until=None if options.until is None else microseconds(options.until),
+        cwd=None if options.cwd is None else plain_place(options.cwd),
+        model=options.model,
+        ids=ids,
+        sort=options.sort,
+        descending=options.sort_direction == "desc",
+        limit=options.limit,
+        children=options.include_children,
+        archived=options.include_archived,
+    )
+
+
+def report_of(listed: Listed, problems: Sequence[bytes], coster: Coster) -> ListReport:
+    """Rows as a report; tags are added now, they change without the sessions."""
+    return ListReport(
+        sessions=tuple(_summary(row[0], row[1], row[-1], coster) for row in listed.rows),
+        hidden_children=listed.hidden_children,
+        hidden_archived=listed.hidden_archived,
+        truncated=listed.truncated,
+        problems=tuple(problem for kept in problems for problem in _PROBLEMS.decode(kept)),
+    )
+
+
+def _summary(agent: str, session_id: str, body: bytes, coster: Coster) -> SessionSummary:
+    summary = _SUMMARIES.decode(body)
+    tags = coster.tags_of_id(agent, session_id)
+    return msgspec.structs.replace(summary, tags=tags) if tags else summary
