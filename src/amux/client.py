@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from amux.sessions.listing import ListReport
     from amux.sessions.manager import SessionManager
     from amux.sessions.overview import AgentStatus, Overview
+    from amux.sessions.quick import QuickReport
     from amux.sessions.reader import SessionReader
     from amux.sessions.registry import AdapterRegistry
     from amux.sessions.search import SearchReport
@@ -180,6 +181,26 @@ class Client:
     def list_report(self, agents: Sequence[str] | None, options: SessionListOptions) -> ListReport:
         """A list over some agents (None: all), with what it leaves out."""
         return self._reader.list_report(agents, options)
+
+    def quick_list(self, agents: Sequence[str] | None, **wanted: object) -> QuickReport | None:
+        """The same as `list_report` from what is kept, if nothing has changed; else None.
+
+        `wanted` are since, until, model, cwd, sort, descending, limit, children and archived.
+        """
+        if self._given_config is not None or self.has_settings or self._store is None:
+            return None
+        from amux.index.basis import basis_of
+        from amux.sessions.quick import quick_list
+
+        basis = basis_of(self._host, self._project_dir)
+        return quick_list(self._store, basis, self._host.env, agents=agents, wanted=wanted)
+
+    @cached_property
+    def has_settings(self) -> bool:
+        """Whether a person has written settings, tags or runs that bear on what is shown."""
+        from amux.index.basis import has_settings
+
+        return has_settings(self._host, self._project_dir)
 
     def search_report(self, query: SessionQuery) -> SearchReport:
         """A search, with what could not be read."""

@@ -57,6 +57,18 @@ class Answers:
         """Whether nothing has changed for any of these agents."""
         return all(self._holds(agent, env) for agent in agents)
 
+    def payloads(self, agents: Iterable[str]) -> list[bytes]:
+        """What is kept besides rows: problems, still encoded."""
+        with self._store.guarded() as database:
+            return [
+                payload
+                for agent in agents
+                for (payload,) in database.execute(
+                    "SELECT payload FROM made WHERE agent = ? AND kind = ? AND payload != x''",
+                    (agent, self._kind),
+                )
+            ]
+
     def _holds(self, agent: str, env: Mapping[str, str]) -> bool:
         row = self._row(agent)
         if row is None or not row[0]:

@@ -35,6 +35,15 @@ def basis_of(host: Host, project_dir: Path | None) -> bytes:
     return blake2b("\n".join(lines).encode("utf-8", "surrogateescape"), digest_size=16).digest()
 
 
+def has_settings(host: Host, project_dir: Path | None) -> bool:
+    """Whether there is any file of a person's own making."""
+    return any(
+        _state(f"{folder}{os.sep}{name}")
+        for folder in (host.config_dir(), *host.project_folders(project_dir))
+        for name in _WATCHED
+    )
+
+
 def _state(path: str) -> list[str]:
     """How a file is now; nothing for one that is not there."""
     try:

@@ -5,9 +5,8 @@ Needs nothing but `sqlite3`, so that a list of thousands costs little more than 
 
 from __future__ import annotations
 
-import sqlite3
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from amux.index.store import Store
@@ -16,82 +15,100 @@ SUBAGENT: Final = 1
 ARCHIVED: Final = 2
 
 _ORDERS: Final = {"date": "created", "updated": "updated", "turns": "turns", "cost": "usd"}
-_FITTING: Final = """
-FROM session WHERE agent IN (SELECT value FROM json_each(:agents))
-  AND created >= coalesce(:since, created) AND created <= coalesce(:until, created)
-  AND (:cwd IS NULL OR cwd = :cwd)
-  AND (:model IS NULL OR instr(models, :model))
-  AND (:ids IS NULL OR agent || ':' || id IN (SELECT value FROM json_each(:ids)))
-"""
-_HIDDEN: Final = f"(NOT :children AND hidden & {SUBAGENT} OR NOT :archived AND hidden & {ARCHIVED})"
+
+Row = tuple[str, str, int, int, int, str, bytes]
+"""Agent, id, created, updated, turns, title, summary as JSON."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """What a list is to show. Times are microseconds of the Unix time; `ids` are unified ids."""
 
-    agents: Sequence[str]
-    since: int | None = None
-    until: int | None = None
-    cwd: str | None = None
-    model: str | None = None
-    ids: Sequence[str] | None = None
-    sort: str = "date"
-    descending: bool = True
-    limit: int | None = None
-    children: bool = False
-    archived: bool = False
+    __slots__ = (
+        "agents", "archived", "children", "cwd", "descending", "ids", "limit", "model", "since",
+        "sort", "until",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        agents: Sequence[str],
+        *,
+        since: int | None = None,
+        until: int | None = None,
+        cwd: str | None = None,
+        model: str | None = None,
+        ids: Sequence[str] | None = None,
+        sort: str = "date",
+        descending: bool = True,
+        limit: int | None = None,
+        children: bool = False,
+        archived: bool = False,
+    ) -> None:
+        self.agents = agents
+        self.since = since
+        self.until = until
+        self.cwd = cwd
+        self.model = model
+        self.ids = ids
+        self.sort = sort
+        self.descending = descending
+        self.limit = limit
+        self.children = children
+        self.archived = archived
+
+    def conditions(self) -> tuple[str, dict[str, object]]:
+        """Which sessions fit, as a clause that says no more than was asked, and its values."""
+        values: dict[str, object] = {f"a{n}": agent for n, agent in enumerate(self.agents)}
+        clauses = [f"agent IN ({', '.join(f':{name}' for name in values)})"]
+        for clause, name, value in (
+            ("created >= :since", "since", self.since),
+            ("created <= :until", "until", self.until),
+            ("cwd = :cwd", "cwd", self.cwd),
+            ("instr(models, :model)", "model", self.model and f"\n{self.model}\n"),
+        ):
+            if value is not None:
+                clauses.append(clause)
+                values[name] = value
+        if self.ids is not None:
+            clauses.append("agent || ':' || id IN (SELECT value FROM json_each(:ids))")
+            values["ids"] = json.dumps(list(self.ids))
+        return " AND ".join(clauses), values
+
+    @property
+    def hidden(self) -> int:
+        """The kinds that are left out, as a mask."""
+        return SUBAGENT * (not self.children) + ARCHIVED * (not self.archived)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
     """The rows to show, and how many are not shown."""
 
-    rows: Sequence[tuple[str, str, int, int, int, str, bytes]]
-    hidden_children: int
-    hidden_archived: int
-    truncated: int
+    __slots__ = ("hidden_archived", "hidden_children", "rows", "truncated")
+
+    def __init__(self, rows: Sequence[Row], counts: Mapping[int, int], hidden: int) -> None:
+        fitting = sum(counts.values())
+        self.rows = rows
+        self.hidden_children = _count(counts, hidden & SUBAGENT)
+        self.hidden_archived = _count(counts, hidden) - self.hidden_children
+        self.truncated = fitting - _count(counts, hidden) - len(rows)
+
+
+def _count(counts: Mapping[int, int], mask: int) -> int:
+    return sum(number for kind, number in counts.items() if kind & mask)
 
 
 def find_sessions(store: Store, wanted: Wanted) -> Listed:
-    """Rows of (agent, id, created, updated, turns, title, summary as JSON)."""
-    from json import dumps
-
-    values = {
-        "agents": dumps(list(wanted.agents)),
-        "since": wanted.since,
-        "until": wanted.until,
-        "cwd": wanted.cwd,
-        "model": None if wanted.model is None else f"\n{wanted.model}\n",
-        "ids": None if wanted.ids is None else dumps(list(wanted.ids)),
-        "children": wanted.children,
-        "archived": wanted.archived,
-        "limit": -1 if wanted.limit is None else wanted.limit,
-    }
+    """The rows that fit, in order, and counts of the others."""
+    clause, values = wanted.conditions()
     direction = "DESC" if wanted.descending else "ASC"
     with store.guarded() as database:
-        rows = database.execute(
-            "SELECT agent, id, created, updated, turns, title, body"
-            f" {_FITTING} AND NOT {_HIDDEN}"
+        rows: list[Row] = database.execute(
+            "SELECT agent, id, created, updated, turns, title, body FROM session"  # noqa: S608 - our own words
+            f" WHERE {clause} AND hidden & {wanted.hidden} = 0"
             f" ORDER BY {_ORDERS[wanted.sort]} {direction}, agent || ':' || id LIMIT :limit",
+            values | {"limit": -1 if wanted.limit is None else wanted.limit},
+        ).fetchall()
+        counts = database.execute(
+            f"SELECT hidden, count(*) FROM session WHERE {clause} GROUP BY hidden",  # noqa: S608 - likewise
             values,
         ).fetchall()
-        return _counted(database, values, rows)
-
-
-def _counted(
-    database: sqlite3.Connection,
-    values: Mapping[str, object],
-    rows: list[tuple[str, str, int, int, int, str, bytes]],
-) -> Listed:
-    total, children, hidden = database.execute(
-        f"SELECT count(*), total(NOT :children AND hidden & {SUBAGENT}),"
-        f" total({_HIDDEN}) {_FITTING}",
-        values,
-    ).fetchone()
-    return Listed(
-        rows=rows,
-        hidden_children=int(children),
-        hidden_archived=int(hidden - children),
-        truncated=int(total - hidden) - len(rows),
-    )
+    return Listed(rows, dict(counts), wanted.hidden)

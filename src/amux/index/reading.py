@@ -11,6 +11,7 @@ from typing import Final, Literal
 import msgspec
 
 from amux.adapters._base import Adapter, Progress, Reading, Resumable, SourceRef
+from amux.index.encoding import pack, unpack
 from amux.index.links import Links, links_of
 from amux.index.stamps import stamp
 from amux.model.facts import Facts
@@ -104,12 +105,12 @@ def read_entry(adapter: Adapter, source: SourceRef, depth: Depth, left: Left | N
 def _encode(reading: Reading) -> tuple[bytes, bytes]:
     kept = _Kept(tuple(_without_lines(each) for each in reading.facts), reading.problems)
     lines = [each.trace.keys for each in reading.facts]
-    return msgspec.msgpack.encode(kept), msgspec.msgpack.encode(lines)
+    return pack(kept), msgspec.msgpack.encode(lines)
 
 
 def decode_entry(facts: bytes, lines: bytes) -> tuple[tuple[Facts, ...], tuple[Problem, ...]]:
     """What was kept of a source."""
-    kept = _DECODER.decode(facts)
+    kept = unpack(facts, _DECODER)
     pairs = zip(kept.facts, _KEYS.decode(lines), strict=True)
     return tuple(_with_lines(each, keys) for each, keys in pairs), kept.problems
 

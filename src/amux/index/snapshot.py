@@ -21,42 +21,38 @@ def take_snapshot(roots: Iterable[str], files: Iterable[str] = ()) -> bytes:
     """The state of all files below some folders and of some more; b"" when none can be told."""
     from _blake2 import blake2b
 
-    lines: list[str] = []
-    newest = 0
+    names: list[str] = []
+    stats: list[os.stat_result] = []
     for root in roots:
-        newest = max(newest, _walk(root, lines))
-        if len(lines) > _MOST_ENTRIES:
-            return b""
+        _walk(root, names, stats)
     for path in files:
+        names.append(path)
         try:
-            found = os.stat(path)  # noqa: PTH116 - pathlib is most of the start of a command
+            stats.append(os.stat(path))  # noqa: PTH116 - pathlib would be most of the work
         except OSError:
-            lines.append(f"{path} -")
-        else:
-            newest = max(newest, found.st_mtime_ns)
-            lines.append(f"{path} {found.st_size} {found.st_mtime_ns} {found.st_ino}")
-    if newest < 0 or newest > time.time_ns() - _UNSETTLED_NS:
+            names.append("-")
+    times = [found.st_mtime_ns for found in stats]
+    if len(names) > _MOST_ENTRIES or max(times, default=0) > time.time_ns() - _UNSETTLED_NS:
         return b""
-    return blake2b("\n".join(lines).encode("utf-8", "surrogateescape"), digest_size=16).digest()
+    digest = blake2b("\n".join(names).encode("utf-8", "surrogateescape"), digest_size=16)
+    digest.update(repr(times).encode())
+    digest.update(repr([(found.st_size, found.st_ino) for found in stats]).encode())
+    return digest.digest()
 
 
-def _walk(root: str, lines: list[str]) -> int:
-    """Add a line for every file; the newest time of change, or more than any time: do not trust."""
-    newest = 0
+def _walk(root: str, names: list[str], stats: list[os.stat_result]) -> None:
+    """Add every folder and file below; links to folders are not followed, as nobody does."""
     waiting = [root]
     while waiting:
         folder = waiting.pop()
-        lines.append(folder)
+        names.append(folder)
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
                     elif not entry.name.endswith(_SHARED_MEMORY):
-                        found = entry.stat()
-                        changed = found.st_mtime_ns
-                        newest = max(newest, changed)
-                        lines.append(f"{entry.name} {found.st_size} {changed} {found.st_ino}")
+                        stats.append(entry.stat())
+                        names.append(entry.name)
         except OSError as error:
-            lines.append(f"! {error.errno}")
-    return newest
+            names.append(f"! {error.errno}")

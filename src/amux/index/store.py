@@ -10,7 +10,6 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
@@ -72,6 +71,7 @@ CREATE TABLE session (
 );
 CREATE INDEX session_cluster ON session (agent, cluster);
 CREATE INDEX session_created ON session (created);
+CREATE INDEX session_kinds ON session (agent, hidden);
 CREATE TABLE rates (
   name TEXT PRIMARY KEY,
   rates BLOB NOT NULL
@@ -85,6 +85,8 @@ class IndexUnavailableError(Exception):
 
 def index_path(cache: Path, home: Path) -> Path:
     """The file of one home: homes that share a cache directory do not share an index."""
+    from _blake2 import blake2b  # `hashlib` takes three times as long to load
+
     name = blake2b(os.fsencode(home), digest_size=6).hexdigest()
     return cache / f"index-{name}.db"
 

@@ -96,6 +96,7 @@ class Catalogue:
     def _list_rows(
         self, store: Store, agents: Sequence[str], options: SessionListOptions, coster: Coster
     ) -> ListReport:
+        from amux.index.answers import Answers
         from amux.index.listing import find_sessions
         from amux.sessions.rows import make_rows, report_of, wanted_rows
 
@@ -103,6 +104,8 @@ class Catalogue:
         for agent in agents:
             kept = self._bring_up(store, agent, "sessions", lambda some: make_rows(some, coster))
             problems.extend(() if kept is None else kept.payloads())
+        if tuple(agents) == self._registry.names() and store.exists():
+            Answers(store, "sessions", self._basis()).remember_everybody(agents)
         ids = None
         if options.tags:
             ids = [i for i in coster.tagged() if has_any_tag(coster.tags_of_name(i), options.tags)]

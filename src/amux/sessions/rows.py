@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from amux.index.encoding import ODD, pack, storable, unpack
 from amux.index.listing import ARCHIVED, SUBAGENT, Listed, Wanted
 from amux.index.results import Made, SessionRow
 from amux.model.options import SessionListOptions
@@ -23,6 +24,7 @@ from amux.sessions.views import summarize
 _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 _MICROSECOND: Final = timedelta(microseconds=1)
 _SUMMARIES: Final = msgspec.json.Decoder(SessionSummary)
+_PACKED: Final = msgspec.msgpack.Decoder(SessionSummary)
 _PROBLEMS: Final = msgspec.msgpack.Decoder(tuple[Problem, ...])
 
 
@@ -35,7 +37,7 @@ def make_rows(assembly: Assembly, coster: Coster) -> Made:
     """The sessions of a cluster that a list may show, and the problems met."""
     return Made(
         sessions=[_row(s, coster) for s in assembly.everyone() if s.listed],
-        payload=msgspec.msgpack.encode(assembly.problems) if assembly.problems else b"",
+        payload=pack(assembly.problems) if assembly.problems else b"",
     )
 
 
@@ -43,17 +45,24 @@ def _row(session: Joined, coster: Coster) -> SessionRow:
     summary = summarize(session, coster.cost_of(session), ())
     hidden = SUBAGENT * (session.kind == "subagent") + ARCHIVED * session.archived
     return SessionRow(
-        id=summary.session_id,
+        id=storable(summary.session_id),
         created=microseconds(summary.created_at),
         updated=microseconds(summary.updated_at),
         turns=summary.turn_count,
         usd=-1.0 if summary.cost is None else summary.cost.total_usd,
         hidden=hidden,
-        cwd=None if summary.cwd is None else plain_place(summary.cwd),
-        models="".join(f"\n{model}\n" for model in summary.models),
-        title=summary.title,
-        body=summary.to_json(),
+        cwd=None if summary.cwd is None else storable(plain_place(summary.cwd)),
+        models=storable("".join(f"\n{model}\n" for model in summary.models)),
+        title=storable(summary.title),
+        body=_body(summary),
     )
+
+
+def _body(summary: SessionSummary) -> bytes:
+    try:
+        return msgspec.json.encode(summary)
+    except UnicodeEncodeError:
+        return pack(summary)
 
 
 def wanted_rows(
@@ -64,9 +73,9 @@ def wanted_rows(
         agents=agents,
         since=None if options.since is None else microseconds(options.since),
         until=None if options.until is None else microseconds(options.until),
-        cwd=None if options.cwd is None else plain_place(options.cwd),
-        model=options.model,
-        ids=ids,
+        cwd=None if options.cwd is None else storable(plain_place(options.cwd)),
+        model=None if options.model is None else storable(options.model),
+        ids=None if ids is None else [storable(each) for each in ids],
         sort=options.sort,
         descending=options.sort_direction == "desc",
         limit=options.limit,
@@ -78,15 +87,15 @@ def wanted_rows(
 def report_of(listed: Listed, problems: Sequence[bytes], coster: Coster) -> ListReport:
     """Rows as a report; tags are added now, they change without the sessions."""
     return ListReport(
-        sessions=tuple(_summary(row[0], row[1], row[-1], coster) for row in listed.rows),
+        sessions=tuple(_summary(row[-1], coster) for row in listed.rows),
         hidden_children=listed.hidden_children,
         hidden_archived=listed.hidden_archived,
         truncated=listed.truncated,
-        problems=tuple(problem for kept in problems for problem in _PROBLEMS.decode(kept)),
+        problems=tuple(problem for kept in problems for problem in unpack(kept, _PROBLEMS)),
     )
 
 
-def _summary(agent: str, session_id: str, body: bytes, coster: Coster) -> SessionSummary:
-    summary = _SUMMARIES.decode(body)
-    tags = coster.tags_of_id(agent, session_id)
+def _summary(body: bytes, coster: Coster) -> SessionSummary:
+    summary = unpack(body, _PACKED) if body.startswith(ODD) else _SUMMARIES.decode(body)
+    tags = coster.tags_of_id(summary.agent, summary.session_id)
     return msgspec.structs.replace(summary, tags=tags) if tags else summary

@@ -11,6 +11,7 @@ from amux.faces.cli.parser import CommandParser, one_of
 if TYPE_CHECKING:
     from amux.model.options import SessionListOptions
     from amux.sessions.listing import ListReport
+    from amux.sessions.quick import QuickReport
 
 DEFAULT_LIMIT = 100
 
@@ -38,18 +39,47 @@ def configure(parser: CommandParser) -> None:
 
 def run(context: Context) -> None:
     """List."""
-    args, output = context.args, context.output
+    args = context.args
     agent = one_agent(args.agent_word, args.agent)
+    agents = None if agent is None else [agent]
+    if (quick := _quick_list(context, agents)) is not None:
+        _write(context, quick)
+        return
     with context.busy("reading sessions"):
-        report = context.client.list_report(None if agent is None else [agent], _options(context))
+        report = context.client.list_report(agents, _options(context))
     if context.is_json:
-        output.json(report.sessions)
+        context.output.json(report.sessions)
+        _say_what_is_missing(context, report)
     else:
-        from amux.faces.cli.session_rows import write_sessions
-
-        write_sessions(output, report.sessions, now=context.now, by_update=args.sort == "updated")
-    _say_what_is_missing(context, report)
+        _write(context, report)
     context.report_problems(report.problems)
+
+
+def _quick_list(context: Context, agents: list[str] | None) -> QuickReport | None:
+    """The list from what is kept; tables for people and rows for programs need no more."""
+    args = context.args
+    if context.is_json or args.tags or args.debug or args.cwd is not None:
+        return None
+    quick = context.client.quick_list(
+        agents,
+        since=context.since,
+        until=context.until,
+        model=args.model,
+        limit=args.limit,
+        sort=args.sort,
+        descending=args.direction == "desc",
+        children=args.all or args.children,
+        archived=args.all or args.archived,
+    )
+    return None if quick is not None and quick.kept_problems else quick
+
+
+def _write(context: Context, report: ListReport | QuickReport) -> None:
+    from amux.faces.cli.session_rows import write_sessions
+
+    by_update = context.args.sort == "updated"
+    write_sessions(context.output, report.sessions, now=context.now, by_update=by_update)
+    _say_what_is_missing(context, report)
 
 
 def _options(context: Context) -> SessionListOptions:
@@ -70,7 +100,7 @@ def _options(context: Context) -> SessionListOptions:
     )
 
 
-def _say_what_is_missing(context: Context, report: ListReport) -> None:
+def _say_what_is_missing(context: Context, report: ListReport | QuickReport) -> None:
     from amux.faces.cli.figures import count
 
     hidden = [

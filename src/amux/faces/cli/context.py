@@ -64,10 +64,11 @@ class Context:
     def client(self) -> Client:
         """The client on the home that was asked for."""
         client = self._choose_client()
-        if self.args.color is None:
-            self.output.use_color(client.config.color)
-        for warning in client.config.warnings:
-            self.output.warning(warning)
+        if client.has_settings:
+            if self.args.color is None:
+                self.output.use_color(client.config.color)
+            for warning in client.config.warnings:
+                self.output.warning(warning)
         return client
 
     def find(self, words: Sequence[str]) -> NativeRef:

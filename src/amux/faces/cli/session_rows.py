@@ -12,13 +12,16 @@ from amux.faces.cli.times import ago, rfc3339
 
 if TYPE_CHECKING:
     from amux.model.session import SessionSummary
+    from amux.sessions.quick import QuickSummary
+
+    Shown = SessionSummary | QuickSummary
 
 MODEL_WIDTH = 20
 
 
 def write_sessions(
     output: Output,
-    sessions: Sequence[SessionSummary],
+    sessions: Sequence[Shown],
     *,
     now: datetime,
     by_update: bool = False,
@@ -31,7 +34,7 @@ def write_sessions(
         output.rows(_row(each, by_update=by_update) for each in sessions)
 
 
-def _row(session: SessionSummary, *, by_update: bool) -> tuple[str, ...]:
+def _row(session: Shown, *, by_update: bool) -> tuple[str, ...]:
     return (
         session.unified_id,
         session.model or UNKNOWN,
@@ -42,9 +45,7 @@ def _row(session: SessionSummary, *, by_update: bool) -> tuple[str, ...]:
     )
 
 
-def _draw(
-    output: Output, sessions: Sequence[SessionSummary], *, now: datetime, by_update: bool
-) -> None:
+def _draw(output: Output, sessions: Sequence[Shown], *, now: datetime, by_update: bool) -> None:
     ids = short_ids(each.session_id for each in sessions)
     with_agent = len({each.agent for each in sessions}) > 1
     columns = [
@@ -73,7 +74,7 @@ def _draw(
     )
 
 
-def _summary(session: SessionSummary) -> str:
+def _summary(session: Shown) -> str:
     """The title, with a word before it when the session is not an ordinary one."""
     marks: list[str] = [session.kind] if session.kind != "session" else []
     marks += ["archived"] if session.archived else []
