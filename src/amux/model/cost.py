@@ -23,7 +23,7 @@ class CostRecord(Model, frozen=True, kw_only=True):
 
 
 class CostBreakdown(Model, frozen=True, kw_only=True, omit_defaults=False):
-    """One group of a cost summary."""
+    """One group of a cost summary. `key` is `keys` as one text: see `sessions/grouping.py`."""
 
     key: str
     total_usd: float
@@ -34,6 +34,7 @@ class CostBreakdown(Model, frozen=True, kw_only=True, omit_defaults=False):
     cache_write_tokens: int
     session_count: int
     incomplete: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()  # one per grouping, in the order they were asked for
 
 
 class UnpricedModel(Model, frozen=True, kw_only=True):

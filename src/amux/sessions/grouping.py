@@ -1,0 +1,74 @@
+"""The groups of a cost report: under which keys a cell counts.
+
+Several groupings at once make a key of several parts. As one text they are joined by ` | `; a `|`
+or a backslash inside a part is then preceded by a backslash, so that no two keys look alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import date
+from functools import lru_cache
+from itertools import product
+
+from amux.model.options import GroupBy
+from amux.sessions.cells import Cell
+from amux.sessions.projects import Projects
+
+UNTAGGED = "untagged"
+UNATTRIBUTED = "unattributed"
+SEPARATOR = " | "
+
+Keys = tuple[str, ...]
+
+
+class Grouping:
+    """Keys of cells, one part per grouping."""
+
+    def __init__(self, names: Sequence[GroupBy]) -> None:
+        self._projects = Projects()
+        self._parts: list[Callable[[Cell, Sequence[str]], Sequence[str]]] = [
+            self._part(name) for name in names
+        ]
+
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
+    def keys(self, cell: Cell, tags: Sequence[str]) -> Sequence[Keys]:
+        """Every group the cell counts in: several only where its session has several tags."""
+        if not self._parts:
+            return ()
+        return tuple(product(*(part(cell, tags) for part in self._parts)))
+
+    def _part(self, name: GroupBy) -> Callable[[Cell, Sequence[str]], Sequence[str]]:
+        match name:
+            case "agent":
+                return lambda cell, _: (cell.agent,)
+            case "model":
+                return lambda cell, _: (cell.model,)
+            case "day":
+                return lambda cell, _: (cell.day,)
+            case "week":
+                return lambda cell, _: (iso_week(cell.day),)
+            case "month":
+                return lambda cell, _: (cell.day[: len("2026-11")],)
+            case "project":
+                return lambda cell, _: (self._projects.of(cell.cwd),)
+            case "session":
+                return lambda cell, _: (cell.session or UNATTRIBUTED,)
+            case "tag":
+                return lambda _, tags: tags or (UNTAGGED,)
+
+
+def joined_key(keys: Keys) -> str:
+    """The parts as one text; a single part stays as it is."""
+    if len(keys) == 1:
+        return keys[0]
+    return SEPARATOR.join(part.replace("\\", "\\\\").replace("|", "\\|") for part in keys)
+
+
+@lru_cache(maxsize=4096)
+def iso_week(day: str) -> str:
+    """`2026-W46`: weeks begin on Monday; the first one has the year's first Thursday."""
+    year, week, _ = date.fromisoformat(day).isocalendar()
+    return f"{year:04}-W{week:02}"
