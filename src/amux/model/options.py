@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal, cast
+from typing import Literal
 
 import msgspec
 
@@ -62,5 +62,5 @@ def group_names(group_by: GroupBy | Sequence[GroupBy] | None) -> tuple[GroupBy, 
     if group_by is None:
         return ()
     if isinstance(group_by, str):
-        return (cast("GroupBy", group_by),)
+        return (group_by,)
     return tuple(group_by)

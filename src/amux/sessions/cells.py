@@ -102,20 +102,20 @@ class Tally:
         if tokens.thinking is not None:
             self.thinking = (self.thinking or 0) + tokens.thinking
 
-    def add_cell(self, cell: Cell) -> None:
-        """Count what a cell holds."""
-        self.calls += cell.calls
-        self.input += cell.input
-        self.cache_read += cell.cache_read
-        self.cache_write += cell.cache_write
-        self.cache_write_1h += cell.cache_write_1h
-        self.output += cell.output
-        self.nusd += cell.nusd
-        self.unpriced_calls += cell.unpriced_calls
-        self.unpriced_input += cell.unpriced_input
-        self.unpriced_output += cell.unpriced_output
-        if cell.thinking is not None:
-            self.thinking = (self.thinking or 0) + cell.thinking
+    def add_sum(self, other: Tally | Cell) -> None:
+        """Count what was summed before."""
+        self.calls += other.calls
+        self.input += other.input
+        self.cache_read += other.cache_read
+        self.cache_write += other.cache_write
+        self.cache_write_1h += other.cache_write_1h
+        self.output += other.output
+        self.nusd += other.nusd
+        self.unpriced_calls += other.unpriced_calls
+        self.unpriced_input += other.unpriced_input
+        self.unpriced_output += other.unpriced_output
+        if other.thinking is not None:
+            self.thinking = (self.thinking or 0) + other.thinking
 
     @property
     def tokens(self) -> Tokens:

@@ -38,7 +38,7 @@ class _Sum:
     reasons: set[str] = field(default_factory=set[str])
 
     def add(self, cell: Cell) -> None:
-        self.tally.add_cell(cell)
+        self.tally.add_sum(cell)
         self.reasons.update(cell.reasons)
         if cell.session is not None:
             self.sessions.add(cell.session)
@@ -155,7 +155,7 @@ class CostReport:
                 group = self._groups[keys] = _Sum()
             group.add(cell)
         if cell.unpriced_calls:
-            self._unpriced.setdefault(cell.model, Tally()).add_cell(cell)
+            self._unpriced.setdefault(cell.model, Tally()).add_sum(cell)
 
     def _in_span(self, moment: datetime) -> bool:
         return in_span(moment, self._options.since, self._options.until)

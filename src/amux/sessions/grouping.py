@@ -20,16 +20,25 @@ UNATTRIBUTED = "unattributed"
 SEPARATOR = " | "
 
 Keys = tuple[str, ...]
+_Part = Callable[[Cell, Sequence[str]], Sequence[str]]
 
 
 class Grouping:
     """Keys of cells, one part per grouping."""
 
     def __init__(self, names: Sequence[GroupBy]) -> None:
-        self._projects = Projects()
-        self._parts: list[Callable[[Cell, Sequence[str]], Sequence[str]]] = [
-            self._part(name) for name in names
-        ]
+        projects = Projects()
+        parts: dict[GroupBy, _Part] = {
+            "agent": lambda cell, _: (cell.agent,),
+            "model": lambda cell, _: (cell.model,),
+            "day": lambda cell, _: (cell.day,),
+            "week": lambda cell, _: (iso_week(cell.day),),
+            "month": lambda cell, _: (cell.day[: len("2026-11")],),
+            "project": lambda cell, _: (projects.of(cell.cwd),),
+            "session": lambda cell, _: (cell.session or UNATTRIBUTED,),
+            "tag": lambda _, tags: tags or (UNTAGGED,),
+        }
+        self._parts = [parts[name] for name in names]
 
     def __bool__(self) -> bool:
         return bool(self._parts)
@@ -39,25 +48,6 @@ class Grouping:
         if not self._parts:
             return ()
         return tuple(product(*(part(cell, tags) for part in self._parts)))
-
-    def _part(self, name: GroupBy) -> Callable[[Cell, Sequence[str]], Sequence[str]]:
-        match name:
-            case "agent":
-                return lambda cell, _: (cell.agent,)
-            case "model":
-                return lambda cell, _: (cell.model,)
-            case "day":
-                return lambda cell, _: (cell.day,)
-            case "week":
-                return lambda cell, _: (iso_week(cell.day),)
-            case "month":
-                return lambda cell, _: (cell.day[: len("2026-11")],)
-            case "project":
-                return lambda cell, _: (self._projects.of(cell.cwd),)
-            case "session":
-                return lambda cell, _: (cell.session or UNATTRIBUTED,)
-            case "tag":
-                return lambda _, tags: tags or (UNTAGGED,)
 
 
 def joined_key(keys: Keys) -> str:

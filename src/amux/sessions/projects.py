@@ -118,7 +118,8 @@ def _exists(place: str) -> bool:
 
 def _is_local(place: str) -> bool:
     """Whether looking there asks this machine alone; `//server/share` would ask another one."""
-    return os.path.isabs(place) and not place.startswith(("//", "\\\\"))
+    is_foreign = place.startswith(("//", "\\\\"))
+    return os.path.isabs(place) and not is_foreign  # noqa: PTH117 - a path of text
 
 
 def _kind(path: str) -> int | None:
