@@ -65,13 +65,9 @@ class RunIndex:
         runs = self._by_session.get((agent, session_id), ())
         return tuple(dict.fromkeys(tag for run in runs for tag in run.tags))
 
-    def tagged(self) -> tuple[str, ...]:
-        """Unified ids of all sessions with a tag."""
-        return tuple(
-            f"{agent}:{session_id}"
-            for agent, session_id in self._by_session
-            if self.tags_of(agent, session_id)
-        )
+    def tagged(self) -> tuple[tuple[str, str], ...]:
+        """Agent and id of every session with a tag."""
+        return tuple(key for key in self._by_session if self.tags_of(*key))
 
 
 def read_run_index(host: Host, project_dir: Path | None = None) -> RunIndex:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from amux.index.store import IndexUnavailableError
+from amux.model.ids import unified_id
 from amux.model.options import SessionListOptions
 from amux.sessions.assemble import Assembly
 from amux.sessions.costing import Coster
@@ -108,7 +109,11 @@ class Catalogue:
             Answers(store, "sessions", self._basis()).remember_everybody(agents)
         ids = None
         if options.tags:
-            ids = [i for i in coster.tagged() if has_any_tag(coster.tags_of_name(i), options.tags)]
+            ids = [
+                unified_id(*key)
+                for key in coster.tagged()
+                if has_any_tag(coster.tags_by_id(*key), options.tags)
+            ]
         if not store.exists():
             return ListReport(sessions=())
         listed = find_sessions(store, wanted_rows(agents, options, ids))

@@ -97,5 +97,5 @@ def report_of(listed: Listed, problems: Sequence[bytes], coster: Coster) -> List
 
 def _summary(body: bytes, coster: Coster) -> SessionSummary:
     summary = unpack(body, _PACKED) if body.startswith(ODD) else _SUMMARIES.decode(body)
-    tags = coster.tags_of_id(summary.agent, summary.session_id)
+    tags = coster.tags_by_id(summary.agent, summary.session_id)
     return msgspec.structs.replace(summary, tags=tags) if tags else summary
