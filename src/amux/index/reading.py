@@ -87,6 +87,9 @@ def read_entry(adapter: Adapter, source: SourceRef, depth: Depth, left: Left | N
         reading = adapter.read_on(source, want=depth.want, progress=left.progress)
     else:
         reading = read_facts(adapter, source, depth.want)
+    if depth is Depth.USAGE and any(not each.calls for each in reading.facts):
+        # Which model a session without calls names is no usage, but is counted all the same.
+        depth, reading = Depth.FACTS, read_facts(adapter, source, "facts")
     progress = reading.progress
     facts, lines = _encode(reading)
     return Entry(

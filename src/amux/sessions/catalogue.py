@@ -21,10 +21,11 @@ from amux.sessions.registry import AdapterRegistry
 
 if TYPE_CHECKING:
     from amux.index.answers import Kind
-    from amux.index.reading import Depth
-    from amux.index.results import ResultIndex
+    from amux.index.results import Made, ResultIndex
     from amux.index.sources import Watch
     from amux.index.store import Store
+    from amux.sessions.cells import Cell
+    from amux.sessions.cost import CostReport
     from amux.sessions.indexed import IndexedAgent, Make
 
 _LITTLE = 4 << 20
@@ -48,10 +49,10 @@ class Catalogue:
         self.watch: Watch | None = None
 
     def assemblies(
-        self, agent: str, *, depth: Depth | None = None, cwd: str | None = None
+        self, agent: str, *, usage_only: bool = False, cwd: str | None = None
     ) -> Iterator[Assembly]:
         """All sessions of an agent, in portions that do not bear on each other."""
-        indexed = self._indexed(agent, depth)
+        indexed = self._indexed(agent, usage_only=usage_only)
         if indexed is None:
             yield self._library.assembly(agent, cwd=cwd)
         else:
@@ -90,6 +91,36 @@ class Catalogue:
         except IndexUnavailableError:
             self._store = None
             return list_sessions(self._direct(agents, options.cwd), options, coster)
+
+    def spend(self, agents: Sequence[str], report: CostReport) -> None:
+        """Add all that was spent to a report."""
+        for agent in agents:
+            cells = self._kept_cells(agent, report) if report.takes_cells else None
+            if cells is None:
+                for assembly in self.assemblies(agent, usage_only=not report.names_models):
+                    report.add_assembly(assembly)
+            else:
+                for cell in cells:
+                    report.add_cell(cell)
+
+    def _kept_cells(self, agent: str, report: CostReport) -> list[Cell] | None:
+        """What the index says was spent; None when it cannot be asked."""
+        from amux.index.results import Made
+        from amux.sessions.cells import decode_cells, encode_cells
+
+        if self._store is None or not self._is_indexed(agent):
+            return None
+
+        def make(assembly: Assembly) -> Made:
+            return Made(payload=encode_cells(report.cells_of(assembly)))
+
+        try:
+            kept = self._bring_up(self._store, agent, "spending", make)
+            payloads = [] if kept is None else [*kept.payloads()]
+        except IndexUnavailableError:
+            self._store = None
+            return None
+        return [cell for payload in payloads for cell in decode_cells(payload)]
 
     def _direct(self, agents: Sequence[str], cwd: str | None) -> Iterator[Assembly]:
         return (self._library.assembly(agent, cwd=cwd) for agent in agents)
@@ -144,7 +175,7 @@ class Catalogue:
         )
         return results
 
-    def _indexed(self, agent: str, depth: Depth | None) -> IndexedAgent | None:
+    def _indexed(self, agent: str, *, usage_only: bool) -> IndexedAgent | None:
         if self._store is None or not self._is_indexed(agent):
             return None
         from amux.index.reading import Depth
@@ -153,7 +184,8 @@ class Catalogue:
         try:
             indexed = IndexedAgent(self._library, self._store, agent)
             if indexed.has_sources or self._store.exists():
-                indexed.update(depth or Depth.FACTS, watch=self.watch)
+                depth = Depth.USAGE if usage_only else Depth.FACTS
+                indexed.update(depth, watch=self.watch)
         except IndexUnavailableError:
             self._store = None
             return None

@@ -96,6 +96,20 @@ class CostReport:
         for cell in assembly_cells(assembly, self._coster, self._zone, within=within):
             self.add_cell(cell)
 
+    @property
+    def names_models(self) -> bool:
+        """Whether it asks for a model: one that a session only names is found in no call."""
+        return self._options.model is not None
+
+    @property
+    def takes_cells(self) -> bool:
+        """Whether the cells of whole sessions are enough: no single call and no run is chosen."""
+        return not self._by_call and not self.names_models and not self._coster.runs.runs
+
+    def cells_of(self, assembly: Assembly) -> Iterable[Cell]:
+        """All cells of some sessions, whatever is asked for."""
+        return assembly_cells(assembly, self._coster, self._zone)
+
     def know(self, agent: str, session_ids: Iterable[str]) -> None:
         """Which sessions of an agent are on the disk, sub-agents too: their runs are not lost."""
         self._known.update((agent, session_id) for session_id in session_ids)

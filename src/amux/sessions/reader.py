@@ -120,9 +120,7 @@ class SessionReader:
         options = _checked_cost(options)
         report = CostReport(self.coster, options, self.zone)
         names = self.registry.names() if options.agent is None else (options.agent,)
-        for name in names:
-            if self.registry.knows(name):
-                report.add_assembly(self.library.assembly(name))
+        self.catalogue.spend([name for name in names if self.registry.knows(name)], report)
         report.add_lost_runs()
         return report.summary()
 
