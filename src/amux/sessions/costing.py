@@ -9,8 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date
+from typing import Self
 
+from amux.annotations.file import AnnotationFile
+from amux.annotations.ledger import Annotations
+from amux.model.annotation import Note
 from amux.model.cost import CostRecord, CostSource
+from amux.model.problems import Problem
 from amux.model.usage import NANO, Call, Tokens
 from amux.pricing.rates import Rates, cost_nusd, usd_per_million
 from amux.pricing.registry import ModelRegistry
@@ -74,12 +79,27 @@ def cost_record(
 
 
 class Coster:
-    """Prices sessions with one catalogue and one run index."""
+    """What is known of sessions beside their sources: prices, runs, and what a person added."""
 
-    def __init__(self, prices: ModelRegistry, runs: RunIndex, *, today: date) -> None:
+    def __init__(
+        self,
+        prices: ModelRegistry,
+        runs: RunIndex,
+        *,
+        today: date,
+        annotations: AnnotationFile | None = None,
+    ) -> None:
         self._prices = prices
         self._runs = runs
         self._today = today  # the day of calls whose time was not recorded
+        self._annotation_file = annotations
+        self._annotations = Annotations()
+
+    def refreshed(self) -> Self:
+        """The same, with the annotations as they are now."""
+        if self._annotation_file is not None:
+            self._annotations = self._annotation_file.current()
+        return self
 
     @property
     def runs(self) -> RunIndex:
@@ -87,8 +107,31 @@ class Coster:
         return self._runs
 
     def tags_of(self, session: Joined) -> tuple[str, ...]:
-        """The tags its runs were given."""
-        return self._runs.tags_of(session.agent, session.session_id)
+        """The tags its runs were given, then those a person gave it; each once."""
+        of_runs = self._runs.tags_of(session.agent, session.session_id)
+        if not self._annotations:
+            return of_runs
+        given = (self._annotations.tags_of(session.agent, name) for name in _names(session))
+        return tuple(dict.fromkeys((*of_runs, *(tag for tags in given for tag in tags))))
+
+    def is_starred(self, session: Joined) -> bool:
+        """Whether a person gave it a star."""
+        return bool(self._annotations) and any(
+            self._annotations.starred(session.agent, name) for name in _names(session)
+        )
+
+    def notes_of(self, session: Joined) -> tuple[Note, ...]:
+        """What a person wrote on it."""
+        return tuple(
+            note
+            for name in _names(session)
+            for note in self._annotations.notes_of(session.agent, name)
+        )
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What could not be read of the annotations."""
+        return self._annotations.problems
 
     def price(self, agent: str, call: Call) -> int | None:
         """The agent's own figure, else the catalogue's; None when neither knows."""
@@ -142,6 +185,12 @@ class Coster:
         if any(one.nusd is None for one in priced):
             gaps = (*gaps, UNPRICED)
         return SessionCost(tuple(priced), "estimate", 0, gaps)
+
+
+def _names(session: Joined) -> Iterable[str]:
+    """Every id it can be found by: of two sessions with one id, an alias names just one."""
+    aliases = (alias for part in session.parts for alias in part.facts.aliases)
+    return dict.fromkeys((session.session_id, *aliases))
 
 
 def _nothing_of_its_own(session: Joined, gaps: tuple[str, ...]) -> SessionCost | None:
