@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -48,7 +48,7 @@ else:
 
 
 @contextmanager
-def exclusive(lock: Path) -> Iterator[None]:
+def exclusive(lock: Path) -> Generator[None]:
     """Wait until no other thread or process is inside; makes the folder if need be."""
     if not lock.parent.is_dir():
         lock.parent.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)

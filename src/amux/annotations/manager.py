@@ -34,7 +34,10 @@ class Find(Protocol):
 
 
 class AnnotationManager:
-    """Tags, stars and notes of sessions. `ref` is anything `client.find` understands."""
+    """Tags, stars and notes of sessions.
+
+    A `ref` is anything `client.find` understands; `agent` narrows it down.
+    """
 
     def __init__(
         self,
