@@ -31,17 +31,17 @@ class AnnotationFile:
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE_NAME
         self._lock = folder / LOCK_NAME
-        self._stamp: _Stamp | None = None
-        self._current = _NOTHING
+        self._last: tuple[_Stamp | None, Annotations] = (None, _NOTHING)
 
     def current(self) -> Annotations:
         """The annotations as they are now; what cannot be read is in their problems."""
         try:
-            stamp = _stamp_of(self.path)
-            if stamp != self._stamp:  # taken before reading: a later change is seen next time
-                data = b"" if stamp is None else self.path.read_bytes()
-                self._current = Ledger(data, path=str(self.path)).annotations()
-                self._stamp = stamp
+            stamp = _stamp_of(self.path)  # before reading: a later change is seen next time
+            seen, known = self._last
+            if stamp == seen:
+                return known
+            data = b"" if stamp is None else self.path.read_bytes()
+            found = Ledger(data, path=str(self.path)).annotations()
         except OSError as error:
             reason = error.strerror or str(error)
             problem = Problem(
@@ -50,7 +50,8 @@ class AnnotationFile:
                 path=str(self.path),
             )
             return Annotations(problems=(problem,))
-        return self._current
+        self._last = (stamp, found)
+        return found
 
     def change(self, decide: Callable[[Ledger], Sequence[Event]]) -> Annotations:
         """Add the events that are decided on in view of what is there, while nobody else writes.
@@ -58,7 +59,7 @@ class AnnotationFile:
         When it returns, they are on the disk.
 
         Raises:
-            AmuxError: The file cannot be written (STORE_ERROR); nothing was added.
+            AmuxError: The file cannot be written (STORE_ERROR).
         """
         try:
             return self._change(decide)
@@ -76,12 +77,19 @@ class AnnotationFile:
             ledger = Ledger(journal.read(self.path), path=str(self.path))
             events = decide(ledger)
             if events:
-                journal.append(self.path, encode_events(events))
-                ledger = Ledger(journal.read(self.path), path=str(self.path))
-                if ledger.size > LARGE and len(ledger.compacted()) < ledger.size // 2:
-                    with suppress(OSError):  # the change itself is safe already
-                        journal.replace(self.path, ledger.compacted())
+                lines = encode_events(events)
+                journal.append(self.path, lines)
+                ledger.extend(lines)
+                self._tidy(ledger)
         return ledger.annotations()
+
+    def _tidy(self, ledger: Ledger) -> None:
+        """Drop lines that say nothing any more, when there are many."""
+        from amux.annotations import journal
+
+        if ledger.size > LARGE and len(lines := ledger.compacted()) < ledger.size // 2:
+            with suppress(OSError):  # what was acknowledged is safe already
+                journal.replace(self.path, lines)
 
 
 def _stamp_of(path: Path) -> _Stamp | None:

@@ -156,21 +156,28 @@ class Ledger:
     """All lines of the file, folded."""
 
     def __init__(self, data: bytes, *, path: str | None = None) -> None:
-        self._data = data
+        self._data = b""
         self._path = path
         self._sessions: dict[str, Marks] = {}
         self._kept: set[int] = set()
         self._problems: list[Problem] = []
-        lines = data.split(b"\n")
-        for index, raw in enumerate(lines):
-            text = raw.strip(_NOISE).removeprefix(_BOM if index == 0 else b"")
-            if text:
-                self._fold(text, index, ended=index < len(lines) - 1)
+        self.extend(data)
 
     @property
     def size(self) -> int:
         """Bytes of all lines."""
         return len(self._data)
+
+    def extend(self, data: bytes) -> None:
+        """Fold in what was appended; a torn last line is closed first, as the journal does."""
+        if self._data and not self._data.endswith(b"\n"):
+            self._data += b"\n"
+        first = self._data.count(b"\n")
+        self._data += data
+        *whole, rest = data.split(b"\n")
+        for index, raw in enumerate(whole, start=first):
+            self._fold(raw, index, ended=True)
+        self._fold(rest, first + len(whole), ended=False)
 
     def marks(self, unified_id: str) -> Marks:
         """What a session has."""
@@ -190,7 +197,10 @@ class Ledger:
         lines = self._data.split(b"\n")
         return b"".join(lines[index] + b"\n" for index in sorted(live))
 
-    def _fold(self, text: bytes, index: int, *, ended: bool) -> None:
+    def _fold(self, raw: bytes, index: int, *, ended: bool) -> None:
+        text = raw.strip(_NOISE).removeprefix(_BOM if index == 0 else b"")
+        if not text:
+            return
         event = _decode(text, ended=ended)
         if isinstance(event, Event):
             self._sessions.setdefault(event.session, Marks()).apply(event, index)
