@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from amux import AgentNotFoundError, aio, create_client
+from amux.annotations.manager import AnnotationManager
 from amux.sessions.manager import SessionManager
 from amux.testing import find_captures
 
@@ -29,10 +30,14 @@ def home(tmp_path: Path) -> Path:
     return CAPTURE.copy_to(tmp_path)
 
 
-def test_every_read_operation_has_a_twin_with_the_same_signature() -> None:
-    for name, method in inspect.getmembers(SessionManager, inspect.isfunction):
+@pytest.mark.parametrize(
+    ("original", "twins"),
+    [(SessionManager, aio.SessionManager), (AnnotationManager, aio.AnnotationManager)],
+)
+def test_every_operation_has_a_twin_with_the_same_signature(original: type, twins: type) -> None:
+    for name, method in inspect.getmembers(original, inspect.isfunction):
         if not name.startswith("_"):
-            twin = getattr(aio.SessionManager, name)
+            twin = getattr(twins, name)
             assert inspect.signature(twin) == inspect.signature(method)
             assert inspect.getdoc(twin) == inspect.getdoc(method)
 
@@ -48,6 +53,15 @@ def test_read_operations_give_the_same(home: Path) -> None:
     ids = (listed[0].unified_id, listed[1].unified_id)
     assert run(twin.sessions.diff(*ids)) == client.sessions.diff(*ids)
     assert run(twin.overview()).recent == client.overview().recent
+
+
+def test_annotations_of_one_are_those_of_the_other(home: Path) -> None:
+    client, twin = create_client(home=home), aio.create_client(home=home)
+    session = client.sessions.list("claude")[0].unified_id
+    run(twin.annotations.tag(session, "one", "two"))
+    assert run(twin.annotations.add_note(session, "look")) == 1
+    assert run(twin.annotations.of(session)) == client.annotations.of(session)
+    assert client.annotations.tags() == {"one": 1, "two": 1}
 
 
 def test_pure_operations_need_no_loop(home: Path) -> None:

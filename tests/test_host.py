@@ -71,6 +71,7 @@ def test_places_follow_the_platform(platform: str, data: str, settings: str, cac
     with opened_files() as opened:
         host = Host(HOME, platform=platform)
         assert host.xdg_data_home() == HOME / data
+        assert host.data_dir() == HOME / data / "amux"
         assert host.xdg_config_home() == HOME / settings
         assert host.cache_dir() == HOME / cache
         assert host.config_dir() == HOME / ".agent-mux"
@@ -87,9 +88,10 @@ def test_variables_go_before_the_platform() -> None:
     for platform in ("linux", "darwin", "win32"):
         host = Host(HOME, env=env, platform=platform)
         assert (host.xdg_data_home(), host.xdg_config_home()) == (Path("/d"), Path("/s"))
+        assert host.data_dir() == Path("/d/amux")
         assert host.cache_dir() == Path("/c/amux")
         assert host.config_dir() == HOME / "own"
-    own = Host(HOME, env={**env, "AMUX_CACHE_DIR": "/mine"})
-    assert own.cache_dir() == Path("/mine")
+    own = Host(HOME, env={**env, "AMUX_CACHE_DIR": "/mine", "AMUX_DATA_DIR": "~/notes"})
+    assert (own.cache_dir(), own.data_dir()) == (Path("/mine"), HOME / "notes")
     windows = Host(HOME, env={"LOCALAPPDATA": "/l", "APPDATA": "/r"}, platform="win32")
     assert (windows.xdg_data_home(), windows.xdg_config_home()) == (Path("/l"), Path("/r"))

@@ -30,7 +30,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from amux import client as sync
+from amux.annotations.manager import AnnotationManager as SyncAnnotationManager
 from amux.config import Config
+from amux.model.annotation import SessionAnnotations
 from amux.model.cost import CostBlock, CostSummary
 from amux.model.diff import SessionDiff
 from amux.model.ids import NativeRef
@@ -46,6 +48,7 @@ from amux.model.options import (
     SessionListOptions,
     SessionQuery,
 )
+from amux.model.problems import Problem
 from amux.model.session import Session, SessionSummary
 from amux.sessions.doctor import RootReport
 from amux.sessions.explain import CostExplanation
@@ -75,6 +78,7 @@ async def _stream(make: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
 PURE = {"resolve_unified_id", "resolve_native_id", "close"}
 CLASSES = (
     ("sessions/manager.py", "SessionManager", "SyncSessionManager"),
+    ("annotations/manager.py", "AnnotationManager", "SyncAnnotationManager"),
     ("client.py", "Client", "sync.Client"),
 )
 CLIENT_METHODS = {
@@ -86,6 +90,7 @@ CLIENT_METHODS = {
     "cost_blocks",
     "agents",
     "doctor",
+    "lost_annotations",
     "overview",
     "close",
 }
@@ -140,6 +145,7 @@ def _class(node: ast.ClassDef, wrapped: str) -> str:
     ]
     if node.name == "Client":
         lines += ["        self.sessions = SessionManager(inner.sessions)"]
+        lines += ["        self.annotations = AnnotationManager(inner.annotations)"]
     for method in node.body:
         if isinstance(method, ast.FunctionDef) and _is_public(node.name, method):
             lines += ["", *_method(method)]
@@ -174,6 +180,8 @@ def _method(method: ast.FunctionDef) -> list[str]:
 
 def _forwarded(function: ast.FunctionDef) -> str:
     names = [argument.arg for argument in function.args.args if argument.arg != "self"]
+    if function.args.vararg is not None:
+        names.append(f"*{function.args.vararg.arg}")
     return ", ".join([*names, *(f"{a.arg}={a.arg}" for a in function.args.kwonlyargs)])
 
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         ValidationError,
     )
     from amux.host import Host
+    from amux.model.annotation import Note, SessionAnnotations
     from amux.model.cost import CostBlock, CostBreakdown, CostRecord, CostSummary
     from amux.model.diff import DiffOperation, DiffStats, SessionDiff
     from amux.model.facts import Facts
@@ -80,6 +81,7 @@ _PLACES = {
         "ValidationError",
     ),
     "amux.host": ("Host",),
+    "amux.model.annotation": ("Note", "SessionAnnotations"),
     "amux.model.cost": ("CostBlock", "CostBreakdown", "CostRecord", "CostSummary"),
     "amux.model.diff": ("DiffOperation", "DiffStats", "SessionDiff"),
     "amux.model.facts": ("Facts",),
@@ -121,9 +123,11 @@ __all__ = [
     "Host",
     "Item",
     "NativeRef",
+    "Note",
     "ParseError",
     "Problem",
     "Session",
+    "SessionAnnotations",
     "SessionDiff",
     "SessionListOptions",
     "SessionManager",

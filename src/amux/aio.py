@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from amux import client as sync
+from amux.annotations.manager import AnnotationManager as SyncAnnotationManager
 from amux.config import Config
+from amux.model.annotation import SessionAnnotations
 from amux.model.cost import CostBlock, CostSummary
 from amux.model.diff import SessionDiff
 from amux.model.ids import NativeRef
@@ -29,6 +31,7 @@ from amux.model.options import (
     SessionListOptions,
     SessionQuery,
 )
+from amux.model.problems import Problem
 from amux.model.session import Session, SessionSummary
 from amux.sessions.doctor import RootReport
 from amux.sessions.explain import CostExplanation
@@ -76,6 +79,7 @@ class SessionManager:
         cwd: str | None = None,
         include_children: bool = False,
         include_archived: bool = False,
+        starred: bool = False,
     ) -> builtins.list[SessionSummary]:
         """Summaries of an agent's sessions, newest first.
 
@@ -97,6 +101,7 @@ class SessionManager:
             cwd=cwd,
             include_children=include_children,
             include_archived=include_archived,
+            starred=starred,
         )
 
     async def get(self, agent: str, session_id: str) -> Session:
@@ -177,12 +182,80 @@ class SessionManager:
         return self._inner.resolve_native_id(unified_id)
 
 
+class AnnotationManager:
+    """Tags, stars and notes of sessions. Asynchronous."""
+
+    def __init__(self, inner: SyncAnnotationManager) -> None:
+        self._inner = inner
+
+    async def tag(self, ref: str, *tags: str, agent: str | None = None) -> SessionAnnotations:
+        """Give a session tags; those it has already stay as they are.
+
+        Raises:
+            ValidationError: A tag is empty, too long, or holds white space, a comma or worse.
+            SessionNotFoundError: No session is meant by `ref`, or several are.
+        """
+        return await asyncio.to_thread(self._inner.tag, ref, *tags, agent=agent)
+
+    async def untag(self, ref: str, *tags: str, agent: str | None = None) -> SessionAnnotations:
+        """Take tags from a session; it need not exist any more. Tags of its runs stay."""
+        return await asyncio.to_thread(self._inner.untag, ref, *tags, agent=agent)
+
+    async def star(self, ref: str, *, agent: str | None = None) -> SessionAnnotations:
+        """Give a session a star."""
+        return await asyncio.to_thread(self._inner.star, ref, agent=agent)
+
+    async def unstar(self, ref: str, *, agent: str | None = None) -> SessionAnnotations:
+        """Take the star from a session; it need not exist any more."""
+        return await asyncio.to_thread(self._inner.unstar, ref, agent=agent)
+
+    async def add_note(self, ref: str, text: str, *, agent: str | None = None) -> int:
+        """Write a note on a session; returns its number, which no other note of it ever has.
+
+        Raises:
+            ValidationError: The text is empty or too long.
+            SessionNotFoundError: No session is meant by `ref`, or several are.
+        """
+        return await asyncio.to_thread(self._inner.add_note, ref, text, agent=agent)
+
+    async def remove_note(
+        self, ref: str, number: int, *, agent: str | None = None
+    ) -> SessionAnnotations:
+        """Remove a note by its number; the session need not exist any more.
+
+        Raises:
+            ValidationError: The session has no note of that number.
+        """
+        return await asyncio.to_thread(self._inner.remove_note, ref, number, agent=agent)
+
+    async def of(self, ref: str, *, agent: str | None = None) -> SessionAnnotations:
+        """What was added to a session; it need not exist any more. Tags of its runs are not here.
+
+        Raises:
+            SessionNotFoundError: Neither a session nor an annotation is meant by `ref`.
+        """
+        return await asyncio.to_thread(self._inner.of, ref, agent=agent)
+
+    async def entries(self) -> tuple[SessionAnnotations, ...]:
+        """Every session with an annotation, in the order in which they got their first."""
+        return await asyncio.to_thread(self._inner.entries)
+
+    async def tags(self) -> dict[str, int]:
+        """Every tag, those of runs included, and how many sessions have it."""
+        return await asyncio.to_thread(self._inner.tags)
+
+    async def problems(self) -> tuple[Problem, ...]:
+        """What could not be read of the annotations."""
+        return await asyncio.to_thread(self._inner.problems)
+
+
 class Client:
     """One opened workspace: a host, its settings, and what can be asked of it. Asynchronous."""
 
     def __init__(self, inner: sync.Client) -> None:
         self._inner = inner
         self.sessions = SessionManager(inner.sessions)
+        self.annotations = AnnotationManager(inner.annotations)
 
     async def find(self, ref: str, *, agent: str | None = None) -> NativeRef:
         """A session by unified id, native id, unique prefix or title.
@@ -241,12 +314,16 @@ class Client:
         """Every file below the agents' roots, read or not and why; what will be lost next."""
         return await asyncio.to_thread(self._inner.doctor, agent)
 
+    async def lost_annotations(self, agent: str | None = None) -> tuple[str, ...]:
+        """The annotated sessions (of one agent) that are not on this machine any more."""
+        return await asyncio.to_thread(self._inner.lost_annotations, agent)
+
     async def overview(self) -> Overview:
         """What a person wants to see first: agents, last sessions, this week's cost."""
         return await asyncio.to_thread(self._inner.overview)
 
     def close(self) -> None:
-        """Nothing is held open; here for symmetry with `with`."""
+        """Free what is held open: the index, if it was used."""
         return self._inner.close()
 
 
@@ -263,7 +340,8 @@ def create_client(
     """A client for this machine, or for another home.
 
     With `home` and no `env` the environment is empty: variables that move an agent's store on this
-    machine say nothing about another home.
+    machine say nothing about another home. Nor is an index kept in another home, unless
+    AMUX_CACHE_DIR in `env` says where.
     """
     return Client(
         sync.create_client(

@@ -16,6 +16,8 @@ from amux.host import Host
 
 if TYPE_CHECKING:
     from amux.adapters._base import AgentInfo, Capabilities
+    from amux.annotations.file import AnnotationFile
+    from amux.annotations.manager import AnnotationManager
     from amux.config import Config
     from amux.index.store import Store
     from amux.model.cost import CostBlock
@@ -122,8 +124,10 @@ class Client:
         default_agent: str | None = None,
         config: Config | None = None,
         keeps_index: bool = True,
+        read_only: bool = False,
     ) -> None:
         self._host = host
+        self._read_only = read_only
         self._project_dir = project_dir
         self._default_agent = default_agent
         self._given_config = config
@@ -169,6 +173,19 @@ class Client:
 
         return read_run_index(self._host, self._project_dir)
 
+    @cached_property
+    def annotations(self) -> AnnotationManager:
+        """Tags, stars and notes."""
+        from amux.annotations.manager import AnnotationManager
+
+        return AnnotationManager(
+            self._annotation_file,
+            self.find,
+            run_tags=self._run_tags,
+            now=self._host.now,
+            read_only=self._read_only,
+        )
+
     def find(self, ref: str, *, agent: str | None = None) -> NativeRef:
         """A session by unified id, native id, unique prefix or title.
 
@@ -191,6 +208,8 @@ class Client:
         """
         if self._given_config is not None or self.has_settings or self._store is None:
             return None
+        if (self._host.data_dir() / "annotations.jsonl").exists():
+            return None  # a star or a tag may have to be shown
         from amux.index.basis import basis_of
         from amux.sessions.quick import quick_list
 
@@ -199,7 +218,7 @@ class Client:
 
     @cached_property
     def has_settings(self) -> bool:
-        """Whether a person has written settings, tags or runs that bear on what is shown."""
+        """Whether a person has written settings, or runs are recorded, that bear on what is shown."""
         from amux.index.basis import has_settings
 
         return has_settings(self._host, self._project_dir)
@@ -290,6 +309,14 @@ class Client:
         names = self._registry.names() if agent is None else (agent,)
         return examine(self._reader, names)
 
+    def lost_annotations(self, agent: str | None = None) -> tuple[str, ...]:
+        """The annotated sessions (of one agent) that are not on this machine any more."""
+        from amux.sessions.lost import lost_sessions
+
+        entries = self.annotations.entries()
+        ids = [each.unified_id for each in entries]
+        return lost_sessions(self._registry, self._library, ids, agent=agent)
+
     def overview(self) -> Overview:
         """What a person wants to see first: agents, last sessions, this week's cost."""
         from amux.sessions.overview import make_overview
@@ -324,7 +351,12 @@ class Client:
         from amux.sessions.costing import Coster
         from amux.sessions.reader import SessionReader
 
-        coster = Coster(self.models, self.run_index, today=self._host.now().date())
+        coster = Coster(
+            self.models,
+            self.run_index,
+            today=self._host.now().date(),
+            annotations=self._annotation_file,
+        )
         return SessionReader(
             self._registry,
             self._library,
@@ -356,6 +388,17 @@ class Client:
         given = b"" if self._given_config is None else repr(self._given_config).encode()
         return basis_of(self._host, self._project_dir) + given + self.models.changes
 
+    @cached_property
+    def _annotation_file(self) -> AnnotationFile:
+        from amux.annotations.file import AnnotationFile
+
+        return AnnotationFile(self._host.data_dir())
+
+    def _run_tags(self) -> Iterator[tuple[str, Sequence[str]]]:
+        for run in self.run_index.runs:
+            if run.session_id is not None:
+                yield f"{run.agent}:{run.session_id}", run.tags
+
     def _zone(self) -> tzinfo:
         from zoneinfo import ZoneInfo
 
@@ -366,4 +409,4 @@ def create_demo_client() -> Client:
     """A client on the built-in sample sessions, on the day they end."""
     from amux.demo import DEMO_NOW, demo_home
 
-    return create_client(home=demo_home(), now=DEMO_NOW)
+    return Client(Host(demo_home(), now=lambda: DEMO_NOW), read_only=True)

@@ -90,6 +90,10 @@ class Host:
             linux=".config", mac="Library/Application Support", windows="APPDATA"
         )
 
+    def data_dir(self) -> Path:
+        """What people gave amux to keep: AMUX_DATA_DIR, else `amux` below the user's data."""
+        return self.path_from("AMUX_DATA_DIR") or self.xdg_data_home() / "amux"
+
     def cache_dir(self) -> Path:
         """AMUX_CACHE_DIR, else `amux` below the platform's cache directory."""
         own = self.path_from("AMUX_CACHE_DIR")

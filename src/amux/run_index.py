@@ -65,10 +65,6 @@ class RunIndex:
         runs = self._by_session.get((agent, session_id), ())
         return tuple(dict.fromkeys(tag for run in runs for tag in run.tags))
 
-    def tagged(self) -> tuple[tuple[str, str], ...]:
-        """Agent and id of every session with a tag."""
-        return tuple(key for key in self._by_session if self.tags_of(*key))
-
 
 def read_run_index(host: Host, project_dir: Path | None = None) -> RunIndex:
     """Read the user's run index and the nearest project's, merged by run."""

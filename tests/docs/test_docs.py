@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from amux._version import __version__
+from amux.model.annotation import Note, SessionAnnotations
 from amux.model.base import Model
 from amux.model.cost import CostBreakdown, CostRecord, CostSummary, UnpricedModel
 from amux.model.diff import DiffOperation, DiffSide, DiffStats, SessionDiff
@@ -29,7 +30,8 @@ DOCS = ROOT / "docs"
 PUBLIC_TYPES: tuple[type[Model], ...] = (
     SessionSummary, Session, SessionMessage, SessionToolCall, ToolResult, TokenUsage, CostRecord,
     Call, Tokens, CostSummary, CostBreakdown, UnpricedModel, SessionDiff, DiffSide, DiffOperation,
-    DiffStats, CostExplanation, ExplainedCall, AgentStatus, Overview, Problem,
+    DiffStats, CostExplanation, ExplainedCall, AgentStatus, Overview, Problem, Note,
+    SessionAnnotations,
 )  # fmt: skip
 _ASKS_FOR_A_VARIABLE = re.compile(r"\b(?:path_from|env\.get|dir_from)\(\s*\"([A-Z][A-Z0-9_]*)\"")
 _ROW = re.compile(r"^\| `(\w+)` \|[^|]*\|\s*(always)?\s*\|", re.MULTILINE)

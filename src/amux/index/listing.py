@@ -5,7 +5,6 @@ Needs nothing but `sqlite3`, so that a list of thousands costs little more than 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -16,15 +15,15 @@ ARCHIVED: Final = 2
 
 _ORDERS: Final = {"date": "created", "updated": "updated", "turns": "turns", "cost": "usd"}
 
-Row = tuple[str, str, int, int, int, str, bytes]
-"""Agent, id, created, updated, turns, title, summary as JSON."""
+Row = tuple[str, str, str, int, int, int, str, bytes]
+"""Agent, id, every name of it, created, updated, turns, title, summary as JSON."""
 
 
 class Wanted:
-    """What a list is to show. Times are microseconds of the Unix time; `ids` are unified ids."""
+    """What a list is to show. Times are microseconds of the Unix time."""
 
     __slots__ = (
-        "agents", "archived", "children", "cwd", "descending", "ids", "limit", "model", "since",
+        "agents", "archived", "children", "cwd", "descending", "limit", "model", "since",
         "sort", "until",
     )  # fmt: skip
 
@@ -36,7 +35,6 @@ class Wanted:
         until: int | None = None,
         cwd: str | None = None,
         model: str | None = None,
-        ids: Sequence[str] | None = None,
         sort: str = "date",
         descending: bool = True,
         limit: int | None = None,
@@ -48,7 +46,6 @@ class Wanted:
         self.until = until
         self.cwd = cwd
         self.model = model
-        self.ids = ids
         self.sort = sort
         self.descending = descending
         self.limit = limit
@@ -68,9 +65,6 @@ class Wanted:
             if value is not None:
                 clauses.append(clause)
                 values[name] = value
-        if self.ids is not None:
-            clauses.append("agent || ':' || id IN (SELECT value FROM json_each(:ids))")
-            values["ids"] = json.dumps(list(self.ids))
         return " AND ".join(clauses), values
 
     @property
@@ -102,7 +96,7 @@ def find_sessions(store: Store, wanted: Wanted) -> Listed:
     direction = "DESC" if wanted.descending else "ASC"
     with store.guarded() as database:
         rows: list[Row] = database.execute(
-            "SELECT agent, id, created, updated, turns, title, body FROM session"  # noqa: S608 - our own words
+            "SELECT agent, id, names, created, updated, turns, title, body FROM session"  # noqa: S608 - our own words
             f" WHERE {clause} AND hidden & {wanted.hidden} = 0"
             f" ORDER BY {_ORDERS[wanted.sort]} {direction}, agent || ':' || id LIMIT :limit",
             values | {"limit": -1 if wanted.limit is None else wanted.limit},

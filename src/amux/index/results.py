@@ -19,8 +19,8 @@ SUBAGENT: Final = 1
 ARCHIVED: Final = 2
 
 _SESSION_FIELDS: Final = (
-    "agent", "cluster", "id", "created", "updated", "turns", "usd", "hidden", "cwd", "models",
-    "title", "body",
+    "agent", "cluster", "id", "names", "created", "updated", "turns", "usd", "hidden", "cwd",
+    "models", "title", "body",
 )  # fmt: skip
 _ADD_SESSION: Final = (
     f"INSERT INTO session ({', '.join(_SESSION_FIELDS)})"  # noqa: S608 - names of our own
@@ -32,6 +32,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     """A session as a list needs it; `body` is its whole summary as JSON, without tags."""
 
     id: str
+    names: str  # every id it can be found by, one per line
     created: int  # microseconds of the Unix time
     updated: int
     turns: int
@@ -83,8 +84,8 @@ class ResultIndex:
                 _ADD_SESSION,
                 [
                     (
-                        self._agent, cluster, row.id, row.created, row.updated, row.turns,
-                        row.usd, row.hidden, row.cwd, row.models, row.title, row.body,
+                        self._agent, cluster, row.id, row.names, row.created, row.updated,
+                        row.turns, row.usd, row.hidden, row.cwd, row.models, row.title, row.body,
                     )
                     for cluster, _, one in made
                     for row in one.sessions

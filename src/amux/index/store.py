@@ -59,6 +59,7 @@ CREATE TABLE session (
   agent TEXT NOT NULL,
   cluster INTEGER NOT NULL,
   id TEXT NOT NULL,
+  names TEXT NOT NULL,
   created INTEGER NOT NULL,
   updated INTEGER NOT NULL,
   turns INTEGER NOT NULL,

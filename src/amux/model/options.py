@@ -31,6 +31,7 @@ class SessionListOptions(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str | None = None
     include_children: bool = False
     include_archived: bool = False
+    starred: bool = False
 
 
 class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from amux.model.annotation import Note
 from amux.model.base import Model
 from amux.model.cost import CostRecord
 from amux.model.facts import Kind
@@ -38,6 +39,7 @@ class SessionSummary(Model, frozen=True, kw_only=True):
     kind: Kind = "session"
     parent: str | None = None
     archived: bool = False
+    starred: bool = False
     problems: tuple[Problem, ...] = ()
     raw: dict[str, Any] = {}
 
@@ -62,6 +64,8 @@ class Session(Model, frozen=True, kw_only=True):
     kind: Kind = "session"
     parent: str | None = None
     archived: bool = False
+    starred: bool = False
+    notes: tuple[Note, ...] = ()
     calls: tuple[Call, ...] = ()
     children: tuple[Session, ...] = ()
     problems: tuple[Problem, ...] = ()

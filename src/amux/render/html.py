@@ -88,10 +88,15 @@ def _facts(session: Session) -> str:
         ("Turns", f"{session.turn_count:,}"),
         ("Cost", _cost_line(session.cost)),
         ("Tags", ", ".join(session.tags)),
+        ("Starred", "yes" if session.starred else ""),
         ("Archived", "yes" if session.archived else ""),
         ("Forked from", session.forked_from or ""),
         ("Parent", session.parent or ""),
-        wide=(("Directory", session.cwd or ""), ("Full id", session.unified_id)),
+        wide=(
+            ("Directory", session.cwd or ""),
+            ("Full id", session.unified_id),
+            *((f"Note {note.number}", note.text) for note in session.notes),
+        ),
     )
 
 

@@ -53,6 +53,8 @@ def _facts(session: Session) -> str:
         ("Parent", code(session.parent) if session.parent else ""),
         ("Archived", "yes" if session.archived else ""),
         ("Tags", ", ".join(code(tag) for tag in session.tags)),
+        ("Starred", "yes" if session.starred else ""),
+        *((f"Note {note.number}", inline(note.text)) for note in session.notes),
         ("Turns", str(session.turn_count)),
         ("Cost", _cost_line(session.cost)),
     )

@@ -7,14 +7,13 @@ notice. An index that fails on the way is left alone for the rest of the call.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from amux.index.store import IndexUnavailableError
-from amux.model.ids import unified_id
 from amux.model.options import SessionListOptions
 from amux.sessions.assemble import Assembly
 from amux.sessions.costing import Coster
-from amux.sessions.filters import has_any_tag
 from amux.sessions.library import Library
 from amux.sessions.listing import ListReport, list_sessions
 from amux.sessions.registry import AdapterRegistry
@@ -84,13 +83,15 @@ class Catalogue:
         self, agents: Sequence[str], options: SessionListOptions, coster: Coster
     ) -> ListReport:
         """The summaries that fit, sorted, and counts of those left out."""
-        if self._store is None or not all(self._is_indexed(agent) for agent in agents):
-            return list_sessions(self._direct(agents, options.cwd), options, coster)
-        try:
-            return self._list_rows(self._store, agents, options, coster)
-        except IndexUnavailableError:
-            self._store = None
-            return list_sessions(self._direct(agents, options.cwd), options, coster)
+        # Tags and stars are a person's and not in the rows.
+        by_rows = not options.tags and not options.starred
+        if self._store is not None and by_rows and all(map(self._is_indexed, agents)):
+            try:
+                return self._list_rows(self._store, agents, options, coster)
+            except IndexUnavailableError:
+                self._store = None
+        each = (self.assemblies(agent, cwd=options.cwd) for agent in agents)
+        return list_sessions(chain.from_iterable(each), options, coster)
 
     def spend(self, agents: Sequence[str], report: CostReport) -> None:
         """Add all that was spent to a report."""
@@ -122,9 +123,6 @@ class Catalogue:
             return None
         return [cell for payload in payloads for cell in decode_cells(payload)]
 
-    def _direct(self, agents: Sequence[str], cwd: str | None) -> Iterator[Assembly]:
-        return (self._library.assembly(agent, cwd=cwd) for agent in agents)
-
     def _list_rows(
         self, store: Store, agents: Sequence[str], options: SessionListOptions, coster: Coster
     ) -> ListReport:
@@ -138,16 +136,9 @@ class Catalogue:
             problems.extend(() if kept is None else kept.payloads())
         if tuple(agents) == self._registry.names() and store.exists():
             Answers(store, "sessions", self._basis()).remember_everybody(agents)
-        ids = None
-        if options.tags:
-            ids = [
-                unified_id(*key)
-                for key in coster.tagged()
-                if has_any_tag(coster.tags_by_id(*key), options.tags)
-            ]
         if not store.exists():
             return ListReport(sessions=())
-        listed = find_sessions(store, wanted_rows(agents, options, ids))
+        listed = find_sessions(store, wanted_rows(agents, options))
         return report_of(listed, problems, coster)
 
     def _bring_up(self, store: Store, agent: str, kind: Kind, make: Make) -> ResultIndex | None:

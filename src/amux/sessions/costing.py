@@ -9,8 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from typing import Self
 
+from amux.annotations.file import AnnotationFile
+from amux.annotations.ledger import Annotations
+from amux.model.annotation import Note
 from amux.model.cost import CostRecord, CostSource
+from amux.model.problems import Problem
 from amux.model.usage import NANO, Call, Tokens
 from amux.pricing.rates import Rates, cost_nusd, usd_per_million
 from amux.pricing.registry import ModelRegistry
@@ -123,12 +128,27 @@ class Days:
 
 
 class Coster:
-    """Prices sessions with one catalogue and one run index."""
+    """What is known of sessions beside their sources: prices, runs, and what a person added."""
 
-    def __init__(self, prices: ModelRegistry, runs: RunIndex, *, today: date) -> None:
+    def __init__(
+        self,
+        prices: ModelRegistry,
+        runs: RunIndex,
+        *,
+        today: date,
+        annotations: AnnotationFile | None = None,
+    ) -> None:
         self._registry = prices
         self._runs = runs
         self._today = today  # the day of calls whose time was not recorded
+        self._annotation_file = annotations
+        self._annotations = Annotations()
+
+    def refreshed(self) -> Self:
+        """The same, with the annotations as they are now."""
+        if self._annotation_file is not None:
+            self._annotations = self._annotation_file.current()
+        return self
 
     @property
     def runs(self) -> RunIndex:
@@ -136,16 +156,43 @@ class Coster:
         return self._runs
 
     def tags_of(self, session: Joined) -> tuple[str, ...]:
-        """The tags its runs were given."""
-        return self.tags_by_id(session.agent, session.session_id)
+        """The tags its runs were given, then those a person gave it; each once."""
+        return self.tags_by_names(session.agent, session.names())
 
     def tags_by_id(self, agent: str, session_id: str) -> tuple[str, ...]:
         """The same by the session's own id."""
-        return self._runs.tags_of(agent, session_id)
+        return self.tags_by_names(agent, (session_id,))
 
-    def tagged(self) -> tuple[tuple[str, str], ...]:
-        """Agent and id of every session that has a tag."""
-        return self._runs.tagged()
+    def tags_by_names(self, agent: str, names: Sequence[str]) -> tuple[str, ...]:
+        """The same by every id it can be found by, its own first."""
+        of_runs = self._runs.tags_of(agent, names[0])
+        if not self._annotations:
+            return of_runs
+        given = (self._annotations.tags_of(agent, name) for name in names)
+        return tuple(dict.fromkeys((*of_runs, *(tag for tags in given for tag in tags))))
+
+    def is_starred(self, session: Joined) -> bool:
+        """Whether a person gave it a star."""
+        return self.is_starred_by_names(session.agent, session.names())
+
+    def is_starred_by_names(self, agent: str, names: Sequence[str]) -> bool:
+        """The same by every id it can be found by."""
+        return bool(self._annotations) and any(
+            self._annotations.starred(agent, name) for name in names
+        )
+
+    def notes_of(self, session: Joined) -> tuple[Note, ...]:
+        """What a person wrote on it."""
+        return tuple(
+            note
+            for name in session.names()
+            for note in self._annotations.notes_of(session.agent, name)
+        )
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What could not be read of the annotations."""
+        return self._annotations.problems
 
     def price(self, agent: str, call: Call) -> int | None:
         """The agent's own figure, else the catalogue's; None when neither knows."""

@@ -36,7 +36,12 @@ def list_sessions(
     for assembly in assemblies:
         problems.extend(assembly.problems)
         for session in _candidates(assembly):
-            summary = summarize(session, coster.cost_of(session), coster.tags_of(session))
+            summary = summarize(
+                session,
+                coster.cost_of(session),
+                coster.tags_of(session),
+                starred=coster.is_starred(session),
+            )
             if not _fits(summary, options):
                 continue
             if session.kind == "subagent" and not options.include_children:
@@ -52,7 +57,7 @@ def list_sessions(
         hidden_children=children,
         hidden_archived=archived,
         truncated=max(0, len(shown) - limit),
-        problems=tuple(problems),
+        problems=(*problems, *coster.problems),
     )
 
 
@@ -66,6 +71,7 @@ def _fits(summary: SessionSummary, options: SessionListOptions) -> bool:
         and used_model(summary, options.model)
         and has_any_tag(summary.tags, options.tags)
         and same_place(summary.cwd, options.cwd)
+        and (summary.starred or not options.starred)
     )
 
 

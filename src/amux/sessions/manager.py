@@ -58,6 +58,7 @@ class SessionManager:
         cwd: str | None = None,
         include_children: bool = False,
         include_archived: bool = False,
+        starred: bool = False,
     ) -> builtins.list[SessionSummary]:
         """Summaries of an agent's sessions, newest first.
 
@@ -79,6 +80,7 @@ class SessionManager:
             cwd=cwd,
             include_children=include_children,
             include_archived=include_archived,
+            starred=starred,
         )
         return [*self._reader.list_report((agent,), merged).sessions]
 

@@ -56,17 +56,17 @@ def make_overview(reader: SessionReader, *, since: datetime) -> Overview:
     """One pass over everything; the week is counted by the calls made in it."""
     statuses: list[AgentStatus] = []
     recent: list[SessionSummary] = []
-    report = CostReport(
-        reader.coster, CostAggregationOptions(since=since), reader.zone, by_call=True
-    )
+    coster = reader.coster
+    report = CostReport(coster, CostAggregationOptions(since=since), reader.zone, by_call=True)
     for name in reader.registry.names():
         assembly = reader.library.assembly(name)
         statuses.append(_status(reader, name, assembly))
         report.add_assembly(assembly)
         for session in assembly.sessions:
             if session.listed and not session.archived:
-                cost, tags = reader.coster.cost_of(session), reader.coster.tags_of(session)
-                recent.append(summarize(session, cost, tags))
+                cost, tags = coster.cost_of(session), coster.tags_of(session)
+                starred = coster.is_starred(session)
+                recent.append(summarize(session, cost, tags, starred=starred))
     report.add_lost_runs()
     newest = sort_sessions(recent, "updated", descending=True)[:RECENT]
     return Overview(agents=tuple(statuses), recent=tuple(newest), week=report.summary())

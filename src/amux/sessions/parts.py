@@ -72,6 +72,11 @@ class Joined:
         """Whether a list may show it (archived sessions and sub-agents only on request)."""
         return self.facts.attributed and self.facts.addressable
 
+    def names(self) -> tuple[str, ...]:
+        """Every id it can be found by: of two sessions with one id, an alias names just one."""
+        aliases = (alias for part in self.parts for alias in part.facts.aliases)
+        return tuple(dict.fromkeys((self.session_id, *aliases)))
+
     def with_children(self) -> Iterable[Joined]:
         """This session and all sub-agents below it."""
         yield self

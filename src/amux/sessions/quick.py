@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from amux.index.answers import Answers
-from amux.index.listing import Listed, Wanted, find_sessions
+from amux.index.listing import Listed, Row, Wanted, find_sessions
 from amux.index.store import IndexUnavailableError, Store
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -36,8 +36,11 @@ class QuickSummary:
         "turn_count", "unified_id", "updated_at",
     )  # fmt: skip
 
-    def __init__(self, row: tuple[str, str, int, int, int, str, bytes]) -> None:
-        self.agent, self.session_id, created, updated, self.turn_count, self.title, self.body = row
+    starred = False  # where anything is starred, the long way is taken
+
+    def __init__(self, row: Row) -> None:
+        self.agent, self.session_id, _, created, updated, self.turn_count = row[:6]
+        self.title, self.body = row[6:]
         said = json.loads(self.body)  # noqa: TID251 - our own text, and msgspec is slow to load
         self.unified_id = f"{self.agent}:{self.session_id}"
         self.created_at = _EPOCH + timedelta(microseconds=created)

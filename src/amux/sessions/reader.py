@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, tzinfo
 from typing import TypeVar, get_args
 
@@ -54,8 +54,13 @@ class SessionReader:
         self.registry = registry
         self.library = library
         self.catalogue = catalogue or Catalogue(registry, library)
-        self.coster = coster
+        self._coster = coster
         self.zone = zone
+
+    @property
+    def coster(self) -> Coster:
+        """Prices, runs and annotations; these may have changed since the last operation."""
+        return self._coster.refreshed()
 
     def list_report(self, agents: Sequence[str] | None, options: SessionListOptions) -> ListReport:
         """A list over some agents (None: all), with what it leaves out."""
@@ -83,20 +88,22 @@ class SessionReader:
 
     def header(self, assembly: Assembly, session: Joined) -> Session:
         """The session without its messages; sub-agents complete."""
-        return full_session(
-            session,
-            (),
-            cost=self.coster.cost_of(session),
-            tags=self.coster.tags_of(session),
-            children=tuple(self._whole(assembly, child) for child in session.children),
-        )
+        return self._view(assembly, session, ())
 
     def _whole(self, assembly: Assembly, session: Joined) -> Session:
+        return self._view(assembly, session, self.library.messages(assembly, session))
+
+    def _view(
+        self, assembly: Assembly, session: Joined, messages: Iterable[SessionMessage]
+    ) -> Session:
+        coster = self.coster
         return full_session(
             session,
-            self.library.messages(assembly, session),
-            cost=self.coster.cost_of(session),
-            tags=self.coster.tags_of(session),
+            messages,
+            cost=coster.cost_of(session),
+            tags=coster.tags_of(session),
+            starred=coster.is_starred(session),
+            notes=coster.notes_of(session),
             children=tuple(self._whole(assembly, child) for child in session.children),
         )
 

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from amux.index.encoding import ODD, pack, storable, unpack
-from amux.index.listing import ARCHIVED, SUBAGENT, Listed, Wanted
+from amux.index.listing import ARCHIVED, SUBAGENT, Listed, Row, Wanted
 from amux.index.results import Made, SessionRow
 from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
@@ -46,6 +46,7 @@ def _row(session: Joined, coster: Coster) -> SessionRow:
     hidden = SUBAGENT * (session.kind == "subagent") + ARCHIVED * session.archived
     return SessionRow(
         id=storable(summary.session_id),
+        names=storable("\n".join(session.names())),
         created=microseconds(summary.created_at),
         updated=microseconds(summary.updated_at),
         turns=summary.turn_count,
@@ -65,9 +66,7 @@ def _body(summary: SessionSummary) -> bytes:
         return pack(summary)
 
 
-def wanted_rows(
-    agents: Sequence[str], options: SessionListOptions, ids: Sequence[str] | None
-) -> Wanted:
+def wanted_rows(agents: Sequence[str], options: SessionListOptions) -> Wanted:
     """The options of a list as a query for rows."""
     return Wanted(
         agents=agents,
@@ -75,7 +74,6 @@ def wanted_rows(
         until=None if options.until is None else microseconds(options.until),
         cwd=None if options.cwd is None else storable(plain_place(options.cwd)),
         model=None if options.model is None else storable(options.model),
-        ids=None if ids is None else [storable(each) for each in ids],
         sort=options.sort,
         descending=options.sort_direction == "desc",
         limit=options.limit,
@@ -87,15 +85,23 @@ def wanted_rows(
 def report_of(listed: Listed, problems: Sequence[bytes], coster: Coster) -> ListReport:
     """Rows as a report; tags are added now, they change without the sessions."""
     return ListReport(
-        sessions=tuple(_summary(row[-1], coster) for row in listed.rows),
+        sessions=tuple(_summary(row, coster) for row in listed.rows),
         hidden_children=listed.hidden_children,
         hidden_archived=listed.hidden_archived,
         truncated=listed.truncated,
-        problems=tuple(problem for kept in problems for problem in unpack(kept, _PROBLEMS)),
+        problems=(
+            *(problem for kept in problems for problem in unpack(kept, _PROBLEMS)),
+            *coster.problems,
+        ),
     )
 
 
-def _summary(body: bytes, coster: Coster) -> SessionSummary:
+def _summary(row: Row, coster: Coster) -> SessionSummary:
+    body = row[-1]
     summary = unpack(body, _PACKED) if body.startswith(ODD) else _SUMMARIES.decode(body)
-    tags = coster.tags_by_id(summary.agent, summary.session_id)
-    return msgspec.structs.replace(summary, tags=tags) if tags else summary
+    names = row[2].split("\n")
+    tags = coster.tags_by_names(summary.agent, names)
+    starred = coster.is_starred_by_names(summary.agent, names)
+    if not tags and not starred:
+        return summary
+    return msgspec.structs.replace(summary, tags=tags, starred=starred)

@@ -69,8 +69,8 @@ def search_sessions(
                 scanned.append(hit)
     shown = _ranked(scanned, query)
     limit = len(shown) if query.limit is None else query.limit
-    problems = tuple(problem for assembly in assemblies for problem in assembly.problems)
-    return SearchReport(sessions=tuple(shown[:limit]), problems=problems)
+    problems = [problem for assembly in assemblies for problem in assembly.problems]
+    return SearchReport(sessions=tuple(shown[:limit]), problems=(*problems, *coster.problems))
 
 
 def _candidates(
@@ -79,7 +79,12 @@ def _candidates(
     for session in assembly.sessions:
         if not session.listed:
             continue
-        summary = summarize(session, coster.cost_of(session), coster.tags_of(session))
+        summary = summarize(
+            session,
+            coster.cost_of(session),
+            coster.tags_of(session),
+            starred=coster.is_starred(session),
+        )
         if (
             in_span(summary.created_at, query.since, query.until)
             and used_model(summary, query.model)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from amux.adapters._base import SourceRef
+from amux.model.annotation import Note
 from amux.model.ids import unified_id
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
@@ -18,7 +19,9 @@ from amux.sessions.costing import SessionCost
 from amux.sessions.parts import Joined
 
 
-def summarize(session: Joined, cost: SessionCost | None, tags: tuple[str, ...]) -> SessionSummary:
+def summarize(
+    session: Joined, cost: SessionCost | None, tags: tuple[str, ...], *, starred: bool = False
+) -> SessionSummary:
     """The light view: counts and cost, no bodies."""
     created, updated = time_span(session)
     models = models_of(session)
@@ -40,6 +43,7 @@ def summarize(session: Joined, cost: SessionCost | None, tags: tuple[str, ...]) 
         kind=session.kind,
         parent=session.parent,
         archived=session.archived,
+        starred=starred,
         problems=problems_of(session),
     )
 
@@ -50,6 +54,8 @@ def full_session(
     *,
     cost: SessionCost | None,
     tags: tuple[str, ...] = (),
+    starred: bool = False,
+    notes: tuple[Note, ...] = (),
     children: tuple[Session, ...] = (),
 ) -> Session:
     """The whole view."""
@@ -72,6 +78,8 @@ def full_session(
         kind=session.kind,
         parent=session.parent,
         archived=session.archived,
+        starred=starred,
+        notes=notes,
         calls=tuple(session.calls),
         children=children,
         problems=problems_of(session),

@@ -12,6 +12,7 @@ from typing import Any, Final, get_args
 
 from hypothesis import strategies as st
 
+from amux.model.annotation import Note
 from amux.model.cost import CostRecord, CostSource
 from amux.model.facts import Kind
 from amux.model.message import (
@@ -205,6 +206,10 @@ def sessions(*, depth: int = 1) -> st.SearchStrategy[Session]:
         kind=st.sampled_from(get_args(Kind)),
         parent=st.none() | texts(),
         archived=st.booleans(),
+        starred=st.booleans(),
+        notes=st.lists(st.builds(Note, number=_TOKENS, at=_TIMES, text=texts()), max_size=2).map(
+            tuple
+        ),
         calls=st.lists(_calls(), max_size=2).map(tuple),
         children=children.map(tuple),
         problems=st.lists(

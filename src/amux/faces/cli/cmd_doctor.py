@@ -49,6 +49,7 @@ def run(context: Context) -> None:
         output.rows(_for_programs(report, file) for report, file in rows)
     for report in reports:
         _warn(context, report)
+    _account_for_annotations(context)
 
 
 def _shown(context: Context, report: RootReport) -> Iterator[FileReport]:
@@ -80,3 +81,13 @@ def _warn(context: Context, report: RootReport) -> None:
             f"{report.agent} deletes old sessions ({loss.reason}): the next, {loss.path}, "
             f"from {rfc3339(loss.at)} on"
         )
+
+
+def _account_for_annotations(context: Context) -> None:
+    lost = context.client.lost_annotations(context.args.agent)
+    if lost:
+        context.output.note(
+            f"{count(len(lost), 'annotated session')} not here any more: "
+            f"{lost[0]}{', ...' if len(lost) > 1 else ''}"
+        )
+    context.report_problems(context.client.annotations.problems())

@@ -28,6 +28,7 @@ def configure(parser: CommandParser) -> None:
     parser.add_argument(
         "--direction", **one_of("asc", "desc"), default="desc", help="of the order (desc)"
     )
+    parser.add_argument("--starred", action="store_true", help="with a star")
     parser.add_argument("--cwd", metavar="DIR", help="started in this directory")
     parser.add_argument("--children", action="store_true", help="show sub-agents too")
     parser.add_argument("--archived", action="store_true", help="show archived sessions too")
@@ -97,6 +98,7 @@ def _options(context: Context) -> SessionListOptions:
         cwd=None if args.cwd is None else working_directory(args.cwd),
         include_children=args.all or args.children,
         include_archived=args.all or args.archived,
+        starred=args.starred,
     )
 
 

@@ -73,6 +73,11 @@ class Context:
 
     def find(self, words: Sequence[str]) -> NativeRef:
         """The session meant by `ID`, `AGENT:ID` or `AGENT ID`."""
+        ref, agent = self.address(words)
+        return self.client.find(ref, agent=agent)
+
+    def address(self, words: Sequence[str]) -> tuple[str, str | None]:
+        """The words that name a session, and the agent if they name one."""
         agent: str | None = self.args.agent
         if len(words) > _ADDRESS_WORDS:
             raise ValidationError(
@@ -81,7 +86,7 @@ class Context:
             )
         if len(words) == _ADDRESS_WORDS:
             agent = one_agent(words[0], agent)
-        return self.client.find(words[-1], agent=agent)
+        return words[-1], agent
 
     def busy(self, text: str) -> AbstractContextManager[None]:
         """Show that work is under way when it takes long."""

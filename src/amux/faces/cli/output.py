@@ -56,6 +56,14 @@ class Output:
         self.color: ColorWhen = color
         self.is_terminal = color == "always" or _is_terminal(sys.stdout)
 
+    def glyph(self, sign: str, plain: str) -> str:
+        """A sign, or its plain stand-in where stdout cannot show it."""
+        try:
+            sign.encode(sys.stdout.encoding or "ascii")
+        except (UnicodeEncodeError, LookupError):
+            return plain
+        return sign
+
     def rows(self, rows: Iterable[Sequence[str]]) -> None:
         """Write rows separated by tabs."""
         for row in rows:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     Shown = SessionSummary | QuickSummary
 
 MODEL_WIDTH = 20
+STAR, PLAIN_STAR = "\u2605", "*"
 
 
 def write_sessions(
@@ -41,7 +42,7 @@ def _row(session: Shown, *, by_update: bool) -> tuple[str, ...]:
         str(session.turn_count),
         money(session.cost),
         rfc3339(session.updated_at if by_update else session.created_at),
-        _summary(session),
+        _summary(session, "starred" if session.starred else None),
     )
 
 
@@ -67,17 +68,23 @@ def _draw(output: Output, sessions: Sequence[Shown], *, now: datetime, by_update
                 f"{each.turn_count:,}",
                 money(each.cost),
                 ago(each.updated_at if by_update else each.created_at, now=now),
-                _summary(each),
+                _drawn_summary(output, each),
             )
             for each in sessions
         ),
     )
 
 
-def _summary(session: Shown) -> str:
-    """The title, with a word before it when the session is not an ordinary one."""
+def _drawn_summary(output: Output, session: Shown) -> str:
+    star = f"{output.glyph(STAR, PLAIN_STAR)} " if session.starred else ""
+    return star + _summary(session)
+
+
+def _summary(session: Shown, *words: str | None) -> str:
+    """The title, with words before it when the session is not an ordinary one."""
     marks: list[str] = [session.kind] if session.kind != "session" else []
     marks += ["archived"] if session.archived else []
+    marks += [word for word in words if word]
     title = session.title or "(no prompt)"
     return f"[{', '.join(marks)}] {title}" if marks else title
 
@@ -96,6 +103,6 @@ def write_hits(output: Output, sessions: Sequence[SessionSummary], *, now: datet
             money(each.cost),
         ]
         output.heading("  ".join(facts))
-        output.text(f"  {_summary(each)}")
+        output.text(f"  {_drawn_summary(output, each)}")
         if each.snippet and each.snippet != each.title:
             output.text(f"  {each.snippet}")

@@ -1,0 +1,103 @@
+"""The annotation file: read when it has changed, written under a lock.
+
+No file means no annotations and costs one look. What writing needs is imported for writing alone.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from amux.annotations.ledger import Annotations, Event, Ledger, encode_events
+from amux.errors import AmuxError, ErrorCode
+from amux.model.problems import Problem
+
+FILE_NAME: Final = "annotations.jsonl"
+LOCK_NAME: Final = "annotations.lock"
+LARGE: Final = 1 << 20  # bytes; below it, lines that say nothing any more cost nothing
+
+_NOTHING: Final = Annotations()
+
+_Stamp = tuple[int, int, int]
+
+
+class AnnotationFile:
+    """One file of annotations in one folder of ours."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE_NAME
+        self._lock = folder / LOCK_NAME
+        self._last: tuple[_Stamp | None, Annotations] = (None, _NOTHING)
+
+    def current(self) -> Annotations:
+        """The annotations as they are now; what cannot be read is in their problems."""
+        try:
+            stamp = _stamp_of(self.path)  # before reading: a later change is seen next time
+            seen, known = self._last
+            if stamp == seen:
+                return known
+            data = b"" if stamp is None else self.path.read_bytes()
+            found = Ledger(data, path=str(self.path)).annotations()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            problem = Problem(
+                code="unreadable",
+                message=f"annotations cannot be read ({reason})",
+                path=str(self.path),
+            )
+            return Annotations(problems=(problem,))
+        self._last = (stamp, found)
+        return found
+
+    def change(self, decide: Callable[[Ledger], Sequence[Event]]) -> Annotations:
+        """Add the events that are decided on in view of what is there, while nobody else writes.
+
+        When it returns, they are on the disk.
+
+        Raises:
+            AmuxError: The file cannot be written (STORE_ERROR).
+        """
+        try:
+            return self._change(decide)
+        except OSError as error:
+            raise AmuxError(
+                f"annotations cannot be kept in `{self.path}` ({error.strerror or error})",
+                code=ErrorCode.STORE_ERROR,
+                hint="AMUX_DATA_DIR names another folder for them",
+            ) from error
+
+    def _change(self, decide: Callable[[Ledger], Sequence[Event]]) -> Annotations:
+        from amux.annotations import journal
+
+        with journal.exclusive(self._lock):
+            ledger = Ledger(journal.read(self.path), path=str(self.path))
+            events = decide(ledger)
+            if events:
+                lines = encode_events(events)
+                journal.append(self.path, lines)
+                ledger.extend(lines)
+                self._tidy(ledger)
+        return ledger.annotations()
+
+    def _tidy(self, ledger: Ledger) -> None:
+        """Drop lines that say nothing any more, when there are many."""
+        from amux.annotations import journal
+
+        if ledger.size > LARGE and len(lines := ledger.compacted()) < ledger.size // 2:
+            with suppress(OSError):  # what was acknowledged is safe already
+                journal.replace(self.path, lines)
+
+
+def _stamp_of(path: Path) -> _Stamp | None:
+    """What changes whenever the file does; None when there is no file."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - this is the whole cost where there is no file
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError("it is no file")
+    return (found.st_ino, found.st_size, found.st_mtime_ns)

@@ -1,0 +1,242 @@
+"""The events of the annotation file and what they add up to.
+
+One JSON object a line: `at`, `session` (a unified id), `kind`, and where the kind needs them
+`value` and `number`. Events are folded in order of the lines, the last word wins. A kind this
+version does not know was written by a newer one: it says nothing here and is never thrown away.
+Lines that cannot be read become problems, never exceptions, and are not thrown away either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Annotated, Final, Literal, get_args
+
+import msgspec
+
+from amux.model.annotation import Note, SessionAnnotations
+from amux.model.problems import Problem
+
+EventKind = Literal["tag", "untag", "star", "unstar", "note", "unnote"]
+
+_Number = Annotated[int, msgspec.Meta(ge=1)]
+_BOM: Final = b"\xef\xbb\xbf"
+_NOISE: Final = b" \t\r\n\x00"
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line: `value` is a tag or the text of a note, `number` names a note."""
+
+    at: datetime
+    session: str
+    kind: EventKind
+    value: str = ""
+    number: _Number | None = None
+
+    def flaw(self) -> str | None:
+        """What makes the event useless although every field has the right type."""
+        if self.kind in ("tag", "untag") and not self.value:
+            return "a tag without a name"
+        if self.kind in ("note", "unnote") and self.number is None:
+            return "a note without a number"
+        return None
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    kind: str
+
+
+_EVENT: Final = msgspec.json.Decoder(Event)
+_KIND: Final = msgspec.json.Decoder(_Kind)
+_KNOWN: Final = get_args(EventKind)
+_UNDECODABLE: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
+
+
+def encode_events(events: Sequence[Event]) -> bytes:
+    """The lines of some events. Raises UnicodeEncodeError for text that is no Unicode."""
+    return b"".join(msgspec.json.encode(event) + b"\n" for event in events)
+
+
+class Annotations:
+    """Everything annotated, as it was when the file was read."""
+
+    __slots__ = ("_entries", "problems")
+
+    def __init__(
+        self,
+        entries: Mapping[str, SessionAnnotations] | None = None,
+        *,
+        problems: Sequence[Problem] = (),
+    ) -> None:
+        self._entries = entries or {}
+        self.problems = tuple(problems)
+
+    def __bool__(self) -> bool:
+        return bool(self._entries)
+
+    def __iter__(self) -> Iterator[SessionAnnotations]:
+        return iter(self._entries.values())
+
+    def of(self, unified_id: str) -> SessionAnnotations:
+        """All that was added to a session; nothing, if nothing was."""
+        return self._entries.get(unified_id) or SessionAnnotations(
+            unified_id=unified_id, tags=(), starred=False, notes=()
+        )
+
+    def tags_of(self, agent: str, session_id: str) -> tuple[str, ...]:
+        """The session's tags in the order they were given."""
+        found = self._entries.get(f"{agent}:{session_id}")
+        return () if found is None else found.tags
+
+    def starred(self, agent: str, session_id: str) -> bool:
+        """Whether the session has a star."""
+        found = self._entries.get(f"{agent}:{session_id}")
+        return found is not None and found.starred
+
+    def notes_of(self, agent: str, session_id: str) -> tuple[Note, ...]:
+        """The session's notes, oldest first."""
+        found = self._entries.get(f"{agent}:{session_id}")
+        return () if found is None else found.notes
+
+
+@dataclass(slots=True)
+class Marks:
+    """What one session has, and the index of the line that says so."""
+
+    tags: dict[str, int] = field(default_factory=dict[str, int])
+    star: int | None = None
+    notes: list[tuple[Note, int]] = field(default_factory=list[tuple[Note, int]])
+    last_number: int = 0
+    last_removal: int | None = None  # the one line left that remembers the last number
+
+    def apply(self, event: Event, line: int) -> None:
+        """Fold one more event in."""
+        match event.kind:
+            case "tag":
+                self.tags.setdefault(event.value, line)
+            case "untag":
+                self.tags.pop(event.value, None)
+            case "star":
+                self.star = line if self.star is None else self.star
+            case "unstar":
+                self.star = None
+            case "note" | "unnote":
+                self._apply_note(event, event.number or 0, line)
+
+    def _apply_note(self, event: Event, number: int, line: int) -> None:
+        if event.kind == "note":
+            note = Note(number=number, at=_to_utc(event.at), text=event.value)
+            self.notes.append((note, line))
+        else:
+            self.notes = [each for each in self.notes if each[0].number != number]
+        if number >= self.last_number:
+            self.last_number = number
+            self.last_removal = line if event.kind == "unnote" else None
+
+    def live_lines(self) -> Iterator[int]:
+        """The lines without which something would be lost."""
+        yield from self.tags.values()
+        yield from (line for _, line in self.notes)
+        yield from (line for line in (self.star, self.last_removal) if line is not None)
+
+    def view(self, unified_id: str) -> SessionAnnotations | None:
+        """The public form; None when everything was taken back."""
+        if not self.tags and self.star is None and not self.notes:
+            return None
+        return SessionAnnotations(
+            unified_id=unified_id,
+            tags=tuple(self.tags),
+            starred=self.star is not None,
+            notes=tuple(note for note, _ in self.notes),
+        )
+
+
+class Ledger:
+    """All lines of the file, folded."""
+
+    def __init__(self, data: bytes, *, path: str | None = None) -> None:
+        self._data = b""
+        self._path = path
+        self._sessions: dict[str, Marks] = {}
+        self._kept: set[int] = set()
+        self._problems: list[Problem] = []
+        self.extend(data)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all lines."""
+        return len(self._data)
+
+    def extend(self, data: bytes) -> None:
+        """Fold in what was appended; a torn last line is closed first, as the journal does."""
+        if self._data and not self._data.endswith(b"\n"):
+            self._data += b"\n"
+        first = self._data.count(b"\n")
+        self._data += data
+        *whole, rest = data.split(b"\n")
+        for index, raw in enumerate(whole, start=first):
+            self._fold(raw, index, ended=True)
+        self._fold(rest, first + len(whole), ended=False)
+
+    def marks(self, unified_id: str) -> Marks:
+        """What a session has."""
+        return self._sessions.get(unified_id) or Marks()
+
+    def annotations(self) -> Annotations:
+        """The public form of everything."""
+        views = {name: marks.view(name) for name, marks in self._sessions.items()}
+        return Annotations(
+            {name: view for name, view in views.items() if view is not None},
+            problems=self._problems,
+        )
+
+    def compacted(self) -> bytes:
+        """The same lines without those that later ones have undone or repeated."""
+        live = self._kept.union(*(marks.live_lines() for marks in self._sessions.values()))
+        lines = self._data.split(b"\n")
+        return b"".join(lines[index] + b"\n" for index in sorted(live))
+
+    def _fold(self, raw: bytes, index: int, *, ended: bool) -> None:
+        text = raw.strip(_NOISE).removeprefix(_BOM if index == 0 else b"")
+        if not text:
+            return
+        event = _decode(text, ended=ended)
+        if isinstance(event, Event):
+            self._sessions.setdefault(event.session, Marks()).apply(event, index)
+            return
+        self._kept.add(index)
+        if event is not None:
+            place = msgspec.structs.replace(event, path=self._path, line=index + 1)
+            self._problems.append(place)
+
+
+def _decode(text: bytes, *, ended: bool) -> Event | Problem | None:
+    """An event; None for one of a kind that only a newer version knows."""
+    try:
+        event = _EVENT.decode(text)
+    except msgspec.ValidationError as error:
+        if _kind(text) not in (None, *_KNOWN):
+            return None
+        return Problem(
+            code="bad-record", message=f"an annotation has an unexpected shape ({error})"
+        )
+    except _UNDECODABLE as error:
+        code: Literal["bad-line", "torn-tail"] = "bad-line" if ended else "torn-tail"
+        return Problem(code=code, message=f"an annotation is not valid JSON ({error})")
+    flaw = event.flaw()
+    return event if flaw is None else Problem(code="bad-record", message=f"an annotation is {flaw}")
+
+
+def _kind(text: bytes) -> str | None:
+    try:
+        return _KIND.decode(text).kind
+    except _UNDECODABLE:
+        return None
+
+
+def _to_utc(moment: datetime) -> datetime:
+    try:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError:  # within a day of year 1 or 9999: a broken clock, no offset matters
+        return moment.replace(tzinfo=UTC)

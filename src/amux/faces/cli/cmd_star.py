@@ -1,0 +1,31 @@
+"""`amux star` and `amux unstar`: mark the sessions worth finding again."""
+
+from __future__ import annotations
+
+from amux.faces.cli.context import Context
+from amux.faces.cli.filters import add_examples, add_session
+from amux.faces.cli.parser import CommandParser
+
+
+def configure(parser: CommandParser) -> None:
+    """Add the arguments."""
+    add_session(parser)
+    add_examples(parser, f"{parser.prog} 29c5cee3", "amux list --starred")
+
+
+def run(context: Context) -> None:
+    """Give a star."""
+    change_star(context, give=True)
+
+
+def change_star(context: Context, *, give: bool) -> None:
+    """Give a star or take it back."""
+    ref, agent = context.address(context.args.session)
+    manager = context.client.annotations
+    change = manager.star if give else manager.unstar
+    found = change(ref, agent=agent)
+    if context.is_json:
+        context.output.json(found)
+    else:
+        context.output.note(f"{found.unified_id}: {'starred' if found.starred else 'no star'}")
+    context.report_problems(manager.problems())
