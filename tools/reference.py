@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from amux.errors import EXIT_CODES, ErrorCode
+from amux.model.change import SessionChange
 from amux.model.cost import CostSummary
 from amux.model.diff import SessionDiff
 from amux.model.session import Session, SessionSummary
@@ -24,7 +25,10 @@ from amux.sessions.overview import Overview
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 BEGIN, END = "<!-- generated -->\n", "<!-- end -->\n"
-PUBLIC_TYPES = (SessionSummary, Session, CostSummary, SessionDiff, CostExplanation, Overview)
+PUBLIC_TYPES = (
+    *(SessionSummary, Session, SessionChange, CostSummary),
+    *(SessionDiff, CostExplanation, Overview),
+)
 
 
 def json_schema() -> str:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         ValidationError,
     )
     from amux.host import Host
+    from amux.model.change import SessionChange
     from amux.model.cost import CostBreakdown, CostRecord, CostSummary
     from amux.model.diff import DiffOperation, DiffStats, SessionDiff
     from amux.model.facts import Facts
@@ -80,6 +81,7 @@ _PLACES = {
         "ValidationError",
     ),
     "amux.host": ("Host",),
+    "amux.model.change": ("SessionChange",),
     "amux.model.cost": ("CostBreakdown", "CostRecord", "CostSummary"),
     "amux.model.diff": ("DiffOperation", "DiffStats", "SessionDiff"),
     "amux.model.facts": ("Facts",),
@@ -123,6 +125,7 @@ __all__ = [
     "ParseError",
     "Problem",
     "Session",
+    "SessionChange",
     "SessionDiff",
     "SessionListOptions",
     "SessionManager",

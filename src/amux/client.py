@@ -233,11 +233,14 @@ class Client:
 
         return find_latest(self._registry, self._library, agent=agent)
 
-    def render_change(self, change: SessionChange) -> str:
-        """The message of a change as Markdown, as an export shows it; else nothing."""
-        from amux.render.markdown import render_message
+    def render_change(self, change: SessionChange, *, speaker: str | None = None) -> Iterator[str]:
+        """The message of a change as an export shows it, in Markdown; nothing if it has none.
 
-        return "" if change.message is None else "".join(render_message(change.message))
+        `speaker` is the unified id of the session shown before: another one gets a heading.
+        """
+        from amux.render.changes import render_change
+
+        return render_change(change, speaker=speaker)
 
     def explain_cost(self, agent: str, session_id: str) -> CostExplanation:
         """Every counted call, every ignored copy and every rate of one session."""

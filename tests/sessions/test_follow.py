@@ -177,7 +177,7 @@ def test_a_file_that_is_replaced_by_another_one_is_followed_on(
 ) -> None:
     def replace() -> None:
         session.prompt("after").write(home / "new")
-        os.replace(home / "new", session.path)
+        (home / "new").replace(session.path)
 
     assert texts(follow(home, "claude", ID, (1, replace))) == ["after"]
 
@@ -218,7 +218,7 @@ def test_a_session_that_its_agent_archives_is_followed_to_its_new_place(home: Pa
 
     def move() -> None:
         archive.parent.mkdir()
-        os.replace(session.path, archive)
+        session.path.replace(archive)
 
     def go_on() -> None:
         session.prompt("second").write(archive)

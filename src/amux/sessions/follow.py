@@ -128,8 +128,10 @@ class Follow:
         return [thread.ended() for thread in self._threads.values()] if self._is_over else []
 
     def _update(self, assembly: Assembly, session: Joined) -> list[SessionChange]:
-        sessions = {(each.parent, each.session_id): each for each in session.with_children()}
-        sessions[None, session.session_id] = sessions.pop((session.parent, session.session_id))
+        sessions = {
+            (None if each is session else each.parent, each.session_id): each
+            for each in session.with_children()
+        }
         gone = [self._threads.pop(key) for key in self._threads.keys() - sessions.keys()]
         for key, each in sessions.items():
             if key in self._threads:
