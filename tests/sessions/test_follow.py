@@ -7,14 +7,32 @@ import os
 from functools import partial
 from pathlib import Path
 from threading import Event
+from typing import Literal
 
 import pytest
 from builders import NOW, ClaudeSession, CodexSession, uuid_of, write_claude
 from followed import HermesStore, ScriptedClock, append, client_at, follow, kinds, texts
 
-from amux import SessionNotFoundError, ValidationError
+from amux import Facts, SessionNotFoundError, ValidationError
+from amux.adapters._base import Progress, Reading, SourceRef
+from amux.adapters.claude import ClaudeAdapter
 
 ID = uuid_of(1)
+
+
+class GoesOn(ClaudeAdapter):
+    """Claude's adapter, able to go on reading; here it only says how far it has come."""
+
+    def __init__(self) -> None:
+        self.asked: list[Progress | None] = []
+
+    def read_on(
+        self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None
+    ) -> Reading:
+        self.asked.append(progress)
+        facts = [item for item in self.read(source, want=want) if isinstance(item, Facts)]
+        offset = source.path.stat().st_size
+        return Reading(facts=tuple(facts), progress=Progress(offset=offset, state=b""))
 
 
 @pytest.fixture
@@ -225,6 +243,20 @@ def test_a_session_that_its_agent_archives_is_followed_to_its_new_place(home: Pa
 
     changes = follow(home, "codex", ID, (1, move), (20, go_on))
     assert [(c.kind, c.number, c.message.content) for c in changes] == [("message", 3, "second")]
+
+
+def test_an_adapter_that_can_go_on_reading_is_asked_to(
+    home: Path, session: ClaudeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = GoesOn()
+    monkeypatch.setattr("amux.adapters.claude.ADAPTER", adapter)
+    clock = ScriptedClock([(t, lambda: session.prompt("more").write()) for t in (1, 5)])
+    with client_at(home, clock).follow("claude", ID) as changes:
+        assert texts(changes) == ["more", "more"]
+    size = session.path.stat().st_size
+    first, *later = adapter.asked
+    assert first is None
+    assert [0 < each.offset < size for each in later if each is not None] == [True, True]
 
 
 def test_nothing_is_read_while_nothing_changes(

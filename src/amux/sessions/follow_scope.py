@@ -1,21 +1,32 @@
 """Which sources bear on a followed session while new ones appear and others go.
 
 Sources are listed by name; a new one is opened once, to see whether it is another part of the
-session or a sub-agent. Facts are read again only of sources that have changed.
+session or a sub-agent. Facts are read again only of sources that have changed, and of a log that
+grew only the new lines where its adapter can go on reading.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
-from amux.adapters._base import Adapter, SourceRef
+from amux.adapters._base import Adapter, Progress, Resumable, SourceRef
 from amux.model.facts import Facts
 from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly, assemble
 from amux.sessions.library import Library, read_facts
 from amux.sessions.parts import Joined, Part
 from amux.sessions.stamps import Stamp, stamp_of
+
+
+@dataclass(slots=True, frozen=True)
+class _Read:
+    """What a source said when it last changed."""
+
+    stamp: Stamp
+    parts: list[Part]
+    progress: Progress | None = None
 
 
 class Scope:
@@ -29,7 +40,7 @@ class Scope:
         self._agent, self._session_id = session.agent, session.session_id
         self._sources = {source.path: source for source in _sources_of(assembly, session)}
         self._names = _names_of(session)
-        self._read: dict[Path, tuple[Stamp, list[Part]]] = {}
+        self._read: dict[Path, _Read] = {}
         self._cwd = self._narrowest(session)
         self._strangers = {source.path for source in self._listed()} - self._sources.keys()
 
@@ -49,7 +60,7 @@ class Scope:
             is_other |= self._read_again(source)
         if not is_other:
             return None
-        parts = (part for path in self._sources for part in self._read[path][1])
+        parts = (part for path in self._sources for part in self._read[path].parts)
         assembly = assemble(self._agent, parts)
         session = assembly.find(self._session_id)
         if session is not None:
@@ -77,7 +88,7 @@ class Scope:
     def _meet(self, source: SourceRef) -> bool:
         """Take in a new source if it belongs here; one that says nothing yet is met again."""
         self._read_again(source)
-        parts = self._read[source.path][1]
+        parts = self._read[source.path].parts
         if source.parent in self._names or any(self._is_ours(part.facts) for part in parts):
             self._sources[source.path] = source
             return True
@@ -94,13 +105,28 @@ class Scope:
         """Read a source's facts unless it is as it was; whether that was needed."""
         stamp = stamp_of(source)
         known = self._read.get(source.path)
-        if known is not None and known[0] == stamp:
+        if known is not None and known.stamp == stamp:
             return False
-        parts: list[Part] = []
-        problems: list[Problem] = []  # told by the messages, which meet the same ones
-        read_facts(self._adapter, source, parts, problems)
-        self._read[source.path] = (stamp, parts)
+        self._read[source.path] = self._facts_of(source, stamp, known)
         return True
+
+    def _facts_of(self, source: SourceRef, stamp: Stamp, known: _Read | None) -> _Read:
+        """Problems are left out: the messages meet the same ones, and they are told."""
+        if isinstance(self._adapter, Resumable):
+            progress = known.progress if known and _has_grown(known.stamp, stamp) else None
+            reading = self._adapter.read_on(source, want="facts", progress=progress)
+            found = [Part(facts=facts, source=source) for facts in reading.facts]
+            return _Read(stamp, found, reading.progress)
+        parts: list[Part] = []
+        problems: list[Problem] = []
+        read_facts(self._adapter, source, parts, problems)
+        return _Read(stamp, parts)
+
+
+def _has_grown(before: Stamp, now: Stamp) -> bool:
+    """Whether it is the same file, longer than it was."""
+    old, new = before[0], now[0]
+    return old is not None and new is not None and old[2] == new[2] and old[0] <= new[0]
 
 
 def _sources_of(assembly: Assembly, session: Joined) -> Iterable[SourceRef]:
