@@ -7,32 +7,15 @@ import os
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import Literal
 
 import pytest
 from builders import NOW, ClaudeSession, CodexSession, uuid_of, write_claude
 from followed import HermesStore, ScriptedClock, append, client_at, follow, kinds, texts
+from notes_adapter import write_notes
 
-from amux import Facts, SessionNotFoundError, ValidationError
-from amux.adapters._base import Progress, Reading, SourceRef
-from amux.adapters.claude import ClaudeAdapter
+from amux import SessionNotFoundError, ValidationError
 
 ID = uuid_of(1)
-
-
-class GoesOn(ClaudeAdapter):
-    """Claude's adapter, able to go on reading; here it only says how far it has come."""
-
-    def __init__(self) -> None:
-        self.asked: list[Progress | None] = []
-
-    def read_on(
-        self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None
-    ) -> Reading:
-        self.asked.append(progress)
-        facts = [item for item in self.read(source, want=want) if isinstance(item, Facts)]
-        offset = source.path.stat().st_size
-        return Reading(facts=tuple(facts), progress=Progress(offset=offset, state=b""))
 
 
 @pytest.fixture
@@ -245,39 +228,6 @@ def test_a_session_that_its_agent_archives_is_followed_to_its_new_place(home: Pa
     assert [(c.kind, c.number, c.message.content) for c in changes] == [("message", 3, "second")]
 
 
-def test_an_adapter_that_can_go_on_reading_is_asked_to(
-    home: Path, session: ClaudeSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    adapter = GoesOn()
-    monkeypatch.setattr("amux.adapters.claude.ADAPTER", adapter)
-    clock = ScriptedClock([(t, lambda: session.prompt("more").write()) for t in (1, 5)])
-    with client_at(home, clock).follow("claude", ID) as changes:
-        assert texts(changes) == ["more", "more"]
-    size = session.path.stat().st_size
-    first, *later = adapter.asked
-    assert first is None
-    assert [0 < each.offset < size for each in later if each is not None] == [True, True]
-
-
-def test_nothing_is_read_while_nothing_changes(
-    home: Path, session: ClaudeSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = ScriptedClock(quiet=100)
-    changes = client_at(home, clock).follow("claude", ID)
-    opened: list[object] = []
-    real = Path.open
-
-    def counting(path: Path, *words: object, **more: object) -> object:
-        opened.append(path)
-        return real(path, *words, **more)  # type: ignore[call-overload]
-
-    monkeypatch.setattr(Path, "open", counting)
-    assert list(changes) == []
-    assert opened == []
-    assert len(clock.waits) == 400
-    assert set(clock.waits) == {0.25}
-
-
 def test_a_file_that_can_no_longer_be_read_takes_nothing_back(
     home: Path, session: ClaudeSession
 ) -> None:
@@ -338,6 +288,32 @@ def test_what_is_left_tells_nothing_more(home: Path, session: ClaudeSession) -> 
         next(changes)
     assert list(changes) == []
     changes.close()
+
+
+def test_a_sub_agent_can_be_followed_by_itself(home: Path, session: ClaudeSession) -> None:
+    agent = ClaudeSession(home, ID)
+    path = session.path.with_suffix("") / "subagents" / "agent-aa.jsonl"
+    fields = {"isSidechain": True, "agentId": "aa"}
+    agent.prompt("task", uuid="aa-1", **fields).write(path)
+
+    def both() -> None:
+        agent.prompt("more", uuid="aa-2", **fields).write(path)
+        session.prompt("not this").write()
+
+    changes = follow(home, "claude", "aa", (1, both))
+    assert [(c.session_id, c.parent, c.message.content) for c in changes] == [("aa", ID, "more")]
+
+
+def test_sessions_of_a_third_partys_adapter_are_followed(home: Path) -> None:
+    adapter = write_notes(home / "notes")
+    path = home / "notes" / "one.txt"
+    clock = ScriptedClock([(1, lambda: append(path, b"And many inputs.\n"))])
+    client = client_at(home, clock)
+    client.adapters.register(adapter)
+    with client.follow("notes", "one") as changes:
+        [change] = changes
+    assert (change.kind, change.number) == ("updated-message", 2)
+    assert texts([change]) == ["A device with one output.\nAnd many inputs."]
 
 
 def test_a_change_has_a_json_form_of_its_own(home: Path, session: ClaudeSession) -> None:

@@ -16,7 +16,7 @@ from amux.host import Host
 from amux.model.change import SessionChange
 from amux.sessions.assemble import Assembly
 from amux.sessions.follow_scope import Scope
-from amux.sessions.follow_thread import REST, Thread
+from amux.sessions.follow_thread import Thread
 from amux.sessions.library import Library
 from amux.sessions.parts import Joined
 
@@ -24,6 +24,9 @@ FILE_POLL_S: Final = 0.25
 DATABASE_POLL_S: Final = 2.0
 SCOPE_POLL_S: Final = 2.0
 """How often new sub-agents are looked for."""
+
+SCOPE_REST: Final = 20
+"""Less often where that takes long: listing some thousand files is no work for every moment."""
 
 Stop = Callable[[], bool] | Event
 
@@ -109,7 +112,7 @@ class Follow:
         began = self._host.clock.elapsed()
         assembly = self._scope.look()
         now = self._host.clock.elapsed()
-        self._scope_due = now + max(SCOPE_POLL_S, REST * (now - began))
+        self._scope_due = now + max(SCOPE_POLL_S, SCOPE_REST * (now - began))
         if assembly is None and not self._is_missing:
             return []
         session = None if assembly is None else assembly.find(self._session_id)

@@ -91,4 +91,4 @@ def _is_reader_gone() -> bool:
         return False
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)
-    return any(event & select.POLLERR for _, event in poll.poll(0))
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
