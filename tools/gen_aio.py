@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
@@ -33,6 +33,7 @@ from amux import client as sync
 from amux.annotations.manager import AnnotationManager as SyncAnnotationManager
 from amux.config import Config
 from amux.model.annotation import SessionAnnotations
+from amux.model.change import SessionChange
 from amux.model.cost import CostBlock, CostSummary
 from amux.model.diff import SessionDiff
 from amux.model.ids import NativeRef
@@ -53,6 +54,7 @@ from amux.model.session import Session, SessionSummary
 from amux.sessions.doctor import RootReport
 from amux.sessions.explain import CostExplanation
 from amux.sessions.filters import Limit, Moment
+from amux.sessions.follow import Follow, Stop
 from amux.sessions.listing import ListReport
 from amux.sessions.manager import Ref
 from amux.sessions.manager import SessionManager as SyncSessionManager
@@ -73,6 +75,16 @@ async def _stream(make: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
     while items := await asyncio.to_thread(batch):
         for item in items:
             yield item
+
+
+async def _changes(make: Callable[[], Follow]) -> AsyncGenerator[SessionChange]:
+    """Wait for each change in a worker thread; leaving ends the following there."""
+    followed = await asyncio.to_thread(make)
+    try:
+        while (change := await asyncio.to_thread(next, followed, None)) is not None:
+            yield change
+    finally:
+        await asyncio.to_thread(followed.close)
 '''
 
 PURE = {"resolve_unified_id", "resolve_native_id", "close"}
@@ -86,6 +98,8 @@ CLIENT_METHODS = {
     "list_report",
     "search_report",
     "stream_export",
+    "follow",
+    "find_latest",
     "explain_cost",
     "cost_blocks",
     "agents",
@@ -173,6 +187,9 @@ def _method(method: ast.FunctionDef) -> list[str]:
         result = returns.replace("Iterator", "AsyncIterator")
         body = f"        return _stream(lambda: {call}({arguments}))"
         return [signature.format("", result), *docstring, body]
+    if returns == "Follow":
+        body = f"        return _changes(lambda: {call}({arguments}))"
+        return [signature.format("", "AsyncGenerator[SessionChange]"), *docstring, body]
     separator = ", " if arguments else ""
     body = f"        return await asyncio.to_thread({call}{separator}{arguments})"
     return [signature.format("async ", returns), *docstring, body]

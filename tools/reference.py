@@ -17,6 +17,7 @@ import msgspec
 
 from amux.errors import EXIT_CODES, ErrorCode
 from amux.model.annotation import SessionAnnotations
+from amux.model.change import SessionChange
 from amux.model.cost import CostSummary
 from amux.model.diff import SessionDiff
 from amux.model.session import Session, SessionSummary
@@ -26,8 +27,8 @@ from amux.sessions.overview import Overview
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 BEGIN, END = "<!-- generated -->\n", "<!-- end -->\n"
 PUBLIC_TYPES = (
-    *(SessionSummary, Session, SessionAnnotations, CostSummary, SessionDiff),
-    *(CostExplanation, Overview),
+    *(SessionSummary, Session, SessionAnnotations, SessionChange, CostSummary),
+    *(SessionDiff, CostExplanation, Overview),
 )
 
 

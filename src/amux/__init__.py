@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     )
     from amux.host import Host
     from amux.model.annotation import Note, SessionAnnotations
+    from amux.model.change import SessionChange
     from amux.model.cost import CostBlock, CostBreakdown, CostRecord, CostSummary
     from amux.model.diff import DiffOperation, DiffStats, SessionDiff
     from amux.model.facts import Facts
@@ -83,6 +84,7 @@ _PLACES = {
     "amux.host": ("Host",),
     "amux.model.annotation": ("Note", "SessionAnnotations"),
     "amux.model.cost": ("CostBlock", "CostBreakdown", "CostRecord", "CostSummary"),
+    "amux.model.change": ("SessionChange",),
     "amux.model.diff": ("DiffOperation", "DiffStats", "SessionDiff"),
     "amux.model.facts": ("Facts",),
     "amux.model.ids": ("NativeRef",),
@@ -128,6 +130,7 @@ __all__ = [
     "Problem",
     "Session",
     "SessionAnnotations",
+    "SessionChange",
     "SessionDiff",
     "SessionListOptions",
     "SessionManager",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
@@ -16,6 +16,7 @@ from amux import client as sync
 from amux.annotations.manager import AnnotationManager as SyncAnnotationManager
 from amux.config import Config
 from amux.model.annotation import SessionAnnotations
+from amux.model.change import SessionChange
 from amux.model.cost import CostBlock, CostSummary
 from amux.model.diff import SessionDiff
 from amux.model.ids import NativeRef
@@ -36,6 +37,7 @@ from amux.model.session import Session, SessionSummary
 from amux.sessions.doctor import RootReport
 from amux.sessions.explain import CostExplanation
 from amux.sessions.filters import Limit, Moment
+from amux.sessions.follow import Follow, Stop
 from amux.sessions.listing import ListReport
 from amux.sessions.manager import Ref
 from amux.sessions.manager import SessionManager as SyncSessionManager
@@ -56,6 +58,16 @@ async def _stream(make: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
     while items := await asyncio.to_thread(batch):
         for item in items:
             yield item
+
+
+async def _changes(make: Callable[[], Follow]) -> AsyncGenerator[SessionChange]:
+    """Wait for each change in a worker thread; leaving ends the following there."""
+    followed = await asyncio.to_thread(make)
+    try:
+        while (change := await asyncio.to_thread(next, followed, None)) is not None:
+            yield change
+    finally:
+        await asyncio.to_thread(followed.close)
 
 
 class SessionManager:
@@ -281,6 +293,48 @@ class Client:
     ) -> AsyncIterator[str]:
         """A session as text, piece by piece, in bounded memory. Raises as `sessions.get` does."""
         return _stream(lambda: self._inner.stream_export(agent, session_id, format))
+
+    def follow(
+        self,
+        agent: str,
+        session_id: str,
+        *,
+        from_start: bool = False,
+        poll: float | None = None,
+        stop: Stop | None = None,
+        idle_timeout: float | None = None,
+    ) -> AsyncGenerator[SessionChange]:
+        """A session as it grows: an iterator of changes, its sub-agents' included.
+
+        Args:
+            agent: The session's agent.
+            session_id: Its id or an unambiguous prefix of it.
+            from_start: Tell the messages that are already there, too.
+            poll: Seconds between two looks; by default 0.25 for files and 2 for databases.
+            stop: Asked before every look, or an event: whether to end.
+            idle_timeout: End after so many seconds without a change.
+
+        Raises as `sessions.get` does, before anything is followed.
+        """
+        return _changes(
+            lambda: self._inner.follow(
+                agent,
+                session_id,
+                from_start=from_start,
+                poll=poll,
+                stop=stop,
+                idle_timeout=idle_timeout,
+            )
+        )
+
+    async def find_latest(self, *, agent: str | None = None) -> NativeRef:
+        """The session that was written to last, by the times of its files.
+
+        Raises:
+            SessionNotFoundError: There is none.
+            AgentNotFoundError: The given agent is unknown.
+        """
+        return await asyncio.to_thread(self._inner.find_latest, agent=agent)
 
     async def explain_cost(self, agent: str, session_id: str) -> CostExplanation:
         """Every counted call, every ignored copy and every rate of one session."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from amux.annotations.manager import AnnotationManager
     from amux.config import Config
     from amux.index.store import Store
+    from amux.model.change import SessionChange
     from amux.model.cost import CostBlock
     from amux.model.ids import NativeRef
     from amux.model.options import ExportFormat, SessionListOptions, SessionQuery
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from amux.sessions.doctor import RootReport
     from amux.sessions.explain import CostExplanation
     from amux.sessions.filters import Moment
+    from amux.sessions.follow import Follow, Stop
     from amux.sessions.library import Library
     from amux.sessions.listing import ListReport
     from amux.sessions.manager import SessionManager
@@ -218,7 +220,7 @@ class Client:
 
     @cached_property
     def has_settings(self) -> bool:
-        """Whether a person has written settings, or runs are recorded, that bear on what is shown."""
+        """Whether a person has written settings, or runs are recorded."""
         from amux.index.basis import has_settings
 
         return has_settings(self._host, self._project_dir)
@@ -233,6 +235,62 @@ class Client:
 
         header, messages = self._reader.stream(agent, session_id)
         return exporter(format)(header, messages)
+
+    def follow(
+        self,
+        agent: str,
+        session_id: str,
+        *,
+        from_start: bool = False,
+        poll: float | None = None,
+        stop: Stop | None = None,
+        idle_timeout: float | None = None,
+    ) -> Follow:
+        """A session as it grows: an iterator of changes, its sub-agents' included.
+
+        Args:
+            agent: The session's agent.
+            session_id: Its id or an unambiguous prefix of it.
+            from_start: Tell the messages that are already there, too.
+            poll: Seconds between two looks; by default 0.25 for files and 2 for databases.
+            stop: Asked before every look, or an event: whether to end.
+            idle_timeout: End after so many seconds without a change.
+
+        Raises as `sessions.get` does, before anything is followed.
+        """
+        from amux.sessions.follow import Follow
+
+        opened = self._reader.open(agent, session_id)
+        return Follow(
+            self._library,
+            self._registry.require(agent),
+            self._host,
+            opened,
+            from_start=from_start,
+            poll=poll,
+            stop=stop,
+            idle_timeout=idle_timeout,
+        )
+
+    def find_latest(self, *, agent: str | None = None) -> NativeRef:
+        """The session that was written to last, by the times of its files.
+
+        Raises:
+            SessionNotFoundError: There is none.
+            AgentNotFoundError: The given agent is unknown.
+        """
+        from amux.sessions.latest import find_latest
+
+        return find_latest(self._registry, self._library, agent=agent)
+
+    def render_change(self, change: SessionChange, *, speaker: str | None = None) -> Iterator[str]:
+        """The message of a change as an export shows it, in Markdown; nothing if it has none.
+
+        `speaker` is the unified id of the session shown before: another one gets a heading.
+        """
+        from amux.render.changes import render_change
+
+        return render_change(change, speaker=speaker)
 
     def explain_cost(self, agent: str, session_id: str) -> CostExplanation:
         """Every counted call, every ignored copy and every rate of one session."""

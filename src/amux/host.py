@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+
+TYPE_CHECKING = False  # nothing but a follower waits: `threading` is not for everyone to import
+if TYPE_CHECKING:
+    from threading import Event
 
 PROJECT_FOLDER = ".agent-mux"
 """Where a project keeps settings and runs of its own."""
@@ -19,10 +24,22 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
+class Clock:
+    """Time that passes; the time of day is the host's `now`."""
+
+    def elapsed(self) -> float:
+        """Seconds since some moment in the past."""
+        return time.monotonic()
+
+    def wait(self, event: Event, seconds: float) -> None:
+        """Let time pass, less of it when the event is set meanwhile."""
+        event.wait(seconds)
+
+
 class Host:
     """Where we are: paths are resolved from here and from nowhere else. Touches no disk."""
 
-    __slots__ = ("env", "home", "now", "platform")
+    __slots__ = ("clock", "env", "home", "now", "platform")
 
     def __init__(
         self,
@@ -31,11 +48,13 @@ class Host:
         env: Mapping[str, str] | None = None,
         platform: str = sys.platform,
         now: Callable[[], datetime] = _now,
+        clock: Clock | None = None,
     ) -> None:
         self.home = home
         self.env: Mapping[str, str] = {} if env is None else env
         self.platform = platform
         self.now = now
+        self.clock = clock or Clock()
 
     @classmethod
     def from_process(cls) -> Host:

@@ -15,6 +15,7 @@ import pytest
 from amux._version import __version__
 from amux.model.annotation import Note, SessionAnnotations
 from amux.model.base import Model
+from amux.model.change import SessionChange
 from amux.model.cost import CostBreakdown, CostRecord, CostSummary, UnpricedModel
 from amux.model.diff import DiffOperation, DiffSide, DiffStats, SessionDiff
 from amux.model.message import SessionMessage, SessionToolCall, TokenUsage, ToolResult
@@ -31,7 +32,7 @@ PUBLIC_TYPES: tuple[type[Model], ...] = (
     SessionSummary, Session, SessionMessage, SessionToolCall, ToolResult, TokenUsage, CostRecord,
     Call, Tokens, CostSummary, CostBreakdown, UnpricedModel, SessionDiff, DiffSide, DiffOperation,
     DiffStats, CostExplanation, ExplainedCall, AgentStatus, Overview, Problem, Note,
-    SessionAnnotations,
+    SessionAnnotations, SessionChange,
 )  # fmt: skip
 _ASKS_FOR_A_VARIABLE = re.compile(r"\b(?:path_from|env\.get|dir_from)\(\s*\"([A-Z][A-Z0-9_]*)\"")
 _ROW = re.compile(r"^\| `(\w+)` \|[^|]*\|\s*(always)?\s*\|", re.MULTILINE)

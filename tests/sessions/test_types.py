@@ -261,7 +261,13 @@ OPERATIONS = {
 def test_the_session_manager_has_the_eight_operations_and_nothing_else(home: Path) -> None:
     names = {name for name in dir(create_client(home=home).sessions) if not name.startswith("_")}
     assert names == OPERATIONS
-    assert not names & {"watch", "session_dir", "list_session_files", "parse_session_file"}
+    assert not names & {
+        "watch",
+        "follow",
+        "session_dir",
+        "list_session_files",
+        "parse_session_file",
+    }
 
 
 def test_a_client_is_built_without_any_io(tmp_path: Path) -> None:

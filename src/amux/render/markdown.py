@@ -61,6 +61,11 @@ def _facts(session: Session) -> str:
     return "".join(f"- **{name}:** {value}\n" for name, value in rows if value) + "\n"
 
 
+def render_message(message: SessionMessage) -> Iterator[str]:
+    """One message as the document shows it, for readers who get messages one by one."""
+    return _messages([message])
+
+
 def _messages(messages: Iterable[SessionMessage]) -> Iterator[str]:
     for message, unanswered in with_unanswered(messages):
         yield f"### {_HEADINGS[message.role]}\n\n"

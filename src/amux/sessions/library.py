@@ -10,7 +10,7 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
-from amux.adapters._base import Adapter, Head, NativeSearch, SourceRef, Want
+from amux.adapters._base import Adapter, NativeSearch, SourceRef, Want
 from amux.adapters._kit.folders import is_folder
 from amux.adapters._kit.long_lines import read_long_texts
 from amux.config import AgentSettings
@@ -19,6 +19,7 @@ from amux.model.facts import Facts
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly, assemble
+from amux.sessions.conversation import read_conversation
 from amux.sessions.parts import Joined, Part
 from amux.sessions.registry import AdapterRegistry
 from amux.sessions.tool_results import with_tool_results
@@ -126,18 +127,9 @@ class Library:
         self, assembly: Assembly, session: Joined, want: Want
     ) -> Iterator[SessionMessage]:
         adapter = self._registry.require(assembly.agent)
-        in_fragments = len(session.pieces) > 1
-        seen: set[str] = set()
-        for part, until in assembly.conversation(session):
-            wanted = part.facts.session_id
-            inside = False
-            for item in adapter.read(part.source, want=want, only=wanted, until=until):
-                if isinstance(item, Head):
-                    inside = item.session_id == wanted
-                elif inside and isinstance(item, SessionMessage) and item.id not in seen:
-                    yield item
-                    if in_fragments and item.id is not None:
-                        seen.add(item.id)
+        for item in read_conversation(adapter, assembly, session, want=want):
+            if isinstance(item, SessionMessage):
+                yield item
 
 
 class _AskedEnvironment(dict[str, str]):

@@ -38,6 +38,7 @@ GROUPS = (
 COMMANDS = (
     Command("list", "list", "list sessions, newest first"),
     Command("show", "show", "print one session"),
+    Command("follow", "follow", "print the messages of a session as they are written"),
     Command("search", "search", "find sessions by their words"),
     Command("export", "export", "write one session as JSON, JSONL, Markdown or HTML"),
     Command("diff", "diff", "compare two sessions message by message"),

@@ -18,6 +18,7 @@ from amux.faces.cli.times import parse_when
 
 if TYPE_CHECKING:
     from amux.client import Client
+    from amux.faces.cli.progress_bar import Report
     from amux.model.ids import NativeRef
     from amux.model.problems import Problem
 
@@ -93,6 +94,13 @@ class Context:
         from amux.faces.cli.progress import busy
 
         return busy(text, is_watched=self.output.is_watched)
+
+    def working(self, text: str) -> AbstractContextManager[Report]:
+        """Show how far work has come: the body gets a function to report to."""
+        from amux.faces.cli.progress_bar import working
+
+        is_dumb = os.environ.get("TERM") == "dumb"  # noqa: TID251 - a face asks the process
+        return working(text, is_watched=self.output.is_watched and not is_dumb)
 
     def report_problems(self, problems: Sequence[Problem]) -> None:
         """Say what could not be read, in one line; all of it with `--debug`."""

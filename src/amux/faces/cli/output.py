@@ -110,6 +110,12 @@ class Output:
         text = msgspec.json.format(encode_json(value), indent=2).decode("utf-8", "replace")
         sys.stdout.write(safe_json(text) + "\n")
 
+    def json_line(self, value: object) -> None:
+        """Write a value of the model as one line of JSON."""
+        from amux.model.base import encode_json
+
+        sys.stdout.write(safe_json(encode_json(value).decode("utf-8", "replace")) + "\n")
+
     def note(self, text: str) -> None:
         """Say something worth knowing."""
         self._say("note", text)

@@ -1,0 +1,94 @@
+"""`amux follow`: print the messages of a session as they are written."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from amux.faces.cli.context import Context
+from amux.faces.cli.filters import add_examples
+from amux.faces.cli.parser import CommandParser
+
+if TYPE_CHECKING:
+    from amux.client import Client
+    from amux.faces.cli.output import Output
+    from amux.model.change import SessionChange
+    from amux.model.ids import NativeRef
+
+
+def configure(parser: CommandParser) -> None:
+    """Add the arguments."""
+    parser.add_argument(
+        "session",
+        metavar="SESSION",
+        nargs="*",
+        help="`AGENT ID`, `AGENT:ID` or the beginning of an id; else the one written to last",
+    )
+    parser.words = "session"
+    parser.add_argument("--from-start", action="store_true", help="the messages so far, too")
+    add_examples(parser, "amux follow", "amux follow 29c5cee3 --json | jq .message.content")
+
+
+def run(context: Context) -> None:
+    """Print messages until Ctrl-C, until nobody reads any more or until the session is gone."""
+    ref = _session(context)
+    client, output = context.client, context.output
+    changes = client.follow(
+        ref.agent, ref.native_session_id, from_start=context.args.from_start, stop=_is_reader_gone
+    )
+    with changes:
+        output.note(f"following {ref.agent}:{ref.native_session_id}; Ctrl-C ends it")
+        show = _JsonLines(output) if context.is_json else _Document(output, client, ref)
+        for change in changes:
+            show(change)
+            sys.stdout.flush()
+
+
+def _session(context: Context) -> NativeRef:
+    if context.args.session:
+        return context.find(context.args.session)
+    with context.busy("looking for the last session"):
+        return context.client.find_latest(agent=context.args.agent)
+
+
+class _JsonLines:
+    """Every change as one line of JSON."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+
+    def __call__(self, change: SessionChange) -> None:
+        self._output.json_line(change)
+
+
+class _Document:
+    """Messages as `amux show` prints them; what is no message is said on stderr."""
+
+    def __init__(self, output: Output, client: Client, ref: NativeRef) -> None:
+        self._output, self._client = output, client
+        self._speaker = f"{ref.agent}:{ref.native_session_id}"
+
+    def __call__(self, change: SessionChange) -> None:
+        name = change.unified_id
+        match change.kind:
+            case "problem":
+                self._output.warning(f"{name}: {change.problem}")
+            case "replaced":
+                self._output.note(f"{name}: from message {change.number} on it was rewritten")
+            case "ended":
+                self._output.note(f"{name} is gone")
+            case _:
+                pieces = self._client.render_change(change, speaker=self._speaker)
+                self._output.stream(pieces, is_json=False)
+                self._speaker = name
+
+
+def _is_reader_gone() -> bool:
+    """Whether stdout is a pipe that nobody reads any more: waiting for a write could take hours."""
+    import select
+
+    if not hasattr(select, "poll"):  # Windows: the next write will tell
+        return False
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))

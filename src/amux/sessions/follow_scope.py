@@ -1,0 +1,145 @@
+"""Which sources bear on a followed session while new ones appear and others go.
+
+Sources are listed by name; a new one is opened once, to see whether it is another part of the
+session or a sub-agent. Facts are read again only of sources that have changed, and of a log that
+grew only the new lines where its adapter can go on reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from amux.adapters._base import Adapter, Progress, Resumable, SourceRef
+from amux.model.facts import Facts
+from amux.model.problems import Problem
+from amux.sessions.assemble import Assembly, assemble
+from amux.sessions.library import Library, read_facts
+from amux.sessions.parts import Joined, Part
+from amux.sessions.stamps import Stamp, stamp_of
+
+
+@dataclass(slots=True, frozen=True)
+class _Read:
+    """What a source said when it last changed."""
+
+    stamp: Stamp
+    parts: list[Part]
+    progress: Progress | None = None
+
+
+class Scope:
+    """The sources of one session and of its sub-agents."""
+
+    def __init__(
+        self, library: Library, adapter: Adapter, assembly: Assembly, session: Joined
+    ) -> None:
+        self._library = library
+        self._adapter = adapter
+        self._agent, self._session_id = session.agent, session.session_id
+        self._sources = {source.path: source for source in _sources_of(assembly, session)}
+        self._names = _names_of(session)
+        self._read: dict[Path, _Read] = {}
+        self._cwd = self._narrowest(session)
+        self._strangers = {source.path for source in self._listed()} - self._sources.keys()
+
+    @property
+    def has_sources(self) -> bool:
+        """Whether there is still a file the session could be in."""
+        return bool(self._sources)
+
+    def look(self) -> Assembly | None:
+        """The session as its sources tell it now; None when they say what they said before."""
+        listed = {source.path: source for source in self._listed()}
+        is_other = self._forget_all_but(listed)
+        for path, source in listed.items():
+            if path not in self._sources and path not in self._strangers:
+                is_other |= self._meet(source)
+        for source in self._sources.values():
+            is_other |= self._read_again(source)
+        if not is_other:
+            return None
+        parts = (part for path in self._sources for part in self._read[path].parts)
+        assembly = assemble(self._agent, parts)
+        session = assembly.find(self._session_id)
+        if session is not None:
+            self._names |= _names_of(session)
+        return assembly
+
+    def _narrowest(self, session: Joined) -> str | None:
+        """A working directory that spares listing the rest, if the session is found by it."""
+        cwd = session.facts.cwd
+        if cwd is None:
+            return None
+        near = {source.path for source in self._library.sources(self._agent, cwd=cwd)}
+        return cwd if self._sources.keys() <= near else None
+
+    def _listed(self) -> list[SourceRef]:
+        return self._library.sources(self._agent, cwd=self._cwd)
+
+    def _forget_all_but(self, listed: Iterable[Path]) -> bool:
+        gone = self._sources.keys() - set(listed)
+        for path in gone:
+            del self._sources[path]
+            self._read.pop(path, None)
+        return bool(gone)
+
+    def _meet(self, source: SourceRef) -> bool:
+        """Take in a new source if it belongs here; one that says nothing yet is met again."""
+        self._read_again(source)
+        parts = self._read[source.path].parts
+        if source.parent in self._names or any(self._is_ours(part.facts) for part in parts):
+            self._sources[source.path] = source
+            return True
+        if parts:
+            self._strangers.add(source.path)
+            del self._read[source.path]
+        return False
+
+    def _is_ours(self, facts: Facts) -> bool:
+        is_child = facts.kind == "subagent" and facts.parent in self._names
+        return is_child or facts.session_id in self._names
+
+    def _read_again(self, source: SourceRef) -> bool:
+        """Read a source's facts unless it is as it was; whether that was needed."""
+        stamp = stamp_of(source)
+        known = self._read.get(source.path)
+        if known is not None and known.stamp == stamp:
+            return False
+        self._read[source.path] = self._facts_of(source, stamp, known)
+        return True
+
+    def _facts_of(self, source: SourceRef, stamp: Stamp, known: _Read | None) -> _Read:
+        """Problems are left out: the messages meet the same ones, and they are told."""
+        if isinstance(self._adapter, Resumable):
+            progress = known.progress if known and _has_grown(known.stamp, stamp) else None
+            reading = self._adapter.read_on(source, want="facts", progress=progress)
+            found = [Part(facts=facts, source=source) for facts in reading.facts]
+            return _Read(stamp, found, reading.progress)
+        parts: list[Part] = []
+        problems: list[Problem] = []
+        read_facts(self._adapter, source, parts, problems)
+        return _Read(stamp, parts)
+
+
+def _has_grown(before: Stamp, now: Stamp) -> bool:
+    """Whether it is the same file, longer than it was."""
+    old, new = before[0], now[0]
+    return old is not None and new is not None and old[2] == new[2] and old[0] <= new[0]
+
+
+def _sources_of(assembly: Assembly, session: Joined) -> Iterable[SourceRef]:
+    """Everything the session and its sub-agents were put together from."""
+    for each in session.with_children():
+        yield from (part.source for part in each.parts)
+        yield from (part.source for part, _ in assembly.conversation(each))
+
+
+def _names_of(session: Joined) -> set[str]:
+    """Every id by which a new source may refer to the session or to one of its sub-agents."""
+    names: set[str] = set()
+    for each in session.with_children():
+        names.add(each.session_id)
+        names.update(alias for part in each.parts for alias in part.facts.aliases)
+    return names

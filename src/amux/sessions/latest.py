@@ -1,0 +1,61 @@
+"""Which session was written to last, by the times of files: only the newest ones are opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import itemgetter
+
+from amux.adapters._base import SourceRef
+from amux.errors import SessionNotFoundError
+from amux.model.ids import NativeRef
+from amux.sessions.assemble import Assembly
+from amux.sessions.library import Library
+from amux.sessions.registry import AdapterRegistry
+from amux.sessions.stamps import stamp_of
+from amux.sessions.views import time_span
+
+
+def find_latest(
+    registry: AdapterRegistry, library: Library, *, agent: str | None = None
+) -> NativeRef:
+    """The session whose files changed last; of a database the one with the newest record.
+
+    Raises:
+        SessionNotFoundError: There is none.
+        AgentNotFoundError: The given agent is unknown.
+    """
+    if agent is not None:
+        registry.require(agent)
+    names = registry.names() if agent is None else (agent,)
+    for source in _newest_first(library, names):
+        found = _latest_of(library.assemble_sources(source.agent, [source]))
+        if found is not None:
+            return NativeRef(agent=source.agent, native_session_id=found)
+    raise SessionNotFoundError(
+        "no agent has a session here" if agent is None else f"{agent} has no session here",
+        hint="`amux agents` shows where sessions are looked for",
+    )
+
+
+def _newest_first(library: Library, agents: tuple[str, ...]) -> Iterator[SourceRef]:
+    dated = [
+        (_changed_at(source), source)
+        for agent in agents
+        for source in library.sources(agent)
+        if source.role != "names" and not source.fallback
+    ]
+    for _, source in sorted(dated, key=itemgetter(0), reverse=True):
+        yield source
+
+
+def _changed_at(source: SourceRef) -> int:
+    return max((stamp[1] for stamp in stamp_of(source) if stamp is not None), default=0)
+
+
+def _latest_of(assembly: Assembly) -> str | None:
+    """A sub-agent alone in its file stands for the session that started it."""
+    sessions = [session for session in assembly.sessions if session.listed]
+    latest = max(sessions, key=lambda session: time_span(session)[1], default=None)
+    if latest is None:
+        return None
+    return latest.parent if latest.kind == "subagent" else latest.session_id
