@@ -77,7 +77,8 @@ class SourceRef(msgspec.Struct, frozen=True, kw_only=True):
     writes (left by an upgrade, a lossy export): shown only where no other source has the session.
     `id_prefix` is how the session's id begins, where the name does not hold the whole of it.
     `beside` are further files its facts depend on, existing or not: a change of one is a change of
-    the source. What belongs to a database (its write-ahead log) need not be named.
+    the source. Where their names cannot be foreseen, a directory stands for every file below it.
+    What belongs to a database (its write-ahead log) need not be named.
     """
 
     agent: str

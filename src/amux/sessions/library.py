@@ -14,6 +14,7 @@ from amux.adapters._base import Adapter, Head, NativeSearch, SourceRef, Want
 from amux.adapters._kit.folders import is_folder
 from amux.adapters._kit.long_lines import read_long_texts
 from amux.config import AgentSettings
+from amux.errors import AmuxError
 from amux.host import Host
 from amux.model.facts import Facts
 from amux.model.message import SessionMessage
@@ -91,7 +92,10 @@ class Library:
             for root in self.roots(agent)
             for hit in adapter.native_search(root, terms, limit=_EVERY_HIT)
         )
-        return {session_id for session_id, _ in hits}
+        try:
+            return {session_id for session_id, _ in hits}
+        except AmuxError:  # somebody else's adapter failed: half an answer would hide sessions
+            return None
 
     def searchable(self, assembly: Assembly, session: Joined) -> Iterator[SessionMessage]:
         """The same to search in: texts of many megabytes are cut; `long_texts` has them whole."""
