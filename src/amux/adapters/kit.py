@@ -1,7 +1,8 @@
 """What an adapter in another package may build on.
 
-Reading line logs, folding messages and calls into facts, values of unknown shape, and what reading
-on gives. These names are a promise, like those of `amux` itself; everything else below `amux.adapters` may change.
+Reading line logs and reading on, folding messages and calls into facts, values of unknown shape.
+These names are a promise, like those of `amux` itself; everything else below `amux.adapters` may
+change.
 """
 
 from __future__ import annotations
