@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
-from amux.adapters._base import Persistence
+from amux.adapters._base import Persistence, SourceRef
 from amux.model.base import Model
 from amux.model.cost import CostSummary
 from amux.model.options import CostAggregationOptions
@@ -45,11 +46,10 @@ class Overview(Model, frozen=True, kw_only=True):
     week: CostSummary
 
 
-def agent_statuses(reader: SessionReader) -> tuple[AgentStatus, ...]:
-    """Each known agent and what it has here."""
-    return tuple(
-        _status(reader, name, reader.library.assembly(name)) for name in reader.registry.names()
-    )
+def agent_statuses(reader: SessionReader, agent: str | None = None) -> tuple[AgentStatus, ...]:
+    """Each known agent (or the one that is named) and what it has here."""
+    names = [name for name in reader.registry.names() if agent in (None, name)]
+    return tuple(_status(reader, name, *_read(reader, name)) for name in names)
 
 
 def make_overview(reader: SessionReader, *, since: datetime) -> Overview:
@@ -60,8 +60,8 @@ def make_overview(reader: SessionReader, *, since: datetime) -> Overview:
         reader.coster, CostAggregationOptions(since=since), reader.zone, by_call=True
     )
     for name in reader.registry.names():
-        assembly = reader.library.assembly(name)
-        statuses.append(_status(reader, name, assembly))
+        assembly, sources = _read(reader, name)
+        statuses.append(_status(reader, name, assembly, sources))
         report.add_assembly(assembly)
         for session in assembly.sessions:
             if session.listed and not session.archived:
@@ -72,7 +72,15 @@ def make_overview(reader: SessionReader, *, since: datetime) -> Overview:
     return Overview(agents=tuple(statuses), recent=tuple(newest), week=report.summary())
 
 
-def _status(reader: SessionReader, name: str, assembly: Assembly) -> AgentStatus:
+def _read(reader: SessionReader, name: str) -> tuple[Assembly, list[SourceRef]]:
+    """All sessions of an agent and the sources they come from, which are looked for once."""
+    sources = reader.library.sources(name)
+    return reader.library.assemble_sources(name, sources), sources
+
+
+def _status(
+    reader: SessionReader, name: str, assembly: Assembly, sources: Iterable[SourceRef]
+) -> AgentStatus:
     info = reader.registry.require(name).info
     listed = [session for session in assembly.sessions if session.listed]
     spans = [time_span(session) for session in listed]
@@ -87,7 +95,7 @@ def _status(reader: SessionReader, name: str, assembly: Assembly) -> AgentStatus
         records_usage=info.capabilities.records_usage,
         roots=tuple(root.as_posix() for root in reader.library.roots(name)),
         session_count=len(listed),
-        bytes=_size(reader, name),
+        bytes=_size(sources),
         oldest=min((span[0] for span in spans), default=None),
         newest=max((span[1] for span in spans), default=None),
         version=None if latest is None else latest.facts.version,
@@ -95,10 +103,10 @@ def _status(reader: SessionReader, name: str, assembly: Assembly) -> AgentStatus
     )
 
 
-def _size(reader: SessionReader, name: str) -> int:
+def _size(sources: Iterable[SourceRef]) -> int:
     """Bytes of all sources; one that vanished meanwhile counts nothing."""
     size = 0
-    for source in reader.library.sources(name):
+    for source in sources:
         try:
             size += source.path.stat().st_size
         except OSError:
