@@ -210,9 +210,9 @@ class Client:
         """Every counted call, every ignored copy and every rate of one session."""
         return await asyncio.to_thread(self._inner.explain_cost, agent, session_id)
 
-    async def agents(self) -> tuple[AgentStatus, ...]:
-        """Each agent: found where, how many sessions, from when to when."""
-        return await asyncio.to_thread(self._inner.agents)
+    async def agents(self, agent: str | None = None) -> tuple[AgentStatus, ...]:
+        """Each agent (or one): found where, how many sessions, from when to when."""
+        return await asyncio.to_thread(self._inner.agents, agent)
 
     async def doctor(self, agent: str | None = None) -> tuple[RootReport, ...]:
         """Every file below the agents' roots, read or not and why; what will be lost next."""
