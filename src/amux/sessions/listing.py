@@ -10,6 +10,7 @@ from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
 from amux.model.session import SessionSummary
 from amux.sessions.assemble import Assembly
+from amux.sessions.choosing import NOTHING_UNREAD, Unread
 from amux.sessions.costing import Coster
 from amux.sessions.filters import has_any_tag, in_span, same_place, used_model
 from amux.sessions.parts import Joined
@@ -27,11 +28,18 @@ class ListReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_sessions(
-    assemblies: Sequence[Assembly], options: SessionListOptions, coster: Coster
+    assemblies: Sequence[Assembly],
+    options: SessionListOptions,
+    coster: Coster,
+    *,
+    unread: Unread = NOTHING_UNREAD,
 ) -> ListReport:
-    """The summaries that fit, sorted, and counts of those left out by default."""
+    """The summaries that fit, sorted, and counts of those left out by default.
+
+    `unread` counts what fits as well and is known not to be shown.
+    """
     found: list[SessionSummary] = []
-    children = archived = 0
+    children, archived = unread.children, unread.archived
     for assembly in assemblies:
         for session in _candidates(assembly):
             summary = summarize(session, coster.cost_of(session), coster.tags_of(session))
@@ -49,7 +57,7 @@ def list_sessions(
         sessions=tuple(shown[:limit]),
         hidden_children=children,
         hidden_archived=archived,
-        truncated=max(0, len(shown) - limit),
+        truncated=max(0, len(shown) + unread.more - limit),
         problems=tuple(problem for assembly in assemblies for problem in assembly.problems),
     )
 

@@ -23,6 +23,7 @@ from amux.model.options import (
 from amux.model.session import Session
 from amux.sessions.address import find_session
 from amux.sessions.assemble import Assembly
+from amux.sessions.choosing import NOTHING_UNREAD, choose_sessions
 from amux.sessions.cost import CostReport
 from amux.sessions.costing import Coster
 from amux.sessions.explain import CostExplanation, explain_cost
@@ -57,8 +58,16 @@ class SessionReader:
         """A list over some agents (None: all), with what it leaves out."""
         options = _checked_list(options)
         names = self.registry.names() if agents is None else agents
-        assemblies = [self.library.assembly(name, cwd=options.cwd) for name in names]
-        return list_sessions(assemblies, options, self.coster)
+        assemblies: list[Assembly] = []
+        unread = NOTHING_UNREAD
+        for name in names:
+            sources = self.library.sources(name, cwd=options.cwd)
+            chosen = choose_sessions(self.registry.require(name), sources, options)
+            if chosen is None:
+                chosen = self.library.assemble_sources(name, sources), NOTHING_UNREAD
+            assemblies.append(chosen[0])
+            unread = unread.plus(chosen[1])
+        return list_sessions(assemblies, options, self.coster, unread=unread)
 
     def search_report(self, query: SessionQuery) -> SearchReport:
         """A search, with what could not be read."""

@@ -19,6 +19,7 @@ from amux.adapters._base import (
     USAGE_LEAVES_OUT,
     Adapter,
     Item,
+    Queryable,
     Resumable,
     SourceRef,
 )
@@ -94,6 +95,22 @@ class IndexRules:
                 reading = self.adapter.read_on(source, want=want, progress=progress)
                 assert _told([*reading.problems, *reading.facts], want) == at_once
             source.path.write_bytes(whole)
+
+    def test_a24_outlines_are_what_the_facts_will_say(self, sources: list[SourceRef]) -> None:
+        adapter = self.adapter
+        if not isinstance(adapter, Queryable):
+            return  # so are outlines
+        for source in sources:
+            outlines = {one.session_id: one for one in adapter.outlines(source) or ()}
+            for facts in read_source(adapter, source, "facts").facts if outlines else ():
+                outline = outlines.pop(facts.session_id)
+                if outline.created_at is not None:
+                    assert outline.created_at == facts.created_at
+                    assert (outline.cwd, outline.archived) == (facts.cwd, facts.archived)
+                    assert outline.is_subagent == (facts.kind == "subagent")
+                chosen = adapter.read_chosen(source, chosen=[facts.session_id])
+                assert [item for item in chosen if isinstance(item, Facts)] == [facts]
+            assert outlines == {}
 
 
 def for_usage(facts: Iterable[Facts]) -> list[Facts]:
