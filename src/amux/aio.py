@@ -360,9 +360,9 @@ class Client:
             self._inner.cost_blocks, agent=agent, model=model, since=since, until=until, hours=hours
         )
 
-    async def agents(self) -> tuple[AgentStatus, ...]:
-        """Each agent: found where, how many sessions, from when to when."""
-        return await asyncio.to_thread(self._inner.agents)
+    async def agents(self, agent: str | None = None) -> tuple[AgentStatus, ...]:
+        """Each agent (or one): found where, how many sessions, from when to when."""
+        return await asyncio.to_thread(self._inner.agents, agent)
 
     async def doctor(self, agent: str | None = None) -> tuple[RootReport, ...]:
         """Every file below the agents' roots, read or not and why; what will be lost next."""

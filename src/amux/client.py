@@ -197,7 +197,7 @@ class Client:
         """
         from amux.sessions.address import find_session
 
-        return find_session(self._registry, self._library, ref, agent=agent, by_title=True)
+        return find_session(self._registry, self._library, ref, agent=agent, by_title=True).ref
 
     def list_report(self, agents: Sequence[str] | None, options: SessionListOptions) -> ListReport:
         """A list over some agents (None: all), with what it leaves out."""
@@ -354,11 +354,11 @@ class Client:
 
         return start(launch)
 
-    def agents(self) -> tuple[AgentStatus, ...]:
-        """Each agent: found where, how many sessions, from when to when."""
+    def agents(self, agent: str | None = None) -> tuple[AgentStatus, ...]:
+        """Each agent (or one): found where, how many sessions, from when to when."""
         from amux.sessions.overview import agent_statuses
 
-        return agent_statuses(self._reader)
+        return agent_statuses(self._reader, agent)
 
     def doctor(self, agent: str | None = None) -> tuple[RootReport, ...]:
         """Every file below the agents' roots, read or not and why; what will be lost next."""

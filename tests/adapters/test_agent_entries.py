@@ -224,10 +224,13 @@ def test_an_unknown_kept_entry_keeps_what_follows_and_warns(tmp_path: Path) -> N
 def test_a_fork_finds_its_parent_beside_it_wherever_it_was_made(
     folder: str, tmp_path: Path
 ) -> None:
-    parent = write_log(tmp_path, FIRST, header(), *CONVERSATION)
-    fork = write_log(tmp_path, FORK, header(FORK), branch(folder + parent.name, "a7b8c9d0"))
+    place = tmp_path / ".agent"
+    parent = write_log(place, FIRST, header(), *CONVERSATION)
+    fork = write_log(place, FORK, header(FORK), branch(folder + parent.name, "a7b8c9d0"))
     facts, _ = read(fork)
-    assert (facts.kind, facts.parent) == ("fork", FIRST)
+    assert (facts.kind, facts.parent) == ("fork", parent.stem)
+    found = create_client(home=tmp_path).sessions.get("agent", FORK)
+    assert (found.kind, found.forked_from) == ("fork", FIRST)
 
 
 @pytest.mark.parametrize("recorded", ["/etc/passwd", "../../x", 7, None, "/x/gone.jsonl", ""])

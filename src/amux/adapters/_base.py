@@ -8,6 +8,7 @@ above.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal, Protocol, runtime_checkable
 
@@ -77,7 +78,8 @@ class SourceRef(msgspec.Struct, frozen=True, kw_only=True):
     writes (left by an upgrade, a lossy export): shown only where no other source has the session.
     `id_prefix` is how the session's id begins, where the name does not hold the whole of it.
     `beside` are further files its facts depend on, existing or not: a change of one is a change of
-    the source. What belongs to a database (its write-ahead log) need not be named.
+    the source. Where their names cannot be foreseen, a directory stands for every file below it.
+    What belongs to a database (its write-ahead log) need not be named.
     """
 
     agent: str
@@ -151,6 +153,39 @@ class NativeSearch(Protocol):
         self, root: Path, terms: Sequence[str], *, limit: int
     ) -> Iterator[tuple[str, float]]:
         """Sessions of a database with a text that holds all terms: (id, score), best first."""
+        ...
+
+
+class Outline(msgspec.Struct, frozen=True, kw_only=True):
+    """What a database's own table of sessions says of one, before a message of it is read.
+
+    All of it is exactly what its facts will say; where the table cannot tell when a session began,
+    `created_at` is None and the session has to be read. `needs` are sessions without which its
+    summary would not be right: its sub-agents.
+    """
+
+    session_id: str
+    created_at: datetime | None = None
+    cwd: str | None = None
+    is_subagent: bool = False
+    archived: bool = False
+    needs: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class Queryable(Protocol):
+    """An adapter whose agent keeps many sessions in one database (optional).
+
+    Only for agents whose sessions share no calls but as `needs` says: then a list reads the few
+    sessions it can show. Problems of the others remain unsaid.
+    """
+
+    def outlines(self, source: SourceRef) -> Sequence[Outline] | None:
+        """All sessions of a database, by a constant number of statements; None: read it all."""
+        ...
+
+    def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
+        """What `read` tells of some of its sessions when facts are wanted."""
         ...
 
 

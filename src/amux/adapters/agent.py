@@ -22,6 +22,7 @@ from amux.adapters._base import (
     Capabilities,
     Command,
     Item,
+    Outline,
     SourceRef,
     Want,
     has_bodies,
@@ -82,9 +83,26 @@ class AgentAdapter:
         """Stream a source; a log holds one session, so `only` matters to the database alone."""
         del until
         if source.path.name == _DATABASE:
-            yield from _read_database(source.path, only=only, bodies=has_bodies(want))
+            chosen = None if only is None else (only,)
+            yield from _read_database(source.path, only=chosen, bodies=has_bodies(want))
         else:
             yield from read_log(source.path, bodies=has_bodies(want))
+
+    def outlines(self, source: SourceRef) -> Sequence[Outline] | None:
+        """What the table of sessions says of them."""
+        from amux.adapters._agent.database import outline_sessions
+        from amux.adapters._kit.sqlite import read_foreign
+
+        if source.path.name != _DATABASE:
+            return None
+        try:
+            return read_foreign(source.path, outline_sessions)
+        except (ParseError, OSError):
+            return None  # reading it all tells what is wrong with it
+
+    def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
+        """Some sessions, with the same statements that read all of them."""
+        return _read_database(source.path, only=chosen, bodies=False)
 
     def context(self, source: SourceRef) -> tuple[list[SessionMessage], list[Problem]]:
         """What a model is given when a log is resumed: after a compaction, summary and rest."""
@@ -115,13 +133,16 @@ class AgentAdapter:
         return Command(argv=("agent", "resume", "--session", session_id, prompt), cwd=cwd)
 
 
-def _read_database(path: Path, *, only: str | None, bodies: bool) -> Iterator[Item]:
+def _read_database(path: Path, *, only: Sequence[str] | None, bodies: bool) -> Iterator[Item]:
     from amux.adapters._agent.database import read_database
     from amux.adapters._kit.sqlite import read_foreign
+    from amux.adapters._kit.tables import Chosen
 
+    chosen = None if only is None else Chosen(tuple(only))
     try:
         yield from read_foreign(
-            path, lambda connection: read_database(connection, str(path), only=only, bodies=bodies)
+            path,
+            lambda connection: read_database(connection, str(path), only=chosen, bodies=bodies),
         )
     except ParseError as error:
         message = f"it cannot be read as a database ({error.__cause__ or error})"

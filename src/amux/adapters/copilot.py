@@ -30,6 +30,7 @@ from amux.adapters._base import (
 )
 from amux.adapters._copilot.documents import read_document, session_in
 from amux.adapters._copilot.log import read_log
+from amux.adapters._copilot.workspace import WORKSPACE
 from amux.adapters._kit.folders import Folders, is_folder
 from amux.host import Host
 
@@ -134,22 +135,35 @@ def _logs(folders: Folders, root: Path) -> Iterator[SourceRef]:
     for entry in folders.entries(root / "session-state"):
         path = Path(entry.path)
         if entry.name.endswith(".jsonl") and entry.is_file(follow_symlinks=False):
-            yield _source(root, path, path.stem)
+            yield _log(root, path, path.stem)
         elif not entry.is_symlink() and is_folder(path):
             for inner in folders.entries(path):
                 if inner.name == _EVENTS and inner.is_file(follow_symlinks=False):
-                    yield _source(root, Path(inner.path), entry.name)
+                    yield _log(root, Path(inner.path), entry.name)
 
 
 def _documents(folders: Folders, root: Path, folder: Path) -> Iterator[SourceRef]:
     for entry in folders.entries(folder):
         path = Path(entry.path)
         if path.suffix == ".json" and entry.is_file(follow_symlinks=False):
-            yield _source(root, path, session_in(path.stem))
+            yield SourceRef(
+                agent=NAME,
+                path=path,
+                root=root,
+                session_id=session_in(path.stem),
+                group=str(root),
+            )
 
 
-def _source(root: Path, path: Path, session_id: str) -> SourceRef:
-    return SourceRef(agent=NAME, path=path, root=root, session_id=session_id, group=str(root))
+def _log(root: Path, path: Path, session_id: str) -> SourceRef:
+    return SourceRef(
+        agent=NAME,
+        path=path,
+        root=root,
+        session_id=session_id,
+        group=str(root),
+        beside=(path.with_name(WORKSPACE),),
+    )
 
 
 ADAPTER: Final = CopilotAdapter()

@@ -28,6 +28,7 @@ from amux.adapters._base import (
     Want,
     has_bodies,
 )
+from amux.adapters._cursor.files import CHAT_NOTES, WORKSPACE_NOTES
 from amux.adapters._kit.folders import Folders
 from amux.adapters._kit.jsonl import unreadable
 from amux.errors import ParseError
@@ -152,7 +153,7 @@ class _Places:
             for chat in self._folders(bucket):
                 for path in self._files(chat):
                     if path.name == CHAT_FILE:
-                        yield self._source(path, session_id=chat.name)
+                        yield self._source(path, CHAT_NOTES, session_id=chat.name)
 
     def transcripts(self) -> Iterator[SourceRef]:
         """Flat or in a folder by session, with the sub-agents of the session below."""
@@ -170,12 +171,12 @@ class _Places:
         """The specification's, the editor's by place, and the titles."""
         for path in self._files(self._root / "sessions"):
             if path.suffix in _DATABASES:
-                yield self._source(path)
+                yield self._source(path, WORKSPACE_NOTES)
         workspaces = self._folders(self._root / "workspaceStorage")
         for folder in (self._root / "globalStorage", *workspaces):
             for path in self._files(folder):
                 if path.name == STATE_FILE:
-                    yield self._source(path)
+                    yield self._source(path, WORKSPACE_NOTES)
         for path in self._files(self._root / "ai-tracking"):
             if path.name == TRACKING_FILE:
                 yield replace(self._source(path), role="names")
@@ -184,9 +185,14 @@ class _Places:
         """Folders that are closed to us, each once."""
         return iter(dict.fromkeys(self._listing.sources(NAME, self._root, group=str(self._root))))
 
-    def _source(self, path: Path, *, session_id: str | None = None) -> SourceRef:
+    def _source(self, path: Path, *beside: str, session_id: str | None = None) -> SourceRef:
         return SourceRef(
-            agent=NAME, path=path, root=self._root, group=str(self._root), session_id=session_id
+            agent=NAME,
+            path=path,
+            root=self._root,
+            group=str(self._root),
+            session_id=session_id,
+            beside=tuple(path.with_name(name) for name in beside),
         )
 
     def _transcript(self, path: Path, *, parent: str | None = None) -> SourceRef:

@@ -26,6 +26,7 @@ from amux.adapters._base import (
     Want,
 )
 from amux.adapters._droid.log import SessionLog
+from amux.adapters._droid.settings import SETTINGS
 from amux.adapters._kit.folders import Folders, is_folder
 from amux.host import Host
 
@@ -111,7 +112,15 @@ class DroidAdapter:
 
 
 def _source(root: Path, path: Path) -> SourceRef:
-    return SourceRef(agent=NAME, path=path, root=root, session_id=path.stem, group=str(root))
+    """A log. Its own settings bear on it and those of a predecessor that only it names."""
+    return SourceRef(
+        agent=NAME,
+        path=path,
+        root=root,
+        session_id=path.stem,
+        group=str(root),
+        beside=(path.with_name(path.stem + SETTINGS), path.parent),
+    )
 
 
 ADAPTER: Final = DroidAdapter()

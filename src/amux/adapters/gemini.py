@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, Literal
 
@@ -29,9 +30,9 @@ from amux.adapters._base import (
     Want,
 )
 from amux.adapters._gemini.files import chat_sources, entries, read_chat
-from amux.adapters._gemini.places import read_json
+from amux.adapters._gemini.places import SETTINGS, place_files, read_json
 from amux.adapters._kit.values import mapping, text
-from amux.adapters._legacy.gemini_2025 import CHECKPOINT_PREFIX, LOG_NAME, read_logs
+from amux.adapters._legacy.gemini_2025 import CHECKPOINTS, LOG_NAME, read_logs
 from amux.host import Host
 
 NAME: Final = "gemini"
@@ -98,7 +99,12 @@ class GeminiAdapter:
             path = Path(entry.path)
             if path.suffix == ".jsonl" and entry.is_file(follow_symlinks=False):
                 yield SourceRef(
-                    agent=NAME, path=path, root=root, session_id=path.stem, group=str(root)
+                    agent=NAME,
+                    path=path,
+                    root=root,
+                    session_id=path.stem,
+                    group=str(root),
+                    beside=place_files(root, path.parents[1]),
                 )
         for project in entries(root / "tmp"):
             if project.is_dir(follow_symlinks=False):
@@ -121,7 +127,7 @@ class GeminiAdapter:
 
     def retention(self, root: Path) -> Retention | None:
         """Chats older than a setting says are deleted when the agent starts."""
-        settings = root / "settings.json"
+        settings = root / SETTINGS
         rule = mapping(mapping(mapping(read_json(settings)).get("general")).get("sessionRetention"))
         if rule.get("enabled") is False:
             return None
@@ -165,13 +171,14 @@ def _project_sources(root: Path, project: Path) -> Iterator[SourceRef]:
     if chats.is_dir():
         yield from chat_sources(NAME, root, chats)
         return
-    for entry in entries(project):
+    found = entries(project)
+    saved = [one for one in found if fnmatchcase(one.name, CHECKPOINTS)]
+    for entry in found:
         path = Path(entry.path)
-        if not entry.is_file(follow_symlinks=False):
-            continue
-        if path.name == LOG_NAME:
-            yield SourceRef(agent=NAME, path=path, root=root, group=str(root))
-        elif path.name.startswith(CHECKPOINT_PREFIX) and path.suffix == ".json":
+        if entry.name == LOG_NAME and entry.is_file(follow_symlinks=False):
+            beside = (*place_files(root, project), root / SETTINGS, *(Path(one) for one in saved))
+            yield SourceRef(agent=NAME, path=path, root=root, group=str(root), beside=beside)
+        elif entry in saved and entry.is_file(follow_symlinks=False):
             yield SourceRef(agent=NAME, path=path, root=root, group=str(root), role="names")
 
 

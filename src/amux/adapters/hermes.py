@@ -22,6 +22,7 @@ from amux.adapters._base import (
     Command,
     Head,
     Item,
+    Outline,
     SourceRef,
     Want,
     has_bodies,
@@ -106,9 +107,28 @@ class HermesAdapter:
         """Stream a source; Hermes keeps no history by reference, so nothing ends early."""
         del until
         if source.path.name == _DATABASE:
-            yield from _read_database(source.path, want=want, only=only)
+            chosen = None if only is None else (only,)
+            yield from _read_database(source.path, want=want, only=chosen)
         else:
             yield from read_file(source.path, bodies=has_bodies(want))
+
+    def outlines(self, source: SourceRef) -> Sequence[Outline] | None:
+        """What the table of sessions says of them."""
+        from amux.adapters._hermes.store import outline_sessions
+        from amux.adapters._kit.sqlite import read_foreign
+
+        if source.path.name != _DATABASE:
+            return None
+        try:
+            return read_foreign(
+                source.path, lambda connection: outline_sessions(connection, str(source.path))
+            )
+        except (ParseError, OSError):
+            return None  # reading it all tells what is wrong with it
+
+    def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
+        """Some sessions, with the same statements that read all of them."""
+        return _read_database(source.path, want="facts", only=chosen)
 
     def native_search(
         self, root: Path, terms: Sequence[str], *, limit: int
@@ -183,7 +203,7 @@ class _Inside:
                 yield profile
 
 
-def _read_database(path: Path, *, want: Want, only: str | None) -> Iterator[Item]:
+def _read_database(path: Path, *, want: Want, only: Sequence[str] | None) -> Iterator[Item]:
     try:
         yield from _sessions(path, want=want, only=only)
     except ParseError as error:
@@ -193,7 +213,7 @@ def _read_database(path: Path, *, want: Want, only: str | None) -> Iterator[Item
         yield unreadable(path, error)
 
 
-def _sessions(path: Path, *, want: Want, only: str | None) -> Iterator[Item]:
+def _sessions(path: Path, *, want: Want, only: Sequence[str] | None) -> Iterator[Item]:
     bodies = has_bodies(want)
     listed = _found(path, only=only, bodies=bodies)
     yield from listed.problems
@@ -206,7 +226,7 @@ def _sessions(path: Path, *, want: Want, only: str | None) -> Iterator[Item]:
 
 def _session(path: Path, listed: Facts) -> Iterator[Item]:
     """One session of those listed, with its messages."""
-    found = _found(path, only=listed.session_id, bodies=True)
+    found = _found(path, only=(listed.session_id,), bodies=True)
     yield from found.problems
     if not found.facts:  # bytes of its id were replaced: what is shown is not what is stored
         message = "the messages of a session cannot be found: its id is not valid text"
@@ -215,12 +235,14 @@ def _session(path: Path, listed: Facts) -> Iterator[Item]:
         yield from _items(facts, found.messages.get(facts.session_id, ()))
 
 
-def _found(path: Path, *, only: str | None, bodies: bool) -> Found:
+def _found(path: Path, *, only: Sequence[str] | None, bodies: bool) -> Found:
     from amux.adapters._hermes.store import read_sessions
     from amux.adapters._kit.sqlite import read_foreign
+    from amux.adapters._kit.tables import Chosen
 
+    chosen = None if only is None else Chosen(tuple(only))
     return read_foreign(
-        path, lambda connection: read_sessions(connection, str(path), only=only, bodies=bodies)
+        path, lambda connection: read_sessions(connection, str(path), only=chosen, bodies=bodies)
     )
 
 

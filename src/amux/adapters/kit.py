@@ -1,14 +1,26 @@
 """What an adapter in another package may build on.
 
-Reading line logs, folding messages and calls into facts, and values of unknown shape. These names
-are a promise, like those of `amux` itself; everything else below `amux.adapters` may change.
+Reading line logs and reading on, folding messages and calls into facts, values of unknown shape.
+These names are a promise, like those of `amux` itself; everything else below `amux.adapters` may
+change.
 """
 
 from __future__ import annotations
 
+from amux.adapters._base import Progress, Reading
 from amux.adapters._kit.fold import Fold
 from amux.adapters._kit.jsonl import read_records
 from amux.adapters._kit.times import parse_time
 from amux.adapters._kit.values import count, mapping, moment, text
 
-__all__ = ["Fold", "count", "mapping", "moment", "parse_time", "read_records", "text"]
+__all__ = [
+    "Fold",
+    "Progress",
+    "Reading",
+    "count",
+    "mapping",
+    "moment",
+    "parse_time",
+    "read_records",
+    "text",
+]

@@ -28,7 +28,12 @@ from amux.adapters._base import (
 )
 from amux.adapters._kit.folders import Folders
 from amux.adapters._kit.jsonl import unreadable
-from amux.adapters._legacy.opencode_files import in_order, read_files, session_files
+from amux.adapters._legacy.opencode_files import (
+    files_beside,
+    in_order,
+    read_files,
+    session_files,
+)
 from amux.errors import ParseError
 from amux.host import Host
 from amux.model.facts import Facts
@@ -99,6 +104,7 @@ class OpenCodeAdapter:
                     session_id=path.stem,
                     group=str(root),
                     fallback=True,
+                    beside=files_beside(path),
                 )
         yield from folders.sources(NAME, root, group=str(root))
 

@@ -1,9 +1,8 @@
 """Adapters written by others: the specification's three methods, wrapped into the full protocol.
 
 A third party may write just `session_dir(cwd)`, `list_session_files(cwd)` and
-`parse_session_file(path)`; everything else is derived here, only slower. What foreign code raises,
-in three methods or in the full protocol, is a problem of the file or folder it was about; one that
-does not even load is an agent without sessions. A broken plugin hides nothing else.
+`parse_session_file(path)`; everything else is derived here, only slower. An adapter that does not
+even load is an agent without sessions; what one raises later is the guard's business.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from amux.adapters._base import (
     Want,
     has_bodies,
 )
+from amux.adapters._guard import GuardedAdapter, reason_of, warn
 from amux.adapters._kit.fold import Fold
 from amux.errors import ValidationError
 from amux.host import Host
 from amux.model.cost import CostRecord
 from amux.model.message import SessionMessage, TokenUsage
-from amux.model.problems import Problem
 from amux.model.session import Session
 from amux.model.usage import NANO, Call, Tokens
 
@@ -82,8 +81,8 @@ def load_plugin(name: str) -> Adapter | None:
         candidate = load_external(name)
         return None if candidate is None else as_adapter(candidate)
     except Exception as error:  # noqa: BLE001 - foreign code: importing it may raise anything
-        reason = _reason(error)
-        _warn(f"the adapter `{name}` cannot be loaded ({reason})")
+        reason = reason_of(error)
+        warn(f"the adapter `{name}` cannot be loaded ({reason})")
         return UnloadableAdapter(name, reason)
 
 
@@ -94,16 +93,6 @@ def _check_name(name: object) -> None:
             fields=("agent",),
             hint="use a word without a colon; it becomes the first part of unified ids",
         )
-
-
-def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
-
-
-def _warn(message: str) -> None:
-    import logging
-
-    logging.getLogger("amux").warning(message)
 
 
 class _StartsNothing:
@@ -121,47 +110,6 @@ class _StartsNothing:
         """There is no way."""
         del action, session_id, prompt, cwd, version
         return None
-
-
-class GuardedAdapter:
-    """Somebody else's adapter. What it raises becomes a problem and ends at most one source."""
-
-    def __init__(self, inner: Adapter) -> None:
-        self._inner = inner
-        self.info = inner.info
-        self.command = inner.command
-
-    def roots(self, host: Host) -> Sequence[Path]:
-        """The adapter's places; none when it cannot say."""
-        try:
-            return [*self._inner.roots(host)]
-        except Exception as error:  # noqa: BLE001 - foreign code
-            _warn(f"the adapter `{self.info.name}` does not know its place ({_reason(error)})")
-            return []
-
-    def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
-        """Its sources; after a fault the root itself follows, so that reading tells the fault."""
-        try:
-            yield from self._inner.discover(root, cwd=cwd)
-        except Exception:  # noqa: BLE001 - foreign code
-            yield SourceRef(agent=self.info.name, path=root, root=root, role="names")
-
-    def read(
-        self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None
-    ) -> Iterator[Item]:
-        """What it reads, up to a fault."""
-        try:
-            if source.path == source.root and source.role == "names":
-                for _ in self._inner.discover(source.root):
-                    pass
-            else:
-                yield from self._inner.read(source, want=want, only=only, until=until)
-        except Exception as error:  # noqa: BLE001 - foreign code
-            yield Problem(
-                code="unknown-format",
-                message=f"the adapter `{self.info.name}` failed ({_reason(error)})",
-                path=str(source.path),
-            )
 
 
 class UnloadableAdapter(_StartsNothing):

@@ -28,7 +28,14 @@ from amux.adapters._base import (
     Want,
 )
 from amux.adapters._gemini.files import CHAT_NAME, chat_sources, entries, read_chat
-from amux.adapters._qwen.transcript import AGENT_PREFIX, TranscriptReader
+from amux.adapters._qwen.transcript import (
+    AGENT_PREFIX,
+    AGENTS,
+    ARCHIVE,
+    TranscriptReader,
+    agents_of,
+    notes_of,
+)
 from amux.host import Host
 
 NAME: Final = "qwen"
@@ -140,8 +147,8 @@ def _folder_names(cwd: str) -> frozenset[str]:
 
 def _project_sources(root: Path, project: Path) -> Iterator[SourceRef]:
     yield from _transcripts(root, project / "chats", group=project.name)
-    yield from _transcripts(root, project / "chats" / "archive", group=project.name, archived=True)
-    for session in entries(project / "subagents"):
+    yield from _transcripts(root, project / "chats" / ARCHIVE, group=project.name, archived=True)
+    for session in entries(project / AGENTS):
         if session.is_dir(follow_symlinks=False):
             yield from _agents(root, Path(session.path), group=project.name)
 
@@ -160,6 +167,7 @@ def _transcripts(
                 session_id=path.stem,
                 group=group,
                 archived=archived,
+                beside=(agents_of(path),),
             )
 
 
@@ -176,6 +184,7 @@ def _agents(root: Path, folder: Path, *, group: str) -> Iterator[SourceRef]:
                 group=group,
                 role="subagent",
                 parent=folder.name,
+                beside=(notes_of(path),),
             )
 
 

@@ -8,13 +8,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from amux.errors import AmbiguousIdError, SessionNotFoundError
 from amux.model.ids import NativeRef, split_unified_id, unified_id
+from amux.sessions.assemble import Assembly
 from amux.sessions.library import Library
 from amux.sessions.registry import AdapterRegistry
 
 _MAX_CANDIDATES = 10
+
+
+class Found(NamedTuple):
+    """A session, and all of its agent where finding it took a look at everything."""
+
+    ref: NativeRef
+    assembly: Assembly | None = None
 
 
 def find_session(
@@ -24,7 +33,7 @@ def find_session(
     *,
     agent: str | None = None,
     by_title: bool = False,
-) -> NativeRef:
+) -> Found:
     """The one session that is meant; with `by_title`, a whole title names it too.
 
     Raises:
@@ -34,12 +43,12 @@ def find_session(
     """
     agents, text = _scope(registry, ref, agent)
     for candidates in _looks(library, agents, text, by_title=by_title):
-        exact = [found for found in candidates if found.native_session_id == text]
+        exact = [found for found in candidates if found.ref.native_session_id == text]
         fitting = exact or candidates
         if len(fitting) == 1:
             return fitting[0]
         if fitting:
-            raise _ambiguous(ref, fitting)
+            raise _ambiguous(ref, [found.ref for found in fitting])
     raise SessionNotFoundError(
         f"no session `{ref}` of {' or '.join(agents)}",
         hint=f"`amux list{'' if agent is None else ' ' + agent}` shows what there is",
@@ -59,7 +68,7 @@ def _scope(registry: AdapterRegistry, ref: str, agent: str | None) -> tuple[Sequ
 
 def _looks(
     library: Library, agents: Sequence[str], text: str, *, by_title: bool
-) -> Iterator[list[NativeRef]]:
+) -> Iterator[list[Found]]:
     """What fits, from the cheapest look to the dearest: the next is taken when nothing did."""
     if text.strip():  # nothing typed would be a prefix of everything
         yield _by_name(library, agents, text)
@@ -67,7 +76,7 @@ def _looks(
         yield _by_content(library, agents, text, by_title=by_title)
 
 
-def _by_name(library: Library, agents: Iterable[str], text: str) -> list[NativeRef]:
+def _by_name(library: Library, agents: Iterable[str], text: str) -> list[Found]:
     """Sessions whose source's name begins with the text."""
     found: dict[tuple[str, str], None] = {}
     for agent in agents:
@@ -76,10 +85,10 @@ def _by_name(library: Library, agents: Iterable[str], text: str) -> list[NativeR
                 stem = source.path.name.split(".")[0]
                 if source.session_id.startswith(text) or stem == text:
                     found.setdefault((agent, source.session_id))
-    return [NativeRef(agent=agent, native_session_id=native) for agent, native in found]
+    return [Found(NativeRef(agent=agent, native_session_id=native)) for agent, native in found]
 
 
-def _by_id_prefix(library: Library, agents: Iterable[str], text: str) -> list[NativeRef]:
+def _by_id_prefix(library: Library, agents: Iterable[str], text: str) -> list[Found]:
     """Sessions whose source's name shows how the id begins; the id itself stands inside."""
     found: dict[tuple[str, str], None] = {}
     for agent in agents:
@@ -91,7 +100,7 @@ def _by_id_prefix(library: Library, agents: Iterable[str], text: str) -> list[Na
         for session in library.assemble_sources(agent, fitting).everyone():
             if session.session_id.startswith(text):
                 found.setdefault((agent, session.session_id))
-    return [NativeRef(agent=agent, native_session_id=native) for agent, native in found]
+    return [Found(NativeRef(agent=agent, native_session_id=native)) for agent, native in found]
 
 
 def _agree(one: str, other: str) -> bool:
@@ -100,12 +109,14 @@ def _agree(one: str, other: str) -> bool:
 
 def _by_content(
     library: Library, agents: Iterable[str], text: str, *, by_title: bool
-) -> list[NativeRef]:
+) -> list[Found]:
     """Sessions whose id, alias or title says so; needs a look into every source."""
     found: dict[tuple[str, str], None] = {}
     titled: dict[tuple[str, str], None] = {}
+    everything: dict[str, Assembly] = {}
     for agent in agents:
-        sessions = list(library.assembly(agent).everyone())
+        assembly = everything[agent] = library.assembly(agent)
+        sessions = list(assembly.everyone())
         holders = Counter(session.session_id for session in sessions)
         for session in sessions:
             aliases = [alias for part in session.parts for alias in part.facts.aliases]
@@ -115,7 +126,10 @@ def _by_content(
                 found.setdefault((agent, session.session_id))
             elif by_title and session.title.casefold() == text.casefold():
                 titled.setdefault((agent, session.session_id))
-    return [NativeRef(agent=one, native_session_id=native) for one, native in found or titled]
+    return [
+        Found(NativeRef(agent=agent, native_session_id=native), everything[agent])
+        for agent, native in found or titled
+    ]
 
 
 def _ambiguous(ref: str, found: Sequence[NativeRef]) -> AmbiguousIdError:

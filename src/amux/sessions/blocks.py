@@ -79,7 +79,8 @@ def find_blocks(
     for name in names:
         if reader.registry.knows(name):
             hours = _Hours(reader.coster)
-            hours.add_assembly(reader.library.assembly(name))
+            for assembly in reader.catalogue.assemblies(name, usage_only=options.model is None):
+                hours.add_assembly(assembly)
             found.extend(hours.blocks(name, length, model=options.model, now=now))
     kept = [block for block in found if _reaches_into(block, since, until)]
     return tuple(sorted(kept, key=lambda block: (block.start, block.agent)))

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from amux.adapters._base import SourceRef
 from amux.index.store import IndexUnavailableError
 from amux.model.options import SessionListOptions
 from amux.sessions.assemble import Assembly
+from amux.sessions.choosing import NOTHING_UNREAD, choose_sessions
 from amux.sessions.costing import Coster
 from amux.sessions.library import Library
 from amux.sessions.listing import ListReport, list_sessions
@@ -48,12 +50,20 @@ class Catalogue:
         self.watch: Watch | None = None
 
     def assemblies(
-        self, agent: str, *, usage_only: bool = False, cwd: str | None = None
+        self,
+        agent: str,
+        *,
+        usage_only: bool = False,
+        sources: Sequence[SourceRef] | None = None,
     ) -> Iterator[Assembly]:
-        """All sessions of an agent, in portions that do not bear on each other."""
-        indexed = self._indexed(agent, usage_only=usage_only)
+        """All sessions of an agent, in portions that do not bear on each other.
+
+        `sources`, if they have been looked for already.
+        """
+        found = self._library.sources(agent) if sources is None else sources
+        indexed = self._indexed(agent, found, usage_only=usage_only)
         if indexed is None:
-            yield self._library.assembly(agent, cwd=cwd)
+            yield self._library.assemble_sources(agent, found)
         else:
             yield from indexed.assemblies()
 
@@ -90,8 +100,25 @@ class Catalogue:
                 return self._list_rows(self._store, agents, options, coster)
             except IndexUnavailableError:
                 self._store = None
-        each = (self.assemblies(agent, cwd=options.cwd) for agent in agents)
+        if self._store is None:
+            return self._list_directly(agents, options, coster)
+        each = (self.assemblies(agent) for agent in agents)
         return list_sessions(chain.from_iterable(each), options, coster)
+
+    def _list_directly(
+        self, agents: Sequence[str], options: SessionListOptions, coster: Coster
+    ) -> ListReport:
+        """Without an index a database is asked for what can be in the answer, and only that."""
+        assemblies: list[Assembly] = []
+        unread = NOTHING_UNREAD
+        for agent in agents:
+            sources = self._library.sources(agent, cwd=options.cwd)
+            chosen = choose_sessions(self._library.adapter(agent), sources, options)
+            if chosen is None:
+                chosen = self._library.assemble_sources(agent, sources), NOTHING_UNREAD
+            assemblies.append(chosen[0])
+            unread = unread.plus(chosen[1])
+        return list_sessions(assemblies, options, coster, unread=unread)
 
     def spend(self, agents: Sequence[str], report: CostReport) -> None:
         """Add all that was spent to a report."""
@@ -166,14 +193,16 @@ class Catalogue:
         )
         return results
 
-    def _indexed(self, agent: str, *, usage_only: bool) -> IndexedAgent | None:
+    def _indexed(
+        self, agent: str, sources: Sequence[SourceRef], *, usage_only: bool
+    ) -> IndexedAgent | None:
         if self._store is None or not self._is_indexed(agent):
             return None
         from amux.index.reading import Depth
         from amux.sessions.indexed import IndexedAgent
 
         try:
-            indexed = IndexedAgent(self._library, self._store, agent)
+            indexed = IndexedAgent(self._library, self._store, agent, sources)
             if indexed.has_sources or self._store.exists():
                 depth = Depth.USAGE if usage_only else Depth.FACTS
                 indexed.update(depth, watch=self.watch)

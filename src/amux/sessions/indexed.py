@@ -6,7 +6,7 @@ The clusters together give the same sessions as all sources at once do, in bound
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from amux._version import __version__
 from amux.adapters._base import SourceRef
@@ -30,7 +30,13 @@ Make = Callable[[Assembly], Made]
 class IndexedAgent:
     """The sources of one agent: found when made, read by `update`."""
 
-    def __init__(self, library: Library, store: Store, agent: str) -> None:
+    def __init__(
+        self,
+        library: Library,
+        store: Store,
+        agent: str,
+        sources: Sequence[SourceRef] | None = None,
+    ) -> None:
         self.agent = agent
         self._library = library
         self._store = store
@@ -39,7 +45,7 @@ class IndexedAgent:
         places, self.env = library.places_and_reasons(agent)
         self.roots = tuple(map(str, places))
         before = take_snapshot(self.roots)
-        found = library.sources(agent)
+        found = library.sources(agent) if sources is None else sources
         self._by_path = {os.fsencode(source.path): source for source in found}
         self.files = _outside(found, self.roots)
         beside = take_snapshot((), self.files)
@@ -124,7 +130,7 @@ class IndexedAgent:
         return b"".join(self._marks[number][1] for number in sorted(self._members[cluster]))
 
 
-def _outside(sources: list[SourceRef], roots: tuple[str, ...]) -> tuple[str, ...]:
+def _outside(sources: Sequence[SourceRef], roots: tuple[str, ...]) -> tuple[str, ...]:
     """Files that matter and lie below none of the roots."""
     beside = (str(path) for source in sources for path in source.beside)
     inside = tuple(f"{root}{os.sep}" for root in roots)

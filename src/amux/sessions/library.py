@@ -5,15 +5,16 @@ Nothing is kept between calls; every answer comes from the files as they are now
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
-from amux.adapters._base import Adapter, NativeSearch, SourceRef, Want
+from amux.adapters._base import Adapter, Item, NativeSearch, SourceRef, Want
 from amux.adapters._kit.folders import is_folder
 from amux.adapters._kit.long_lines import read_long_texts
 from amux.config import AgentSettings
+from amux.errors import AmuxError
 from amux.host import Host
 from amux.model.facts import Facts
 from amux.model.message import SessionMessage
@@ -111,7 +112,10 @@ class Library:
             for root in self.roots(agent)
             for hit in adapter.native_search(root, terms, limit=_EVERY_HIT)
         )
-        return {session_id for session_id, _ in hits}
+        try:
+            return {session_id for session_id, _ in hits}
+        except AmuxError:  # somebody else's adapter failed: half an answer would hide sessions
+            return None
 
     def searchable(self, assembly: Assembly, session: Joined) -> Iterator[SessionMessage]:
         """The same to search in: texts of many megabytes are cut; `long_texts` has them whole."""
@@ -156,9 +160,16 @@ def read_facts(
     adapter: Adapter, source: SourceRef, parts: list[Part], problems: list[Problem]
 ) -> None:
     """Add what a source says; problems that concern no session are kept apart."""
+    take_facts(adapter.read(source, want="facts"), source, parts, problems)
+
+
+def take_facts(
+    items: Iterable[Item], source: SourceRef, parts: list[Part], problems: list[Problem]
+) -> None:
+    """Add what was read of a source."""
     told: set[Problem] = set()
     loose: list[Problem] = []
-    for item in adapter.read(source, want="facts"):
+    for item in items:
         if isinstance(item, Facts):
             parts.append(Part(facts=item, source=source))
             told.update(item.problems)

@@ -10,6 +10,7 @@ from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
 from amux.model.session import SessionSummary
 from amux.sessions.assemble import Assembly
+from amux.sessions.choosing import NOTHING_UNREAD, Unread
 from amux.sessions.costing import Coster
 from amux.sessions.filters import has_any_tag, in_span, same_place, used_model
 from amux.sessions.parts import Joined
@@ -27,12 +28,19 @@ class ListReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_sessions(
-    assemblies: Iterable[Assembly], options: SessionListOptions, coster: Coster
+    assemblies: Iterable[Assembly],
+    options: SessionListOptions,
+    coster: Coster,
+    *,
+    unread: Unread = NOTHING_UNREAD,
 ) -> ListReport:
-    """The summaries that fit, sorted, and counts of those left out by default."""
+    """The summaries that fit, sorted, and counts of those left out by default.
+
+    `unread` counts what fits as well and is known not to be shown.
+    """
     found: list[SessionSummary] = []
     problems: list[Problem] = []
-    children = archived = 0
+    children, archived = unread.children, unread.archived
     for assembly in assemblies:
         problems.extend(assembly.problems)
         for session in _candidates(assembly):
@@ -56,7 +64,7 @@ def list_sessions(
         sessions=tuple(shown[:limit]),
         hidden_children=children,
         hidden_archived=archived,
-        truncated=max(0, len(shown) - limit),
+        truncated=max(0, len(shown) + unread.more - limit),
         problems=(*problems, *coster.problems),
     )
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from amux.adapters._base import Persistence
+from amux.adapters._base import Persistence, SourceRef
 from amux.model.base import Model
 from amux.model.cost import CostSummary
 from amux.model.options import CostAggregationOptions
 from amux.model.session import SessionSummary
-from amux.sessions.assemble import Assembly
 from amux.sessions.cost import CostReport
+from amux.sessions.costing import Coster
 from amux.sessions.listing import sort_sessions
+from amux.sessions.parts import Joined
 from amux.sessions.reader import SessionReader
 from amux.sessions.views import summarize, time_span
 
@@ -45,11 +47,38 @@ class Overview(Model, frozen=True, kw_only=True):
     week: CostSummary
 
 
-def agent_statuses(reader: SessionReader) -> tuple[AgentStatus, ...]:
-    """Each known agent and what it has here."""
-    return tuple(
-        _status(reader, name, reader.library.assembly(name)) for name in reader.registry.names()
-    )
+class _Seen:
+    """What the sessions of one agent come to, one after the other."""
+
+    def __init__(self, sources: Sequence[SourceRef]) -> None:
+        self.sources = sources  # looked for once
+        self.count = 0
+        self.oldest: datetime | None = None
+        self.newest: datetime | None = None
+        self.version: str | None = None
+
+    def add(self, session: Joined) -> None:
+        created, updated = time_span(session)
+        self.count += 1
+        if self.oldest is None or created < self.oldest:
+            self.oldest = created
+        if self.newest is None or updated > self.newest:
+            self.newest, self.version = updated, session.facts.version
+
+
+def agent_statuses(reader: SessionReader, agent: str | None = None) -> tuple[AgentStatus, ...]:
+    """Each known agent, or one, and what it has here."""
+    names = [name for name in reader.registry.names() if agent in (None, name)]
+    return tuple(_look_at(reader, name) for name in names)
+
+
+def _look_at(reader: SessionReader, name: str) -> AgentStatus:
+    seen = _Seen(reader.library.sources(name))
+    for assembly in reader.catalogue.assemblies(name, sources=seen.sources):
+        for session in assembly.sessions:
+            if session.listed:
+                seen.add(session)
+    return _status(reader, name, seen)
 
 
 def make_overview(reader: SessionReader, *, since: datetime) -> Overview:
@@ -59,24 +88,26 @@ def make_overview(reader: SessionReader, *, since: datetime) -> Overview:
     coster = reader.coster
     report = CostReport(coster, CostAggregationOptions(since=since), reader.zone, by_call=True)
     for name in reader.registry.names():
-        assembly = reader.library.assembly(name)
-        statuses.append(_status(reader, name, assembly))
-        report.add_assembly(assembly)
-        for session in assembly.sessions:
-            if session.listed and not session.archived:
-                cost, tags = coster.cost_of(session), coster.tags_of(session)
-                starred = coster.is_starred(session)
-                recent.append(summarize(session, cost, tags, starred=starred))
+        seen = _Seen(reader.library.sources(name))
+        for assembly in reader.catalogue.assemblies(name, sources=seen.sources):
+            report.add_assembly(assembly)
+            for session in assembly.sessions:
+                if session.listed:
+                    seen.add(session)
+                    recent += [] if session.archived else [_summary(session, coster)]
+            recent = sort_sessions(recent, "updated", descending=True)[:RECENT]
+        statuses.append(_status(reader, name, seen))
     report.add_lost_runs()
-    newest = sort_sessions(recent, "updated", descending=True)[:RECENT]
-    return Overview(agents=tuple(statuses), recent=tuple(newest), week=report.summary())
+    return Overview(agents=tuple(statuses), recent=tuple(recent), week=report.summary())
 
 
-def _status(reader: SessionReader, name: str, assembly: Assembly) -> AgentStatus:
+def _summary(session: Joined, coster: Coster) -> SessionSummary:
+    cost, tags = coster.cost_of(session), coster.tags_of(session)
+    return summarize(session, cost, tags, starred=coster.is_starred(session))
+
+
+def _status(reader: SessionReader, name: str, seen: _Seen) -> AgentStatus:
     info = reader.registry.require(name).info
-    listed = [session for session in assembly.sessions if session.listed]
-    spans = [time_span(session) for session in listed]
-    latest = max(listed, key=lambda session: time_span(session)[1], default=None)
     return AgentStatus(
         name=name,
         label=info.label,
@@ -86,19 +117,19 @@ def _status(reader: SessionReader, name: str, assembly: Assembly) -> AgentStatus
         can_fork=info.capabilities.can_fork,
         records_usage=info.capabilities.records_usage,
         roots=tuple(root.as_posix() for root in reader.library.roots(name)),
-        session_count=len(listed),
-        bytes=_size(reader, name),
-        oldest=min((span[0] for span in spans), default=None),
-        newest=max((span[1] for span in spans), default=None),
-        version=None if latest is None else latest.facts.version,
+        session_count=seen.count,
+        bytes=_size(seen.sources),
+        oldest=seen.oldest,
+        newest=seen.newest,
+        version=seen.version,
         evidence=info.evidence,
     )
 
 
-def _size(reader: SessionReader, name: str) -> int:
+def _size(sources: Iterable[SourceRef]) -> int:
     """Bytes of all sources; one that vanished meanwhile counts nothing."""
     size = 0
-    for source in reader.library.sources(name):
+    for source in sources:
         try:
             size += source.path.stat().st_size
         except OSError:

@@ -80,8 +80,9 @@ class SessionReader:
     def open(self, agent: str, session_id: str) -> tuple[Assembly, Joined]:
         """The session behind an id or unique prefix, with everything that bears on it."""
         found = find_session(self.registry, self.library, session_id, agent=agent)
-        assembly = self.catalogue.assembly_for(agent, found.native_session_id)
-        session = assembly.find(found.native_session_id)
+        native_id = found.ref.native_session_id
+        assembly = found.assembly or self.catalogue.assembly_for(agent, native_id)
+        session = assembly.find(native_id)
         if session is None or not session.attributed:
             raise _missing(agent, session_id, assembly)
         return assembly, session

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import pytest
 
-pytest.register_assert_rewrite("amux.testing.adapter_suite")  # before it is imported
+pytest.register_assert_rewrite(  # before they are imported
+    "amux.testing.adapter_suite", "amux.testing.index_rules"
+)
 
 from amux.testing.adapter_suite import AdapterSuite  # noqa: E402
 from amux.testing.captures import Capture, find_captures, fingerprint  # noqa: E402

@@ -21,13 +21,14 @@ from amux.model.facts import Facts
 from amux.model.message import SessionMessage
 from amux.model.trace import Mark
 from amux.testing.captures import Capture, fingerprint
+from amux.testing.index_rules import IndexRules
 from amux.testing.reading import opened_files, read_source, smallest_log, sources_of
 from amux.testing.truth import listing_mismatches, session_mismatches
 
 _ALLOWED_IMPORTS = ("amux", "msgspec")
 
 
-class AdapterSuite:
+class AdapterSuite(IndexRules):
     """Everything an adapter must hold, on every capture of its agent."""
 
     adapter: ClassVar[Adapter]
@@ -88,7 +89,8 @@ class AdapterSuite:
     def test_a03_discovering_opens_no_file(self, home: Path) -> None:
         with opened_files() as opened:
             sources = sources_of(self.adapter, home)
-        assert [path for path in opened if path in {str(s.path) for s in sources}] == []
+        known = {str(path) for source in sources for path in (source.path, *source.beside)}
+        assert known.isdisjoint(opened)
         paths = [source.path for source in sources]
         assert len(paths) == len(set(paths))
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from amux.adapters._base import Head, Item
+from amux.adapters._base import Head, Item, Outline
 from amux.adapters._kit.fold import Fold
-from amux.adapters._kit.tables import Row, columns, rows
+from amux.adapters._kit.tables import Chosen, Row, can_choose, columns, rows
 from amux.adapters._kit.times import parse_time
 from amux.adapters._kit.values import document, items, mapping, text
 from amux.model.message import Role, SessionMessage, SessionToolCall, ToolResult
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _SESSION_COLUMNS: Final = ("id", "profile", "cwd", "created_at", "updated_at")
 _ENTRY_COLUMNS: Final = ("id", "session_id", "kind", "role", "content", "metadata", "created_at")
+_WITHOUT_ROW: Final = """SELECT DISTINCT session_id FROM entries
+    WHERE session_id NOT IN (SELECT id FROM sessions WHERE id IS NOT NULL)"""
 _ROLES: Final[dict[str, Role]] = {
     "user": "user",
     "assistant": "assistant",
@@ -33,9 +35,9 @@ _GO_TIME: Final = re.compile(
 
 
 def read_database(
-    connection: sqlite3.Connection, path: str, *, only: str | None, bodies: bool
+    connection: sqlite3.Connection, path: str, *, only: Chosen | None, bodies: bool
 ) -> list[Item]:
-    """All items of a database, or of one session in it."""
+    """All items of a database, or of some sessions in it."""
     present = columns(connection, "sessions")
     if "id" not in present:
         message = "there is no table of sessions in it"
@@ -53,8 +55,29 @@ def read_database(
     return [item for session in sessions.values() for item in session.items()]
 
 
-def _where(column: str, only: str | None) -> tuple[str, tuple[str, ...]]:
-    return ("", ()) if only is None else (f"WHERE {column} = ?", (only,))
+def outline_sessions(connection: sqlite3.Connection) -> list[Outline] | None:
+    """All sessions by their own table; None when some cannot be asked for by their id.
+
+    It tells when a session began. When it last changed, entries may know better than the table.
+    """
+    if "id" not in columns(connection, "sessions"):
+        return None
+    found = {
+        id: Outline(
+            session_id=id, created_at=go_time(row.get("created_at")), cwd=text(row.get("cwd"))
+        )
+        for row in _rows(connection, "sessions", _SESSION_COLUMNS, _where("id", None))
+        if (id := text(row.get("id"))) is not None
+    }
+    if "session_id" in columns(connection, "entries"):
+        for (id,) in connection.execute(_WITHOUT_ROW):
+            if text(id) is not None:
+                found.setdefault(id, Outline(session_id=id))
+    return list(found.values()) if all(map(can_choose, found)) else None
+
+
+def _where(column: str, only: Chosen | None) -> tuple[str, tuple[str, ...]]:
+    return ("", ()) if only is None else (f"WHERE {column} IN {only.sql}", only.values)
 
 
 def _rows(

@@ -97,7 +97,7 @@ class _Log:
 
     def _branch(self, entry: Entry, number: int) -> Iterator[Item]:
         self._kind = "fork"
-        self._parent = _id_of_sibling(self._path, entry.parent_session_path)
+        self._parent = _stem_of_sibling(entry.parent_session_path)
         summary = text(entry.branch_summary)
         if summary is not None:
             yield from self._show(
@@ -136,12 +136,14 @@ class _Log:
         if self._session_id is None:
             return
         header = self._header or Entry()
+        stem = self._path.stem
         gaps = {
             "usage-not-recorded": self._unbilled,
             "compaction-call-not-recorded": self._compactions > 0,
         }
         yield self.fold.facts(
             self._session_id,
+            aliases=() if stem == self._session_id else (stem,),
             kind=self._kind,
             parent=self._parent,
             cwd=text(header.cwd),
@@ -152,20 +154,14 @@ class _Log:
         )
 
 
-def _id_of_sibling(path: Path, recorded: Any) -> str | None:
-    """The id of the session a fork came from.
+def _stem_of_sibling(recorded: Any) -> str | None:
+    """The name of the log a fork came from, by which that session goes as well.
 
-    The fork records a path. Only its last part is used, and only beside the fork itself: what a
-    log says never leads out of its folder.
+    The fork records a path. Only its last part is used, and no file is opened: what a log says
+    leads nowhere.
     """
     name = _SEPARATOR.split(text(recorded) or "")[-1]
-    if not name.endswith(".jsonl"):
-        return None
-    stem = name.removesuffix(".jsonl")
-    first = next(read_records(path.with_name(name), ENTRY), None)
-    if first is None or isinstance(first, Problem) or first[1].type != "session":
-        return stem
-    return text(first[1].id) or stem
+    return (name.removesuffix(".jsonl") or None) if name.endswith(".jsonl") else None
 
 
 def read_context(path: Path) -> tuple[list[SessionMessage], list[Problem]]:

@@ -14,7 +14,7 @@ import msgspec
 
 from amux.adapters._kit.streams import open_stream
 
-_NAME: Final = "workspace.yaml"
+WORKSPACE: Final = "workspace.yaml"
 _LARGEST: Final = 1 << 20
 _PAIR: Final = re.compile(r"([A-Za-z_]\w{0,60}):(?: +(.*)|)")
 _BLOCK: Final = re.compile(r"[|>][+-]?\d?")
@@ -35,7 +35,7 @@ class Workspace(msgspec.Struct, frozen=True, kw_only=True):
 def read_workspace(log: Path) -> Workspace:
     """The notes beside a log; the log alone is enough, so trouble here is none."""
     try:
-        with open_stream(log.with_name(_NAME)) as stream:
+        with open_stream(log.with_name(WORKSPACE)) as stream:
             text = stream.read(_LARGEST).decode("utf-8", "replace")
     except OSError:
         return Workspace()

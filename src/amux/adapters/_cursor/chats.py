@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amux.adapters._base import Head, Item
 from amux.adapters._cursor.blobs import Leaf, walk
+from amux.adapters._cursor.files import CHAT_NOTES
 from amux.adapters._cursor.messages import (
     USAGE_MISSING,
     Parts,
@@ -159,7 +160,7 @@ class ChatStore:
     def _beside(self) -> dict[str, Any]:
         """The record in `meta.json`, where there is one."""
         try:
-            return mapping(document(self._path.with_name("meta.json").read_bytes()))
+            return mapping(document(self._path.with_name(CHAT_NOTES).read_bytes()))
         except OSError:
             return {}
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amux.adapters._base import Head, Item
 from amux.adapters._cursor.editor import folder_of_uri
+from amux.adapters._cursor.files import WORKSPACE_NOTES
 from amux.adapters._cursor.messages import USAGE_MISSING, model_name
 from amux.adapters._kit.fold import Fold
 from amux.adapters._kit.tables import columns
@@ -30,7 +31,7 @@ _STATEMENT: Final = "SELECT key, CAST(value AS BLOB) FROM ItemTable WHERE key IN
 def workspace_folder(path: Path) -> str | None:
     """The folder that `workspace.json` beside the state names."""
     try:
-        record = mapping(document(path.with_name("workspace.json").read_bytes()))
+        record = mapping(document(path.with_name(WORKSPACE_NOTES).read_bytes()))
     except OSError:
         return None
     folder = text(record.get("folder"))

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from amux.adapters._base import Item, SourceRef, Want
 from amux.adapters._gemini.chat import ChatReader
-from amux.adapters._gemini.places import Places
+from amux.adapters._gemini.places import Places, place_files
 
 CHAT_NAME: Final = re.compile(
     r"session-(?P<minute>\d{4}-\d\d-\d\dT\d\d-\d\d(?:-\d\d)?)-(?P<id8>[^.]{1,64})\.jsonl?"
 )
 """The name says when a chat began and how its session's id begins."""
+
+_DOCUMENT: Final = ".json"
 
 
 def entries(folder: Path) -> Sequence[os.DirEntry[str]]:
@@ -29,13 +31,21 @@ def entries(folder: Path) -> Sequence[os.DirEntry[str]]:
 
 def chat_sources(agent: str, root: Path, chats: Path) -> Iterator[SourceRef]:
     """The chats of one folder and the sub-agents below it. No link is followed."""
-    for entry in entries(chats):
+    found = entries(chats)
+    place = place_files(root, chats.parent)
+    documents = _documents(found)
+    for entry in found:
         path = Path(entry.path)
         if entry.is_dir(follow_symlinks=False):
             yield from _subagents(agent, root, path)
         elif (name := CHAT_NAME.fullmatch(entry.name)) and entry.is_file(follow_symlinks=False):
             yield SourceRef(
-                agent=agent, path=path, root=root, id_prefix=name["id8"], group=str(root)
+                agent=agent,
+                path=path,
+                root=root,
+                id_prefix=name["id8"],
+                group=str(root),
+                beside=(*place, *map(path.with_name, _earlier(name, documents))),
             )
 
 
@@ -51,6 +61,7 @@ def _subagents(agent: str, root: Path, folder: Path) -> Iterator[SourceRef]:
                 group=str(root),
                 role="subagent",
                 parent=folder.name,
+                beside=place_files(root, folder.parent.parent),
             )
 
 
@@ -62,7 +73,7 @@ def read_chat(source: SourceRef, *, want: Want) -> Iterator[Item]:
         source,
         want=want,
         place=Places(source.root, project),
-        repeats_session=source.path.suffix == ".json" and _has_earlier(source.path),
+        repeats_session=_has_earlier(source.path),
     )
     return reader.items()
 
@@ -70,11 +81,23 @@ def read_chat(source: SourceRef, *, want: Want) -> Iterator[Item]:
 def _has_earlier(path: Path) -> bool:
     """Whether an older document of the same session lies beside: what a compression leaves."""
     own = CHAT_NAME.fullmatch(path.name)
-    if own is None:
+    if own is None or path.suffix != _DOCUMENT:
         return False
-    others = (CHAT_NAME.fullmatch(entry.name) for entry in entries(path.parent))
-    return any(
-        other["id8"] == own["id8"] and other["minute"] < own["minute"]
-        for other in others
-        if other is not None and other[0].endswith(".json")
-    )
+    return bool(_earlier(own, _documents(entries(path.parent))))
+
+
+def _documents(found: Iterable[os.DirEntry[str]]) -> dict[str, list[re.Match[str]]]:
+    """Names of documents by how their sessions' ids begin."""
+    documents: dict[str, list[re.Match[str]]] = {}
+    for entry in found:
+        name = CHAT_NAME.fullmatch(entry.name)
+        if name is not None and entry.name.endswith(_DOCUMENT):
+            documents.setdefault(name["id8"], []).append(name)
+    return documents
+
+
+def _earlier(own: re.Match[str], documents: dict[str, list[re.Match[str]]]) -> list[str]:
+    """Documents of the same session that began before this one; logs are never split."""
+    if not own[0].endswith(_DOCUMENT):
+        return []
+    return [one[0] for one in documents.get(own["id8"], []) if one["minute"] < own["minute"]]

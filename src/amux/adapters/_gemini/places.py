@@ -14,7 +14,15 @@ from typing import Any, Final
 from amux.adapters._kit.streams import open_stream
 from amux.adapters._kit.values import document, is_mapping, mapping, text
 
+SETTINGS: Final = "settings.json"
+_NOTE: Final = ".project_root"
+_PROJECTS: Final = "projects.json"
 _SMALL_FILE: Final = 4 << 20
+
+
+def place_files(root: Path, folder: Path) -> tuple[Path, ...]:
+    """The files that may say which directory a project's folder belongs to."""
+    return folder / _NOTE, root / _PROJECTS
 
 
 class Places:
@@ -26,7 +34,7 @@ class Places:
 
     def __call__(self, project_hash: str | None) -> str | None:
         """The directory of the folder's project; None when nothing says it."""
-        noted = _read(self._folder / ".project_root").decode("utf-8", "replace").strip()
+        noted = _read(self._folder / _NOTE).decode("utf-8", "replace").strip()
         if noted:
             return noted
         projects = list(self._projects())
@@ -37,7 +45,7 @@ class Places:
         return next((one for one, _ in projects if hash_of(one) in hashes), None)
 
     def _projects(self) -> Iterator[tuple[str, object]]:
-        yield from mapping(mapping(read_json(self._root / "projects.json")).get("projects")).items()
+        yield from mapping(mapping(read_json(self._root / _PROJECTS)).get("projects")).items()
 
 
 def hash_of(directory: str) -> str:
@@ -47,7 +55,7 @@ def hash_of(directory: str) -> str:
 
 def configured_model(root: Path) -> str | None:
     """The model the settings name."""
-    model = mapping(read_json(root / "settings.json")).get("model")
+    model = mapping(read_json(root / SETTINGS)).get("model")
     while is_mapping(model):  # an upgrade nests the name once more
         model = model.get("name")
     return text(model)

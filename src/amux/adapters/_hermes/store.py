@@ -1,4 +1,4 @@
-"""Reading state.db: a constant number of statements for all sessions, or for one.
+"""Reading state.db: a constant number of statements for all sessions, or for some.
 
 Everything is selected from columns that were seen first. Facts come from the heads of texts, also
 when the whole messages are read, so that both ways of reading say the same.
@@ -10,12 +10,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from amux.adapters._base import Outline
 from amux.adapters._hermes.draft import Draft, HeadRow
+from amux.adapters._hermes.lineage import lineage_of
 from amux.adapters._hermes.replays import COLUMNS as REPLAY_COLUMNS
 from amux.adapters._hermes.replays import Replays, find_replays
 from amux.adapters._hermes.rows import SESSION_COLUMNS, USAGE_COLUMNS, SessionRow, UsageRow
 from amux.adapters._hermes.texts import BLANKS, SUMMARY_WITHIN, messages_of
-from amux.adapters._kit.tables import Row, columns, rows
+from amux.adapters._kit.tables import Chosen, Row, can_choose, columns, rows
+from amux.adapters._kit.values import text
 from amux.model.facts import Facts
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
@@ -42,8 +45,11 @@ _PROMPT_BYTES: Final = 20_000  # holds every title, however its white space is f
 _OTHER_BYTES: Final = 64  # enough to tell a summary
 
 _ANCESTORS: Final = """WHERE id IN (WITH RECURSIVE line(id) AS (
-    SELECT ? UNION SELECT child.parent_session_id FROM sessions child JOIN line USING (id))
+    SELECT id FROM sessions WHERE id IN {}
+    UNION SELECT child.parent_session_id FROM sessions child JOIN line USING (id))
     SELECT id FROM line)"""
+_WITHOUT_ROW: Final = """SELECT DISTINCT session_id FROM messages
+    WHERE session_id NOT IN (SELECT id FROM sessions WHERE id IS NOT NULL)"""
 
 # Whole where only the whole can be understood: parts as JSON, and summaries, whose end matters.
 _HEAD: Final = f"""CASE
@@ -66,10 +72,40 @@ class Found:
     problems: list[Problem] = field(default_factory=list[Problem])
 
 
+def outline_sessions(connection: sqlite3.Connection, path: str) -> list[Outline] | None:
+    """All sessions by their own table; None when some cannot be asked for by their id.
+
+    When a session began and what it is to its parent stand there. When it last changed does not:
+    its messages tell, as far as they are not repetitions.
+    """
+    store = _Store(connection, path)
+    rows = store.sessions(None) if "id" in store.session_columns else {}
+    lost = store.sessions_without_row() if rows else []
+    if not rows or store.problems or not all(map(can_choose, (*rows, *lost))):
+        return None
+    lineages = {id: lineage_of(row, rows) for id, row in rows.items()}
+    children: dict[str, list[str]] = {}
+    for id, lineage in lineages.items():
+        if lineage.kind == "subagent" and lineage.parent is not None:
+            children.setdefault(lineage.parent, []).append(id)
+    known = [
+        Outline(
+            session_id=id,
+            created_at=row.started_at,
+            cwd=lineages[id].cwd,
+            is_subagent=lineages[id].kind == "subagent",
+            archived=row.archived,
+            needs=tuple(children.get(id, ())),
+        )
+        for id, row in rows.items()
+    ]
+    return known + [Outline(session_id=id, needs=tuple(children.get(id, ()))) for id in lost]
+
+
 def read_sessions(
-    connection: sqlite3.Connection, path: str, *, only: str | None = None, bodies: bool = False
+    connection: sqlite3.Connection, path: str, *, only: Chosen | None = None, bodies: bool = False
 ) -> Found:
-    """The facts of all sessions, or of one; with `bodies` (and `only`) its messages too."""
+    """The facts of all sessions, or of some; with `bodies` the messages of these too."""
     store = _Store(connection, path)
     found = Found(problems=store.problems)
     if "id" not in store.session_columns:
@@ -77,7 +113,7 @@ def read_sessions(
         store.problems.append(Problem(code="unknown-format", message=message, path=path))
         return found
     family = store.sessions(only)
-    drafts = {id: Draft(row, path) for id, row in family.items() if only in (None, id)}
+    drafts = {id: Draft(row, path) for id, row in family.items() if only is None or id in only.ids}
     for usage in store.usage(only):
         if usage.session_id in drafts:
             drafts[usage.session_id].usage.append(usage)
@@ -91,8 +127,8 @@ def read_sessions(
         draft.facts(family, replays, has_flags="compacted" in store.message_columns)
         for draft in drafts.values()
     ]
-    if bodies and only is not None:
-        found.messages[only] = list(store.messages(only, replays))
+    for id in only.ids if bodies and only is not None else ():
+        found.messages[id] = list(store.messages(id, replays))
     return found
 
 
@@ -108,12 +144,12 @@ class _Store:
         self.message_columns = ("rowid", *messages) if messages else ()
         self._usage_columns = columns(connection, "session_model_usage")
 
-    def sessions(self, only: str | None) -> dict[str, SessionRow]:
-        """All sessions; or one with its ancestors, who say what it is."""
+    def sessions(self, only: Chosen | None) -> dict[str, SessionRow]:
+        """All sessions; or some with their ancestors, who say what they are."""
         where = ""
         if only is not None:
             has_parents = "parent_session_id" in self.session_columns
-            where = _ANCESTORS if has_parents else "WHERE id = ?"
+            where = _ANCESTORS.format(only.sql) if has_parents else f"WHERE id IN {only.sql}"
         found: dict[str, SessionRow] = {}
         for cells in self._rows("sessions", SESSION_COLUMNS, self.session_columns, where, only):
             row = SessionRow.of(cells)
@@ -123,11 +159,17 @@ class _Store:
                 found.setdefault(row.id, row)
         return found
 
-    def usage(self, only: str | None) -> Iterator[UsageRow]:
+    def sessions_without_row(self) -> list[str]:
+        """Sessions whose messages are all that is left of them."""
+        if not set(self.message_columns) >= set(_KEYS):
+            return []
+        return [id for (id,) in self._connection.execute(_WITHOUT_ROW) if text(id) is not None]
+
+    def usage(self, only: Chosen | None) -> Iterator[UsageRow]:
         """Usage by model, in the order it was first recorded."""
         if not {"session_id", "model"} <= set(self._usage_columns):
             return
-        where = "" if only is None else "WHERE session_id = ?"
+        where = "" if only is None else f"WHERE session_id IN {only.sql}"
         for cells in self._rows(
             "session_model_usage", USAGE_COLUMNS, self._usage_columns, where, only
         ):
@@ -137,19 +179,19 @@ class _Store:
             else:
                 yield row
 
-    def replays(self, only: str | None) -> Replays:
+    def replays(self, only: Chosen | None) -> Replays:
         """What compaction in place repeats; older schemas do not do it."""
         if not {"compacted", "active", *_KEYS} <= set(self.message_columns):
             return Replays()
         concerned = "SELECT session_id FROM messages WHERE compacted = 1"
         if only is not None:
-            concerned += " AND session_id = ?"
+            concerned += f" AND session_id IN {only.sql}"
         where = f"WHERE session_id IN ({concerned}) AND {self._visible()}"
         return find_replays(
             self._rows("messages", REPLAY_COLUMNS, self.message_columns, where, only)
         )
 
-    def heads(self, only: str | None) -> Iterator[HeadRow]:
+    def heads(self, only: Chosen | None) -> Iterator[HeadRow]:
         """Every message that counts, without its body."""
         names = set(self.message_columns)
         if not names >= set(_KEYS):
@@ -177,18 +219,18 @@ class _Store:
         if not set(self.message_columns) >= set(_KEYS):
             return
         names: dict[str, str] = {}
-        where = self._conversation(session_id)
-        for record in self._rows(
-            "messages", _BODY_COLUMNS, self.message_columns, where, session_id
-        ):
+        only = Chosen((session_id,))
+        where = self._conversation(only)
+        for record in self._rows("messages", _BODY_COLUMNS, self.message_columns, where, only):
             id = record["rowid"]
             if isinstance(id, int) and id not in replays.repeated:
                 yield from messages_of(
                     record, id=str(id), names=names, only_summary=id in replays.only_summary
                 )
 
-    def _conversation(self, only: str | None) -> str:
-        return f"WHERE {self._visible()}" + ("" if only is None else " AND session_id = ?")
+    def _conversation(self, only: Chosen | None) -> str:
+        chosen = "" if only is None else f" AND session_id IN {only.sql}"
+        return f"WHERE {self._visible()}{chosen}"
 
     def _visible(self) -> str:
         """Rows of the conversation; what was undone (neither active nor compacted) is hidden."""
@@ -203,7 +245,7 @@ class _Store:
         wanted: Sequence[str],
         present: Sequence[str],
         where: str,
-        only: str | None,
+        only: Chosen | None,
     ) -> Iterator[Row]:
         names = [name for name in wanted if name in present]
         return rows(
@@ -215,5 +257,5 @@ class _Store:
         self.problems.append(Problem(code="bad-record", message=message, path=self._path))
 
 
-def _bound(only: str | None) -> tuple[str, ...]:
-    return () if only is None else (only,)
+def _bound(only: Chosen | None) -> tuple[str, ...]:
+    return () if only is None else only.values

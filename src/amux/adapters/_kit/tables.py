@@ -7,12 +7,35 @@ of tables and columns come from constants and from the schema and are quoted; va
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 if TYPE_CHECKING:  # adapters are imported by programs that never open a database
     import sqlite3
 
 Row = dict[str, Any]
+
+
+class Chosen(NamedTuple):
+    """The ids a statement is confined to, as one bound value however many they are."""
+
+    ids: tuple[str, ...]
+
+    @property
+    def sql(self) -> str:
+        """What a column is asked to be IN."""
+        return "(?)" if len(self.ids) == 1 else "(SELECT value FROM json_each(?))"
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """What is bound to it."""
+        return self.ids if len(self.ids) == 1 else (msgspec.json.encode(self.ids).decode(),)
+
+
+def can_choose(id: str) -> bool:
+    """Whether a statement finds what has this id: some bytes do not survive being read."""
+    return "\0" not in id and "\N{REPLACEMENT CHARACTER}" not in id
 
 
 def columns(connection: sqlite3.Connection, table: str) -> tuple[str, ...]:

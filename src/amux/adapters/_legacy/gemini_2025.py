@@ -28,7 +28,7 @@ from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 
 LOG_NAME: Final = "logs.json"
-CHECKPOINT_PREFIX: Final = "checkpoint-"
+CHECKPOINTS: Final = "checkpoint-*.json"
 
 _LARGEST: Final = 64 << 20
 _SAVE: Final = ("/chat save ", "/resume save ")
@@ -89,7 +89,7 @@ def _checkpoints(folder: Path, sessions: dict[str, list[Entry]]) -> dict[str, tu
     found: dict[str, tuple[int, Any]] = {}
     for session_id, (index, tag) in saves.items():
         if last_saver[tag] == session_id:
-            history = _history(read_json(folder / f"{CHECKPOINT_PREFIX}{tag}.json"))
+            history = _history(read_json(folder / CHECKPOINTS.replace("*", tag)))
             if history:
                 found[session_id] = (index, history)
     return found

@@ -39,6 +39,11 @@ def session_files(storage: Path, folders: Folders) -> Iterator[Path]:
             yield from _json_files(Path(folder.path), folders)
 
 
+def files_beside(path: Path) -> tuple[Path, ...]:
+    """The folders of messages and parts, and that of the sessions: some may name it as parent."""
+    return (*_places(path), path.parent)
+
+
 def read_files(source: SourceRef, *, bodies: bool, only: str | None) -> Iterator[Item]:
     """One session from its files."""
     try:

@@ -66,10 +66,12 @@ class Places:
 
     def _specified(self, folder: Path, logs: Sequence[Path]) -> SourceRef:
         """A folder that is a session; where it holds but one file, that file is the source."""
+        is_one_file = len(logs) == 1
         return msgspec.structs.replace(
             self._blank,
-            path=logs[0] if len(logs) == 1 else folder,
+            path=logs[0] if is_one_file else folder,
             session_id=folder.relative_to(self._root).as_posix(),
+            beside=() if is_one_file else tuple(logs),
         )
 
     def _subagents(self, folder: Path, parent: str, depth: int) -> Iterator[SourceRef]:

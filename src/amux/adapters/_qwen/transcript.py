@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -27,10 +28,24 @@ from amux.model.problems import Problem
 from amux.model.usage import Call
 
 AGENT_PREFIX: Final = "agent-"
+AGENTS: Final = "subagents"
+ARCHIVE: Final = "archive"
 UNKNOWN_TYPES_KEPT: Final = 50
 _RESPONSE: Final = "api_response"
 _ERROR: Final = "api_error"
 _NO_FORMAT: Final = frozenset({"bad-line", "bad-record", "torn-tail"})
+
+
+def notes_of(path: Path) -> Path:
+    """What is noted beside a sub-agent's transcript."""
+    return path.with_suffix(".meta.json")
+
+
+def agents_of(path: Path) -> Path:
+    """Where the transcripts of a session's sub-agents lie."""
+    folder = path.parent
+    project = folder.parent.parent if folder.name == ARCHIVE else folder.parent
+    return project / AGENTS / path.stem
 
 
 class TranscriptReader:
@@ -116,18 +131,16 @@ class TranscriptReader:
         """A sub-agent's lines do not say which model answers; the file beside them does."""
         if not self._is_agent:
             return None
-        about = mapping(read_json(self._source.path.with_suffix(".meta.json")))
+        about = mapping(read_json(notes_of(self._source.path)))
         flags = mapping(about.get("persistedCliFlags"))
         return text(about.get("model")) or text(flags.get("model"))
 
     def _has_file(self, agent: str) -> bool:
         """Whether a sub-agent of this session has a file of its own."""
-        if "/" in agent or "\\" in agent or "\0" in agent:
+        if self._is_agent or "/" in agent or "\\" in agent or "\0" in agent:
             return False
-        folder = self._source.path.parent
-        project = folder.parent.parent if folder.name == "archive" else folder.parent
         try:
-            return (project / "subagents" / self._id / f"{AGENT_PREFIX}{agent}.jsonl").is_file()
+            return (agents_of(self._source.path) / f"{AGENT_PREFIX}{agent}.jsonl").is_file()
         except OSError:  # the name is longer than a name of a file can be
             return False
 

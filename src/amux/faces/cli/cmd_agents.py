@@ -47,8 +47,7 @@ def run(context: Context) -> None:
     args, output = context.args, context.output
     args.agent = one_agent(args.agent_word, args.agent)
     with context.busy("looking for agents"):
-        agents = context.client.agents()
-    chosen = [each for each in agents if args.agent in (None, each.name)]
+        chosen = context.client.agents(args.agent)
     if not chosen:
         context.warn_of_unknown_agent()
     if context.is_json:

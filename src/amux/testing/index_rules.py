@@ -1,0 +1,166 @@
+"""What an adapter must hold so that its facts can be kept and brought up to date.
+
+Kept facts are right as long as nothing they were read from has changed. So a source has to name
+everything its facts depend on, and whoever reads on must come to the same as who reads all.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import ClassVar, Final, Literal
+
+import msgspec
+import pytest
+
+from amux.adapters._base import (
+    USAGE_LEAVES_OUT,
+    Adapter,
+    Item,
+    Queryable,
+    Resumable,
+    SourceRef,
+)
+from amux.model.base import encode_json
+from amux.model.facts import Facts
+from amux.model.problems import Problem
+from amux.testing.captures import Capture
+from amux.testing.reading import read_source, sources_of
+
+_COMPANIONS: Final = ("-wal", "-shm", "-journal")
+_CUTS: Final = 6
+_LEFT_OUT: Final = {field: getattr(Facts(session_id=""), field) for field in USAGE_LEAVES_OUT}
+
+
+class IndexRules:
+    """The rules; `AdapterSuite` inherits them and brings the fixtures."""
+
+    adapter: ClassVar[Adapter]
+    captures: ClassVar[list[Capture]]
+
+    def test_a21_usage_alone_equals_the_facts(self, sources: list[SourceRef]) -> None:
+        for source in sources:
+            facts = read_source(self.adapter, source, "facts").facts
+            usage = read_source(self.adapter, source, "usage").facts
+            assert for_usage(usage) == for_usage(facts)
+
+    def test_a22_facts_depend_on_nothing_but_the_source_and_what_it_names(
+        self, home: Path, sources: list[SourceRef], tmp_path: Path
+    ) -> None:
+        for number, source in enumerate(sources):
+            alone = tmp_path / "alone" / str(number)
+            moved = _copy_alone(source, home, alone)
+            whole = _without_place(read_source(self.adapter, source, "facts").facts, home)
+            assert _without_place(read_source(self.adapter, moved, "facts").facts, alone) == whole
+
+    def test_a22_what_a_source_names_lies_in_a_capture_or_is_documented(
+        self, tmp_path: Path
+    ) -> None:
+        named: dict[str, str] = {}
+        found: set[str] = set()
+        for number, capture in enumerate(self.captures):
+            for source in sources_of(self.adapter, capture.copy_to(tmp_path / str(number))):
+                for path in source.beside:
+                    kind = path.name.replace(source.session_id or source.path.stem, "*")
+                    named[kind] = path.relative_to(source.root).as_posix()
+                    if path.exists():
+                        found.add(kind)
+        patterns = [bystander.pattern for bystander in self.adapter.info.bystanders]
+        unheard_of = {
+            relative
+            for kind, relative in named.items()
+            if kind not in found and not any(fnmatch(relative, pattern) for pattern in patterns)
+        }
+        assert unheard_of == set(), "say in `info.bystanders` what these are"
+
+    @pytest.mark.parametrize("want", ["usage", "facts"])
+    def test_a23_reading_on_equals_reading_at_once(
+        self, sources: list[SourceRef], want: Literal["usage", "facts"]
+    ) -> None:
+        if not isinstance(self.adapter, Resumable):
+            return  # reading on is an offer
+        for source in filter(_is_line_log, sources):
+            whole = source.path.read_bytes()
+            at_once = _told(self.adapter.read(source, want=want), want)
+            for cut in _cuts(whole):
+                source.path.write_bytes(whole[:cut])
+                progress = self.adapter.read_on(source, want=want, progress=None).progress
+                seen = 0 if progress is None else progress.offset
+                assert seen <= cut
+                assert whole[:seen] == b"" or whole[:seen].endswith(b"\n")
+                # What was read before must not be needed again: it is not even there any more.
+                source.path.write_bytes(b"#" * seen + whole[seen:])
+                reading = self.adapter.read_on(source, want=want, progress=progress)
+                assert _told([*reading.problems, *reading.facts], want) == at_once
+            source.path.write_bytes(whole)
+
+    def test_a24_outlines_are_what_the_facts_will_say(self, sources: list[SourceRef]) -> None:
+        adapter = self.adapter
+        if not isinstance(adapter, Queryable):
+            return  # so are outlines
+        for source in sources:
+            outlines = {one.session_id: one for one in adapter.outlines(source) or ()}
+            for facts in read_source(adapter, source, "facts").facts if outlines else ():
+                outline = outlines.pop(facts.session_id)
+                if outline.created_at is not None:
+                    assert outline.created_at == facts.created_at
+                    assert (outline.cwd, outline.archived) == (facts.cwd, facts.archived)
+                    assert outline.is_subagent == (facts.kind == "subagent")
+                chosen = adapter.read_chosen(source, chosen=[facts.session_id])
+                assert [item for item in chosen if isinstance(item, Facts)] == [facts]
+            assert outlines == {}
+
+
+def for_usage(facts: Iterable[Facts]) -> list[Facts]:
+    """Facts without what a reading for "usage" may leave out."""
+    return [msgspec.structs.replace(one, **_LEFT_OUT) for one in facts]
+
+
+def _copy_alone(source: SourceRef, home: Path, place: Path) -> SourceRef:
+    """Copy a source and what it names to another home; returns the source there."""
+    companions = (source.path.with_name(source.path.name + end) for end in _COMPANIONS)
+    for path in (source.path, *companions, *source.beside):
+        target = place / path.relative_to(home)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if path in source.beside and path.is_dir():
+            shutil.copytree(path, target, symlinks=True, dirs_exist_ok=True)
+        elif path.is_dir():
+            target.mkdir(exist_ok=True)
+        elif path.exists():
+            shutil.copy2(path, target)
+    return msgspec.structs.replace(
+        source,
+        path=place / source.path.relative_to(home),
+        root=place / source.root.relative_to(home),
+        beside=tuple(place / path.relative_to(home) for path in source.beside),
+    )
+
+
+def _without_place(facts: Iterable[Facts], home: Path) -> bytes:
+    """Facts as bytes that are equal wherever the home lies."""
+    return encode_json(list(facts)).replace(encode_json(str(home))[1:-1], b"~")
+
+
+def _is_line_log(source: SourceRef) -> bool:
+    return source.path.suffix == ".jsonl" and source.path.is_file()
+
+
+def _cuts(whole: bytes) -> Iterator[int]:
+    """Places to stop at: nowhere, inside lines, before and behind the last line end, the end."""
+    yield from (len(whole) * part // _CUTS for part in range(_CUTS + 1))
+    last = whole.rstrip(b"\n").rfind(b"\n")
+    yield from (max(0, last), last + 1)
+
+
+def _told(
+    items: Iterable[Item], want: Literal["usage", "facts"]
+) -> tuple[list[Facts], set[Problem]]:
+    """The facts, and the problems that concern no session, as far as they were wanted."""
+    items = list(items)
+    facts = [item for item in items if isinstance(item, Facts)]
+    if want == "usage":
+        return for_usage(facts), set()
+    told = {problem for one in facts for problem in one.problems}
+    return facts, {item for item in items if isinstance(item, Problem)} - told

@@ -1,0 +1,229 @@
+"""A list of a database reads what it can show, and shows what a list of everything shows."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+import pytest
+from agent_logs import write_database
+from hermes_stores import START, Store
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from amux import create_client
+from amux.adapters import load_builtin
+from amux.model.options import SessionListOptions
+from amux.sessions.listing import ListReport
+from amux.testing import find_captures
+
+CAPTURES = find_captures(Path(__file__).parent.parent / "captures", "hermes")
+BEGAN = datetime.fromtimestamp(START, UTC)
+NAMES = [f"s{number}" for number in range(8)]
+EVERYTHING = SessionListOptions(limit=None, include_children=True, include_archived=True)
+
+
+def listed(home: Path, agent: str, options: SessionListOptions) -> ListReport:
+    report = create_client(home=home).list_report((agent,), options)
+    return msgspec.structs.replace(report, problems=())  # nobody looks at what is not shown
+
+
+def listed_from_everything(home: Path, agent: str, options: SessionListOptions) -> ListReport:
+    """Somebody else's adapter is never asked for outlines: all sessions are read."""
+    client = create_client(home=home)
+    client.adapters.register(load_builtin(agent))
+    report = client.list_report((agent,), options)
+    return msgspec.structs.replace(report, problems=())
+
+
+def any_options(began: datetime, places: list[str]) -> st.SearchStrategy[SessionListOptions]:
+    marks = [began + timedelta(seconds=tens * 10) for tens in range(1, 5)]
+    moments = st.sampled_from([None, None, None, None, *marks])
+    return st.builds(
+        SessionListOptions,
+        since=moments,
+        until=moments,
+        model=st.sampled_from([None, None, None, "m-large"]),
+        limit=st.sampled_from([None, 0, 1, 1, 2, 2, 3]),
+        sort=st.sampled_from(["date", "date", "date", "updated", "cost", "turns"]),
+        sort_direction=st.sampled_from(["desc", "asc"]),
+        cwd=st.sampled_from([None, None, *places]),
+        include_children=st.booleans(),
+        include_archived=st.booleans(),
+    )
+
+
+# Captures
+
+
+@pytest.fixture(scope="module", params=CAPTURES, ids=[capture.name for capture in CAPTURES])
+def home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    copy: Path = request.param.copy_to(tmp_path_factory.mktemp("capture"))
+    return copy
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_every_list_of_a_capture_is_the_one_that_reads_everything(
+    home: Path, data: st.DataObject
+) -> None:
+    everything = listed(home, "hermes", EVERYTHING).sessions
+    places = sorted({session.cwd for session in everything if session.cwd})
+    moments = st.sampled_from([None, *(session.created_at for session in everything)])
+    options = msgspec.structs.replace(
+        data.draw(any_options(BEGAN, places)), since=data.draw(moments), until=data.draw(moments)
+    )
+    assert listed(home, "hermes", options) == listed_from_everything(home, "hermes", options)
+
+
+# Databases made by hand
+
+
+def rows() -> st.SearchStrategy[dict[str, Any]]:
+    names = st.sampled_from(NAMES)
+    settings = st.fixed_dictionaries(
+        {}, optional={"_delegate_from": names, "_branched_from": names}
+    )
+    return st.fixed_dictionaries(
+        {
+            "source": st.sampled_from(["cli", "cli", "subagent"]),
+            "model": st.sampled_from([None, "m-large", "m-small"]),
+            "model_config": st.none() | settings.map(lambda one: msgspec.json.encode(one).decode()),
+            "parent_session_id": st.none() | names,
+            "started_at": st.sampled_from([0.0, *(START + tens * 10 for tens in range(6))]),
+            "ended_at": st.none() | st.just(START + 25),
+            "end_reason": st.sampled_from([None, "compression", "branched"]),
+            "input_tokens": st.integers(0, 3),
+            "cwd": st.sampled_from([None, "/src/app", "/src/other"]),
+            "archived": st.sampled_from([0, 1]),
+        }
+    )
+
+
+@st.composite
+def stores(draw: st.DrawFn) -> dict[str, Any]:
+    """Sessions with and without rows, of every kind, also such as are their own ancestors."""
+    said = st.tuples(st.sampled_from([*NAMES, "gone"]), st.integers(0, 60))
+    return {
+        "sessions": draw(st.dictionaries(st.sampled_from(NAMES), rows(), min_size=4)),
+        "messages": draw(st.lists(said, max_size=12)),
+    }
+
+
+def write_store(home: Path, store: dict[str, Any]) -> None:
+    made = Store(home / ".hermes")
+    with made.connect() as connection:
+        for id, row in store["sessions"].items():
+            cells = {"id": id, **row}
+            marks = ", ".join("?" for _ in cells)
+            connection.execute(
+                f"INSERT INTO sessions ({', '.join(cells)}) VALUES ({marks})", [*cells.values()]
+            )
+        connection.executemany(
+            "INSERT INTO messages (session_id, role, content, timestamp) VALUES (?, 'user', ?, ?)",
+            [(id, f"at {second}", START + second) for id, second in store["messages"]],
+        )
+
+
+@given(stores(), any_options(BEGAN, ["/src/app", "/src/other"]))
+@settings(max_examples=150, deadline=None)
+def test_every_list_of_any_hermes_database_is_the_one_that_reads_everything(
+    store: dict[str, Any], options: SessionListOptions
+) -> None:
+    with TemporaryDirectory(prefix="amux-list-") as folder:
+        home = Path(folder)
+        write_store(home, store)
+        assert listed(home, "hermes", options) == listed_from_everything(home, "hermes", options)
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_every_list_of_any_agent_database_is_the_one_that_reads_everything(
+    data: st.DataObject,
+) -> None:
+    moments = [f"2026-02-02 02:40:{second:02} +0000 UTC" for second in range(0, 60, 10)]
+    began = datetime(2026, 2, 2, 2, 40, tzinfo=UTC)
+    cells = st.tuples(
+        st.sampled_from(["/src/app", "/src/other"]), st.sampled_from(["never", *moments])
+    )
+    sessions = data.draw(st.dictionaries(st.sampled_from(NAMES), cells, max_size=8))
+    entries = data.draw(
+        st.lists(st.tuples(st.sampled_from([*NAMES, "gone"]), st.sampled_from(moments)))
+    )
+    options = data.draw(any_options(began, ["/src/app", "/src/other"]))
+    with TemporaryDirectory(prefix="amux-list-") as folder:
+        home = Path(folder)
+        connection = sqlite3.connect(write_database(home / ".agent"), isolation_level=None)
+        connection.executemany(
+            "INSERT INTO sessions VALUES (?, 'coder', ?, ?, ?)",
+            [(id, cwd, at, at) for id, (cwd, at) in sessions.items()],
+        )
+        connection.executemany(
+            "INSERT INTO entries (session_id, kind, role, content, event_type, created_at)"
+            " VALUES (?, 'message', 'user', 'Hi.', '', ?)",
+            entries,
+        )
+        connection.close()
+        assert listed(home, "agent", options) == listed_from_everything(home, "agent", options)
+
+
+# Effort
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every SQL statement that is run, with its values, by SQLite's own trace."""
+    seen: list[str] = []
+    connect = sqlite3.connect
+
+    def traced(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection = connect(*arguments, **options)
+        connection.set_trace_callback(seen.append)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", traced)
+    return seen
+
+
+def write_many(home: Path, count: int) -> None:
+    sessions = {
+        f"s{number}": {"source": "cli", "started_at": START + number} for number in range(count)
+    }
+    write_store(home, {"sessions": sessions, "messages": [(id, 1) for id in sessions]})
+
+
+def test_the_number_of_statements_does_not_depend_on_the_number_of_sessions(
+    tmp_path: Path, statements: list[str]
+) -> None:
+    counts: list[int] = []
+    for size in (10, 200):
+        home = tmp_path / str(size)
+        write_many(home, size)
+        statements.clear()
+        report = listed(home, "hermes", SessionListOptions(limit=5))
+        assert [session.session_id for session in report.sessions] == [
+            f"s{size - number}" for number in range(1, 6)
+        ]
+        assert report.truncated == size - 5
+        counts.append(len(statements))
+    assert counts[0] == counts[1]
+    asked = [one for one in statements if "FROM messages" in one and "s199" in one]
+    assert asked, "messages are read"
+    assert not any("s100" in one for one in asked), "but only those of sessions that are shown"
+
+
+def test_a_list_from_a_day_on_reads_only_what_began_since(
+    tmp_path: Path, statements: list[str]
+) -> None:
+    write_many(tmp_path, 50)
+    statements.clear()
+    options = SessionListOptions(limit=None, since=BEGAN + timedelta(seconds=48))
+    assert {one.session_id for one in listed(tmp_path, "hermes", options).sessions} == {
+        "s48",
+        "s49",
+    }
+    assert not any("s47" in one for one in statements)

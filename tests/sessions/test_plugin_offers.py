@@ -1,0 +1,138 @@
+"""What somebody else's adapter may offer beyond the least: forwarded if it does, and guarded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from builders import open_client
+from shelf import Shelf, call
+
+from amux.adapters._base import (
+    Item,
+    NativeSearch,
+    Progress,
+    Reading,
+    Resumable,
+    SourceRef,
+    Want,
+)
+from amux.adapters.plugin import as_adapter
+from amux.client import Client
+from amux.model.facts import Facts
+from amux.model.problems import Problem
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    place = tmp_path / "shelf"
+    place.mkdir()
+    return place
+
+
+def open_shelf(home: Path, shelf: Shelf) -> Client:
+    """A client that knows the shelf, on which two sessions lie."""
+    shelf.put("one", call("x"), lines=[(1, "user", "look for the needle")])
+    shelf.put("two", call("y"), lines=[(2, "user", "nothing here")])
+    client = open_client(home)
+    client.adapters.register(shelf)
+    return client
+
+
+class Strict(Shelf):
+    """Written when there were but two things to want."""
+
+    def read(
+        self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None
+    ) -> Iterator[Item]:
+        assert want in {"facts", "all"}
+        return super().read(source, want=want, only=only, until=until)
+
+
+def test_an_adapter_that_knows_only_facts_and_all_is_never_asked_for_more(
+    home: Path, root: Path
+) -> None:
+    strict = Strict(root)
+    client = open_shelf(home, strict)
+    assert client.sessions.total_cost(agent="shelf").input_tokens == 2000
+    assert [s.session_id for s in client.sessions.search("needle")] == ["one"]
+    guarded = as_adapter(strict)
+    (source, _) = guarded.discover(root)
+    assert [*guarded.read(source, want="usage")] == [*strict.read(source, want="facts")]
+    assert [*guarded.read(source, want="texts")] == [*strict.read(source, want="all")]
+
+
+# Search
+
+
+class Searching(Shelf):
+    """Has an index of its own, which knows less than the sessions hold."""
+
+    broken = False
+
+    def native_search(
+        self, root: Path, terms: Sequence[str], *, limit: int
+    ) -> Iterator[tuple[str, float]]:
+        del root, limit
+        yield "two", float(len(terms))
+        if self.broken:
+            raise RuntimeError("out of order")
+
+
+def search(client: Client) -> list[str]:
+    return sorted(session.session_id for session in client.sessions.search("h*"))
+
+
+def test_an_index_of_its_own_decides_where_to_look(home: Path, root: Path) -> None:
+    shelf = Searching(root)
+    client = open_client(home)
+    client.adapters.register(shelf)
+    for name in ("one", "two"):  # in a database: an index says nothing about files
+        shelf.put(name, lines=[(1, "user", "hay")], source={"session_id": None}, name=name)
+    assert search(client) == ["two"]
+    shelf.broken = True
+    assert search(client) == ["one", "two"], "half an answer would hide sessions"
+
+
+# Reading on
+
+
+class Resuming(Shelf):
+    """Goes on where it stopped, unless it fails."""
+
+    broken = False
+
+    def read_on(
+        self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None
+    ) -> Reading:
+        if self.broken:
+            raise RuntimeError("lost the place")
+        facts = [item for item in self.read(source, want=want) if isinstance(item, Facts)]
+        offset = 1 if progress is None else progress.offset + 1
+        return Reading(facts=tuple(facts), progress=Progress(offset=offset, state=b""))
+
+
+def test_what_an_adapter_does_not_offer_is_not_offered_in_its_name(root: Path) -> None:
+    plain, resuming, searching = map(as_adapter, (Shelf(root), Resuming(root), Searching(root)))
+    assert [isinstance(one, Resumable) for one in (plain, resuming, searching)] == [0, 1, 0]
+    assert [isinstance(one, NativeSearch) for one in (plain, resuming, searching)] == [0, 0, 1]
+
+
+def test_reading_on_is_forwarded_and_a_fault_leads_to_a_direct_reading(root: Path) -> None:
+    shelf = Resuming(root)
+    facts = shelf.put("one", call("x"))
+    guarded = as_adapter(shelf)
+    assert isinstance(guarded, Resumable)
+    (source,) = guarded.discover(root)
+    first = guarded.read_on(source, want="facts", progress=None)
+    second = guarded.read_on(source, want="facts", progress=first.progress)
+    assert second == Reading(facts=(facts,), progress=Progress(offset=2, state=b""))
+    shelf.broken = True
+    direct = guarded.read_on(source, want="usage", progress=second.progress)
+    assert (direct.facts, direct.progress) == ((facts,), None)
+    (problem,) = direct.problems
+    assert isinstance(problem, Problem)
+    assert "lost the place" in problem.message
+    assert problem.path == str(source.path)

@@ -1,0 +1,77 @@
+"""Nothing is read that an answer does not need, and nothing twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from builders import open_client, write_claude, write_codex
+from shelf import Shelf, call
+
+from amux.adapters._base import Item, SourceRef, Want
+from amux.client import Client
+from amux.testing.reading import opened_files
+
+
+class Counting(Shelf):
+    """Counts how often it is walked and how often each source is read."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.walks = 0
+        self.reads: Counter[tuple[str, Want]] = Counter()
+
+    def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
+        self.walks += 1
+        return super().discover(root, cwd=cwd)
+
+    def read(
+        self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None
+    ) -> Iterator[Item]:
+        self.reads[source.path.name, want] += 1
+        return super().read(source, want=want, only=only, until=until)
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Counting:
+    root = tmp_path / "shelf"
+    root.mkdir()
+    return Counting(root)
+
+
+@pytest.fixture
+def client(home: Path, shelf: Counting) -> Client:
+    client = open_client(home)
+    client.adapters.register(shelf)
+    return client
+
+
+def test_a_session_that_no_name_shows_is_found_and_read_in_one_go(
+    client: Client, shelf: Counting
+) -> None:
+    for name in ("one", "two"):  # like a database: its name promises no session
+        shelf.put(name, call(name), lines=[(1, "user", name)], source={"session_id": None})
+    assert client.sessions.get("shelf", "two").session_id == "two"
+    assert shelf.reads == {("one.0", "facts"): 1, ("two.1", "facts"): 1, ("two.1", "all"): 1}
+
+
+def test_one_agent_is_looked_at_alone_and_walked_once(
+    home: Path, client: Client, shelf: Counting
+) -> None:
+    others = {str(write_claude(home, 1).path), str(write_codex(home, 2).path)}
+    shelf.put("one", call("x"))
+    with opened_files() as opened:
+        (status,) = client.agents("shelf")
+    assert (status.name, status.session_count) == ("shelf", 1)
+    assert others.isdisjoint(opened)
+    assert shelf.walks == 1
+    assert client.agents("nobody") == ()
+
+
+def test_the_first_look_walks_every_agent_once(client: Client, shelf: Counting) -> None:
+    shelf.put("one", call("x"))
+    client.overview()
+    assert shelf.walks == 1
+    assert shelf.reads == {("one.0", "facts"): 1}
