@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from naive_texts import holds
 from text_strategies import terms, texts
 
-from amux.index.texts import LOOSE, Table, TextDoc, TextIndex
+from amux.index.texts import LOOSE, TITLE, Table, TextIndex
 from amux.index.texts_terms import WIDEST, TermKind
+from amux.model.texts import TextDoc
 from amux.model.words import OVERLAP, PIECE, fold
 
 UNIT = 7
@@ -195,7 +196,7 @@ def test_a_text_without_a_message_may_belong_to_any_of_its_unit(index: TextIndex
     assert alpha.ids is not None
     assert beta.ids is not None
     assert alpha.ids & beta.ids == alpha.unsure == beta.unsure == {1 << 20 | LOOSE}
-    assert index.lookup("word", "gamma") == ({1: 1}, frozenset(), True)
+    assert index.lookup("word", "gamma") == ({1: 1}, {1}, False)
 
 
 def test_what_is_sure_in_one_table_is_not_in_doubt_for_the_other(index: TextIndex) -> None:
@@ -205,6 +206,11 @@ def test_what_is_sure_in_one_table_is_not_in_doubt_for_the_other(index: TextInde
     assert (found.units, found.unsure, found.exact) == ({1: 3, 2: 1}, {2}, False)
     documents = index.documents("phrase", "red fox")
     assert (documents.ids, documents.unsure) == ({1 << 20, 1 << 20 | 1, 2 << 20}, {2 << 20})
+
+
+def test_a_title_is_found_like_a_message(index: TextIndex) -> None:
+    index.add(UNIT, [*spoken("words"), TextDoc(TITLE, ("A given name",), "")])
+    assert ordinals(index, "phrase", "given name") == {TITLE}
 
 
 def test_the_vocabulary_counts_messages(index: TextIndex) -> None:

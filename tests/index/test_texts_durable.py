@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from amux.index.texts import TextDoc, TextIndex
+from amux.index.texts import TextIndex
 from amux.index.texts_errors import IndexBusyError, IndexDamagedError, IndexUnusableError
 from amux.index.texts_terms import TermKind
+from amux.model.texts import TextDoc
 
 TERMS: tuple[tuple[TermKind, str], ...] = (
     ("word", "needle"), ("word", "eedl"), ("prefix", "need"), ("phrase", "a needle"),

@@ -10,7 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from text_strategies import texts
 
-from amux.index.texts import TextDoc, TextIndex
+from amux.index.texts import TextIndex
+from amux.model.texts import TextDoc
 from amux.model.words import JOINT, PIECE, fold, fold_spaces, stored_tokens, token_text, words
 
 J = JOINT

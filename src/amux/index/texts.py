@@ -23,6 +23,7 @@ from amux.index.texts_database import create_schema, set_option, snapshot, trans
 from amux.index.texts_errors import translated
 from amux.index.texts_terms import Plan, TermKind, plan_term
 from amux.index.texts_vocabulary import Vocabulary
+from amux.model.texts import TextDoc
 from amux.model.words import JOINT, token_text
 
 Table = Literal["spoken", "tools"]
@@ -33,19 +34,14 @@ LAST_ORDINAL: Final = (1 << UNIT_SHIFT) - 1
 LOOSE: Final = LAST_ORDINAL - (1 << 16) + 1
 """From here on an ordinal names no message, only a text of the unit."""
 
+TITLE: Final = LOOSE - 1
+"""The ordinal for what a session is called, where that shall be found as well."""
+
 _TOO_MUCH_DEAD: Final = 0.2
 _CLAUSES_AT_ONCE: Final = 64  # FTS5 looks at every alternative for every row it finds
 _BULK_CACHE_KIB: Final = 128 << 10
 _LOCK_WAIT_S: Final = 5.0
 _GAP: Final = f"\n{JOINT}\n"  # a token of its own, which no phrase asks for
-
-
-class TextDoc(NamedTuple):
-    """The texts of one message. No phrase runs from one of `spoken` into the next."""
-
-    ordinal: int
-    spoken: tuple[str, ...]
-    tools: str
 
 
 class Found(NamedTuple):
@@ -205,7 +201,9 @@ class TextIndex:
                         counts[unit] = counts.get(unit, 0) + count
                         if plan.exact:
                             sure.add(unit)
-        return Found(counts, frozenset(counts.keys() - sure), exact)
+            sure -= self._marked("loose")  # the edges of a window may cut a word
+        unsure = frozenset(counts.keys() - sure)
+        return Found(counts, unsure, exact and not unsure)
 
     def documents(
         self, kind: TermKind, folded: str, *, tables: Collection[Table] = TABLES
