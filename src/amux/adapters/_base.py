@@ -18,6 +18,7 @@ from amux.host import Host
 from amux.model.facts import Facts
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
+from amux.model.texts import TextDoc
 from amux.model.usage import Call
 
 Want = Literal["usage", "facts", "texts", "all"]
@@ -142,6 +143,18 @@ class Resumable(Protocol):
         self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None
     ) -> Reading:
         """What `read` tells, touching only the bytes behind `progress`; None: the whole source."""
+        ...
+
+
+@runtime_checkable
+class TextScan(Protocol):
+    """An adapter that knows a quick way to the texts of most sources (optional)."""
+
+    def scan_texts(self, source: SourceRef, *, tools: bool) -> tuple[str, list[TextDoc]] | None:
+        """The one session of a source and its texts, equal to those of its messages.
+
+        None: not in the quick way; read it. Without `tools`, only what was spoken.
+        """
         ...
 
 

@@ -32,12 +32,14 @@ from amux.adapters._base import (
 from amux.adapters._claude.ledger import can_fork
 from amux.adapters._claude.reader import AGENT_PREFIX, TranscriptReader
 from amux.adapters._claude.records import text_of
+from amux.adapters._claude.scan_texts import scan_texts
 from amux.adapters._kit.folders import Folders
 from amux.adapters._kit.jsonl import unreadable
 from amux.adapters._kit.streams import open_stream
 from amux.host import Host
 from amux.model.facts import Facts, TitleNote
 from amux.model.problems import Problem
+from amux.model.texts import TextDoc
 
 NAME: Final = "claude"
 TITLE_FILE: Final = "custom-title.json"
@@ -100,6 +102,15 @@ class ClaudeAdapter:
         if source.role == "names":
             return _read_title(source)
         return TranscriptReader(source, want=want, only=only).items()
+
+    def scan_texts(self, source: SourceRef, *, tools: bool) -> tuple[str, list[TextDoc]] | None:
+        """The texts of a plain transcript; sidechains inside one need the whole reader."""
+        if source.role == "names":
+            return None
+        is_agent = source.role == "subagent"
+        docs = scan_texts(source.path, is_agent=is_agent, tools=tools)
+        session_id = source.session_id or source.path.stem.removeprefix(AGENT_PREFIX)
+        return None if docs is None else (session_id, docs)
 
     def retention(self, root: Path) -> Retention:
         """Transcripts not touched for so many days are deleted when Claude Code starts."""

@@ -1,0 +1,282 @@
+"""Full-text search over messages: which units (one session of one source) may hold a term.
+
+One document per message. Two FTS5 tables without content: `spoken` (what people and models said,
+thought and called things; with positions) and `tools` (tool names, input and output; without). A
+document's id is `unit << 20 | ordinal`, where the caller gives the unit and renews it when a source
+was rewritten: such a table cannot delete, so dropped units are remembered and left out.
+
+Texts too long to be held are added in windows under ordinals from `LOOSE` on: what such a unit
+holds is known, but not in which message.
+
+Answers hold everything that has the term, and say of what they are not sure. Of SQLite nothing gets
+out but the errors of `texts_errors`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from amux.index.texts_database import create_schema, set_option, snapshot, transaction
+from amux.index.texts_errors import translated
+from amux.index.texts_terms import Plan, TermKind, plan_term
+from amux.index.texts_vocabulary import Vocabulary
+from amux.model.texts import TextDoc
+from amux.model.words import JOINT, token_text
+
+Table = Literal["spoken", "tools"]
+TABLES: Final[tuple[Table, ...]] = ("spoken", "tools")
+
+UNIT_SHIFT: Final = 20
+LAST_ORDINAL: Final = (1 << UNIT_SHIFT) - 1
+LOOSE: Final = LAST_ORDINAL - (1 << 16) + 1
+"""From here on an ordinal names no message, only a text of the unit."""
+
+TITLE: Final = LOOSE - 1
+"""The ordinal for what a session is called, where that shall be found as well."""
+
+_TOO_MUCH_DEAD: Final = 0.2
+_CLAUSES_AT_ONCE: Final = 64  # FTS5 looks at every alternative for every row it finds
+_BULK_CACHE_KIB: Final = 128 << 10
+_LOCK_WAIT_S: Final = 5.0
+_GAP: Final = f"\n{JOINT}\n"  # a token of its own, which no phrase asks for
+
+
+class Found(NamedTuple):
+    """Units with a term, and in how many texts: spoken and tool texts of a message count apart.
+
+    Those of `unsure` may not hold it. `exact`: there are none, and every count is right.
+    """
+
+    units: dict[int, int]
+    unsure: frozenset[int]
+    exact: bool
+
+
+class Documents(NamedTuple):
+    """Documents with a term; `ids` None: any may be.
+
+    Those of `unsure` may not hold it. All documents of a unit with loose texts are one, of ordinal
+    `LOOSE`, and in doubt as soon as terms are combined.
+    """
+
+    ids: set[int] | None
+    unsure: set[int]
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is these and no others."""
+        return self.ids is not None and not self.unsure
+
+
+class TextIndex:
+    """The full-text tables of one database; see the module.
+
+    The connection is the caller's, in autocommit mode. Every change is one transaction, or part of
+    the caller's if one is open.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._db = connection
+        self._in_bulk = False
+        self._cache_size = 0
+        with translated():
+            create_schema(connection)
+        self._vocabulary = Vocabulary(connection)
+
+    @classmethod
+    def open(cls, path: Path) -> TextIndex:
+        """The index in a database file of its own, created if there is none."""
+        with translated():
+            connection = sqlite3.connect(path, timeout=_LOCK_WAIT_S, isolation_level=None)
+            try:
+                connection.execute("PRAGMA page_size = 8192")  # only a new file takes it
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = NORMAL")
+            except sqlite3.DatabaseError:
+                connection.close()
+                raise
+        try:
+            return cls(connection)
+        except BaseException:
+            connection.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection; what was not finished is rolled back."""
+        with translated():
+            self._db.close()
+
+    def begin_bulk(self) -> None:
+        """Begin to add much: nobody else sees it before `save` or `finish_bulk`.
+
+        Fast if units come in ascending order.
+        """
+        with translated():
+            self._cache_size = int(self._db.execute("PRAGMA cache_size").fetchone()[0])
+            self._db.execute(f"PRAGMA cache_size = -{_BULK_CACHE_KIB}")
+            self._begin()
+            self._vocabulary.mark_stale()
+            for table in TABLES:
+                set_option(self._db, table, "automerge", 0)
+        self._in_bulk = True
+
+    def save(self) -> None:
+        """Keep what a bulk load has added so far, should it be interrupted later."""
+        with translated():
+            self._db.execute("COMMIT")
+            self._begin()
+
+    def finish_bulk(self) -> None:
+        """Merge what was added into one piece, note its words and commit."""
+        self._in_bulk = False
+        with translated():
+            for table in TABLES:
+                set_option(self._db, table, "automerge", 4)
+                set_option(self._db, table, "optimize")
+            self._vocabulary.renew()
+            self._db.execute("COMMIT")
+            self._db.execute(f"PRAGMA cache_size = {self._cache_size}")
+
+    def add(self, unit: int, docs: Iterable[TextDoc]) -> int:
+        """Add messages to a unit; how many. One may come again if it has grown since."""
+        spoken: list[tuple[int, str]] = []
+        tools: list[tuple[int, str]] = []
+        base, count, highest = unit << UNIT_SHIFT, 0, 0
+        for ordinal, said, done in docs:
+            key = base | min(ordinal, LAST_ORDINAL)
+            if said:
+                spoken.append((key, _GAP.join(map(token_text, said))))
+            if done:
+                tools.append((key, token_text(done)))
+            count, highest = count + 1, max(highest, ordinal)
+        with translated(), transaction(self._db):
+            self._insert("spoken", spoken)
+            self._insert("tools", tools)
+            self._db.execute(
+                "INSERT INTO text_units VALUES (?, ?, ?, 0) ON CONFLICT (unit) DO UPDATE"
+                " SET docs = docs + excluded.docs, loose = max(loose, excluded.loose)",
+                (unit, count, highest >= LOOSE),
+            )
+        return count
+
+    def drop(self, unit: int) -> None:
+        """Forget a unit for good: its number must not be used again."""
+        with translated(), transaction(self._db):
+            self._db.execute(
+                "INSERT INTO text_units VALUES (?, 0, 0, 1) ON CONFLICT (unit)"
+                " DO UPDATE SET dead = 1",
+                (unit,),
+            )
+
+    @property
+    def needs_rebuild(self) -> bool:
+        """Whether more than a fifth is dead weight."""
+        with translated():
+            row = self._db.execute(
+                "SELECT total(docs * dead), total(docs) FROM text_units"
+            ).fetchone()
+        return float(row[0]) > _TOO_MUCH_DEAD * float(row[1])
+
+    def units(self) -> dict[int, int]:
+        """Every unit that is not dropped, and how many messages it has."""
+        with translated():
+            return dict(self._db.execute("SELECT unit, docs FROM text_units WHERE NOT dead"))
+
+    def lookup(self, kind: TermKind, folded: str, *, tables: Collection[Table] = TABLES) -> Found:
+        """The units that hold a term, given folded (`model.words.fold`)."""
+        exact, counts, sure = True, dict[int, int](), set[int]()
+        with translated(), snapshot(self._db):
+            dead = self._marked("dead")
+            for table in tables:
+                plan = self._plan(table, kind, folded)
+                if plan.clauses is None:
+                    units = self.units()
+                    return Found(units, frozenset(units), exact=False)
+                for unit, count in self._unit_counts(table, plan.clauses):
+                    if unit not in dead:
+                        exact = exact and plan.exact
+                        counts[unit] = counts.get(unit, 0) + count
+                        if plan.exact:
+                            sure.add(unit)
+            sure -= self._marked("loose")  # the edges of a window may cut a word
+        unsure = frozenset(counts.keys() - sure)
+        return Found(counts, unsure, exact and not unsure)
+
+    def documents(
+        self, kind: TermKind, folded: str, *, tables: Collection[Table] = TABLES
+    ) -> Documents:
+        """The documents that hold a term, to be combined with those of other terms."""
+        sure, unsure = set[int](), set[int]()
+        with translated(), snapshot(self._db):
+            for table in tables:
+                plan = self._plan(table, kind, folded)
+                if plan.clauses is None:
+                    return Documents(None, unsure)
+                (sure if plan.exact else unsure).update(self._matching(table, plan.clauses))
+            dead, loose = self._marked("dead"), self._marked("loose")
+        if dead:
+            sure = {key for key in sure if key >> UNIT_SHIFT not in dead}
+            unsure = {key for key in unsure if key >> UNIT_SHIFT not in dead}
+        ids = sure | unsure
+        unsure -= sure
+        if loose:
+            merged = {unit << UNIT_SHIFT | LOOSE for unit in loose}
+            ids = {_merged(key, loose) for key in ids}
+            unsure = {_merged(key, loose) for key in unsure} | (ids & merged)
+        return Documents(ids, unsure)
+
+    def vocabulary(self, *, tables: Collection[Table] = TABLES) -> Iterator[tuple[str, int]]:
+        """Every whole word, and in how many messages it is; a word may come once per table."""
+        with translated():
+            for table in tables:
+                yield from self._vocabulary.frequencies(table)
+
+    def _plan(self, table: Table, kind: TermKind, folded: str) -> Plan:
+        words = self._vocabulary.words(table)
+        return plan_term(kind, folded, words, positions=table == "spoken")
+
+    def _unit_counts(self, table: Table, clauses: tuple[str, ...]) -> Iterable[tuple[int, int]]:
+        if len(clauses) <= _CLAUSES_AT_ONCE:
+            return (
+                self._db.execute(
+                    f"SELECT rowid >> {UNIT_SHIFT}, count(*) FROM {table} WHERE {table} MATCH ?"  # noqa: S608 - a closed list of names
+                    " GROUP BY 1",
+                    (" OR ".join(clauses),),
+                )
+                if clauses
+                else ()
+            )
+        counts: dict[int, int] = {}
+        for key in self._matching(table, clauses):
+            unit = key >> UNIT_SHIFT
+            counts[unit] = counts.get(unit, 0) + 1
+        return counts.items()
+
+    def _matching(self, table: Table, clauses: tuple[str, ...]) -> set[int]:
+        ids: set[int] = set()
+        for start in range(0, len(clauses), _CLAUSES_AT_ONCE):
+            some = " OR ".join(clauses[start : start + _CLAUSES_AT_ONCE])
+            rows = self._db.execute(f"SELECT rowid FROM {table} WHERE {table} MATCH ?", (some,))  # noqa: S608 - a closed list of names
+            ids.update(key for (key,) in rows)
+        return ids
+
+    def _marked(self, mark: Literal["dead", "loose"]) -> frozenset[int]:
+        rows = self._db.execute(f"SELECT unit FROM text_units WHERE {mark}")  # noqa: S608 - a closed list of names
+        return frozenset(unit for (unit,) in rows)
+
+    def _insert(self, table: Table, rows: list[tuple[int, str]]) -> None:
+        self._db.executemany(f"INSERT INTO {table} (rowid, body) VALUES (?, ?)", rows)  # noqa: S608 - a closed list of names
+        if not self._in_bulk:
+            self._vocabulary.note(table, (text for _, text in rows))
+
+    def _begin(self) -> None:
+        if not self._db.in_transaction:
+            self._db.execute("BEGIN IMMEDIATE")
+
+
+def _merged(key: int, loose: frozenset[int]) -> int:
+    unit = key >> UNIT_SHIFT
+    return unit << UNIT_SHIFT | LOOSE if unit in loose else key

@@ -1,0 +1,99 @@
+"""The tables of the full-text index.
+
+`ascii` is the tokenizer that changes nothing: it takes every character beyond ASCII for part of a
+token and folds A to Z. What a token is, `model.words` has decided before.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+from amux.index.texts_errors import REBUILD_HINT, IndexDamagedError
+from amux.model.words import JOINT
+
+SCHEMA: Final = 1
+"""Raised when tables or tokens change: an index of another number is damaged goods."""
+
+_HASH_BYTES: Final = 64 << 20
+_PAGE_BYTES: Final = 4050
+_DETAIL: Final = {"spoken": "full", "tools": "none"}
+
+_TABLES: Final = """
+CREATE TABLE text_units (
+    unit INTEGER PRIMARY KEY, docs INTEGER NOT NULL, loose INTEGER NOT NULL, dead INTEGER NOT NULL
+);
+CREATE INDEX text_units_loose ON text_units (unit) WHERE loose;
+CREATE INDEX text_units_dead ON text_units (unit) WHERE dead;
+CREATE TABLE text_words (side TEXT PRIMARY KEY, words BLOB NOT NULL);
+CREATE TABLE text_late_words (side TEXT, word TEXT, PRIMARY KEY (side, word)) WITHOUT ROWID;
+CREATE TABLE text_state (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+"""
+
+
+def create_schema(db: sqlite3.Connection) -> None:
+    """Create what is not there."""
+    if _has_schema(db):
+        return
+    with transaction(db):
+        if not _has_schema(db):
+            for statement in _TABLES.split(";"):
+                db.execute(statement)
+            for table, detail in _DETAIL.items():
+                _create_full_text(db, table, detail)
+            db.execute("INSERT INTO text_state VALUES ('schema', ?)", (SCHEMA,))
+
+
+def set_option(db: sqlite3.Connection, table: str, option: str, value: int | None = None) -> None:
+    """A setting of FTS5, or a command without a value."""
+    db.execute(f"INSERT INTO {table} ({table}, rank) VALUES (?, ?)", (option, value))  # noqa: S608 - a closed list of names
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Generator[None]:
+    """One transaction, or part of the one that is open."""
+    if db.in_transaction:
+        yield
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        db.rollback()
+        raise
+
+
+@contextmanager
+def snapshot(db: sqlite3.Connection) -> Generator[None]:
+    """One state of the database, however many statements look at it."""
+    if db.in_transaction:
+        yield
+        return
+    db.execute("BEGIN")
+    try:
+        yield
+    finally:
+        db.rollback()
+
+
+def _has_schema(db: sqlite3.Connection) -> bool:
+    found = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'text_state'").fetchone()
+    if found is None:
+        return False
+    row = db.execute("SELECT value FROM text_state WHERE key = 'schema'").fetchone()
+    if row != (SCHEMA,):
+        raise IndexDamagedError("the index was made by another version", hint=REBUILD_HINT)
+    return True
+
+
+def _create_full_text(db: sqlite3.Connection, table: str, detail: str) -> None:
+    db.execute(
+        f"CREATE VIRTUAL TABLE {table} USING fts5(body, content='', columnsize=0,"
+        f""" detail={detail}, tokenize="ascii tokenchars '_{JOINT}'")"""
+    )
+    db.execute(f"CREATE VIRTUAL TABLE {table}_words USING fts5vocab({table}, row)")
+    set_option(db, table, "pgsz", _PAGE_BYTES)
+    set_option(db, table, "hashsize", _HASH_BYTES)

@@ -1,0 +1,221 @@
+"""The full-text index answers as a look at every text would."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive_texts import holds
+from text_strategies import terms, texts
+
+from amux.index.texts import LOOSE, TITLE, Table, TextIndex
+from amux.index.texts_terms import WIDEST, TermKind
+from amux.model.texts import TextDoc
+from amux.model.words import OVERLAP, PIECE, fold
+
+UNIT = 7
+
+
+def in_memory() -> TextIndex:
+    return TextIndex(sqlite3.connect(":memory:", isolation_level=None))
+
+
+def spoken(*said: str) -> list[TextDoc]:
+    """One message for every text."""
+    return [TextDoc(ordinal, (text,), "") for ordinal, text in enumerate(said)]
+
+
+def tools(*done: str) -> list[TextDoc]:
+    return [TextDoc(ordinal, (), text) for ordinal, text in enumerate(done)]
+
+
+def ordinals(index: TextIndex, kind: TermKind, text: str, *, exact: bool = True) -> set[int]:
+    """The messages of `UNIT` that hold a term."""
+    found = index.documents(kind, fold(text))
+    assert found.exact is exact
+    assert found.ids is not None
+    assert {key >> 20 for key in found.ids} <= {UNIT}
+    return {key & 0xFFFFF for key in found.ids}
+
+
+@pytest.fixture
+def index() -> Iterator[TextIndex]:
+    made = in_memory()
+    yield made
+    made.close()
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_documents_are_those_a_look_at_every_text_finds(data: st.DataObject) -> None:
+    said = data.draw(st.lists(texts, max_size=5))
+    done = data.draw(st.lists(texts, max_size=5))
+    held: dict[Table, list[str]] = {"spoken": said, "tools": done}
+    index = in_memory()
+    bulk = data.draw(st.booleans())
+    if bulk:
+        index.begin_bulk()
+    index.add(1, spoken(*said))
+    index.add(2, tools(*done))
+    if bulk:
+        index.finish_bulk()
+    for _ in range(4):
+        kind, term = data.draw(terms([*said, *done]))
+        for unit, (table, all_texts) in enumerate(held.items(), start=1):
+            got = index.documents(kind, term, tables=(table,))
+            want = {
+                unit << 20 | number
+                for number, text in enumerate(all_texts)
+                if holds(kind, term, text)
+            }
+            assert got.ids is not None
+            assert got.ids == want if got.exact else got.ids >= want
+            found = index.lookup(kind, term, tables=(table,))
+            assert found.exact == got.exact == (not found.unsure)
+            assert found.units == ({unit: len(got.ids)} if got.ids else {})
+    index.close()
+
+
+def test_a_word_is_found_anywhere_in_a_text(index: TextIndex) -> None:
+    index.add(UNIT, [*spoken("An ErrorHandler", "terror", "café"), TextDoc(3, (), "stderr: error")])
+    assert ordinals(index, "word", "error") == {0, 1, 3}
+    assert ordinals(index, "word", "CAFE") == {2}
+    assert ordinals(index, "word", "nothing") == set()
+
+
+def test_a_prefix_is_found_where_a_word_begins(index: TextIndex) -> None:
+    index.add(UNIT, spoken("config", "reconfig", "修正config", "グconfig"))
+    # A voicing mark is what folding leaves of グ, and no word character: a word begins behind it.
+    assert ordinals(index, "prefix", "conf") == {0, 3}
+
+
+def test_a_phrase_is_whole_words_in_a_row(index: TextIndex) -> None:
+    index.add(UNIT, spoken("the red, fox", "the red foxes", "red the fox", "RED -- fox!"))
+    assert ordinals(index, "phrase", "red fox") == {0, 3}
+
+
+def test_a_phrase_does_not_run_from_one_text_of_a_message_into_the_next(index: TextIndex) -> None:
+    index.add(UNIT, [TextDoc(0, ("ends in red", "fox begins"), ""), TextDoc(1, ("red fox",), "")])
+    assert ordinals(index, "phrase", "red fox") == {1}
+
+
+def test_a_phrase_among_tool_texts_gives_candidates(index: TextIndex) -> None:
+    index.add(UNIT, tools("red fox", "fox red", "red"))
+    assert ordinals(index, "phrase", "red fox", exact=False) == {0, 1}
+
+
+def test_a_literal_gives_candidates_that_hold_its_words(index: TextIndex) -> None:
+    index.add(UNIT, spoken("see src/main.pyi", "src main py", "src/main.rs", "main py src"))
+    assert ordinals(index, "literal", "rc/main.py", exact=False) == {0, 1, 3}
+
+
+@pytest.mark.parametrize("term", ["検", "索", "検索", "索エンジン", "検索エンジン構築"])
+def test_chinese_and_japanese_are_found_from_one_character_up(index: TextIndex, term: str) -> None:
+    index.add(UNIT, spoken("全文検索エンジン構築中", "検品と索引", "エンジン"))
+    want = {0, 1} if len(term) == 1 else {0}
+    assert ordinals(index, "word", term) == want
+
+
+@pytest.mark.parametrize("term", ["2024年", "24年度", "v2の2024年", "年度report", "の2024"])
+def test_words_of_two_scripts_are_found_as_they_are_written(index: TextIndex, term: str) -> None:
+    index.add(UNIT, spoken("v2の2024年度reports", "v2 の 2024 年 度 report"))
+    assert ordinals(index, "word", term) == {0}
+
+
+def test_korean_is_found_within_a_word(index: TextIndex) -> None:
+    index.add(UNIT, spoken("한국어로 검색", "영어"))
+    assert ordinals(index, "word", "국어") == {0}
+
+
+def test_no_text_is_too_odd_to_be_added_or_looked_for(index: TextIndex) -> None:
+    odd = "\ud800 nul\x00nul \x7f \" ' * ( ) AND \U0010ffff"
+    index.add(UNIT, spoken(odd))
+    assert ordinals(index, "word", "nul") == {0}
+    for kind in ("word", "prefix", "phrase", "literal"):
+        for term in ('"', "*", "a\x00b", "\ud800", "NOT", "x\x7fy", "{a b} : c", ""):
+            index.lookup(kind, fold(term))
+
+
+def test_a_regular_expression_may_be_anywhere(index: TextIndex) -> None:
+    index.add(UNIT, spoken("one", "two"))
+    found = index.lookup("regex", "o.e")
+    assert (found.units, found.unsure, found.exact) == ({UNIT: 2}, {UNIT}, False)
+    assert index.documents("regex", "o.e").ids is None
+
+
+def test_a_letter_that_is_in_too_many_words_may_be_anywhere(index: TextIndex) -> None:
+    index.begin_bulk()
+    index.add(UNIT, spoken(" ".join(f"x{number}e" for number in range(WIDEST + 1)), "none"))
+    index.finish_bulk()
+    found = index.lookup("word", "e")
+    assert (found.units, found.unsure, found.exact) == ({UNIT: 2}, {UNIT}, False)
+    assert ordinals(index, "prefix", "x1") == {0}
+
+
+def test_words_of_thousands_of_letters_are_found_by_any_part(index: TextIndex) -> None:
+    letters = "".join(chr(ord("a") + number * number % 26) for number in range(50))
+    long = "".join(f"{letters}{number}" for number in range(PIECE // 10))
+    index.add(UNIT, spoken(f"{long} end", f"{long}検"))
+    for start in range(0, len(long), PIECE - OVERLAP // 3):
+        assert ordinals(index, "word", long[start : start + OVERLAP]) == {0, 1}
+    assert ordinals(index, "prefix", long[:OVERLAP]) == {0, 1}
+    assert ordinals(index, "prefix", long[PIECE - OVERLAP : PIECE]) == set()
+    assert ordinals(index, "word", long, exact=False) == {0, 1}
+    assert ordinals(index, "phrase", f"{long} end", exact=False) == {0}
+
+
+def test_a_dropped_unit_is_found_no_more(index: TextIndex) -> None:
+    for unit in (1, 2, 3, 4, 5):
+        index.add(unit, spoken("same words"))
+    index.drop(2)
+    assert index.lookup("word", "words").units == {1: 1, 3: 1, 4: 1, 5: 1}
+    assert index.documents("phrase", "same words").ids == {unit << 20 for unit in (1, 3, 4, 5)}
+    assert index.units() == {1: 1, 3: 1, 4: 1, 5: 1}
+    assert not index.needs_rebuild
+    index.drop(3)
+    assert index.needs_rebuild
+
+
+def test_a_message_that_has_grown_may_be_added_again(index: TextIndex) -> None:
+    index.begin_bulk()
+    index.add(UNIT, spoken("first", "half a"))
+    index.finish_bulk()
+    index.add(UNIT, [TextDoc(1, ("half a sentence",), "tool"), TextDoc(2, ("half more",), "")])
+    assert ordinals(index, "phrase", "half a sentence") == {1}
+    assert ordinals(index, "word", "half") == {1, 2}
+    assert ordinals(index, "word", "ool") == {1}
+
+
+def test_a_text_without_a_message_may_belong_to_any_of_its_unit(index: TextIndex) -> None:
+    index.add(1, [*spoken("alpha"), TextDoc(LOOSE, (), "beta"), TextDoc(LOOSE + 1, (), "gamma")])
+    index.add(2, spoken("alpha", "beta"))
+    alpha, beta = (index.documents("word", word) for word in ("alpha", "beta"))
+    assert alpha.ids is not None
+    assert beta.ids is not None
+    assert alpha.ids & beta.ids == alpha.unsure == beta.unsure == {1 << 20 | LOOSE}
+    assert index.lookup("word", "gamma") == ({1: 1}, {1}, False)
+
+
+def test_what_is_sure_in_one_table_is_not_in_doubt_for_the_other(index: TextIndex) -> None:
+    index.add(1, [TextDoc(0, ("red fox",), "fox red"), TextDoc(1, ("red fox",), "")])
+    index.add(2, tools("fox red"))
+    found = index.lookup("phrase", "red fox")
+    assert (found.units, found.unsure, found.exact) == ({1: 3, 2: 1}, {2}, False)
+    documents = index.documents("phrase", "red fox")
+    assert (documents.ids, documents.unsure) == ({1 << 20, 1 << 20 | 1, 2 << 20}, {2 << 20})
+
+
+def test_a_title_is_found_like_a_message(index: TextIndex) -> None:
+    index.add(UNIT, [*spoken("words"), TextDoc(TITLE, ("A given name",), "")])
+    assert ordinals(index, "phrase", "given name") == {TITLE}
+
+
+def test_the_vocabulary_counts_messages(index: TextIndex) -> None:
+    index.add(UNIT, [TextDoc(0, ("Red red fox",), "bash"), TextDoc(1, ("red 検索abc",), "")])
+    assert dict(index.vocabulary()) == {
+        "red": 2, "fox": 1, "bash": 1, "検索": 1, "索": 1
+    }  # fmt: skip
+    assert dict(index.vocabulary(tables=("tools",))) == {"bash": 1}

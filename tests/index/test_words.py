@@ -1,0 +1,62 @@
+"""Words: what folding does to a text, and which tokens it is cut into."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from text_strategies import texts
+
+from amux.index.texts import TextIndex
+from amux.model.texts import TextDoc
+from amux.model.words import JOINT, PIECE, fold, fold_spaces, stored_tokens, token_text, words
+
+J = JOINT
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("Fix it_now, 2x!", ["fix", "it_now", "2x"]),
+        ("Crème brûlée", ["creme", "brulee"]),
+        ("検索構築", ["検索", "索構", "構築", "築"]),
+        ("bug修正fix_it", [f"bug{J}", "修正", "正", f"{J}fix_it"]),
+        ("がfix", ["か\u3099", "\u3099", "fix"]),
+        ("a\x00b\x7fc", ["a", "b", "c"]),
+        ("", []),
+    ],
+)
+def test_a_text_is_cut_into_words(text: str, want: list[str]) -> None:
+    assert words(text) == want
+
+
+@given(texts)
+def test_words_without_marks_are_the_runs_of_word_characters(text: str) -> None:
+    runs = re.findall(r"\w+", fold(text))
+    whole = [word for word in words(text) if J not in word and re.fullmatch(r"[a-z0-9_]+", word)]
+    assert whole == [run for run in runs if re.fullmatch(r"[a-z0-9_]+", run)]
+
+
+@given(texts)
+def test_folding_ignores_case_and_white_space(text: str) -> None:
+    assert fold(text.swapcase()) == fold(text) or not text.isascii()
+    assert fold_spaces(text).split(" ") == (text.split() or [""])
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.one_of(texts, st.text(max_size=60)))
+@example("x" * (PIECE + 1))
+@example("é" * (PIECE * 2) + "字" + "y" * (PIECE * 3))
+@example("".join(map(chr, range(128))))
+def test_the_index_holds_exactly_the_words(text: str) -> None:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    index = TextIndex(connection)
+    index.add(1, [TextDoc(0, (text,), "")])
+    connection.execute("CREATE VIRTUAL TABLE instances USING fts5vocab(spoken, instance)")
+    held = connection.execute('SELECT term FROM instances ORDER BY "offset"').fetchall()
+    assert [term for (term,) in held] == words(text)
+    assert stored_tokens(token_text(text)) == set(words(text))
+    index.close()
