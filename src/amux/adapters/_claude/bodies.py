@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from amux.adapters._claude.prompts import UserParts
+from amux.adapters._claude.prompts import UserParts, split_user
 from amux.adapters._claude.records import (
     Block,
     Entry,
@@ -80,6 +80,13 @@ def body_blocks(entry: Entry) -> list[BodyBlock]:
         else BodyBlock(block.type, block.text, block.id, block.name, block.tool_use_id)
         for block in content_blocks(line)
     ]
+
+
+def whole_parts(entry: Entry, parts: UserParts[Block], *, synthetic: bool) -> UserParts[BodyBlock]:
+    """The parts of a user line with their bodies, in the order of `parts`."""
+    if isinstance(entry.line, _LINE):  # then results and images have theirs, and texts need none
+        return cast("UserParts[BodyBlock]", parts)
+    return split_user(entry.line, body_blocks(entry), synthetic=synthetic)
 
 
 def user_messages(

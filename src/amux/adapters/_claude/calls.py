@@ -20,7 +20,6 @@ from amux.adapters._claude.records import (
     Usage,
     decode_more,
     object_of,
-    text_of,
 )
 from amux.adapters._kit.jsonl import Buffer
 from amux.model.usage import NANO, Call, Purpose, Tokens
@@ -48,6 +47,8 @@ _WRITTEN_FIELDS: Final = ("cacheWriteTokens", "cache_creation_input_tokens")
 
 def count_of(value: object) -> int:
     """A token count; what is no count is 0."""
+    if type(value) is int:
+        return value if 0 <= value <= _MOST_TOKENS else 0
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return 0
     return int(value) if 0 <= value <= _MOST_TOKENS else 0
@@ -100,10 +101,11 @@ class OpenCall(msgspec.Struct):
             self.interrupted = True
         if output >= self.output:
             self.output, self.usage = output, usage
-        self.model = text_of(message.model) or self.model
+        if isinstance(message.model, str) and message.model:
+            self.model = message.model
         if line.cost_usd is not None:
             self.nusd = max(self.nusd or 0, nano_usd(line.cost_usd) or 0) or None
-        if entry.copied:
+        if entry.foreign is not None or line.forked_from is not None:
             self.copied = True
         at = entry.at
         if at is not None and (self.at is None or at < self.at):
@@ -141,12 +143,11 @@ class CallBook(msgspec.Struct):
 
     calls: dict[str, OpenCall] = {}
 
-    def take(self, key: str, entry: Entry, *, message_id: str) -> bool:
+    def take(self, key: str, entry: Entry, message: Message, *, message_id: str) -> bool:
         """Enter an assistant line; False when it records no usage."""
-        message = entry.line.message
-        if not isinstance(message, Message) or not isinstance(message.usage, Usage):
-            return False
         usage = message.usage
+        if not isinstance(usage, Usage):
+            return False
         output = count_of(usage.output_tokens)
         call = self.calls.get(key)
         if call is None:

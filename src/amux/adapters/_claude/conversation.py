@@ -30,19 +30,28 @@ class Conversation(msgspec.Struct):
     ledger: Ledger = msgspec.field(default_factory=Ledger)
 
     @classmethod
-    def begin(
-        cls, purpose: Purpose, *, told: bool, agent_id: str | None = None
-    ) -> Conversation:
+    def begin(cls, purpose: Purpose, *, told: bool, agent_id: str | None = None) -> Conversation:
         """An empty one; `told`: with its story."""
         return cls(Tally(purpose), Story() if told else None, agent_id)
 
+    def settle(self) -> None:
+        """Leave nothing in it that is still as it was read: it may be anything."""
+        self.tally.book.settle_tokens()
+        if self.story is not None:
+            self.story.settle()
+
+    def take_cost(self, entry: Entry) -> None:
+        """Enter one line as far as it bears on cost."""
+        self.ledger.take(entry)
+        self.tally.take(entry)
+
     def take(self, entry: Entry, on_problem: OnProblem) -> UserLine | Sequence[Mark]:
         """Enter one line; what it turned out to be: a user line, or messages it begins."""
-        self.ledger.take(entry)
         story = self.story
         if story is None:
-            self.tally.take(entry)
+            self.take_cost(entry)
             return ()
+        self.ledger.take(entry)
         story.see_line(entry)
         match entry.line.type:
             case "assistant":

@@ -8,9 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from amux.adapters._claude.bodies import Draft, Place, body_blocks, system_message, user_messages
+from amux.adapters._claude.bodies import (
+    Draft,
+    Place,
+    body_blocks,
+    system_message,
+    user_messages,
+    whole_parts,
+)
 from amux.adapters._claude.conversation import Conversation, OnProblem
-from amux.adapters._claude.prompts import split_user
 from amux.adapters._claude.records import Entry, Message, text_of
 from amux.adapters._claude.tally import UserLine
 from amux.model.message import SessionMessage
@@ -67,7 +73,7 @@ class Dialogue:
         places = self._begin(entry, user.marks)
         if not places:
             return complete
-        parts = split_user(entry.line, body_blocks(entry), synthetic=user.warm_up)
+        parts = whole_parts(entry, user.parts, synthetic=user.warm_up)
         names = [name or "" for name in user.tool_names]
         messages = user_messages(parts, places, tool_names=names, compaction=user.compaction)
         return [*complete, *self._queue(messages)]

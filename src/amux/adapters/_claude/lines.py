@@ -48,7 +48,8 @@ class LineReader:
             start = 0
             if self._pending and (start := chunk.find(b"\n") + 1):
                 self._pending.add(chunk[: start - 1])
-                yield from self._entries(self._pending.take())
+                self.number += 1
+                yield from self._entry(self._pending.take(), self.number)
             if start or not self._pending:
                 start = yield from self._entries_of_chunk(chunk, start)
                 self.offset = place + start
@@ -58,35 +59,35 @@ class LineReader:
     def last_line(self) -> Iterator[Entry | Problem]:
         """What stands behind the last line end, if it is a record or says why it is none."""
         if self._pending:
-            yield from self._entries(self._pending.take(), ended=False)
+            yield from self._entry(self._pending.take(), self.number + 1, ended=False)
 
     def _entries_of_chunk(self, chunk: bytes, start: int) -> Generator[Entry | Problem, None, int]:
         """The lines that end in a chunk; then the place behind them."""
         view, decode, own_id = memoryview(chunk), self._decode, self._own_id
-        find = chunk.find
-        while (end := find(b"\n", start)) >= 0:
+        number = self.number
+        while (end := chunk.find(b"\n", start)) >= 0:
             raw = view[start:end]
             start = end + 1
+            number += 1
             try:
                 line = decode(raw)
             except _UNDECODABLE:
-                yield from self._entries(raw)
+                yield from self._entry(raw, number)
                 continue
-            self.number += 1
             named = line.session_id
-            if own_id is None or named == own_id:
-                yield Entry(self.number, line, raw, None)
-            else:
-                yield Entry(self.number, line, raw, text_of(named))
+            foreign = None if named == own_id or own_id is None else text_of(named)
+            yield Entry(number, line, raw, foreign)
+        self.number = number
         return start
 
-    def _entries(self, raw: Buffer | memoryview, *, ended: bool = True) -> Iterator[Entry | Problem]:
-        """One line that came in pieces or needs a second look; none if it cannot be decoded."""
-        self.number += 1
-        found = decode_line(raw, LINES, self._path, number=self.number, ended=ended)
+    def _entry(
+        self, raw: Buffer | memoryview, number: int, *, ended: bool = True
+    ) -> Iterator[Entry | Problem]:
+        """One line that came in pieces or needs a second look; nothing if it is blank."""
+        found = decode_line(raw, LINES, self._path, number=number, ended=ended)
         if isinstance(found, Problem):
             yield found
         elif found is not None:
-            number, line, cleaned = found
+            _, line, cleaned = found
             named = None if self._own_id is None else text_of(line.session_id)
             yield Entry(number, line, cleaned, None if named == self._own_id else named)

@@ -8,6 +8,7 @@ still being written is told of, and is read again by who goes on later.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from os import SEEK_END
 from typing import BinaryIO
 
@@ -27,6 +28,7 @@ from amux.adapters._kit.streams import open_stream
 from amux.model.facts import Facts
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
+from amux.model.usage import Purpose
 
 
 class TranscriptReader:
@@ -38,7 +40,7 @@ class TranscriptReader:
         self._with_bodies = has_bodies(want)
         is_agent = source.role == "subagent"
         self._id = source.session_id or source.path.stem.removeprefix(AGENT_PREFIX)
-        purpose = "subagent" if is_agent else "main"
+        purpose: Purpose = "subagent" if is_agent else "main"
         self._transcript = Transcript(Conversation.begin(purpose, told=want != "usage"))
         self._lines = LineReader(
             str(source.path),
@@ -112,20 +114,36 @@ class TranscriptReader:
 
     def _taken(self, lines: Iterator[Entry | Problem]) -> Iterator[SessionMessage | Problem]:
         """The messages and problems of some lines, those of sidechains apart."""
+        if not self._with_bodies:
+            yield from self._passed(lines)
+            return
         for line in lines:
             if isinstance(line, Problem):
                 self._note(line)
-            elif self._with_bodies:
-                yield from self._messages_of(line)
             else:
-                place = self._transcript.place_of(line)
-                self._transcript.conversation(place).take(line, self._note)
+                yield from self._messages_of(line)
             if self._found:
                 yield from self._drain()
 
+    def _passed(self, lines: Iterator[Entry | Problem]) -> Iterator[Problem]:
+        """The problems of some lines that nobody wants to read."""
+        transcript, note, found = self._transcript, self._note, self._found
+        main = transcript.main
+        take = main.take_cost if main.story is None else partial(main.take, on_problem=note)
+        for line in lines:
+            if isinstance(line, Problem):
+                note(line)
+            elif line.line.is_sidechain is True:
+                transcript.conversation(transcript.place_of(line)).take(line, note)
+            else:
+                transcript.has_records = True
+                take(line)
+            if found:
+                yield from self._drain()
+
     def _pass_over(self, lines: Iterator[Entry | Problem]) -> None:
-        for _ in self._taken(lines):
-            pass  # problems are in the transcript
+        for _ in self._passed(lines):
+            pass  # the transcript has it
 
     def _messages_of(self, entry: Entry) -> Sequence[SessionMessage]:
         place = self._transcript.place_of(entry)

@@ -7,7 +7,7 @@ from these structs alone, so that facts are the same whether bodies are wanted o
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from sys import byteorder
 from typing import Any, Final, TypeVar, cast
 
@@ -134,20 +134,23 @@ class Origin(msgspec.Struct, gc=False):
 class Line(msgspec.Struct, rename="camel", gc=False):
     """One record. Every field is optional; which ones there are depends on `type` and version."""
 
-    type: Wide = None
-    subtype: Wide = None
-    uuid: Wide = None
+    # In the order in which most lines have them: then they are found fastest.
     parent_uuid: Wide | UnsetType = UNSET
     logical_parent_uuid: Wide = None
-    session_id: Wide = None
-    agent_id: Wide = None
-    timestamp: Wide = None
+    is_sidechain: Wide = None
     cwd: Wide = None
+    session_id: Wide = None
     version: Wide = None
     git_branch: Wide = None
-    entrypoint: Wide = None
     slug: Wide = None
-    is_sidechain: Wide = None
+    agent_id: Wide = None
+    type: Wide = None
+    subtype: Wide = None
+    message: Message | Odd = None
+    content: Content = None
+    request_id: Wide = None
+    uuid: Wide = None
+    timestamp: Wide = None
     is_meta: Wide = None
     is_compact_summary: Wide = None
     is_visible_in_transcript_only: Wide = None
@@ -155,12 +158,10 @@ class Line(msgspec.Struct, rename="camel", gc=False):
     is_aborted_mid_stream: Wide = None
     interrupted_message_id: Wide = None
     prompt_source: Wide = None
+    entrypoint: Wide = None
     origin: Origin | Odd = None
     forked_from: Wide = None
     metadata: Wide = None
-    message: Message | Odd = None
-    content: Content = None
-    request_id: Wide = None
     cost_usd: Wide = msgspec.field(default=None, name="costUSD")
     total_cost_usd: Wide = msgspec.field(default=None, name="totalCostUSD")
     summary: Wide = None
@@ -209,8 +210,7 @@ class Entry(msgspec.Struct, gc=False):
     def at(self) -> datetime | None:
         """When the line was written; parsed only for those who ask."""
         if self._at is UNSET:
-            stamp = self.line.timestamp
-            self._at = parse_time(stamp) if isinstance(stamp, (str, int, float)) else None
+            self._at = _moment(self.line.timestamp)
         return self._at
 
     @property
@@ -235,6 +235,17 @@ class Entry(msgspec.Struct, gc=False):
             return key_of(f"{kind}\n{self.number}")
         content = line.content if isinstance(line.content, str) else ""
         return key_of(f"{kind}\n{line.timestamp}\n{content}")
+
+
+def _moment(stamp: Wide) -> datetime | None:
+    if isinstance(stamp, str):
+        try:
+            moment = datetime.fromisoformat(stamp)
+        except ValueError:
+            return parse_time(stamp)
+        if moment.tzinfo is UTC:  # as Claude Code writes it
+            return moment
+    return parse_time(stamp) if isinstance(stamp, (str, int, float)) else None
 
 
 def packed(number: int) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from amux.adapters._claude.prompts import UserParts, command_title, summary_title
-from amux.adapters._claude.records import KNOWN_TYPES, Block, Entry, packed, text_of
+from amux.adapters._claude.records import KNOWN_TYPES, Block, Entry, Wide, packed, text_of
 from amux.adapters._kit.times import to_millis
 from amux.model.facts import TitleNote
 from amux.model.titles import fold_title
@@ -20,7 +20,8 @@ from amux.model.trace import Mark, Trace, key_of
 
 PR_LINKS_KEPT: Final = 20
 UNKNOWN_TYPES_KEPT: Final = 50
-_A_LINE: Final = (Mark.LINE,)
+_LINE: Final = Mark.LINE
+_ENVELOPE: Final = ("gitBranch", "entrypoint", "slug")
 
 
 class Story(msgspec.Struct):
@@ -33,7 +34,7 @@ class Story(msgspec.Struct):
     updated: datetime | None = None  # the latest record
     notes: list[TitleNote] = []
     labels: dict[str, Any] = {}
-    envelope: dict[str, str] = {}  # the last: branch and entry point change on the way
+    envelope: tuple[Wide, ...] = ()  # the last: branch and entry point change on the way
     unknown: dict[str, int] = {}
     keys: bytearray = bytearray()
     times: bytearray = bytearray()
@@ -46,8 +47,13 @@ class Story(msgspec.Struct):
 
     def raw(self) -> dict[str, Any]:
         """What has no field of its own, kept small."""
+        said = zip(_ENVELOPE, self.envelope, strict=False)
         unknown = {"unknownTypes": self.unknown} if self.unknown else {}
-        return self.envelope | self.labels | unknown
+        return {name: text for name, text in said if text_of(text)} | self.labels | unknown
+
+    def settle(self) -> None:
+        """Leave nothing in it that is still as it was read: it may be anything."""
+        self.envelope = tuple(text_of(said) for said in self.envelope)
 
     def trace(self) -> Trace:
         """One record per line, more where a line holds several messages."""
@@ -56,10 +62,14 @@ class Story(msgspec.Struct):
     def see_marks(self, entry: Entry, marks: Sequence[Mark]) -> None:
         """A line that stands in the trace; without marks it begins no message."""
         key, at = packed(entry.key), packed(to_millis(entry.at))
-        for mark in marks or _A_LINE:
+        if len(marks) < 2:  # noqa: PLR2004 - as nearly all have
             self.keys += key
             self.times += at
-            self.marks.append(mark)
+            self.marks.append(marks[0] if marks else _LINE)
+        else:
+            self.keys += key * len(marks)
+            self.times += at * len(marks)
+            self.marks += bytes(marks)
 
     def see_user(self, parts: UserParts[Block]) -> None:
         """A user line: the first prompt makes a title, else the first command does."""
@@ -74,7 +84,7 @@ class Story(msgspec.Struct):
         if at is not None and (self.updated is None or at > self.updated):
             self.updated = at
         if line.version is not None:  # the envelope of messages; bookkeeping has none
-            self._see_envelope(entry)
+            self.envelope = (line.git_branch, line.entrypoint, line.slug)
 
     def see_record(self, entry: Entry) -> None:
         """A line that is no message."""
@@ -90,11 +100,6 @@ class Story(msgspec.Struct):
                 self._see_label(entry)
             case other:
                 self._count_unknown(text_of(other) or "")
-
-    def _see_envelope(self, entry: Entry) -> None:
-        line = entry.line
-        said = (("gitBranch", line.git_branch), ("entrypoint", line.entrypoint), ("slug", line.slug))
-        self.envelope = {name: text for name, text in said if isinstance(text, str) and text}
 
     def _see_label(self, entry: Entry) -> None:
         if entry.line.type == "tag":

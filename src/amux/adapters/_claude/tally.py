@@ -21,11 +21,12 @@ from amux.adapters._claude.prompts import (
     split_user,
 )
 from amux.adapters._claude.records import (
+    SYNTHETIC_MODEL,
     Block,
     Entry,
     Message,
+    Odd,
     content_blocks,
-    is_notice,
     packed,
     text_of,
 )
@@ -40,6 +41,8 @@ _LINE: Final = Mark.LINE
 _REPLY: Final = Mark.REPLY
 _NOTICE: Final = Mark.NOTICE
 _PROMPT: Final = Mark.PROMPT
+_TOOL: Final = Mark.TOOL
+_ONE_RESULT: Final = (_TOOL,)
 _NO_MESSAGE: Final = Message()
 
 
@@ -97,7 +100,8 @@ class Tally(msgspec.Struct):
         if kind == "assistant":
             self.take_answer(entry)
         elif kind == "user":
-            self.take_user(entry)
+            if not self._take_lone_result(entry):
+                self.take_user(entry)
         elif kind == "system":
             self.take_system(entry)
         else:
@@ -106,21 +110,26 @@ class Tally(msgspec.Struct):
     def take_answer(self, entry: Entry) -> Mark:
         """Enter an assistant line; whether it begins a message, and of which kind."""
         line = entry.line
-        message = line.message if isinstance(line.message, Message) else _NO_MESSAGE
-        named = text_of(message.id)
-        key = named or text_of(line.request_id) or entry.id
-        notice = is_notice(line)
+        message = line.message
+        content = line.content
+        if isinstance(message, Message):
+            content = message.content
+        else:
+            message = _NO_MESSAGE
+        key = message.id
+        if not isinstance(key, str) or not key:
+            key = text_of(line.request_id) or entry.id
+        notice = message.model == SYNTHETIC_MODEL or line.is_api_error_message is True
         mark = _LINE
         if key != self.open:
             mark = _NOTICE if notice else _REPLY
             self._begin_answer(entry, key, mark)
-            if named is not None:
-                self.identity += packed(key_of(named))
-        if not notice and not self.book.take(key, entry, message_id=self.answer_id):
-            self.seen_gaps["usage-not-recorded"] = None
-            if (model := text_of(message.model)) is not None:
-                self.models[model] = None
-        self._learn_tools(line.content if message is _NO_MESSAGE else message.content)
+            if key is message.id:
+                self.identity += packed(key_of(key))
+        if not notice and not self.book.take(key, entry, message, message_id=self.answer_id):
+            self._miss_usage(message)
+        if isinstance(content, list):
+            self._learn_tools(content)
         return mark
 
     def take_user(self, entry: Entry) -> UserLine:
@@ -140,6 +149,22 @@ class Tally(msgspec.Struct):
         names = [self.tools.pop(text_of(block.tool_use_id) or "", None) for block in parts.results]
         self._begin(entry, marks)
         return UserLine(parts, marks, names, compaction, warm_up)
+
+    def _take_lone_result(self, entry: Entry) -> bool:
+        """The short way for most user lines; False: not for this one."""
+        line = entry.line
+        message = line.message
+        content = message.content if isinstance(message, Message) else None
+        if not isinstance(content, list) or len(content) != 1 or line.is_compact_summary is True:
+            return False
+        block = content[0]
+        if not isinstance(block, Block) or block.type != "tool_result":
+            return False
+        if line.interrupted_message_id is not None or self.last_mark is _LINE:
+            return False
+        self.tools.pop(text_of(block.tool_use_id) or "", None)
+        self._begin(entry, _ONE_RESULT)
+        return True
 
     def take_system(self, entry: Entry) -> list[Mark]:
         """Enter a system line; the messages it begins."""
@@ -179,14 +204,17 @@ class Tally(msgspec.Struct):
     def _close(self) -> None:
         self.open, self.waiting = None, 0
 
-    def _learn_tools(self, content: object) -> None:
-        if not isinstance(content, list):
-            return
+    def _miss_usage(self, message: Message) -> None:
+        self.seen_gaps["usage-not-recorded"] = None
+        if (model := text_of(message.model)) is not None:
+            self.models[model] = None
+
+    def _learn_tools(self, content: Sequence[Block | Odd]) -> None:
         for block in content:
-            if isinstance(block, Block) and isinstance(block.type, str):
-                call_id = block.id
-                if block.type.endswith("tool_use") and isinstance(call_id, str) and call_id:
-                    self.tools[call_id] = text_of(block.name) or ""
+            if isinstance(block, Block) and isinstance(block.id, str) and block.id:
+                kind = block.type
+                if isinstance(kind, str) and kind.endswith("tool_use"):
+                    self.tools[block.id] = text_of(block.name) or ""
 
     def _begins_warm_up(self, blocks: Sequence[Block]) -> bool:
         if self.purpose != "subagent" or self.has_messages or len(blocks) != 1:

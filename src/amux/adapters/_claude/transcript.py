@@ -24,18 +24,18 @@ class Transcript(msgspec.Struct):
     main: Conversation
     sidechains: list[Conversation] = []
     sidechain_of: dict[str, int] = {}  # by line or agent id
-    records: int = 0
+    has_records: bool = False
     problems: list[Problem] = []
     problem_count: int = 0
 
     @property
     def is_foreign(self) -> bool:
         """Whether there are lines, and none is a record of Claude Code."""
-        return not self.records and any(problem.code in _BAD for problem in self.problems)
+        return not self.has_records and any(problem.code in _BAD for problem in self.problems)
 
     def place_of(self, entry: Entry) -> int | None:
         """The number of the sidechain that the next line belongs to; None: the session itself."""
-        self.records += 1
+        self.has_records = True
         if entry.line.is_sidechain is True and self.main.tally.purpose == "main":
             return self._route(entry)
         return None
@@ -53,7 +53,7 @@ class Transcript(msgspec.Struct):
     def settle(self) -> None:
         """Leave nothing in it that is still as it was read."""
         for conversation in (self.main, *self.sidechains):
-            conversation.tally.book.settle_tokens()
+            conversation.settle()
 
     def _route(self, entry: Entry) -> int:
         """Sidechains may run side by side: an agent id or the parent line tells them apart."""

@@ -8,12 +8,14 @@ proves no call.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from amux.adapters._claude.records import Entry
 from amux.model.trace import Mark
+
+_TOOL: Final = Mark.TOOL
 
 
 class Unanswered(msgspec.Struct):
@@ -41,7 +43,7 @@ class Unanswered(msgspec.Struct):
 
     def see_message(self, entry: Entry, mark: Mark, *, tools_at_work: bool) -> None:
         """A line began any other message."""
-        comes_back = mark is Mark.TOOL and not entry.copied and not tools_at_work
+        comes_back = mark is _TOOL and not tools_at_work and not entry.copied
         self.state = "tools-back" if comes_back else "idle"
 
     def see_record(self, kind: str) -> None:
