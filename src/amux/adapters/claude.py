@@ -25,12 +25,15 @@ from amux.adapters._base import (
     Capabilities,
     Command,
     Item,
+    Progress,
+    Reading,
     Retention,
     SourceRef,
     Want,
 )
 from amux.adapters._claude.ledger import can_fork
-from amux.adapters._claude.reader import AGENT_PREFIX, TranscriptReader
+from amux.adapters._claude.outcome import AGENT_PREFIX
+from amux.adapters._claude.reader import TranscriptReader
 from amux.adapters._claude.records import text_of
 from amux.adapters._claude.scan_texts import scan_texts
 from amux.adapters._kit.folders import Folders
@@ -111,6 +114,14 @@ class ClaudeAdapter:
         docs = scan_texts(source.path, is_agent=is_agent, tools=tools)
         session_id = source.session_id or source.path.stem.removeprefix(AGENT_PREFIX)
         return None if docs is None else (session_id, docs)
+
+    def read_on(
+        self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None
+    ) -> Reading:
+        """What `read` tells; a transcript only grows, so only its new lines are read."""
+        if source.role == "names":
+            return _whole_reading(_read_title(source))
+        return TranscriptReader(source, want=want).read_on(want, progress)
 
     def retention(self, root: Path) -> Retention:
         """Transcripts not touched for so many days are deleted when Claude Code starts."""
@@ -234,6 +245,14 @@ def _read_title(source: SourceRef) -> Iterator[Item]:
     text = text_of(title)
     notes = () if text is None else (TitleNote(text=text, session_id=session_id),)
     yield Facts(session_id=session_id, addressable=False, attributed=False, notes=notes)
+
+
+def _whole_reading(items: Iterator[Item]) -> Reading:
+    found = list(items)
+    return Reading(
+        facts=tuple(item for item in found if isinstance(item, Facts)),
+        problems=tuple(item for item in found if isinstance(item, Problem)),
+    )
 
 
 class _Settings(msgspec.Struct):

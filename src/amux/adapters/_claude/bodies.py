@@ -9,14 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
-from amux.adapters._claude.prompts import UserParts
+from amux.adapters._claude.prompts import UserParts, split_user
 from amux.adapters._claude.records import (
     Block,
     Entry,
+    Line,
+    Message,
     Odd,
     Wide,
     content_blocks,
@@ -45,16 +47,18 @@ class BodyBlock(Block, gc=False):
 Body = str | int | float | bool | list[BodyBlock | Odd] | dict[str, Any] | None
 
 
-class _BodyMessage(msgspec.Struct, gc=False):
-    content: Body = None
-
-
-class _BodyLine(msgspec.Struct, gc=False):
-    message: _BodyMessage | Odd = None
-    content: Body = None
-
-
-_BODIES: Final = msgspec.json.Decoder(_BodyLine)
+_MESSAGE: Final = msgspec.defstruct(
+    "BodyMessage", [("content", Body, None)], bases=(Message,), gc=False
+)
+_LINE: Final = msgspec.defstruct(
+    "BodyLine",
+    [("message", _MESSAGE | Odd, None), ("content", Body, None)],
+    bases=(Line,),
+    rename="camel",
+    gc=False,
+)
+WHOLE_LINES: Final = msgspec.json.Decoder(cast("type[Line]", _LINE))
+"""The same lines as `LINES`, with the bodies of their blocks."""
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):
@@ -67,22 +71,22 @@ class Place(msgspec.Struct, frozen=True, gc=False):
 
 def body_blocks(entry: Entry) -> list[BodyBlock]:
     """The blocks of a line; without their bodies where those cannot be decoded."""
-    plain = plain_text(entry.line)
-    if plain is not None:  # a pasted log may be 50 MB: not a second time
-        return [BodyBlock(type="text", text=plain)]
-    line = decode_more(entry.raw, _BODIES)
-    if line is None:
-        narrow = content_blocks(entry.line)
-        return [BodyBlock(b.type, b.text, b.id, b.name, b.tool_use_id) for b in narrow]
-    message = line.message
-    content = message.content if isinstance(message, _BodyMessage) else line.content
-    if not isinstance(content, list):
-        return []
+    line = entry.line
+    if not isinstance(line, _LINE) and plain_text(line) is None:  # 50 MB of text: not again
+        line = decode_more(entry.raw, WHOLE_LINES) or line
     return [
-        BodyBlock(type="text", text=block) if isinstance(block, str) else block
-        for block in content
-        if isinstance(block, (BodyBlock, str))
+        block
+        if isinstance(block, BodyBlock)
+        else BodyBlock(block.type, block.text, block.id, block.name, block.tool_use_id)
+        for block in content_blocks(line)
     ]
+
+
+def whole_parts(entry: Entry, parts: UserParts[Block], *, synthetic: bool) -> UserParts[BodyBlock]:
+    """The parts of a user line with their bodies, in the order of `parts`."""
+    if isinstance(entry.line, _LINE):  # then results and images have theirs, and texts need none
+        return cast("UserParts[BodyBlock]", parts)
+    return split_user(entry.line, body_blocks(entry), synthetic=synthetic)
 
 
 def user_messages(

@@ -15,14 +15,13 @@ import msgspec
 from amux.adapters._claude.records import (
     CacheCreation,
     Entry,
-    Line,
     Message,
     OutputDetails,
     Usage,
     decode_more,
     object_of,
-    text_of,
 )
+from amux.adapters._kit.jsonl import Buffer
 from amux.model.usage import NANO, Call, Purpose, Tokens
 
 _OBJECTS: Final = msgspec.json.Decoder(dict[str, Any])
@@ -48,6 +47,8 @@ _WRITTEN_FIELDS: Final = ("cacheWriteTokens", "cache_creation_input_tokens")
 
 def count_of(value: object) -> int:
     """A token count; what is no count is 0."""
+    if type(value) is int:
+        return value if 0 <= value <= _MOST_TOKENS else 0
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return 0
     return int(value) if 0 <= value <= _MOST_TOKENS else 0
@@ -75,34 +76,49 @@ def tokens_of(usage: Usage) -> Tokens:
     )
 
 
-class _OpenCall:
+class OpenCall(msgspec.Struct):
     """What is known of one call so far."""
 
-    __slots__ = (
-        "at", "copied", "final", "interrupted", "lines", "message_id", "model", "nusd", "tokens",
-    )  # fmt: skip
+    message_id: str
+    output: int  # the most output tokens of its lines
+    tokens: Tokens = Tokens()  # up to where `usage` takes over
+    usage: Usage | None = None  # what the line with the most output says, still as it was read
+    model: str | None = None
+    at: datetime | None = None
+    nusd: int | None = None
+    copied: bool = False
+    final: bool = False  # the output figure is not the stream's placeholder
+    interrupted: bool = False
+    lines: int = 0
 
-    def __init__(self, tokens: Tokens, message_id: str) -> None:
-        self.tokens = tokens
-        self.message_id = message_id
-        self.model: str | None = None
-        self.at: datetime | None = None
-        self.nusd: int | None = None
-        self.copied = False
-        self.final = False  # the output figure is not the stream's placeholder
-        self.interrupted = False
-        self.lines = 0
-
-    def add(self, line: Line, message: Message, tokens: Tokens) -> None:
+    def add(self, entry: Entry, message: Message, usage: Usage, output: int) -> None:
+        """Enter one line of the message."""
+        line = entry.line
         self.lines += 1
-        self.final |= message.stop_reason is not None or tokens.output != self.tokens.output
-        self.interrupted |= line.is_aborted_mid_stream is True
-        if tokens.output >= self.tokens.output:
-            self.tokens = tokens
-        self.model = text_of(message.model) or self.model
-        self.nusd = max(self.nusd or 0, nano_usd(line.cost_usd) or 0) or None
+        if message.stop_reason is not None or output != self.output:
+            self.final = True
+        if line.is_aborted_mid_stream is True:
+            self.interrupted = True
+        if output >= self.output:
+            self.output, self.usage = output, usage
+        if isinstance(message.model, str) and message.model:
+            self.model = message.model
+        if line.cost_usd is not None:
+            self.nusd = max(self.nusd or 0, nano_usd(line.cost_usd) or 0) or None
+        if entry.foreign is not None or line.forked_from is not None:
+            self.copied = True
+        at = entry.at
+        if at is not None and (self.at is None or at < self.at):
+            self.at = at
+
+    def settle_tokens(self) -> Tokens:
+        """The usage in disjoint buckets."""
+        if self.usage is not None:
+            self.tokens, self.usage = tokens_of(self.usage), None
+        return self.tokens
 
     def settle(self, key: str, purpose: Purpose) -> Call:
+        """The call, as far as it is known."""
         gaps: tuple[str, ...] = ()
         if self.interrupted:
             gaps = ("call-interrupted",)
@@ -112,7 +128,7 @@ class _OpenCall:
             key=key,
             model=self.model,
             at=self.at,
-            tokens=self.tokens,
+            tokens=self.settle_tokens(),
             native_nusd=self.nusd,  # a replayed line says 0: no statement
             purpose=purpose,
             message_id=self.message_id,
@@ -122,51 +138,51 @@ class _OpenCall:
         )
 
 
-class CallBook:
+class CallBook(msgspec.Struct):
     """The calls of one conversation, settled when it has been read to the end."""
 
-    def __init__(self) -> None:
-        self._calls: dict[str, _OpenCall] = {}
+    calls: dict[str, OpenCall] = {}
 
-    def take(self, key: str, entry: Entry, *, message_id: str) -> bool:
+    def take(self, key: str, entry: Entry, message: Message, *, message_id: str) -> bool:
         """Enter an assistant line; False when it records no usage."""
-        message = entry.line.message
-        if not isinstance(message, Message) or not isinstance(message.usage, Usage):
+        usage = message.usage
+        if not isinstance(usage, Usage):
             return False
-        tokens = tokens_of(message.usage)
-        call = self._calls.get(key)
+        output = count_of(usage.output_tokens)
+        call = self.calls.get(key)
         if call is None:
-            call = self._calls[key] = _OpenCall(tokens, message_id)
-        call.add(entry.line, message, tokens)
-        call.copied |= entry.copied
-        if entry.at is not None and (call.at is None or entry.at < call.at):
-            call.at = entry.at
+            call = self.calls[key] = OpenCall(message_id, output)
+        call.add(entry, message, usage, output)
         return True
 
     def interrupt(self, key: str) -> None:
         """Note that a person stopped the call with this key."""
-        call = self._calls.get(key)
+        call = self.calls.get(key)
         if call is not None and not call.final:
             call.interrupted = True
 
     def tokens(self, key: str) -> Tokens | None:
         """The usage of a call as far as it is known."""
-        call = self._calls.get(key)
-        return None if call is None else call.tokens
+        call = self.calls.get(key)
+        return None if call is None else call.settle_tokens()
+
+    def settle_tokens(self) -> None:
+        """Leave no usage as it was read: it may hold anything."""
+        for call in self.calls.values():
+            call.settle_tokens()
 
     def settled(self, purpose: Purpose) -> tuple[Call, ...]:
         """All calls, in order of their first line."""
-        return tuple(call.settle(key, purpose) for key, call in self._calls.items())
+        return tuple(call.settle(key, purpose) for key, call in self.calls.items())
 
 
-class CostEvents:
+class CostEvents(msgspec.Struct):
     """The sum of `cost` lines, as the specification describes them."""
 
-    def __init__(self) -> None:
-        self.nusd: int | None = None
-        self.tokens = Tokens()
+    nusd: int | None = None
+    tokens: Tokens = Tokens()
 
-    def take(self, raw: bytes | bytearray) -> None:
+    def take(self, raw: Buffer | memoryview) -> None:
         """Enter one line."""
         event = decode_more(raw, _OBJECTS) or {}
         record = object_of(event.get("cost")) or event

@@ -7,7 +7,6 @@ them; copies made by older ones lose the flags, so the wording decides as well.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -18,6 +17,7 @@ from amux.model.trace import Mark
 
 B = TypeVar("B", bound=Block)
 
+_TOOL: Final = Mark.TOOL
 INTERRUPTED: Final = "[Request interrupted by user]"
 WARM_UP: Final = "Warmup"
 COMPACT_SUMMARY: Final = "This session is being continued from a previous conversation"
@@ -63,10 +63,10 @@ class UserParts(msgspec.Struct, Generic[B], gc=False):
     """The blocks of one user line, by what they are. Each part but images begins messages."""
 
     results: list[B]
-    injected: list[B]
-    typed: list[B]
-    images: list[B]
-    synthetic: bool
+    injected: list[B] = []
+    typed: list[B] = []
+    images: list[B] = []
+    synthetic: bool = False
 
     @property
     def is_prompt(self) -> bool:
@@ -75,7 +75,7 @@ class UserParts(msgspec.Struct, Generic[B], gc=False):
 
     def marks(self) -> list[Mark]:
         """One mark per message the line begins, in order."""
-        marks = [Mark.TOOL] * len(self.results)
+        marks = [_TOOL] * len(self.results)
         if self.injected or (self.images and self.synthetic):
             marks.append(Mark.INJECTED)
         if self.is_prompt:
@@ -83,11 +83,13 @@ class UserParts(msgspec.Struct, Generic[B], gc=False):
         return marks
 
 
-def split_user(line: Line, blocks: Iterable[B], *, synthetic: bool = False) -> UserParts[B]:
+def split_user(line: Line, blocks: list[B], *, synthetic: bool = False) -> UserParts[B]:
     """Sort the blocks of a user line. An IDE puts its own block before the typed one."""
+    if len(blocks) == 1 and blocks[0].type == "tool_result":  # most of them
+        return UserParts(blocks)
     synthetic = synthetic or _is_flagged(line)
     human = isinstance(line.origin, Origin) and line.origin.kind == "human"
-    parts: UserParts[B] = UserParts([], [], [], [], synthetic)
+    parts: UserParts[B] = UserParts([], synthetic=synthetic)
     for block in blocks:
         if block.type == "tool_result":
             parts.results.append(block)

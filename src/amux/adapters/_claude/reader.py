@@ -1,60 +1,56 @@
 """Reads one transcript file: its session, and the sidechains older versions wrote into it.
 
 Nothing is yielded for a file without a conversation but facts that hold its notes: such files exist
-(killed in the first turn, or only titles of other sessions) and are no sessions.
+(killed in the first turn, or only titles of other sessions) and are no sessions. A line that is
+still being written is told of, and is read again by who goes on later.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from functools import partial
+from os import SEEK_END
+from typing import BinaryIO
 
 import msgspec
 
-from amux.adapters._base import Head, Item, SourceRef, Want, has_bodies
-from amux.adapters._claude.chain import Chain
-from amux.adapters._claude.ledger import Ledger
-from amux.adapters._claude.records import LINES, Entry, content_blocks, text_of
-from amux.adapters._kit.fold import MAX_PROBLEMS
-from amux.adapters._kit.jsonl import read_records
+from amux.adapters._base import Head, Item, Progress, Reading, SourceRef, Want, has_bodies
+from amux.adapters._claude.bodies import WHOLE_LINES
+from amux.adapters._claude.conversation import Conversation
+from amux.adapters._claude.dialogue import Dialogue
+from amux.adapters._claude.lines import LineReader
+from amux.adapters._claude.outcome import AGENT_PREFIX, Outcome
+from amux.adapters._claude.records import LINES, Entry
+from amux.adapters._claude.saved import Depth, Saved, restore, save
+from amux.adapters._claude.transcript import Transcript
+from amux.adapters._kit.jsonl import unreadable
+from amux.adapters._kit.streams import open_stream
 from amux.model.facts import Facts
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
-from amux.model.usage import Call
-
-AGENT_PREFIX: Final = "agent-"
-_BAD: Final = frozenset({"bad-line", "bad-record"})
-
-
-class Sidechain:
-    """A sub-agent's conversation inside the file of the session that started it."""
-
-    def __init__(self, chain: Chain, agent_id: str | None) -> None:
-        self.chain = chain
-        self.ledger = Ledger()
-        self.agent_id = agent_id
-        self.messages: list[SessionMessage] = []
+from amux.model.usage import Purpose
 
 
 class TranscriptReader:
     """One pass over one file."""
 
-    def __init__(self, source: SourceRef, *, want: Want, only: str | None) -> None:
+    def __init__(self, source: SourceRef, *, want: Want, only: str | None = None) -> None:
         self._source = source
-        self._is_agent = source.role == "subagent"
-        self._id = source.session_id or source.path.stem.removeprefix(AGENT_PREFIX)
-        self._own_id = None if self._is_agent else self._id  # sub-agents name their parent
-        self._with_bodies = has_bodies(want)
-        self._cut_texts = want != "all"
         self._only = only
+        self._with_bodies = has_bodies(want)
+        is_agent = source.role == "subagent"
+        self._id = source.session_id or source.path.stem.removeprefix(AGENT_PREFIX)
+        purpose: Purpose = "subagent" if is_agent else "main"
+        self._transcript = Transcript(Conversation.begin(purpose, told=want != "usage"))
+        self._lines = LineReader(
+            str(source.path),
+            WHOLE_LINES if self._with_bodies else LINES,
+            own_id=None if is_agent else self._id,  # sub-agents name their parent
+            cut_texts=want != "all",
+        )
         self._found: list[Problem] = []
-        self._problems: list[Problem] = []
-        self._problem_count = 0
-        self._records = 0
-        self._ledger = Ledger()
-        self._main = self._chain(wanted=self._is_wanted(self._id))
-        self._sidechains: list[Sidechain] = []
-        self._sidechain_of: dict[str, Sidechain] = {}
+        self._dialogues: dict[int | None, Dialogue | None] = {}
+        self._held_back: dict[int, list[SessionMessage]] = {}  # by number of the sidechain
 
     def items(self) -> Iterator[Item]:
         """The session of the file, then its sidechains."""
@@ -64,153 +60,143 @@ class TranscriptReader:
                 yield Head(session_id=self._id)
                 began = True
             yield item
+        outcome = self._outcome()
         if self._is_wanted(self._id):
-            yield from self._finish(began=began)
-        for number, sidechain in enumerate(self._sidechains, start=1):
-            yield from self._sidechain_items(sidechain, number)
+            if self._transcript.main.tally.has_messages and not began:
+                yield Head(session_id=self._id)
+            yield from _closing(outcome.main())
+        for number in range(len(self._transcript.sidechains)):
+            name = outcome.sidechain_id(number)
+            if self._is_wanted(name):
+                yield Head(session_id=name)
+                yield from self._held_back.get(number, ())
+                yield from _closing(outcome.sidechain(number))
+
+    def read_on(self, want: Depth, progress: Progress | None) -> Reading:
+        """What the file says without bodies, reading only what is behind `progress`."""
+        saved = None
+        try:
+            with open_stream(self._source.path) as stream:
+                self._go_to(stream, want, progress)
+                self._pass_over(self._lines.whole_lines(stream))
+            saved = save(
+                Saved(want, self._lines.number, self._transcript), offset=self._lines.offset
+            )
+            self._pass_over(self._lines.last_line())
+        except OSError as error:
+            self._note(unreadable(self._source.path, error))
+        self._note_foreign_file()
+        return Reading(facts=tuple(self._outcome().facts()), progress=saved)
+
+    def _go_to(self, stream: BinaryIO, want: Depth, progress: Progress | None) -> None:
+        """Take up what was written down; a file that shrank was written anew."""
+        if progress is None or stream.seek(0, SEEK_END) < progress.offset:
+            saved = None
+        else:
+            saved = restore(progress, want)
+        if progress is None or saved is None:
+            stream.seek(0)
+            return
+        stream.seek(progress.offset)
+        self._transcript = saved.transcript
+        self._lines.offset, self._lines.number = progress.offset, saved.lines
 
     def _main_items(self) -> Iterator[SessionMessage | Problem]:
-        for record in read_records(self._source.path, LINES, cut_texts=self._cut_texts):
-            if isinstance(record, Problem):
-                self._on_problem(record)
-            else:
-                yield from self._take(Entry(*record, session_id=self._own_id))
-            if self._found:
-                yield from self._drain()
-        for sidechain in self._sidechains:
-            sidechain.messages.extend(sidechain.chain.flush())
-        yield from self._main.flush()
-        if not self._records and any(problem.code in _BAD for problem in self._problems):
-            message = "no line of the file is a record of Claude Code"
-            self._on_problem(Problem(code="unknown-format", message=message))
+        try:
+            with open_stream(self._source.path) as stream:
+                yield from self._taken(self._lines.whole_lines(stream))
+            yield from self._taken(self._lines.last_line())
+        except OSError as error:
+            self._note(unreadable(self._source.path, error))
+        yield from self._flush()
+        self._note_foreign_file()
         yield from self._drain()
 
-    def _take(self, entry: Entry) -> Sequence[SessionMessage]:
-        self._records += 1
-        if entry.line.is_sidechain is True and not self._is_agent:
-            sidechain = self._route(entry)
-            sidechain.ledger.take(entry)
-            sidechain.messages.extend(sidechain.chain.take(entry))
+    def _taken(self, lines: Iterator[Entry | Problem]) -> Iterator[SessionMessage | Problem]:
+        """The messages and problems of some lines, those of sidechains apart."""
+        if not self._with_bodies:
+            yield from self._passed(lines)
+            return
+        for line in lines:
+            if isinstance(line, Problem):
+                self._note(line)
+            else:
+                yield from self._messages_of(line)
+            if self._found:
+                yield from self._drain()
+
+    def _passed(self, lines: Iterator[Entry | Problem]) -> Iterator[Problem]:
+        """The problems of some lines that nobody wants to read."""
+        transcript, note, found = self._transcript, self._note, self._found
+        main = transcript.main
+        take = main.take_cost if main.story is None else partial(main.take, on_problem=note)
+        for line in lines:
+            if isinstance(line, Problem):
+                note(line)
+            elif line.line.is_sidechain is True:
+                transcript.conversation(transcript.place_of(line)).take(line, note)
+            else:
+                transcript.has_records = True
+                take(line)
+            if found:
+                yield from self._drain()
+
+    def _pass_over(self, lines: Iterator[Entry | Problem]) -> None:
+        for _ in self._passed(lines):
+            pass  # the transcript has it
+
+    def _messages_of(self, entry: Entry) -> Sequence[SessionMessage]:
+        place = self._transcript.place_of(entry)
+        dialogue = self._dialogue_at(place)
+        if dialogue is None:
+            self._transcript.conversation(place).take(entry, self._note)
             return ()
-        self._ledger.take(entry)
-        return self._main.take(entry)
+        messages = dialogue.take(entry, self._note)
+        if place is None:
+            return messages
+        self._held_back.setdefault(place, []).extend(messages)
+        return ()
 
-    def _route(self, entry: Entry) -> Sidechain:
-        """Sidechains may run side by side: an agent id or the parent line tells them apart."""
-        agent_id = text_of(entry.line.agent_id)
-        parent = text_of(entry.line.parent_uuid)
-        found = self._sidechain_of.get(agent_id or parent or "")
-        if found is None and self._sidechains and agent_id is None and not _begins_task(entry):
-            found = self._sidechains[-1]  # the line it follows could not be read
-        if found is None:
-            found = self._open_sidechain(agent_id)
-        if entry.uuid is not None:
-            self._sidechain_of[entry.uuid] = found
-        return found
+    def _dialogue_at(self, place: int | None) -> Dialogue | None:
+        """The messages of a conversation; None where they are not wanted."""
+        if place not in self._dialogues:
+            name = self._id if place is None else self._outcome().sidechain_id(place)
+            conversation = self._transcript.conversation(place)
+            self._dialogues[place] = Dialogue(conversation) if self._is_wanted(name) else None
+        return self._dialogues[place]
 
-    def _open_sidechain(self, agent_id: str | None) -> Sidechain:
-        name = self._sidechain_id(agent_id, len(self._sidechains) + 1)
-        chain = self._chain(wanted=self._is_wanted(name), inline=True)
-        sidechain = Sidechain(chain, agent_id)
-        self._sidechains.append(sidechain)
-        if agent_id is not None:
-            self._sidechain_of[agent_id] = sidechain
-        return sidechain
+    def _flush(self) -> Sequence[SessionMessage]:
+        """What is still open at the end of the file."""
+        complete: Sequence[SessionMessage] = ()
+        for place, dialogue in self._dialogues.items():
+            if dialogue is not None and place is not None:
+                self._held_back.setdefault(place, []).extend(dialogue.flush())
+            elif dialogue is not None:
+                complete = dialogue.flush()
+        return complete
 
-    def _sidechain_id(self, agent_id: str | None, number: int) -> str:
-        return agent_id or f"{self._id}/sidechain-{number}"
-
-    def _sidechain_items(self, sidechain: Sidechain, number: int) -> Iterator[Item]:
-        name = self._sidechain_id(sidechain.agent_id, number)
-        if not self._is_wanted(name):
-            return
-        facts = self._facts_of(sidechain.chain, sidechain.ledger, name)
-        yield Head(session_id=name)
-        yield from sidechain.messages
-        yield from facts.calls
-        yield facts
-
-    def _finish(self, *, began: bool) -> Iterator[Head | Call | Facts]:
-        if not self._main.has_messages:
-            yield self._notes_only()
-            return
-        facts = self._facts_of(self._main, self._ledger, self._id)
-        if not began:
-            yield Head(session_id=self._id)
-        yield from facts.calls
-        yield facts
-
-    def _chain(self, *, wanted: bool, inline: bool = False) -> Chain:
-        return Chain(
-            "subagent" if inline or self._is_agent else "main",
-            with_bodies=self._with_bodies and wanted,
-            on_problem=self._on_problem,
-        )
+    def _outcome(self) -> Outcome:
+        return Outcome(self._source, self._id, self._transcript)
 
     def _is_wanted(self, session_id: str) -> bool:
         return self._only in {None, session_id, f"{AGENT_PREFIX}{session_id}"}
 
-    def _on_problem(self, problem: Problem) -> None:
+    def _note_foreign_file(self) -> None:
+        if self._transcript.is_foreign:
+            message = "no line of the file is a record of Claude Code"
+            self._note(Problem(code="unknown-format", message=message))
+
+    def _note(self, problem: Problem) -> None:
         located = msgspec.structs.replace(problem, path=str(self._source.path))
         self._found.append(located)
-        self._problem_count += 1
-        if len(self._problems) < MAX_PROBLEMS:
-            self._problems.append(located)
+        self._transcript.note(located)
 
     def _drain(self) -> Iterator[Problem]:
         yield from self._found
         self._found.clear()
 
-    def _notes_only(self) -> Facts:
-        return Facts(
-            session_id=self._id,
-            addressable=False,
-            attributed=False,
-            notes=tuple(self._ledger.notes),
-            problems=tuple(self._problems),
-            problem_count=self._problem_count,
-        )
 
-    def _facts_of(self, chain: Chain, ledger: Ledger, session_id: str) -> Facts:
-        inline = chain is not self._main
-        is_agent = inline or self._is_agent
-        copied_from = None if is_agent else ledger.parent(session_id)
-        parent = copied_from
-        if is_agent and not chain.warm_up:
-            parent = self._id if inline else self._source.parent or ledger.first_session
-        calls = chain.settled_calls() or ledger.costs.as_calls(session_id)
-        has_id = not (inline and session_id.startswith(f"{self._id}/"))
-        return Facts(
-            session_id=session_id,
-            aliases=(f"{AGENT_PREFIX}{session_id}",) if is_agent and has_id else (),
-            kind="subagent" if is_agent else "fork" if copied_from else "session",
-            copy_kind=ledger.copy_kind(),
-            parent=parent,
-            cwd=ledger.cwd,
-            name=ledger.name,
-            first_prompt=chain.first_prompt,
-            fallback_title=chain.first_command,
-            created_at=ledger.created_at,
-            updated_at=ledger.updated_at,
-            version=ledger.version,
-            addressable=has_id,
-            attributed=not chain.warm_up,
-            trace=chain.trace(),
-            calls=calls,
-            models=tuple(chain.models),
-            identity=chain.identity(),
-            unnamed_copies=not is_agent,
-            compactions=chain.compactions,
-            gaps=chain.gaps,
-            native_nusd=ledger.native_nusd(is_fork=is_agent or copied_from is not None),
-            notes=tuple(ledger.notes),
-            problems=() if inline else tuple(self._problems),
-            problem_count=0 if inline else self._problem_count,
-            raw=ledger.raw(),
-        )
-
-
-def _begins_task(entry: Entry) -> bool:
-    """Whether a line is what a sub-agent was asked, rather than a step of its work."""
-    blocks = content_blocks(entry.line)
-    return entry.type == "user" and not any(block.type == "tool_result" for block in blocks)
+def _closing(facts: Facts) -> Iterator[Item]:
+    """Calls once more by themselves, then the facts that hold them."""
+    yield from facts.calls
+    yield facts

@@ -7,13 +7,14 @@ from these structs alone, so that facts are the same whether bodies are wanted o
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
+from sys import byteorder
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from amux.adapters._kit.jsonl import clean_line
+from amux.adapters._kit.jsonl import Buffer, clean_line
 from amux.adapters._kit.times import parse_time
 from amux.model.trace import key_of
 
@@ -133,20 +134,23 @@ class Origin(msgspec.Struct, gc=False):
 class Line(msgspec.Struct, rename="camel", gc=False):
     """One record. Every field is optional; which ones there are depends on `type` and version."""
 
-    type: Wide = None
-    subtype: Wide = None
-    uuid: Wide = None
+    # In the order in which most lines have them: then they are found fastest.
     parent_uuid: Wide | UnsetType = UNSET
     logical_parent_uuid: Wide = None
-    session_id: Wide = None
-    agent_id: Wide = None
-    timestamp: Wide = None
+    is_sidechain: Wide = None
     cwd: Wide = None
+    session_id: Wide = None
     version: Wide = None
     git_branch: Wide = None
-    entrypoint: Wide = None
     slug: Wide = None
-    is_sidechain: Wide = None
+    agent_id: Wide = None
+    type: Wide = None
+    subtype: Wide = None
+    message: Message | Odd = None
+    content: Content = None
+    request_id: Wide = None
+    uuid: Wide = None
+    timestamp: Wide = None
     is_meta: Wide = None
     is_compact_summary: Wide = None
     is_visible_in_transcript_only: Wide = None
@@ -154,12 +158,10 @@ class Line(msgspec.Struct, rename="camel", gc=False):
     is_aborted_mid_stream: Wide = None
     interrupted_message_id: Wide = None
     prompt_source: Wide = None
+    entrypoint: Wide = None
     origin: Origin | Odd = None
     forked_from: Wide = None
     metadata: Wide = None
-    message: Message | Odd = None
-    content: Content = None
-    request_id: Wide = None
     cost_usd: Wide = msgspec.field(default=None, name="costUSD")
     total_cost_usd: Wide = msgspec.field(default=None, name="totalCostUSD")
     summary: Wide = None
@@ -173,14 +175,14 @@ class Line(msgspec.Struct, rename="camel", gc=False):
 LINES: Final = msgspec.json.Decoder(Line)
 
 
-def decode_more(raw: bytes | bytearray, decoder: msgspec.json.Decoder[T]) -> T | None:
+def decode_more(raw: Buffer | memoryview, decoder: msgspec.json.Decoder[T]) -> T | None:
     """Look at a line once more, at what `LINES` passed over; None when that cannot be decoded."""
     try:
         return decoder.decode(raw)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         pass
     try:
-        return decoder.decode(clean_line(raw))
+        return decoder.decode(clean_line(bytes(raw)))
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
 
@@ -195,23 +197,21 @@ def object_of(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-class Entry:
+class Entry(msgspec.Struct, gc=False):
     """A line in its place, with what several rules need of it."""
 
-    __slots__ = ("at", "foreign", "line", "number", "raw", "type", "uuid")
+    number: int
+    line: Line
+    raw: Buffer | memoryview
+    foreign: str | None  # the other session that the line says it belongs to
+    _at: datetime | UnsetType | None = UNSET
 
-    def __init__(
-        self, number: int, line: Line, raw: bytes | bytearray, *, session_id: str | None
-    ) -> None:
-        self.number, self.line, self.raw = number, line, raw
-        self.type = text_of(line.type) or ""
-        self.uuid = text_of(line.uuid)
-        stamp = line.timestamp
-        self.at: datetime | None = None
-        if isinstance(stamp, (str, int, float)):
-            self.at = parse_time(stamp)
-        named = text_of(line.session_id)
-        self.foreign = named if session_id is not None and named != session_id else None
+    @property
+    def at(self) -> datetime | None:
+        """When the line was written; parsed only for those who ask."""
+        if self._at is UNSET:
+            self._at = _moment(self.line.timestamp)
+        return self._at
 
     @property
     def copied(self) -> bool:
@@ -221,17 +221,36 @@ class Entry:
     @property
     def id(self) -> str:
         """The id of the message the line begins; hand-made lines may have none of their own."""
-        return self.uuid or f"line-{self.number}"
+        return text_of(self.line.uuid) or f"line-{self.number}"
 
     @property
     def key(self) -> int:
         """The line's key in a trace: equal in copies where there is something to go by."""
-        if self.uuid is not None:
-            return key_of(self.uuid)
+        line = self.line
+        uuid = text_of(line.uuid)
+        if uuid is not None:
+            return key_of(uuid)
+        kind = text_of(line.type) or ""
         if self.at is None:
-            return key_of(f"{self.type}\n{self.number}")
-        content = self.line.content if isinstance(self.line.content, str) else ""
-        return key_of(f"{self.type}\n{self.line.timestamp}\n{content}")
+            return key_of(f"{kind}\n{self.number}")
+        content = line.content if isinstance(line.content, str) else ""
+        return key_of(f"{kind}\n{line.timestamp}\n{content}")
+
+
+def _moment(stamp: Wide) -> datetime | None:
+    if isinstance(stamp, str):
+        try:
+            moment = datetime.fromisoformat(stamp)
+        except ValueError:
+            return parse_time(stamp)
+        if moment.tzinfo is UTC:  # as Claude Code writes it
+            return moment
+    return parse_time(stamp) if isinstance(stamp, (str, int, float)) else None
+
+
+def packed(number: int) -> bytes:
+    """A number as the 64 bits it has in a column of a trace."""
+    return number.to_bytes(8, byteorder, signed=True)
 
 
 def is_notice(line: Line) -> bool:

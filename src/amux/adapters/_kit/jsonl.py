@@ -84,6 +84,25 @@ def decode_lines(
             yield from _second_try(line, decoder, error, number=number, ended=ended, path=path)
 
 
+def decode_line(
+    line: Buffer | memoryview,
+    decoder: msgspec.json.Decoder[T],
+    path: str,
+    *,
+    number: int,
+    ended: bool,
+) -> tuple[int, T, Buffer] | Problem | None:
+    """The same for one line of a file; None for a blank one."""
+    whole = bytes(line)
+    if number == 1:
+        whole = whole.removeprefix(_BOM)
+    try:
+        return number, decoder.decode(whole), whole
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        again = _second_try(whole, decoder, error, number=number, ended=ended, path=path)
+        return next(again, None)
+
+
 def _second_try(
     line: Buffer,
     decoder: msgspec.json.Decoder[T],
