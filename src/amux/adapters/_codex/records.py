@@ -214,7 +214,7 @@ class TurnItem(msgspec.Struct, kw_only=True):
     exit_code: int | None = None
     content: msgspec.Raw = NOTHING
     summary_text: msgspec.Raw = NOTHING
-    receiver_thread_ids: list[str] = []
+    receiver_thread_ids: tuple[str, ...] = ()
     agent_thread_id: str | None = None
 
 
