@@ -116,7 +116,7 @@ class CodexAdapter:
             source.path, bodies=has_bodies(want), traced=want != "usage" or is_document
         )
         if is_document:
-            batches = read_document(source.path)
+            batches: Iterator[Batch | Problem] = read_document(source.path)
         else:
             batches = _batches(source.path, cut_texts=want != "all")
         yield from read_rollout(_before(batches, until), rollout, archived=source.archived)

@@ -7,7 +7,7 @@ passes means the same either way. A run with anything else in it is read line by
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -26,7 +26,6 @@ from amux.adapters._codex.records import (
     ResponseItem,
     TurnContext,
     UsageRecord,
-    decode,
 )
 
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
@@ -111,25 +110,12 @@ Batch = Run | Record
 ENTRY: Final = msgspec.json.Decoder(AnyEntry)
 
 
-def entry_of(record: Record) -> AnyEntry | None:
-    """The same record with its payload decoded; None when its kind is not known.
-
-    Raises:
-        msgspec.MsgspecError: the payload has another shape.
-    """
-    raw = record.payload
-    match record.kind:
-        case "session_meta":
-            return MetaEntry(payload=decode(raw, META))
-        case "response_item":
-            return ItemEntry(payload=decode(raw, RESPONSE_ITEM))
-        case "event_msg":
-            return EventEntry(payload=decode(raw, EVENT))
-        case "turn_context":
-            return ContextEntry(payload=decode(raw, TURN_CONTEXT))
-        case "token_usage_record":
-            return UsageEntry(payload=decode(raw, USAGE_RECORD))
-        case "compacted":
-            return CompactedEntry(payload=decode(raw, COMPACTED))
-        case _:
-            return None
+DECODERS: Final[dict[str, tuple[type[AnyEntry], msgspec.json.Decoder[Any]]]] = {
+    "session_meta": (MetaEntry, META),
+    "response_item": (ItemEntry, RESPONSE_ITEM),
+    "event_msg": (EventEntry, EVENT),
+    "turn_context": (ContextEntry, TURN_CONTEXT),
+    "token_usage_record": (UsageEntry, USAGE_RECORD),
+    "compacted": (CompactedEntry, COMPACTED),
+}
+"""How the payload of a record is decoded that did not come in a run."""

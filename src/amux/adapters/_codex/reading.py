@@ -6,10 +6,8 @@ counts for the facts but not for what is put away, because it may still grow.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Any
 
 import msgspec
 
@@ -17,6 +15,8 @@ from amux.adapters._base import Head, Item, Progress, Reading
 from amux.adapters._codex.entries import Batch, Run
 from amux.adapters._codex.log import Log
 from amux.adapters._codex.rollout import Rollout
+from amux.adapters._codex.rules import take_record, take_run
+from amux.adapters._codex.track import Rows
 from amux.model.problems import Problem
 
 
@@ -111,11 +111,11 @@ def _parts(batch: Batch | Problem) -> Iterator[Batch | Problem]:
 
 def _take(rollout: Rollout, batch: Batch | Problem) -> None:
     if isinstance(batch, Run):
-        rollout.take_run(batch)
+        take_run(rollout, batch)
     elif isinstance(batch, Problem):
         rollout.note(batch)
     else:
-        rollout.take(batch)
+        take_record(rollout, batch)
 
 
 def _progress(log: Log, rollout: Rollout) -> Progress | None:
@@ -128,20 +128,15 @@ def _progress(log: Log, rollout: Rollout) -> Progress | None:
 
 @cache
 def _encoder() -> msgspec.msgpack.Encoder:
-    return msgspec.msgpack.Encoder(enc_hook=_plain)
+    return msgspec.msgpack.Encoder(enc_hook=Rows.columns)
 
 
 @cache
 def _decoder() -> msgspec.msgpack.Decoder[State]:
-    return msgspec.msgpack.Decoder(State, dec_hook=_column)
+    return msgspec.msgpack.Decoder(State, dec_hook=_rows)
 
 
-def _plain(value: Any) -> bytes:
-    if isinstance(value, array):
-        return value.tobytes()
-    raise NotImplementedError
-
-
-def _column(kind: type, value: Any) -> array[int]:
+def _rows(kind: type, columns: list[bytes]) -> Rows:
+    """The only type of the state that is no plain data."""
     del kind
-    return array("q", value)
+    return Rows(*columns)

@@ -14,8 +14,30 @@ from functools import lru_cache
 from amux.adapters._kit.times import parse_time, to_millis
 from amux.model.trace import Mark, Trace
 
-Moment = str | float | datetime | None
-"""A time as a line has it, parsed or not."""
+Moment = str | float | None
+"""A time as a line has it: most are never looked at."""
+
+
+class Rows:
+    """The three columns of a trace."""
+
+    __slots__ = ("keys", "marks", "times")
+
+    def __init__(self, keys: bytes = b"", times: bytes = b"", marks: bytes = b"") -> None:
+        self.keys = array("q", keys)
+        self.times = array("q", times)
+        self.marks = bytearray(marks)
+
+    def add(self, key: int, at_ms: int) -> int:
+        """Append a line that is nothing yet; its position."""
+        self.keys.append(key)
+        self.times.append(at_ms)
+        self.marks.append(Mark.LINE)
+        return len(self.marks) - 1
+
+    def columns(self) -> tuple[bytes, bytes, bytes]:
+        """The columns as bytes."""
+        return self.keys.tobytes(), self.times.tobytes(), bytes(self.marks)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -29,9 +51,7 @@ class Track:
     moment: Moment = None
     first_at: datetime | None = None
     last_at: datetime | None = None
-    keys: array[int] = field(default_factory=lambda: array("q"))
-    times: array[int] = field(default_factory=lambda: array("q"))
-    marks: bytearray = field(default_factory=bytearray)
+    rows: Rows = field(default_factory=Rows)
 
     @property
     def key(self) -> int:
@@ -41,31 +61,22 @@ class Track:
     @property
     def at(self) -> datetime | None:
         """The time of the line."""
-        return time_of(self.moment)
+        return parse_time(self.moment)
 
     def place(self, key: int) -> None:
-        """Give the line its place."""
-        if not self.traced:
-            self.position = self.line
-            return
-        self.position = len(self.marks)
-        self.keys.append(key)
-        self.times.append(_millis(self.moment))
-        self.marks.append(Mark.LINE)
+        """Give the line its place in the trace."""
+        self.position = self.rows.add(key, _millis(self.moment))
 
-    def place_again(self) -> int:
+    def place_again(self) -> None:
         """A second place for the same line, which holds two messages."""
         if self.traced:
-            self.keys.append(self.keys[self.position])
-            self.times.append(self.times[self.position])
-            self.marks.append(Mark.LINE)
-            self.position = len(self.marks) - 1
-        return self.position
+            rows, position = self.rows, self.position
+            self.position = rows.add(rows.keys[position], rows.times[position])
 
     def remark(self, position: int, mark: Mark) -> None:
         """Say what an earlier line is, now that a later one has told."""
         if self.traced:
-            self.marks[position] = mark
+            self.rows.marks[position] = mark
 
     def pass_time(self, at: datetime | None) -> None:
         """Widen the time span of the session."""
@@ -74,14 +85,10 @@ class Track:
 
     def build(self) -> Trace:
         """The finished trace."""
-        return Trace(keys=self.keys.tobytes(), times=self.times.tobytes(), marks=bytes(self.marks))
-
-
-def time_of(moment: Moment) -> datetime | None:
-    """The time that a line names."""
-    return moment if isinstance(moment, datetime) else parse_time(moment)
+        keys, times, marks = self.rows.columns()
+        return Trace(keys=keys, times=times, marks=marks)
 
 
 @lru_cache(maxsize=64)  # lines that were written together have the same time
 def _millis(moment: Moment) -> int:
-    return to_millis(time_of(moment))
+    return to_millis(parse_time(moment))

@@ -18,11 +18,15 @@ from typing import Final
 import msgspec
 
 from amux.adapters._codex.records import Count, TokenInfo, Usage, UsageRecord
-from amux.adapters._codex.track import Moment, time_of
+from amux.adapters._codex.track import Moment
+from amux.adapters._kit.times import parse_time
 from amux.model.message import TokenUsage
 from amux.model.usage import Call, Purpose, Tokens
 
 _DIGEST: Final = 16
+_SIX: Final = b"(%d, %d, %d, %d, %d, %d)"
+_BOTH: Final = _SIX + _SIX
+_NUMBERED: Final = b"%d" + _SIX
 
 Figures = tuple[int, int, int, int, int, int]
 """Input, cached, written to the cache, output, reasoning, total."""
@@ -63,13 +67,13 @@ class Ledger:
         is_estimate = not (last[0] or last[3])
         if inherited or is_estimate or last == self.recorded:
             return None
-        key = "tc:" + self._link(f"{total}{last}")
+        key = "tc:" + self._link(_BOTH % (*total, *last))
         return self._add(key, info.last_token_usage, last, moment)
 
     def record(self, record: UsageRecord, moment: Moment) -> Call | None:
         """Take a usage record; None when it repeats an earlier one."""
         figures = self.recorded = _figures(record.usage)
-        key = record.response_id or "tc:" + self._link(f"{len(self.calls)}{figures}")
+        key = record.response_id or "tc:" + self._link(_NUMBERED % (len(self.calls), *figures))
         if key in self.seen:
             return None
         copied = record.thread_id is not None and record.thread_id != self.session_id
@@ -84,8 +88,8 @@ class Ledger:
         if message_id is not None:
             self.calls[-1] = msgspec.structs.replace(self.calls[-1], message_id=message_id)
 
-    def _link(self, text: str) -> str:
-        self.chain = blake2b(self.chain + text.encode(), digest_size=_DIGEST).digest()
+    def _link(self, text: bytes) -> str:
+        self.chain = blake2b(self.chain + text, digest_size=_DIGEST).digest()
         return self.chain.hex()
 
     def _add(
@@ -96,7 +100,7 @@ class Ledger:
         call = Call(
             key=key,
             model=self.model,
-            at=time_of(moment),
+            at=parse_time(moment),
             tokens=_tokens(figures, has_thinking=has_thinking),
             purpose=self.purpose,
             copied=copied,
@@ -130,13 +134,14 @@ def view_of(call: Call) -> TokenUsage:
 
 
 def _figures(usage: Usage) -> Figures:
+    asked, cached, written, output, thinking, total = msgspec.structs.astuple(usage)
     return (
-        _int(usage.input_tokens),
-        _int(usage.cached_input_tokens),
-        _int(usage.cache_write_input_tokens),
-        _int(usage.output_tokens),
-        _int(usage.reasoning_output_tokens),
-        _int(usage.total_tokens),
+        asked if type(asked) is int and asked >= 0 else _int(asked),
+        cached if type(cached) is int and cached >= 0 else _int(cached),
+        written if type(written) is int and written >= 0 else _int(written),
+        output if type(output) is int and output >= 0 else _int(output),
+        thinking if type(thinking) is int and thinking >= 0 else _int(thinking),
+        total if type(total) is int and total >= 0 else _int(total),
     )
 
 
