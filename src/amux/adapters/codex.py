@@ -16,9 +16,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from io import SEEK_END
 from pathlib import Path
 from stat import S_ISLNK
-from typing import Final, Literal
+from typing import BinaryIO, Final, Literal, cast
 
 from amux.adapters._base import (
     AgentInfo,
@@ -27,16 +28,22 @@ from amux.adapters._base import (
     Command,
     Head,
     Item,
+    Progress,
+    Reading,
     SourceRef,
     Want,
     has_bodies,
 )
+from amux.adapters._codex.entries import Batch, Run
 from amux.adapters._codex.lineage import file_name
-from amux.adapters._codex.records import LINE, NAME_ENTRY, Record, size
-from amux.adapters._codex.rollout import read_rollout
+from amux.adapters._codex.log import Log
+from amux.adapters._codex.reading import read_on, read_rollout, restore
+from amux.adapters._codex.records import NAME_ENTRY, Line, Record, size
+from amux.adapters._codex.rollout import new_rollout
 from amux.adapters._kit.fold import MAX_PROBLEMS
 from amux.adapters._kit.folders import Folders
-from amux.adapters._kit.jsonl import read_records
+from amux.adapters._kit.jsonl import Buffer, read_records, unreadable
+from amux.adapters._kit.streams import DecoderMissingError, open_stream
 from amux.adapters._kit.times import parse_time
 from amux.adapters._legacy.codex_2025 import bare_record, read_document
 from amux.host import Host
@@ -104,16 +111,29 @@ class CodexAdapter:
         if source.role == "names":
             yield from _read_names(source)
             return
-        if source.path.suffix == ".json":
-            records = read_document(source.path)
-        else:
-            records = _lines(source.path, cut_texts=want != "all")
-        yield from read_rollout(
-            _before(records, until),
-            path=source.path,
-            bodies=has_bodies(want),
-            archived=source.archived,
+        is_document = source.path.suffix == ".json"
+        rollout = new_rollout(
+            source.path, bodies=has_bodies(want), traced=want != "usage" or is_document
         )
+        if is_document:
+            batches: Iterator[Batch | Problem] = read_document(source.path)
+        else:
+            batches = _batches(source.path, cut_texts=want != "all")
+        yield from read_rollout(_before(batches, until), rollout, archived=source.archived)
+
+    def read_on(
+        self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None
+    ) -> Reading:
+        """Read the rest of a rollout; what is no plain log of lines is read whole every time."""
+        if source.role == "session" and source.path.suffix == ".jsonl":
+            try:
+                return _read_on(source, traced=want == "facts", progress=progress)
+            except OSError:
+                pass  # reading it whole tells what is wrong
+        items = list(self.read(source, want=want))
+        facts = tuple(item for item in items if isinstance(item, Facts))
+        problems = () if facts else tuple(item for item in items if isinstance(item, Problem))
+        return Reading(facts=facts, problems=problems)
 
     def command(
         self,
@@ -210,31 +230,63 @@ def _source(path: Path, root: Path, *, archived: bool) -> SourceRef:
     )
 
 
-def _lines(path: Path, *, cut_texts: bool) -> Iterator[Record | Problem]:
-    for found in read_records(path, LINE, cut_texts=cut_texts):
-        if isinstance(found, Problem):
-            yield found
-            continue
-        number, line, raw = found
-        if not size(line.payload):
-            yield bare_record(number, line, raw)
-            continue
-        numbered = line.ordinal is not None
-        yield Record(
-            key=number if line.ordinal is None else line.ordinal,
-            line=number,
-            kind=line.type or "unknown",
-            payload=line.payload,
-            at=parse_time(line.timestamp),
-            numbered=numbered,
-        )
+def _batches(path: Path, *, cut_texts: bool) -> Iterator[Batch | Problem]:
+    """The lines of a log, plain or compressed."""
+    try:
+        with open_stream(path) as stream:
+            log = Log(stream, str(path), to_record=_record, cut_texts=cut_texts)
+            yield from log.whole()
+            yield from log.rest()
+    except DecoderMissingError as error:
+        yield Problem(code="decoder-missing", message=str(error), path=str(path))
+    except OSError as error:
+        yield unreadable(path, error)
 
 
-def _before(records: Iterator[Record | Problem], until: int | None) -> Iterator[Record | Problem]:
-    for record in records:
-        if until is not None and isinstance(record, Record) and record.key >= until:
+def _read_on(source: SourceRef, *, traced: bool, progress: Progress | None) -> Reading:
+    path = source.path
+    with path.open("rb", buffering=0) as raw:
+        stream = cast("BinaryIO", raw)
+        state = None if progress is None else restore(progress.state)
+        if progress is None or state is None or stream.seek(0, SEEK_END) < progress.offset:
+            rollout = new_rollout(path, bodies=False, traced=traced)
+            lines = offset = 0
+        else:
+            rollout, lines, offset = state.rollout, state.lines, progress.offset
+        stream.seek(offset)
+        log = Log(stream, str(path), to_record=_record, cut_texts=True, lines=lines, offset=offset)
+        return read_on(log, rollout, archived=source.archived)
+
+
+def _record(number: int, line: Line, raw: Buffer) -> Record:
+    """A line in its newest form."""
+    if not size(line.payload):
+        return bare_record(number, line, raw)
+    return Record(
+        key=number if line.ordinal is None else line.ordinal,
+        line=number,
+        kind=line.type or "unknown",
+        payload=line.payload,
+        at=parse_time(line.timestamp),
+        numbered=line.ordinal is not None,
+    )
+
+
+def _before(batches: Iterator[Batch | Problem], until: int | None) -> Iterator[Batch | Problem]:
+    """What stands before the first line whose key is not below `until`."""
+    if until is None:
+        yield from batches
+        return
+    for batch in batches:
+        if isinstance(batch, Run):
+            run = batch.before(until)
+            yield run
+            if len(run.entries) < len(batch.entries):
+                return
+        elif isinstance(batch, Record) and batch.key >= until:
             return
-        yield record
+        else:
+            yield batch
 
 
 def _read_names(source: SourceRef) -> Iterator[Item]:

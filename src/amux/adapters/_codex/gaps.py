@@ -6,59 +6,60 @@ under way when the turn was interrupted. A failed request leaves nothing behind 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
 NOT_RECORDED: Final = "usage-not-recorded"
 INTERRUPTED: Final = "call-interrupted"
 
 
+@dataclass(slots=True, kw_only=True)
 class Gaps:
     """Follows the turns of one file."""
 
-    def __init__(self) -> None:
-        self._found: dict[str, None] = {}
-        self._answered = False  # in this turn
-        self._billed = False  # in this turn
-        self._speaking = False  # words of a call whose usage has not come yet
-        self._awaiting = False  # the model has been asked and has not been billed yet
+    found: set[str] = field(default_factory=set[str])
+    has_answer: bool = False  # in this turn
+    is_billed: bool = False  # in this turn
+    speaking: bool = False  # words of a call whose usage has not come yet
+    awaiting: bool = False  # the model has been asked and has not been billed yet
 
     def prompted(self) -> None:
         """A new turn begins."""
         self._end_turn()
-        self._awaiting = True
+        self.awaiting = True
 
     def spoke(self) -> None:
         """The screen showed words of the model."""
-        self._speaking = True
+        self.speaking = True
 
     def answered(self) -> None:
         """The model's answer is on disk."""
-        self._answered = True
+        self.has_answer = True
 
     def billed(self) -> None:
         """Usage of a call arrived."""
-        self._billed = True
-        self._speaking = self._awaiting = False
+        self.is_billed = True
+        self.speaking = self.awaiting = False
 
     def tool_returned(self, *, aborted: bool) -> None:
         """A tool's output goes to the model, unless it was stopped."""
-        self._awaiting = not aborted
+        self.awaiting = not aborted
 
     def aborted(self) -> None:
         """The person interrupted the turn."""
-        if self._speaking or self._awaiting:
-            self._found[INTERRUPTED] = None
-            self._answered = False  # said already
-        self._speaking = self._awaiting = False
+        if self.speaking or self.awaiting:
+            self.found.add(INTERRUPTED)
+            self.has_answer = False  # said already
+        self.speaking = self.awaiting = False
 
     def finish(self) -> tuple[str, ...]:
         """All gaps of the file."""
         self._end_turn()
-        return tuple(sorted(self._found))
+        return tuple(sorted(self.found))
 
     def _end_turn(self) -> None:
-        if self._answered and not self._billed:
-            self._found[NOT_RECORDED] = None
-        elif self._speaking:
-            self._found[INTERRUPTED] = None
-        self._answered = self._billed = self._speaking = self._awaiting = False
+        if self.has_answer and not self.is_billed:
+            self.found.add(NOT_RECORDED)
+        elif self.speaking:
+            self.found.add(INTERRUPTED)
+        self.has_answer = self.is_billed = self.speaking = self.awaiting = False

@@ -7,6 +7,7 @@ file promises an id by its name, which is taken when the first line is lost.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -45,19 +46,23 @@ def file_name(path: Path) -> FileName:
 
 def is_migrated_id(text: str | None) -> bool:
     """Whether a turn or item id was made up by `codex migrate-rollouts`."""
-    return text is not None and _MIGRATED.fullmatch(text) is not None
+    return (
+        text is not None
+        and text.startswith(("rollout-", "item-"))
+        and _MIGRATED.fullmatch(text) is not None
+    )
 
 
+@dataclass(slots=True, kw_only=True)
 class Lineage:
     """Collects what the `session_meta` lines say."""
 
-    def __init__(self, name: FileName) -> None:
-        self.name = name
-        self.meta = Meta()
-        self.session_id = name.thread_id
-        self.created_at: datetime | None = None
-        self._named_parent: str | None = None  # of the second session_meta
-        self._known = False
+    name: FileName
+    session_id: str
+    meta: Meta = field(default_factory=Meta)
+    created_at: datetime | None = None
+    named_parent: str | None = None  # of the second session_meta
+    known: bool = False
 
     def take(self, meta: Meta, *, first_line: bool, begun: bool) -> None:
         """Read a session_meta: the session's own, or one copied from its parent.
@@ -65,18 +70,18 @@ class Lineage:
         Once the session has `begun` under the id that the name promises, it keeps that id.
         """
         trusted = first_line or not self.name.promised or meta.id in {None, self.name.thread_id}
-        if trusted and not self._known:
-            self._known = True
+        if trusted and not self.known:
+            self.known = True
             self.meta = meta
             self.session_id = self.session_id if begun else (meta.id or self.session_id)
             self.created_at = parse_time(meta.timestamp)
-        elif meta.id and meta.id != self.session_id and self._named_parent is None:
-            self._named_parent = meta.id
+        elif meta.id and meta.id != self.session_id and self.named_parent is None:
+            self.named_parent = meta.id
 
     @property
     def replays(self) -> bool:
         """Whether the file repeats lines of its parent."""
-        return self._named_parent is not None
+        return self.named_parent is not None
 
     @property
     def own_from(self) -> int:
@@ -93,7 +98,7 @@ class Lineage:
     @property
     def parent(self) -> str | None:
         """The recorded parent of a sub-agent or fork."""
-        return self._spawned_by() or self.meta.forked_from_id or self._named_parent
+        return self._spawned_by() or self.meta.forked_from_id or self.named_parent
 
     @property
     def prefix(self) -> Prefix | None:

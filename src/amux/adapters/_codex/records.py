@@ -90,7 +90,7 @@ IGNORED: Final = frozenset(
 """Known bookkeeping: no message, no usage, nothing that a list shows."""
 
 
-class Line(msgspec.Struct, kw_only=True):
+class Line(msgspec.Struct, kw_only=True, gc=False):
     """One line of any format: an envelope, or the head or an item of the bare format."""
 
     type: str | None = None
@@ -102,7 +102,7 @@ class Line(msgspec.Struct, kw_only=True):
     id: str | None = None
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A line in its newest form, whatever the version that wrote it."""
 
     key: int  # the ordinal, or the line number where there are no ordinals
@@ -113,14 +113,14 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     numbered: bool = False  # the line has an ordinal
 
 
-class HistoryBase(msgspec.Struct, kw_only=True):
+class HistoryBase(msgspec.Struct, kw_only=True, gc=False):
     """Where the history begins that a fork or a rewind continues."""
 
     thread_id: str | None = None
     end_ordinal_exclusive: Ordinal | None = None
 
 
-class Meta(msgspec.Struct, kw_only=True):
+class Meta(msgspec.Struct, kw_only=True, gc=False):
     """`session_meta`: who the session is."""
 
     id: str | None = None
@@ -139,7 +139,7 @@ class Meta(msgspec.Struct, kw_only=True):
     agent_path: str | None = None
 
 
-class TurnContext(msgspec.Struct, kw_only=True):
+class TurnContext(msgspec.Struct, kw_only=True, gc=False):
     """`turn_context`: the model of the calls that follow."""
 
     model: str | None = None
@@ -147,13 +147,13 @@ class TurnContext(msgspec.Struct, kw_only=True):
     turn_id: str | None = None
 
 
-class Passthrough(msgspec.Struct, kw_only=True):
+class Passthrough(msgspec.Struct, kw_only=True, gc=False):
     """What newer versions say about each part of a message."""
 
     content_item_kinds: list[str | None] = []
 
 
-class ResponseItem(msgspec.Struct, kw_only=True):
+class ResponseItem(msgspec.Struct, kw_only=True, gc=False):
     """`response_item`: what the model saw or said."""
 
     type: str
@@ -179,7 +179,7 @@ class ResponseItem(msgspec.Struct, kw_only=True):
         return [] if about is None else about.content_item_kinds
 
 
-class Part(msgspec.Struct, kw_only=True):
+class Part(msgspec.Struct, kw_only=True, gc=False):
     """One part of a message's content."""
 
     type: str | None = None
@@ -187,7 +187,7 @@ class Part(msgspec.Struct, kw_only=True):
     image_url: msgspec.Raw = NOTHING
 
 
-class Usage(msgspec.Struct, kw_only=True, frozen=True):
+class Usage(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     """Token figures of one call, or cumulated."""
 
     input_tokens: Count = None
@@ -198,14 +198,14 @@ class Usage(msgspec.Struct, kw_only=True, frozen=True):
     total_tokens: Count = None
 
 
-class TokenInfo(msgspec.Struct, kw_only=True):
+class TokenInfo(msgspec.Struct, kw_only=True, gc=False):
     """`info` of a token count."""
 
     total_token_usage: Usage = Usage()
     last_token_usage: Usage = Usage()
 
 
-class TurnItem(msgspec.Struct, kw_only=True):
+class TurnItem(msgspec.Struct, kw_only=True, gc=False):
     """The item of an `item_completed` event."""
 
     type: str | None = None
@@ -214,11 +214,11 @@ class TurnItem(msgspec.Struct, kw_only=True):
     exit_code: int | None = None
     content: msgspec.Raw = NOTHING
     summary_text: msgspec.Raw = NOTHING
-    receiver_thread_ids: list[str] = []
+    receiver_thread_ids: tuple[str, ...] = ()
     agent_thread_id: str | None = None
 
 
-class Event(msgspec.Struct, kw_only=True):
+class Event(msgspec.Struct, kw_only=True, gc=False):
     """`event_msg`: what the screen was told."""
 
     type: str
@@ -232,7 +232,7 @@ class Event(msgspec.Struct, kw_only=True):
     thread_name: str | None = None
 
 
-class UsageRecord(msgspec.Struct, kw_only=True):
+class UsageRecord(msgspec.Struct, kw_only=True, gc=False):
     """`token_usage_record`: one billed call."""
 
     response_id: str | None = None
@@ -240,7 +240,7 @@ class UsageRecord(msgspec.Struct, kw_only=True):
     usage: Usage = Usage()
 
 
-class Compacted(msgspec.Struct, kw_only=True):
+class Compacted(msgspec.Struct, kw_only=True, gc=False):
     """`compacted`: a summary that stands for the history before it."""
 
     message: msgspec.Raw = NOTHING

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
-from amux.adapters._codex.records import Record, ResponseItem, TurnItem, body, is_object
+from amux.adapters._codex.records import ResponseItem, TurnItem, body, is_object
 from amux.adapters._codex.texts import flat_text, has_failed
 from amux.model.message import SessionMessage, ToolResult
 
@@ -24,40 +26,41 @@ _SPAWN: Final = "spawn_agent"
 _HEAD: Final = 400
 
 
+@dataclass(slots=True, kw_only=True)
 class Tools:
     """The open calls of one file; an entry is dropped when its output comes."""
 
-    def __init__(self) -> None:
-        self.children: dict[str, None] = {}
-        self._open: dict[str, str] = {}
-        self._failed: dict[str, bool] = {}
+    children: dict[str, None] = field(default_factory=dict[str, None])
+    open: dict[str, str] = field(default_factory=dict[str, str])
+    failed: dict[str, bool] = field(default_factory=dict[str, bool])
 
     def called(self, item: ResponseItem) -> str:
         """Note a call; its tool's name."""
         name = item.name or _NAMES.get(item.type, item.type)
         call_id = item.call_id or item.id
         if call_id and item.type in _ANSWERED:
-            self._open[call_id] = name
+            self.open[call_id] = name
         return name
 
     def reported(self, item: TurnItem) -> None:
         """Note what an event says about a tool's run."""
-        for child in (*item.receiver_thread_ids, item.agent_thread_id):
-            if child:
-                self.children[child] = None
-        if item.id not in self._open:
+        if item.receiver_thread_ids or item.agent_thread_id:
+            for child in (*item.receiver_thread_ids, item.agent_thread_id):
+                if child:
+                    self.children[child] = None
+        if item.id not in self.open:
             return
         if item.exit_code is not None:
-            self._failed[item.id] = item.exit_code != 0
+            self.failed[item.id] = item.exit_code != 0
         elif item.status in _FAILED:
-            self._failed[item.id] = True
+            self.failed[item.id] = True
 
     def returned(self, item: ResponseItem) -> tuple[str | None, bool | None]:
         """Close a call: its tool's name (None: there was no such call) and whether it failed."""
-        name = self._open.pop(item.call_id or "", None)
+        name = self.open.pop(item.call_id or "", None)
         if name == _SPAWN:
             self._note_child(body(item.output))
-        return name or item.name, self._failed.pop(item.call_id or "", None)
+        return name or item.name, self.failed.pop(item.call_id or "", None)
 
     def _note_child(self, output: Any) -> None:
         record = _parsed(output) if isinstance(output, str) else output
@@ -73,7 +76,7 @@ def was_aborted(output: msgspec.Raw) -> bool:
 
 
 def tool_message(
-    record: Record, item: ResponseItem, *, name: str | None, failed: bool | None
+    at: datetime | None, item: ResponseItem, *, name: str | None, failed: bool | None
 ) -> SessionMessage:
     """A tool's output as a message."""
     output = body(item.tools if item.type == "tool_search_output" else item.output)
@@ -86,7 +89,7 @@ def tool_message(
     return SessionMessage(
         role="tool",
         content=_readable(output),
-        timestamp=record.at,
+        timestamp=at,
         tool_result=result,
         id=item.id,
     )

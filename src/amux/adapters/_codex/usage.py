@@ -10,68 +10,74 @@ the keys of the original, and the first call after it differs.
 
 from __future__ import annotations
 
-from datetime import datetime
+from dataclasses import dataclass, field
 from hashlib import blake2b
+from math import inf
 from typing import Final
 
 import msgspec
 
 from amux.adapters._codex.records import Count, TokenInfo, Usage, UsageRecord
+from amux.adapters._codex.track import Moment
+from amux.adapters._kit.times import parse_time
 from amux.model.message import TokenUsage
 from amux.model.usage import Call, Purpose, Tokens
 
 _DIGEST: Final = 16
+_SIX: Final = b"(%d, %d, %d, %d, %d, %d)"
+_BOTH: Final = _SIX + _SIX
+_NUMBERED: Final = b"%d" + _SIX
 
-Figures = tuple[int, ...]
-
-
-class Billing(msgspec.Struct, frozen=True, kw_only=True):
-    """What a record of usage cannot say by itself."""
-
-    model: str | None
-    at: datetime | None
-    purpose: Purpose
-    session_id: str
-    model_has_spoken: bool  # an answer of this file precedes the record
+Figures = tuple[int, int, int, int, int, int]
+"""Input, cached, written to the cache, output, reasoning, total."""
 
 
+@dataclass(slots=True, kw_only=True)
 class Ledger:
     """Collects the calls of one file in order."""
 
-    def __init__(self) -> None:
-        self.calls: list[Call] = []
-        self._seen: set[str] = set()
-        self._chain = b""
-        self._total: Figures | None = None
-        self._recorded: Figures | None = None
-        self._continues = False
+    session_id: str
+    purpose: Purpose = "main"
+    model: str | None = None
+    spoken: bool = False  # an answer of this file precedes the record
+    calls: list[Call] = field(default_factory=list[Call])
+    seen: set[str] = field(default_factory=set[str])
+    chain: bytes = b""
+    latest: Usage | None = None  # the total of the newest count
+    total: Figures | None = None  # the same in figures
+    recorded: Figures | None = None
+    continues: bool = False
 
     def seed(self, text: str, *, continues: bool) -> None:
         """Start the keys from a text no other file has; `continues`: totals go on from a parent."""
-        self._chain = text.encode("utf-8", "replace")
-        self._continues = continues
+        self.chain = text.encode("utf-8", "replace")
+        self.continues = continues
 
-    def count(self, info: TokenInfo, billing: Billing) -> Call | None:
+    def count(self, info: TokenInfo, moment: Moment) -> Call | None:
         """Take a token count; the call it tells of, if it tells of a new one."""
+        if info.total_token_usage == self.latest:
+            return None
+        self.latest = info.total_token_usage
         total = _figures(info.total_token_usage)
-        if total == self._total:
+        if total == self.total:
             return None
         last = _figures(info.last_token_usage)
-        inherited = self._continues and self._total is None and not billing.model_has_spoken
-        self._total = total
-        if inherited or _is_estimate(info.last_token_usage) or last == self._recorded:
+        inherited = self.continues and self.total is None and not self.spoken
+        self.total = total
+        is_estimate = not (last[0] or last[3])
+        if inherited or is_estimate or last == self.recorded:
             return None
-        key = "tc:" + self._link(f"{total}{last}")
-        return self._add(key, info.last_token_usage, billing, copied=False)
+        key = "tc:" + self._link(_BOTH % (*total, *last))
+        return self._add(key, info.last_token_usage, last, moment)
 
-    def record(self, record: UsageRecord, billing: Billing) -> Call | None:
+    def record(self, record: UsageRecord, moment: Moment) -> Call | None:
         """Take a usage record; None when it repeats an earlier one."""
-        self._recorded = _figures(record.usage)
-        key = record.response_id or "tc:" + self._link(f"{len(self.calls)}{self._recorded}")
-        if key in self._seen:
+        figures = self.recorded = _figures(record.usage)
+        key = record.response_id or "tc:" + self._link(_NUMBERED % (len(self.calls), *figures))
+        if key in self.seen:
             return None
-        copied = record.thread_id is not None and record.thread_id != billing.session_id
-        return self._add(key, record.usage, billing, copied=copied)
+        copied = record.thread_id is not None and record.thread_id != self.session_id
+        return self._add(key, record.usage, figures, moment, copied=copied)
 
     def last_was_compaction(self) -> None:
         """The newest call turned out to be the one that wrote a summary."""
@@ -82,34 +88,36 @@ class Ledger:
         if message_id is not None:
             self.calls[-1] = msgspec.structs.replace(self.calls[-1], message_id=message_id)
 
-    def _link(self, text: str) -> str:
-        self._chain = blake2b(self._chain + text.encode(), digest_size=_DIGEST).digest()
-        return self._chain.hex()
+    def _link(self, text: bytes) -> str:
+        self.chain = blake2b(self.chain + text, digest_size=_DIGEST).digest()
+        return self.chain.hex()
 
-    def _add(self, key: str, usage: Usage, billing: Billing, *, copied: bool) -> Call:
-        self._seen.add(key)
+    def _add(
+        self, key: str, usage: Usage, figures: Figures, moment: Moment, *, copied: bool = False
+    ) -> Call:
+        self.seen.add(key)
+        has_thinking = usage.reasoning_output_tokens is not None
         call = Call(
             key=key,
-            model=billing.model,
-            at=billing.at,
-            tokens=tokens_of(usage),
-            purpose=billing.purpose,
+            model=self.model,
+            at=parse_time(moment),
+            tokens=_tokens(figures, has_thinking=has_thinking),
+            purpose=self.purpose,
             copied=copied,
         )
         self.calls.append(call)
         return call
 
 
-def tokens_of(usage: Usage) -> Tokens:
+def _tokens(figures: Figures, *, has_thinking: bool) -> Tokens:
     """Disjoint buckets: input includes both cache figures, output includes the reasoning."""
-    cached, written = _int(usage.cached_input_tokens), _int(usage.cache_write_input_tokens)
-    thinking = usage.reasoning_output_tokens
+    asked, cached, written, output, thinking, _ = figures
     return Tokens(
-        input=max(0, _int(usage.input_tokens) - cached - written),
+        input=max(0, asked - cached - written),
         cache_read=cached,
         cache_write=written,
-        output=_int(usage.output_tokens),
-        thinking=None if thinking is None else _int(thinking),
+        output=output,
+        thinking=thinking if has_thinking else None,
     )
 
 
@@ -125,22 +133,19 @@ def view_of(call: Call) -> TokenUsage:
     )
 
 
-def _int(count: Count) -> int:
-    if count is None or not 0 <= count < float("inf"):  # NaN fails both comparisons
-        return 0
-    return int(count)
-
-
 def _figures(usage: Usage) -> Figures:
+    asked, cached, written, output, thinking, total = msgspec.structs.astuple(usage)
     return (
-        _int(usage.input_tokens),
-        _int(usage.cached_input_tokens),
-        _int(usage.cache_write_input_tokens),
-        _int(usage.output_tokens),
-        _int(usage.reasoning_output_tokens),
-        _int(usage.total_tokens),
+        asked if type(asked) is int and asked >= 0 else _int(asked),
+        cached if type(cached) is int and cached >= 0 else _int(cached),
+        written if type(written) is int and written >= 0 else _int(written),
+        output if type(output) is int and output >= 0 else _int(output),
+        thinking if type(thinking) is int and thinking >= 0 else _int(thinking),
+        total if type(total) is int and total >= 0 else _int(total),
     )
 
 
-def _is_estimate(usage: Usage) -> bool:
-    return not (_int(usage.input_tokens) or _int(usage.output_tokens))
+def _int(count: Count) -> int:
+    if count is None or not 0 <= count < inf:  # NaN fails both comparisons
+        return 0
+    return int(count)

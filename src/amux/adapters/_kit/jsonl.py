@@ -76,55 +76,37 @@ def decode_lines(
 ) -> Iterator[tuple[int, T, Buffer] | Problem]:
     """The same for an open stream."""
     for number, (line, ended) in enumerate(iter_lines(stream, cut_texts=cut_texts), start=1):
-        if number == 1 and line.startswith(_BOM):
-            line = line[len(_BOM) :]  # noqa: PLW2901 - the cleaned line replaces the raw one
-        try:
-            yield number, decoder.decode(line), line
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            yield from _second_try(line, decoder, error, number=number, ended=ended, path=path)
+        found = decode_line(line, decoder, path, number=number, ended=ended)
+        if found is not None:
+            yield found
 
 
 def decode_line(
-    line: Buffer | memoryview,
+    piece: Buffer | memoryview,
     decoder: msgspec.json.Decoder[T],
     path: str,
     *,
     number: int,
     ended: bool,
 ) -> tuple[int, T, Buffer] | Problem | None:
-    """The same for one line of a file; None for a blank one."""
-    whole = bytes(line)
-    if number == 1:
-        whole = whole.removeprefix(_BOM)
+    """The same for one line; None when there is nothing in it."""
+    line = bytes(piece) if isinstance(piece, memoryview) else piece
+    if number == 1 and line.startswith(_BOM):
+        line = line[len(_BOM) :]
     try:
-        return number, decoder.decode(whole), whole
+        return number, decoder.decode(line), line
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        again = _second_try(whole, decoder, error, number=number, ended=ended, path=path)
-        return next(again, None)
-
-
-def _second_try(
-    line: Buffer,
-    decoder: msgspec.json.Decoder[T],
-    error: Exception,
-    *,
-    number: int,
-    ended: bool,
-    path: str,
-) -> Iterator[tuple[int, T, Buffer] | Problem]:
+        reason: Exception = error
     cleaned = clean_line(line)
     if not cleaned:
-        return
+        return None
     if cleaned != line:
         try:
-            yield number, decoder.decode(cleaned), cleaned
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as again:
-            error = again
-        else:
-            return
-    yield Problem(
-        code=_problem_code(error, ended=ended), message=_describe(error), path=path, line=number
-    )
+            return number, decoder.decode(cleaned), cleaned
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            reason = error
+    code = _problem_code(reason, ended=ended)
+    return Problem(code=code, message=_describe(reason), path=path, line=number)
 
 
 def clean_line(line: Buffer) -> bytes:

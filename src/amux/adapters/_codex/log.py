@@ -1,0 +1,109 @@
+"""A rollout as runs of whole lines: read in large chunks, decoded a chunk at a time.
+
+Reading may begin in the middle, at the end of a line, and knows where it stands: `offset` and
+`lines` tell what has been given. A last line without an end is held back until `rest`, for it may
+still grow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
+
+from amux.adapters._codex.entries import ENTRY, UNREADABLE, Batch, Run
+from amux.adapters._codex.records import LINE, Line, Record
+from amux.adapters._kit.jsonl import CHUNK, Buffer, decode_line
+from amux.adapters._kit.long_lines import PendingLine
+from amux.model.problems import Problem
+
+ToRecord = Callable[[int, Line, Buffer], Record]
+"""Makes a record of a line in any form: its number, the line, its bytes."""
+
+
+class Log:
+    """Reads one stream to its end."""
+
+    def __init__(
+        self,
+        stream: BinaryIO,
+        path: str,
+        *,
+        to_record: ToRecord,
+        cut_texts: bool,
+        lines: int = 0,
+        offset: int = 0,
+    ) -> None:
+        self.lines = lines
+        self.offset = offset
+        self._stream = stream
+        self._path = path
+        self._to_record = to_record
+        self._pending = PendingLine(cut_texts=cut_texts)
+        self._held = 0  # bytes of the pending line
+
+    def whole(self) -> Iterator[Batch | Problem]:
+        """All lines that have an end."""
+        while chunk := self._stream.read(CHUNK):
+            end = chunk.rfind(b"\n") + 1
+            if not end:
+                self._hold(chunk)
+                continue
+            start = 0
+            if self._held:
+                start = chunk.find(b"\n") + 1
+                self._pending.add(chunk[: start - 1])
+                yield from self._one(self._pending.take())
+            if start < end:
+                yield from self._run(chunk, start, end)
+            self.offset += self._held + end
+            self._held = 0
+            if end < len(chunk):
+                self._hold(chunk[end:])
+
+    def rest(self) -> Iterator[Batch | Problem]:
+        """What stands behind the last line end."""
+        if self._held:
+            yield from self._one(self._pending.take(), ended=False)
+
+    def _hold(self, piece: bytes) -> None:
+        self._pending.add(piece)
+        self._held += len(piece)
+
+    def _run(self, chunk: bytes, start: int, end: int) -> Iterator[Batch | Problem]:
+        """The lines between two places of a chunk."""
+        try:
+            entries = ENTRY.decode_lines(memoryview(chunk)[start:end])
+        except UNREADABLE:
+            entries = []
+        # A value that is spread over several lines is none in a log of lines.
+        if len(entries) == _count_lines(chunk, start, end):
+            first = self.lines + 1
+            self.lines += len(entries)
+            yield Run(first, entries)
+            return
+        for line in chunk[start : end - 1].split(b"\n"):
+            yield from self._one(line)
+
+    def _one(self, line: Buffer, *, ended: bool = True) -> Iterator[Batch | Problem]:
+        """One line of any form."""
+        self.lines += 1
+        try:
+            run = Run(self.lines, [ENTRY.decode(line)])
+        except UNREADABLE:
+            found = decode_line(line, LINE, self._path, number=self.lines, ended=ended)
+            if isinstance(found, tuple):
+                yield self._to_record(*found)
+            elif found is not None:
+                yield found
+        else:
+            yield run
+
+
+def _count_lines(chunk: bytes, start: int, end: int) -> int:
+    """How many lines end between two places; `count` looks at every byte by itself, this skips."""
+    lines = 0
+    find = chunk.find
+    while start < end:
+        start = find(b"\n", start, end) + 1
+        lines += 1
+    return lines

@@ -1,0 +1,142 @@
+"""Readings of a rollout: streamed from the start, or taken up where an earlier one stopped.
+
+What a reading knows at the end of a whole line is put away as bytes. A last line without an end
+counts for the facts but not for what is put away, because it may still grow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+import msgspec
+
+from amux.adapters._base import Head, Item, Progress, Reading
+from amux.adapters._codex.entries import Batch, Run
+from amux.adapters._codex.log import Log
+from amux.adapters._codex.rollout import Rollout
+from amux.adapters._codex.rules import take_record, take_run
+from amux.adapters._codex.track import Rows
+from amux.model.problems import Problem
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that stands before a place in the file."""
+
+    lines: int
+    rollout: Rollout
+
+
+def read_rollout(
+    batches: Iterable[Batch | Problem], rollout: Rollout, *, archived: bool
+) -> Iterator[Item]:
+    """Stream one rollout: head, messages and calls, facts; problems where they turn up."""
+    news = _News(rollout)
+    for batch in batches:
+        for part in _parts(batch) if rollout.conversation.bodies else (batch,):
+            _take(rollout, part)
+            yield from news.items()
+    if not rollout.begun:
+        yield from unknown_format(rollout)
+        return
+    rollout.conversation.end_turn()
+    yield from rollout.conversation.drain()
+    yield from rollout.conversation.ledger.calls[news.given :]
+    yield rollout.facts(archived=archived)
+
+
+def read_on(log: Log, rollout: Rollout, *, archived: bool) -> Reading:
+    """Read the rest of a file and say how far it was read."""
+    for batch in log.whole():
+        _take(rollout, batch)
+    rollout.fresh.clear()
+    progress = _progress(log, rollout)
+    for batch in log.rest():
+        _take(rollout, batch)
+    if not rollout.begun:
+        problems = (*rollout.problems, *unknown_format(rollout))
+        return Reading(facts=(), problems=problems, progress=progress)
+    rollout.conversation.end_turn()
+    return Reading(facts=(rollout.facts(archived=archived),), progress=progress)
+
+
+def restore(state: bytes) -> State | None:
+    """What was put away; None when it is nothing that this version understands."""
+    try:
+        return _decoder().decode(state)
+    except (msgspec.MsgspecError, ValueError):
+        return None
+
+
+def unknown_format(rollout: Rollout) -> Iterator[Problem]:
+    """What to say of a file in which no session was found."""
+    if not rollout.is_closed_to_us:
+        message = "no record of a Codex session was found"
+        yield Problem(code="unknown-format", message=message, path=rollout.path)
+
+
+class _News:
+    """What a rollout has to tell since it was last asked."""
+
+    def __init__(self, rollout: Rollout) -> None:
+        self.given = 0  # calls
+        self._rollout = rollout
+        self._has_head = False
+
+    def items(self) -> Iterator[Item]:
+        rollout = self._rollout
+        if rollout.begun and not self._has_head:
+            self._has_head = True
+            yield Head(session_id=rollout.lineage.session_id)
+        if rollout.fresh:
+            yield from rollout.fresh
+            rollout.fresh.clear()
+        if rollout.conversation.done:
+            yield from rollout.conversation.drain()
+        # The newest call may still turn out to be a compaction's.
+        calls = rollout.conversation.ledger.calls
+        while self.given < len(calls) - 1:
+            yield calls[self.given]
+            self.given += 1
+
+
+def _parts(batch: Batch | Problem) -> Iterator[Batch | Problem]:
+    """One line at a time, so that messages come out while a large file is read."""
+    if isinstance(batch, Run):
+        for number, entry in enumerate(batch.entries, start=batch.first):
+            yield Run(number, [entry])
+    else:
+        yield batch
+
+
+def _take(rollout: Rollout, batch: Batch | Problem) -> None:
+    if isinstance(batch, Run):
+        take_run(rollout, batch)
+    elif isinstance(batch, Problem):
+        rollout.note(batch)
+    else:
+        take_record(rollout, batch)
+
+
+def _progress(log: Log, rollout: Rollout) -> Progress | None:
+    try:
+        state = _encoder().encode(State(lines=log.lines, rollout=rollout))
+    except (OverflowError, RecursionError):  # figures that only a damaged file has
+        return None
+    return Progress(offset=log.offset, state=state)
+
+
+@cache
+def _encoder() -> msgspec.msgpack.Encoder:
+    return msgspec.msgpack.Encoder(enc_hook=Rows.columns)
+
+
+@cache
+def _decoder() -> msgspec.msgpack.Decoder[State]:
+    return msgspec.msgpack.Decoder(State, dec_hook=_rows)
+
+
+def _rows(kind: type, columns: list[bytes]) -> Rows:
+    """The only type of the state that is no plain data."""
+    del kind
+    return Rows(*columns)

@@ -1,0 +1,94 @@
+"""Where reading stands: the line that is being read, and the trace of the lines before it.
+
+Every line has a place before it is known what it is; it is marked when that is clear. Without a
+trace (nobody asked for it) a place is the number of the line, which keeps the same order.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+
+from amux.adapters._kit.times import parse_time, to_millis
+from amux.model.trace import Mark, Trace
+
+Moment = str | float | None
+"""A time as a line has it: most are never looked at."""
+
+
+class Rows:
+    """The three columns of a trace."""
+
+    __slots__ = ("keys", "marks", "times")
+
+    def __init__(self, keys: bytes = b"", times: bytes = b"", marks: bytes = b"") -> None:
+        self.keys = array("q", keys)
+        self.times = array("q", times)
+        self.marks = bytearray(marks)
+
+    def add(self, key: int, at_ms: int) -> int:
+        """Append a line that is nothing yet; its position."""
+        self.keys.append(key)
+        self.times.append(at_ms)
+        self.marks.append(Mark.LINE)
+        return len(self.marks) - 1
+
+    def columns(self) -> tuple[bytes, bytes, bytes]:
+        """The columns as bytes."""
+        return self.keys.tobytes(), self.times.tobytes(), bytes(self.marks)
+
+
+@dataclass(slots=True, kw_only=True)
+class Track:
+    """The line that is being read, and what is remembered of those before it."""
+
+    traced: bool
+    line: int = 0
+    position: int = 0
+    ordinal: int | None = None
+    moment: Moment = None
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+    rows: Rows = field(default_factory=Rows)
+
+    @property
+    def key(self) -> int:
+        """The ordinal of the line, or its number where there are no ordinals."""
+        return self.line if self.ordinal is None else self.ordinal
+
+    @property
+    def at(self) -> datetime | None:
+        """The time of the line."""
+        return parse_time(self.moment)
+
+    def place(self, key: int) -> None:
+        """Give the line its place in the trace."""
+        self.position = self.rows.add(key, _millis(self.moment))
+
+    def place_again(self) -> None:
+        """A second place for the same line, which holds two messages."""
+        if self.traced:
+            rows, position = self.rows, self.position
+            self.position = rows.add(rows.keys[position], rows.times[position])
+
+    def remark(self, position: int, mark: Mark) -> None:
+        """Say what an earlier line is, now that a later one has told."""
+        if self.traced:
+            self.rows.marks[position] = mark
+
+    def pass_time(self, at: datetime | None) -> None:
+        """Widen the time span of the session."""
+        self.first_at = self.first_at or at
+        self.last_at = at or self.last_at
+
+    def build(self) -> Trace:
+        """The finished trace."""
+        keys, times, marks = self.rows.columns()
+        return Trace(keys=keys, times=times, marks=marks)
+
+
+@lru_cache(maxsize=64)  # lines that were written together have the same time
+def _millis(moment: Moment) -> int:
+    return to_millis(parse_time(moment))

@@ -1,0 +1,159 @@
+"""Codex: a rollout that has grown is read on from where reading stopped."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from pathlib import Path
+from typing import Literal, cast
+
+import msgspec
+import pytest
+from codex_any import CAPTURES, logs, read_whole, source_of, write
+from codex_lines import OWN, Writer, history
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from amux.adapters._base import Progress, Reading, Resumable, SourceRef
+from amux.adapters.codex import ADAPTER
+
+Depth = Literal["usage", "facts"]
+DEPTHS: tuple[Depth, ...] = ("usage", "facts")
+ROLLOUTS = sorted(CAPTURES.glob("*/home/.codex/sessions/**/rollout-*.jsonl"))
+
+depths = st.sampled_from(DEPTHS)
+
+
+def read_on(source: SourceRef, want: Depth, progress: Progress | None = None) -> Reading:
+    return ADAPTER.read_on(source, want=want, progress=progress)
+
+
+def read_in_steps(source: SourceRef, data: bytes, cuts: list[int], want: Depth) -> Reading:
+    """Write a file piece by piece and read on after each."""
+    reading: Reading | None = None
+    for cut in [*sorted(cuts), len(data)]:
+        source.path.write_bytes(data[:cut])
+        reading = read_on(source, want, None if reading is None else reading.progress)
+        if reading.progress is not None:
+            offset = reading.progress.offset
+            assert offset == data.rfind(b"\n", 0, cut) + 1, "the end of the last whole line"
+    assert reading is not None
+    return reading
+
+
+def told(reading: Reading) -> Reading:
+    return msgspec.structs.replace(reading, progress=None)
+
+
+def test_the_adapter_can_read_on() -> None:
+    assert isinstance(ADAPTER, Resumable)
+
+
+@settings(deadline=None)
+@given(path=st.sampled_from(ROLLOUTS), want=depths, data=st.data())
+def test_a_capture_cut_anywhere_and_read_on_gives_what_it_gives_as_a_whole(
+    path: Path, want: Depth, data: st.DataObject
+) -> None:
+    content = path.read_bytes()
+    cuts = data.draw(st.lists(st.integers(0, len(content)), min_size=1, max_size=5))
+    with tempfile.TemporaryDirectory() as folder:
+        source = source_of(Path(folder) / path.name)
+        in_steps = read_in_steps(source, content, cuts, want)
+        assert in_steps.progress is not None
+        assert told(in_steps) == read_whole(source, want)
+
+
+@settings(deadline=None)
+@given(content=logs, want=depths, data=st.data())
+def test_any_log_cut_anywhere_and_read_on_gives_what_it_gives_as_a_whole(
+    content: bytes, want: Depth, data: st.DataObject
+) -> None:
+    cuts = data.draw(st.lists(st.integers(0, len(content)), min_size=1, max_size=4))
+    with tempfile.TemporaryDirectory() as folder:
+        source = write(Path(folder), b"")
+        assert told(read_in_steps(source, content, cuts, want)) == read_whole(source, want)
+
+
+class _CountedFile(io.FileIO):
+    """A file that counts the bytes that are read from it."""
+
+    def __init__(self, path: Path, sizes: list[int]) -> None:
+        super().__init__(path)
+        self._sizes = sizes
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = cast("bytes", super().read(-1 if size is None else size))
+        self._sizes.append(len(data))
+        return data
+
+
+@pytest.mark.parametrize("want", DEPTHS)
+def test_one_more_line_costs_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, want: Depth
+) -> None:
+    rollout = Writer(tmp_path).meta()
+    for _ in range(100):
+        history(rollout)
+    before = "".join(line + "\n" for line in rollout.lines)
+    line = rollout.count(77, 7).lines[-1] + "\n"
+    source = write(tmp_path, before.encode())
+    first = read_on(source, want)
+    write(tmp_path, (before + line).encode())
+    sizes: list[int] = []
+
+    def counted(path: Path, mode: str, buffering: int) -> io.FileIO:
+        assert (mode, buffering) == ("rb", 0)
+        return _CountedFile(path, sizes)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", counted)
+        second = read_on(source, want, first.progress)
+    assert sum(sizes) == len(line)
+    assert len(second.facts[0].calls) == len(first.facts[0].calls) + 1
+    assert told(second) == read_whole(source, want)
+
+
+@pytest.mark.parametrize("want", DEPTHS)
+def test_a_line_that_is_still_being_written_is_read_again(tmp_path: Path, want: Depth) -> None:
+    whole = "".join(line + "\n" for line in history(Writer(tmp_path).meta()).lines).encode()
+    source = write(tmp_path, whole[:-20])
+    torn = read_on(source, want)
+    assert [problem.code for problem in torn.facts[0].problems] == ["torn-tail"]
+    write(tmp_path, whole)
+    assert told(read_on(source, want, torn.progress)) == read_whole(source, want)
+
+
+def test_a_file_that_became_shorter_is_read_from_its_start(tmp_path: Path) -> None:
+    rollout = history(Writer(tmp_path).meta())
+    whole = "".join(line + "\n" for line in rollout.lines).encode()
+    source = write(tmp_path, whole)
+    progress = read_on(source, "facts").progress
+    write(tmp_path, whole[: len(whole) // 2])
+    assert told(read_on(source, "facts", progress)) == read_whole(source, "facts")
+
+
+@pytest.mark.parametrize("state", [b"", b"\xc1", b"\x80", b"nonsense"])
+def test_a_state_of_another_kind_is_as_good_as_none(tmp_path: Path, state: bytes) -> None:
+    whole = "".join(line + "\n" for line in history(Writer(tmp_path).meta()).lines).encode()
+    source = write(tmp_path, whole)
+    progress = Progress(offset=10, state=state)
+    assert told(read_on(source, "facts", progress)) == read_whole(source, "facts")
+
+
+def test_what_is_no_plain_log_is_read_whole_every_time() -> None:
+    found = [
+        source
+        for home in sorted(CAPTURES.glob("*/home/.codex"))
+        for source in ADAPTER.discover(home)
+        if source.role == "names" or source.path.suffix != ".jsonl"
+    ]
+    assert {source.path.suffix for source in found} == {".json", ".jsonl", ".zst"}
+    for source in found:
+        assert read_on(source, "facts") == read_whole(source, "facts")
+
+
+def test_a_file_that_is_gone_is_a_problem(tmp_path: Path) -> None:
+    source = source_of(tmp_path / f"rollout-2026-01-02T03-04-05-{OWN}.jsonl")
+    reading = read_on(source, "usage")
+    assert [problem.code for problem in reading.problems] == ["unreadable"]
+    assert (reading.facts, reading.progress) == ((), None)

@@ -1,0 +1,94 @@
+"""Codex: reading for usage alone, and reading many lines at once, are exact."""
+
+from __future__ import annotations
+
+import tempfile
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from codex_any import CAPTURES, bears_on_cost, lines, logs, read_whole, write
+from codex_lines import Writer, history
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from amux.adapters._base import SourceRef
+from amux.adapters.codex import ADAPTER
+
+HOMES = sorted(CAPTURES.glob("*/home/.codex"))
+
+
+@pytest.fixture(params=HOMES, ids=lambda home: home.parent.parent.name)
+def sources(request: pytest.FixtureRequest) -> list[SourceRef]:
+    return list(ADAPTER.discover(request.param))
+
+
+def test_usage_of_every_capture_is_that_of_its_facts(sources: list[SourceRef]) -> None:
+    for source in sources:
+        assert bears_on_cost(read_whole(source, "usage")) == bears_on_cost(
+            read_whole(source, "facts")
+        )
+
+
+def test_usage_of_a_log_has_no_trace(sources: list[SourceRef]) -> None:
+    logs = [source for source in sources if source.path.suffix == ".jsonl"]
+    assert not any(facts.trace for source in logs for facts in read_whole(source, "usage").facts)
+
+
+@settings(deadline=None)
+@given(data=logs)
+def test_usage_of_any_log_is_that_of_its_facts(data: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        source = write(Path(folder), data)
+        usage, facts = read_whole(source, "usage"), read_whole(source, "facts")
+    assert bears_on_cost(usage) == bears_on_cost(facts)
+    assert usage.problems == facts.problems
+
+
+@settings(deadline=None)
+@given(found=st.lists(lines(), min_size=1, max_size=30))
+def test_many_lines_at_once_mean_what_each_means_by_itself(found: list[bytes]) -> None:
+    """A line that a crash has left a zero byte behind is read by itself, and means the same."""
+    with tempfile.TemporaryDirectory() as folder:
+        together = read_whole(write(Path(folder), b"\n".join(found)), "facts")
+        apart = read_whole(write(Path(folder), b"\x00\n".join(found) + b"\x00\n"), "facts")
+    assert together == apart
+
+
+def test_a_value_that_is_spread_over_lines_is_no_record(tmp_path: Path) -> None:
+    rollout = history(Writer(tmp_path).meta())
+    whole = "".join(line + "\n" for line in rollout.lines)
+    spread = whole.replace(
+        '"payload": {"type": "token_count"', '"payload":\n{"type": "token_count"'
+    )
+    assert spread != whole
+    reading = read_whole(write(tmp_path, spread.encode()), "usage")
+    assert [facts.calls for facts in reading.facts] == [()]
+    assert {problem.code for problem in reading.facts[0].problems} == {"bad-line"}
+
+
+def test_a_line_of_a_new_type_costs_no_other_line(tmp_path: Path) -> None:
+    rollout = history(Writer(tmp_path).meta())
+    plain, _, _ = rollout.read()
+    rollout.lines.insert(3, '{"type":"future","payload":{"type":"token_count"}}')
+    with_future, _, _ = rollout.read()
+    assert with_future.calls == plain.calls
+    assert with_future.identity == plain.identity
+
+
+def test_a_giant_line_is_not_held(tmp_path: Path) -> None:
+    size = 32 << 20
+    source = write(tmp_path, b"")
+    with source.path.open("wb") as stream:
+        stream.write(b'{"type":"response_item","payload":{"type":"message","role":"assistant",')
+        stream.write(b'"content":[{"type":"output_text","text":"')
+        stream.writelines(b"x" * (1 << 20) for _ in range(size >> 20))
+        stream.write(b'"}]}}\n')
+    tracemalloc.start()
+    try:
+        (facts,) = read_whole(source, "usage").facts
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert facts.gaps == ("usage-not-recorded",)
+    assert peak < size / 2
