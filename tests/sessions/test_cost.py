@@ -124,7 +124,7 @@ def test_the_sessions_of_a_capture_and_the_unattributed_calls_make_the_total(
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.name)
 def test_the_groups_of_a_capture_make_its_total(capture: Capture, tmp_path: Path) -> None:
     sessions = open_client(capture.copy_to(tmp_path)).sessions
-    for group_by in ("agent", "model", "day"):
+    for group_by in ("agent", "model", "day", "week", "month", "project", "session"):
         total = sessions.total_cost(agent=capture.agent, group_by=group_by)
         groups = (total.breakdowns or {}).values()
         assert nano(sum(one.total_usd for one in groups)) == pytest.approx(
@@ -209,6 +209,10 @@ KEYS: dict[str, Callable[[Spent, ZoneInfo], tuple[str, ...]]] = {
     "agent": lambda one, _: (one.agent,),
     "model": lambda one, _: (one.model,),
     "day": lambda one, zone: (one.at.astimezone(zone).strftime("%Y-%m-%d"),),
+    "week": lambda one, zone: (one.at.astimezone(zone).strftime("%G-W%V"),),
+    "month": lambda one, zone: (one.at.astimezone(zone).strftime("%Y-%m"),),
+    "project": lambda _, __: ("/src/app",),
+    "session": lambda one, _: (f"{one.agent}:{uuid_of(one.session)}",),
     "tag": lambda one, _: one.tags or ("untagged",),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Literal
 
 from amux.model.base import Model
@@ -23,7 +24,7 @@ class CostRecord(Model, frozen=True, kw_only=True):
 
 
 class CostBreakdown(Model, frozen=True, kw_only=True, omit_defaults=False):
-    """One group of a cost summary."""
+    """One group of a cost summary. `key` is the parts of `keys` as one text, joined by ` | `."""
 
     key: str
     total_usd: float
@@ -34,6 +35,7 @@ class CostBreakdown(Model, frozen=True, kw_only=True, omit_defaults=False):
     cache_write_tokens: int
     session_count: int
     incomplete: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()  # one per grouping, in the order they were asked for
 
 
 class UnpricedModel(Model, frozen=True, kw_only=True):
@@ -60,3 +62,47 @@ class CostSummary(Model, frozen=True, kw_only=True):
     incomplete: tuple[str, ...] = ()
     unpriced: tuple[UnpricedModel, ...] = ()
     unattributed: CostRecord | None = None  # billed calls that belong to no session
+
+
+class BurnRate(Model, frozen=True, kw_only=True):
+    """How fast a block was used up, between its first and its last call."""
+
+    tokens_per_minute: float
+    usd_per_hour: float
+
+
+class BlockProjection(Model, frozen=True, kw_only=True):
+    """What a block that still runs comes to at its end if it goes on like this."""
+
+    remaining_minutes: int
+    total_tokens: int
+    total_usd: float
+
+
+class CostBlock(Model, frozen=True, kw_only=True):
+    """The calls of one agent within one window of hours; every billed call is in one block."""
+
+    agent: str
+    start: datetime  # the full hour before the first call
+    end: datetime
+    active: bool  # whether the window is open now
+    first_at: datetime
+    last_at: datetime
+    call_count: int
+    session_count: int
+    total_usd: float
+    input_tokens: int
+    output_tokens: int
+    thinking_tokens: int
+    cached_tokens: int
+    cache_write_tokens: int
+    models: tuple[str, ...]
+    burn_rate: BurnRate | None = None  # none for calls within one minute
+    projection: BlockProjection | None = None  # of the active block
+    incomplete: tuple[str, ...] = ()
+
+    @property
+    def total_tokens(self) -> int:
+        """All billed tokens, each once."""
+        prompt = self.input_tokens + self.cached_tokens + self.cache_write_tokens
+        return prompt + self.output_tokens

@@ -11,7 +11,7 @@ import msgspec
 ListSort = Literal["date", "cost", "turns", "updated"]
 SearchSort = Literal["relevance", "date", "cost"]
 Direction = Literal["asc", "desc"]
-GroupBy = Literal["agent", "model", "day", "tag"]
+GroupBy = Literal["agent", "model", "day", "week", "month", "project", "session", "tag"]
 ExportFormat = Literal["json", "jsonl", "markdown", "html"]
 
 LIST_LIMIT = 100
@@ -54,4 +54,13 @@ class CostAggregationOptions(msgspec.Struct, frozen=True, kw_only=True):
     until: datetime | None = None
     model: str | None = None
     tags: Sequence[str] | None = None
-    group_by: GroupBy | None = None
+    group_by: GroupBy | Sequence[GroupBy] | None = None  # several make groups of several keys
+
+
+def group_names(group_by: GroupBy | Sequence[GroupBy] | None) -> tuple[GroupBy, ...]:
+    """The groupings asked for, in order; a lone name is a text, not a sequence of letters."""
+    if group_by is None:
+        return ()
+    if isinstance(group_by, str):
+        return (group_by,)
+    return tuple(group_by)

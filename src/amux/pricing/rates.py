@@ -17,6 +17,7 @@ from amux.model.base import Model
 from amux.model.usage import Tokens
 
 FEMTO_PER_NANO = 1_000_000
+_HALF_NANO = FEMTO_PER_NANO // 2
 _FEMTO_PER_USD_PER_MILLION = 1_000_000_000
 
 # Anthropic bills prompt caching in multiples of the input price.
@@ -72,22 +73,24 @@ class Rates(TokenRates, frozen=True, kw_only=True):
 
     def at(self, input_tokens: int) -> TokenRates:
         """The rates of a call with that much input in total."""
-        reached = (tier for tier in reversed(self.tiers) if input_tokens > tier.above)
-        return next(reached, self)
+        for tier in reversed(self.tiers):
+            if input_tokens > tier.above:
+                return tier
+        return self
 
 
 def cost_nusd(tokens: Tokens, rates: Rates) -> int:
     """What one call costs in nano-USD, rounded once. Thinking is part of output: not charged."""
-    rate = rates.at(tokens.input + tokens.cache_read + tokens.cache_write)
-    for_an_hour = min(tokens.cache_write_1h, tokens.cache_write)
-    femto = (
-        tokens.input * rate.input
-        + tokens.cache_read * rate.cache_read
-        + (tokens.cache_write - for_an_hour) * rate.cache_write
-        + for_an_hour * rate.cache_write_1h
-        + tokens.output * rate.output
-    )
-    return (femto + FEMTO_PER_NANO // 2) // FEMTO_PER_NANO
+    fresh, read, written = tokens.input, tokens.cache_read, tokens.cache_write
+    prompt = fresh + read + written
+    rate = rates.at(prompt) if rates.tiers and prompt > rates.tiers[0].above else rates
+    femto = fresh * rate.input + read * rate.cache_read + tokens.output * rate.output
+    if written:
+        femto += written * rate.cache_write
+        if tokens.cache_write_1h:
+            for_an_hour = min(tokens.cache_write_1h, written)
+            femto += for_an_hour * (rate.cache_write_1h - rate.cache_write)
+    return (femto + _HALF_NANO) // FEMTO_PER_NANO
 
 
 def bucket_rates(prices: UsdPrices, *, claude: bool) -> BucketRates:

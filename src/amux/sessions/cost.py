@@ -1,80 +1,67 @@
 """`total_cost`: money and tokens over many sessions, every billed call in it once.
 
-`since`, `until` and `tags` choose sessions; `model` chooses the calls of that model. Groups by
-model and day split a session by its calls; a session with several tags counts in each of them.
+A report is a sum over cells. `since`, `until` and `tags` choose sessions; `model` chooses what was
+spent on that model. A session with several tags counts in the group of each of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 
 from amux.model.cost import CostBreakdown, CostRecord, CostSummary, UnpricedModel
-from amux.model.options import CostAggregationOptions
-from amux.model.usage import NANO, Call, Tokens
+from amux.model.ids import unified_id
+from amux.model.options import CostAggregationOptions, group_names
+from amux.model.usage import NANO
 from amux.run_index import Run
 from amux.sessions.assemble import Assembly
+from amux.sessions.cells import UNKNOWN_MODEL, Cell, Tally, assembly_cells
 from amux.sessions.costing import (
     UNPRICED,
     Coster,
-    SessionCost,
     cost_record,
+    local_day,
     nano_usd,
     recorded_tokens,
 )
 from amux.sessions.filters import has_any_tag, in_span
-from amux.sessions.parts import Joined
-from amux.sessions.views import models_of, primary_model, time_span
-
-UNTAGGED = "untagged"
-UNKNOWN_MODEL = "unknown"
-_NO_TOKENS = Tokens()
-
-
-@dataclass(slots=True, frozen=True)
-class _Entry:
-    """One piece of spending: a call, or an amount recorded without calls."""
-
-    agent: str
-    session: str | None
-    model: str
-    at: datetime
-    tokens: Tokens
-    nusd: int | None
-    tags: tuple[str, ...]
-    is_call: bool
+from amux.sessions.grouping import Grouping, Keys, joined_key
 
 
 @dataclass(slots=True)
 class _Sum:
     """A running total."""
 
-    nusd: int = 0
-    tokens: Tokens = field(default_factory=Tokens)
+    tally: Tally = field(default_factory=Tally)
     sessions: set[str] = field(default_factory=set[str])
-    reasons: dict[str, None] = field(default_factory=dict[str, None])
+    reasons: set[str] = field(default_factory=set[str])
 
-    def add(self, entry: _Entry) -> None:
-        self.tokens += entry.tokens
-        if entry.nusd is None:
-            self.reasons.setdefault(UNPRICED)
-        else:
-            self.nusd += entry.nusd
-        if entry.session is not None:
-            self.sessions.add(entry.session)
+    def add(self, cell: Cell) -> None:
+        self.tally.add_sum(cell)
+        self.reasons.update(cell.reasons)
+        if cell.session is not None:
+            self.sessions.add(cell.session)
 
-    def breakdown(self, key: str) -> CostBreakdown:
+    @property
+    def incomplete(self) -> tuple[str, ...]:
+        """Why it is a lower bound; in an order that does not depend on that of the cells."""
+        unpriced = {UNPRICED} if self.tally.unpriced_calls else set[str]()
+        return tuple(sorted(self.reasons | unpriced))
+
+    def breakdown(self, keys: Keys) -> CostBreakdown:
+        tally = self.tally
         return CostBreakdown(
-            key=key,
-            total_usd=self.nusd / NANO,
-            input_tokens=self.tokens.input,
-            output_tokens=self.tokens.output,
-            thinking_tokens=self.tokens.thinking or 0,
-            cached_tokens=self.tokens.cache_read,
-            cache_write_tokens=self.tokens.cache_write,
+            key=joined_key(keys),
+            total_usd=tally.nusd / NANO,
+            input_tokens=tally.input,
+            output_tokens=tally.output,
+            thinking_tokens=tally.thinking or 0,
+            cached_tokens=tally.cache_read,
+            cache_write_tokens=tally.cache_write,
             session_count=len(self.sessions),
-            incomplete=tuple(self.reasons),
+            incomplete=self.incomplete,
+            keys=keys,
         )
 
 
@@ -94,22 +81,41 @@ class CostReport:
         self._by_call = by_call
         self._options = options
         self._zone = zone
+        self._grouping = Grouping(group_names(options.group_by))
         self._total = _Sum()
-        self._groups: dict[str, _Sum] = {}
-        self._unpriced: dict[str, list[_Entry]] = {}
-        self._unattributed: list[_Entry] = []
+        self._groups: dict[Keys, _Sum] = {}
+        self._unpriced: dict[str, Tally] = {}
+        self._unattributed: _Sum | None = None
         self._known: set[tuple[str, str]] = set()
         self._run_count = 0
 
     def add_assembly(self, assembly: Assembly) -> None:
         """All sessions of one agent."""
-        for session in assembly.everyone():
-            self._known.add((session.agent, session.session_id))
-        for session in assembly.sessions:
-            self._add_session(session)
-        if not self._options.tags:
-            for loose in assembly.unattributed:
-                self._add_unattributed(loose)
+        self.know(assembly.agent, (session.session_id for session in assembly.everyone()))
+        within = self._in_span if self._by_call else None
+        for cell in assembly_cells(assembly, self._coster, self._zone, within=within):
+            self.add_cell(cell)
+
+    def know(self, agent: str, session_ids: Iterable[str]) -> None:
+        """Which sessions of an agent are on the disk, sub-agents too: their runs are not lost."""
+        self._known.update((agent, session_id) for session_id in session_ids)
+
+    def add_cell(self, cell: Cell) -> None:
+        """One cell, if it fits the options."""
+        if not cell.fits(self._options.model):
+            return
+        if not self._by_call and not self._in_span(cell.created_at):
+            return
+        native_id = _native_id(cell)
+        tags = () if native_id is None else self._coster.tags_by_id(cell.agent, native_id)
+        if not has_any_tag(tags, self._options.tags):
+            return
+        if native_id is None:
+            self._unattributed = self._unattributed or _Sum()
+            self._unattributed.add(cell)
+        elif cell.session not in self._total.sessions:
+            self._run_count += len(self._coster.runs.runs_of(cell.agent, native_id))
+        self._count(cell, tags)
 
     def add_lost_runs(self) -> None:
         """Runs whose session is on no disk: the run index alone knows what they cost."""
@@ -118,12 +124,12 @@ class CostReport:
                 continue
             self._run_count += 1
             if run.cost is not None:
-                self._count(_run_entry(run, run.cost))
+                self._count(_run_cell(run, run.cost, self._zone), run.tags)
 
     def summary(self) -> CostSummary:
         """The sum of everything added."""
-        total = self._total.breakdown("")
-        groups = {key: self._groups[key].breakdown(key) for key in sorted(self._groups)}
+        total = self._total.breakdown(("",))
+        groups = [self._groups[keys].breakdown(keys) for keys in sorted(self._groups)]
         return CostSummary(
             total_usd=total.total_usd,
             input_tokens=total.input_tokens,
@@ -133,179 +139,69 @@ class CostReport:
             session_count=total.session_count,
             run_count=self._run_count,
             cache_write_tokens=total.cache_write_tokens,
-            breakdowns=groups if self._options.group_by is not None else None,
+            breakdowns={group.key: group for group in groups} if self._grouping else None,
             incomplete=total.incomplete,
             unpriced=tuple(
-                _unpriced(model, found) for model, found in sorted(self._unpriced.items())
+                _unpriced(model, tally) for model, tally in sorted(self._unpriced.items())
             ),
-            unattributed=_loose_record(self._unattributed),
+            unattributed=None if self._unattributed is None else _record(self._unattributed),
         )
 
-    def _add_session(self, session: Joined) -> None:
-        tags = self._coster.tags_of(session)
-        created, _ = time_span(session)
-        if not has_any_tag(tags, self._options.tags):
-            return
-        if not self._by_call and not in_span(created, self._options.since, self._options.until):
-            return
-        cost = self._coster.cost_of(session)
-        found = _session_entries(session, cost, tags=tags, created=created)
-        entries = [entry for entry in found if self._chosen(entry)]
-        if not entries:
-            if not self._counts_without_calls(session):
-                return
-            entries = [_empty_entry(session, tags=tags, created=created)]
-        self._run_count += len(self._coster.runs.runs_of(session.agent, session.session_id))
-        for entry in entries:
-            self._count(entry)
-        self._mark_incomplete(session, cost, entries)
+    def _count(self, cell: Cell, tags: Sequence[str]) -> None:
+        self._total.add(cell)
+        for keys in self._grouping.keys(cell, tags):
+            group = self._groups.get(keys)
+            if group is None:
+                group = self._groups[keys] = _Sum()
+            group.add(cell)
+        if cell.unpriced_calls:
+            self._unpriced.setdefault(cell.model, Tally()).add_sum(cell)
 
-    def _chosen(self, entry: _Entry) -> bool:
-        options = self._options
-        in_time = not self._by_call or in_span(entry.at, options.since, options.until)
-        return in_time and options.model in (None, entry.model)
-
-    def _counts_without_calls(self, session: Joined) -> bool:
-        """A session without any usage still is a session, unless calls are what is chosen."""
-        model = self._options.model
-        return not self._by_call and (model is None or model in models_of(session))
-
-    def _mark_incomplete(
-        self, session: Joined, cost: SessionCost | None, entries: Iterable[_Entry]
-    ) -> None:
-        gaps = session.facts.gaps if cost is None else cost.incomplete
-        reasons = dict.fromkeys(reason for reason in gaps if reason != UNPRICED)
-        self._total.reasons.update(reasons)
-        for key in {key for entry in entries for key in self._keys(entry)}:
-            self._groups[key].reasons.update(reasons)
-
-    def _add_unattributed(self, loose: Joined) -> None:
-        options = self._options
-        created, _ = time_span(loose)
-        for call in loose.calls:
-            entry = _call_entry(
-                loose, call, self._coster.price(loose.agent, call), tags=(), created=created
-            )
-            fits = in_span(entry.at, options.since, options.until)
-            if fits and options.model in (None, entry.model):
-                self._unattributed.append(entry)
-                self._count(entry)
-
-    def _count(self, entry: _Entry) -> None:
-        self._total.add(entry)
-        for key in self._keys(entry):
-            self._groups.setdefault(key, _Sum()).add(entry)
-        if entry.nusd is None:
-            self._unpriced.setdefault(entry.model, []).append(entry)
-
-    def _keys(self, entry: _Entry) -> Sequence[str]:
-        match self._options.group_by:
-            case "agent":
-                return (entry.agent,)
-            case "model":
-                return (entry.model,)
-            case "day":
-                return (entry.at.astimezone(self._zone).date().isoformat(),)
-            case "tag":
-                return entry.tags or (UNTAGGED,)
-            case None:
-                return ()
+    def _in_span(self, moment: datetime) -> bool:
+        return in_span(moment, self._options.since, self._options.until)
 
     def _run_fits(self, run: Run) -> bool:
         options = self._options
         return (
             options.agent in (None, run.agent)
-            and in_span(run.at, options.since, options.until)
+            and self._in_span(run.at)
             and options.model in (None, run.model)
             and has_any_tag(run.tags, options.tags)
         )
 
 
-def _session_entries(
-    session: Joined, cost: SessionCost | None, *, tags: tuple[str, ...], created: datetime
-) -> Iterator[_Entry]:
-    if cost is None:
-        return
-    for priced in cost.calls:
-        yield _call_entry(session, priced.call, priced.nusd, tags=tags, created=created)
-    if cost.extra_nusd or cost.extra_tokens.total:
-        yield _empty_entry(
-            session,
-            tags=tags,
-            created=created,
-            tokens=cost.extra_tokens,
-            nusd=cost.extra_nusd,
-        )
+def _native_id(cell: Cell) -> str | None:
+    return None if cell.session is None else cell.session.removeprefix(f"{cell.agent}:")
 
 
-def _empty_entry(
-    session: Joined,
-    *,
-    tags: tuple[str, ...],
-    created: datetime,
-    tokens: Tokens = _NO_TOKENS,
-    nusd: int = 0,
-) -> _Entry:
-    """A session, or an amount recorded for it, without any call to go by."""
-    return _Entry(
-        agent=session.agent,
-        session=f"{session.agent}:{session.session_id}",
-        model=primary_model(session) or UNKNOWN_MODEL,
-        at=created,
-        tokens=tokens,
-        nusd=nusd,
-        tags=tags,
-        is_call=False,
-    )
-
-
-def _call_entry(
-    session: Joined, call: Call, nusd: int | None, *, tags: tuple[str, ...], created: datetime
-) -> _Entry:
-    return _Entry(
-        agent=session.agent,
-        session=f"{session.agent}:{session.session_id}" if session.attributed else None,
-        model=call.model or UNKNOWN_MODEL,
-        at=call.at or created,
-        tokens=call.tokens,
-        nusd=nusd,
-        tags=tags,
-        is_call=True,
-    )
-
-
-def _run_entry(run: Run, cost: CostRecord) -> _Entry:
-    return _Entry(
+def _run_cell(run: Run, cost: CostRecord, zone: tzinfo) -> Cell:
+    tokens = recorded_tokens(cost)
+    return Cell(
         agent=run.agent,
-        session=f"{run.agent}:{run.session_id}" if run.session_id else None,
+        session=unified_id(run.agent, run.session_id) if run.session_id else None,
+        created_at=run.at,
+        cwd=None,
+        day=local_day(run.at, zone).isoformat(),
         model=run.model or UNKNOWN_MODEL,
-        at=run.at,
-        tokens=recorded_tokens(cost),
+        input=tokens.input,
+        cache_read=tokens.cache_read,
+        cache_write=tokens.cache_write,
+        output=tokens.output,
+        thinking=tokens.thinking,
         nusd=nano_usd(cost),
-        tags=run.tags,
-        is_call=False,
     )
 
 
-def _unpriced(model: str, entries: Sequence[_Entry]) -> UnpricedModel:
+def _unpriced(model: str, tally: Tally) -> UnpricedModel:
     return UnpricedModel(
         model=model,
-        input_tokens=sum(entry.tokens.input for entry in entries),
-        output_tokens=sum(entry.tokens.output for entry in entries),
-        calls=sum(entry.is_call for entry in entries),
+        input_tokens=tally.unpriced_input,
+        output_tokens=tally.unpriced_output,
+        calls=tally.unpriced_calls,
     )
 
 
-def _loose_record(entries: Sequence[_Entry]) -> CostRecord | None:
-    if not entries:
-        return None
-    tokens = Tokens()
-    for entry in entries:
-        tokens += entry.tokens
-    unpriced = any(entry.nusd is None for entry in entries)
+def _record(spent: _Sum) -> CostRecord:
     return cost_record(
-        tokens,
-        sum(entry.nusd or 0 for entry in entries),
-        source="estimate",
-        incomplete=(UNPRICED,) if unpriced else (),
+        spent.tally.tokens, spent.tally.nusd, source="estimate", incomplete=spent.incomplete
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 from amux.model.cost import CostRecord, CostSource
 from amux.model.usage import NANO, Call, Tokens
@@ -21,18 +21,11 @@ UNPRICED = "unpriced-model"
 
 
 @dataclass(slots=True, frozen=True)
-class PricedCall:
-    """A counted call and its share of the session's cost; None = no price is known."""
-
-    call: Call
-    nusd: int | None
-
-
-@dataclass(slots=True, frozen=True)
 class SessionCost:
     """Everything a session was billed for, sub-agents included."""
 
-    calls: tuple[PricedCall, ...]
+    calls: Sequence[Call]
+    shares: Sequence[int | None]  # nano-USD of each of the calls; None: no price is known
     source: CostSource
     extra_nusd: int  # recorded for the session, but for none of its calls
     incomplete: tuple[str, ...]
@@ -41,20 +34,35 @@ class SessionCost:
     @property
     def nusd(self) -> int:
         """The known part of the sum."""
-        return self.extra_nusd + sum(priced.nusd or 0 for priced in self.calls)
+        return self.extra_nusd + sum(share for share in self.shares if share is not None)
 
     def record(self) -> CostRecord:
         """The same at the JSON edge."""
-        tokens = self.extra_tokens + sum_tokens(priced.call for priced in self.calls)
+        tokens = self.extra_tokens + sum_tokens(self.calls)
         return cost_record(tokens, self.nusd, source=self.source, incomplete=self.incomplete)
 
 
 def sum_tokens(calls: Iterable[Call]) -> Tokens:
-    """All tokens of some calls."""
-    total = Tokens()
+    """All tokens of some calls; plain additions, as there may be many."""
+    used = read = written = written_1h = output = 0
+    thinking: int | None = None
     for call in calls:
-        total += call.tokens
-    return total
+        tokens = call.tokens
+        used += tokens.input
+        read += tokens.cache_read
+        written += tokens.cache_write
+        written_1h += tokens.cache_write_1h
+        output += tokens.output
+        if tokens.thinking is not None:
+            thinking = (thinking or 0) + tokens.thinking
+    return Tokens(
+        input=used,
+        cache_read=read,
+        cache_write=written,
+        cache_write_1h=written_1h,
+        output=output,
+        thinking=thinking,
+    )
 
 
 def cost_record(
@@ -73,11 +81,52 @@ def cost_record(
     )
 
 
+def local_day(at: datetime, zone: tzinfo) -> date:
+    """The day of a moment in a zone; a broken clock at the end of all days keeps its own."""
+    try:
+        return (at if at.tzinfo is zone else at.astimezone(zone)).date()
+    except OverflowError:
+        return at.date()
+
+
+class Days:
+    """`local_day` for many moments in a row: asks the zone again only when the day is over."""
+
+    __slots__ = ("_begin", "_day", "_end", "_zone")
+
+    def __init__(self, zone: tzinfo) -> None:
+        self._zone = zone
+        self._begin = self._end = datetime.max.replace(tzinfo=UTC)
+        self._day = date.max
+
+    def of(self, at: datetime) -> date:
+        """The day of a moment."""
+        if at.tzinfo is self._zone:
+            return at.date()
+        if not self._begin <= at < self._end:
+            self._day = local_day(at, self._zone)
+            self._begin, self._end = self._limits(at)
+        return self._day
+
+    def _limits(self, at: datetime) -> tuple[datetime, datetime]:
+        """Between which moments the day lasts; nothing on a day when the clocks are changed."""
+        try:
+            local = at.astimezone(self._zone)
+            offset = local.utcoffset() or timedelta()
+            midnight = datetime.combine(local.date(), time(), UTC) - offset
+            ends = (midnight, midnight + timedelta(days=1))
+            if all(end.astimezone(self._zone).utcoffset() == offset for end in ends):
+                return ends
+        except OverflowError:
+            pass
+        return at, at
+
+
 class Coster:
     """Prices sessions with one catalogue and one run index."""
 
     def __init__(self, prices: ModelRegistry, runs: RunIndex, *, today: date) -> None:
-        self._prices = prices
+        self._registry = prices
         self._runs = runs
         self._today = today  # the day of calls whose time was not recorded
 
@@ -88,7 +137,11 @@ class Coster:
 
     def tags_of(self, session: Joined) -> tuple[str, ...]:
         """The tags its runs were given."""
-        return self._runs.tags_of(session.agent, session.session_id)
+        return self.tags_by_id(session.agent, session.session_id)
+
+    def tags_by_id(self, agent: str, session_id: str) -> tuple[str, ...]:
+        """The same by the session's own id."""
+        return self._runs.tags_of(agent, session_id)
 
     def price(self, agent: str, call: Call) -> int | None:
         """The agent's own figure, else the catalogue's; None when neither knows."""
@@ -117,31 +170,47 @@ class Coster:
     def _rates(self, agent: str, call: Call) -> Rates | None:
         if call.model is None:
             return None
-        day = call.at.astimezone(UTC).date() if call.at else self._today
-        return self._prices.rates(agent, call.model, day)
+        day = local_day(call.at, UTC) if call.at else self._today
+        return self._registry.rates(agent, call.model, day)
+
+    def _prices_of(self, agent: str, calls: Sequence[Call]) -> list[int | None]:
+        """As `price`, for many: rates are looked up when the model or the day changes."""
+        prices: list[int | None] = []
+        model: str | None = None
+        day: date | None = None
+        rates: Rates | None = None
+        days = Days(UTC)
+        for call in calls:
+            if call.native_nusd is not None:
+                prices.append(call.native_nusd)
+                continue
+            at = call.at
+            called_on = self._today if at is None else days.of(at)
+            if called_on != day or call.model != model:
+                day, model = called_on, call.model
+                rates = None if model is None else self._registry.rates(agent, model, day)
+            prices.append(None if rates is None else cost_nusd(call.tokens, rates))
+        return prices
 
     def cost_of(self, session: Joined) -> SessionCost | None:
         """The session's cost; None when nothing at all was recorded."""
         members = list(session.with_children())
-        priced = [
-            PricedCall(call=call, nusd=self.price(session.agent, call))
-            for member in members
-            for call in member.calls
-        ]
-        gaps = _gaps(members)
+        calls = [call for member in members for call in member.calls]
+        prices = self._prices_of(session.agent, calls)
+        gaps = gaps_of(members)
         recorded = _recorded_total(session)
         if recorded is not None:
-            return _spread(priced, recorded, "native", gaps)
-        if priced and all(one.call.native_nusd is not None for one in priced):
-            return SessionCost(tuple(priced), "native", 0, gaps)
+            return _spread(calls, prices, recorded, source="native", gaps=gaps)
+        if calls and all(call.native_nusd is not None for call in calls):
+            return SessionCost(calls, prices, "native", 0, gaps)
         billed = _billed_runs(self._runs.runs_of(session.agent, session.session_id))
         if billed:
-            return _cost_of_runs(priced, billed, gaps)
-        if not priced:
+            return _cost_of_runs(calls, prices, billed, gaps=gaps)
+        if not calls:
             return _nothing_of_its_own(session, gaps)
-        if any(one.nusd is None for one in priced):
+        if None in prices:
             gaps = (*gaps, UNPRICED)
-        return SessionCost(tuple(priced), "estimate", 0, gaps)
+        return SessionCost(calls, prices, "estimate", 0, gaps)
 
 
 def _nothing_of_its_own(session: Joined, gaps: tuple[str, ...]) -> SessionCost | None:
@@ -149,7 +218,7 @@ def _nothing_of_its_own(session: Joined, gaps: tuple[str, ...]) -> SessionCost |
     if not session.ignored:
         return None
     native = all(one.call.native_nusd is not None for one in session.ignored)
-    return SessionCost((), "native" if native else "estimate", 0, gaps)
+    return SessionCost((), (), "native" if native else "estimate", 0, gaps)
 
 
 def _recorded_total(session: Joined) -> int | None:
@@ -158,14 +227,15 @@ def _recorded_total(session: Joined) -> int | None:
     return None if is_found_copy else session.facts.native_nusd
 
 
-def _gaps(members: Iterable[Joined]) -> tuple[str, ...]:
+def gaps_of(members: Iterable[Joined]) -> tuple[str, ...]:
     """Why the figures are a lower bound, each reason once, in order of appearance."""
     reasons: dict[str, None] = {}
     for member in members:
         for part in member.parts:
             reasons.update(dict.fromkeys(part.facts.gaps))
         for call in member.calls:
-            reasons.update(dict.fromkeys(call.gaps))
+            if call.gaps:
+                reasons.update(dict.fromkeys(call.gaps))
     return tuple(reasons)
 
 
@@ -174,11 +244,16 @@ def _billed_runs(runs: Iterable[Run]) -> list[CostRecord]:
 
 
 def _cost_of_runs(
-    priced: Sequence[PricedCall], billed: Sequence[CostRecord], gaps: tuple[str, ...]
+    calls: Sequence[Call],
+    prices: Sequence[int | None],
+    billed: Sequence[CostRecord],
+    *,
+    gaps: tuple[str, ...],
 ) -> SessionCost:
     """What the runs cost; their tokens only where the session itself tells of none."""
-    cost = _spread(priced, sum(nano_usd(record) for record in billed), "run-index", gaps)
-    if sum_tokens(one.call for one in priced).total:
+    recorded = sum(nano_usd(record) for record in billed)
+    cost = _spread(calls, prices, recorded, source="run-index", gaps=gaps)
+    if any(call.tokens.total for call in calls):
         return cost
     return replace(cost, extra_tokens=sum(map(recorded_tokens, billed), Tokens()))
 
@@ -200,21 +275,25 @@ def recorded_tokens(record: CostRecord) -> Tokens:
 
 
 def _spread(
-    priced: Sequence[PricedCall], recorded: int, source: CostSource, gaps: tuple[str, ...]
+    calls: Sequence[Call],
+    prices: Sequence[int | None],
+    recorded: int,
+    *,
+    source: CostSource,
+    gaps: tuple[str, ...],
 ) -> SessionCost:
     """Share a recorded total among the calls by weight, so that groups add up to it exactly."""
-    known = [one.nusd for one in priced if one.nusd is not None]
-    weights = known if len(known) == len(priced) else [one.call.tokens.total for one in priced]
+    weights = [price for price in prices if price is not None]
+    if len(weights) != len(calls):
+        weights = [call.tokens.total for call in calls]
     whole = sum(weights)
     if whole == 0:
-        return SessionCost(
-            tuple(PricedCall(call=one.call, nusd=0) for one in priced), source, recorded, gaps
-        )
-    shares: list[PricedCall] = []
+        return SessionCost(calls, [0] * len(calls), source, recorded, gaps)
+    shares: list[int] = []
     given = passed = 0
-    for one, weight in zip(priced, weights, strict=True):
+    for weight in weights:
         passed += weight
         share = recorded * passed // whole - given
         given += share
-        shares.append(PricedCall(call=one.call, nusd=share))
-    return SessionCost(tuple(shares), source, 0, gaps)
+        shares.append(share)
+    return SessionCost(calls, shares, source, 0, gaps)

@@ -38,7 +38,9 @@ class CostExplanation(Model, frozen=True, kw_only=True):
 def explain_cost(session: Joined, coster: Coster) -> CostExplanation:
     """Take the session's cost apart, sub-agents included."""
     cost = coster.cost_of(session)
-    shares = {} if cost is None else {id(priced.call): priced.nusd for priced in cost.calls}
+    shares: dict[int, int | None] = {}
+    if cost is not None:
+        shares.update(zip(map(id, cost.calls), cost.shares, strict=True))
     explained = [
         entry
         for member in session.with_children()

@@ -128,9 +128,12 @@ class SessionManager:
         until: Moment = None,
         model: str | None = None,
         tags: Sequence[str] | None = None,
-        group_by: GroupBy | None = None,
+        group_by: GroupBy | Sequence[GroupBy] | None = None,
     ) -> CostSummary:
-        """Cost and tokens over all sessions that fit; every billed call once."""
+        """Cost and tokens over all sessions that fit; every billed call once.
+
+        Several groupings make groups of several keys: one for each day and model, say.
+        """
         merged = merge_options(
             options,
             CostAggregationOptions(),

@@ -8,7 +8,7 @@ from typing import TypeVar, get_args
 
 from msgspec.structs import replace
 
-from amux.errors import AmuxError, ParseError, SessionNotFoundError
+from amux.errors import AmuxError, ParseError, SessionNotFoundError, ValidationError
 from amux.model.cost import CostSummary
 from amux.model.message import SessionMessage
 from amux.model.options import (
@@ -19,6 +19,7 @@ from amux.model.options import (
     SearchSort,
     SessionListOptions,
     SessionQuery,
+    group_names,
 )
 from amux.model.session import Session
 from amux.sessions.address import find_session
@@ -136,9 +137,12 @@ def _checked_query(query: SessionQuery) -> SessionQuery:
 
 
 def _checked_cost(options: CostAggregationOptions) -> CostAggregationOptions:
-    if options.group_by is not None:
-        check_choice(options.group_by, get_args(GroupBy), "group_by")
-    return _with_checked_span(options)
+    names = group_names(options.group_by)
+    for position, name in enumerate(names):
+        check_choice(name, get_args(GroupBy), "group_by")
+        if name in names[:position]:
+            raise ValidationError(f"group_by names `{name}` twice", fields=("group_by",))
+    return replace(_with_checked_span(options), group_by=names or None)
 
 
 def _with_checked_span(options: Options) -> Options:

@@ -1,0 +1,280 @@
+"""Cells: what one session spent on one model on one day, as a plain value.
+
+A cost report is a sum over cells, so a report over many sessions needs their cells and none of
+their calls. A cell holds for the sessions as they were read, one list of prices, one run index and
+one time zone. Tags are not in it: they belong to the session's id and may change any day.
+
+Sums over the cells of a session equal the sums over its calls, to the nano-USD. A billed call of no
+session is a cell of its own, whose `created_at` is the time of the call. A session of which no
+spending is known still has a cell: it is a session all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, tzinfo
+from typing import Literal
+
+import msgspec
+
+from amux.model.ids import unified_id
+from amux.model.usage import Call, Tokens
+from amux.sessions.assemble import Assembly
+from amux.sessions.costing import UNPRICED, Coster, Days, SessionCost, gaps_of, local_day
+from amux.sessions.parts import Joined
+from amux.sessions.views import cwd_of, models_of, primary_model, time_span
+
+UNKNOWN_MODEL = "unknown"
+
+_LARGEST = 2**63 - 1
+
+CellKind = Literal["spent", "unspent", "named"]
+"""What a cell says of its session. `spent`: it spent this. `unspent`: nothing that it spent is
+known. `named`: it names models that none of its calls used; it counts where one is asked for."""
+
+Within = Callable[[datetime], bool]
+"""Whether a call made at that time is to be counted."""
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
+    """The spending of one session, sub-agents included, on one model on one day."""
+
+    agent: str
+    session: str | None  # unified id; None: billed calls of no session
+    created_at: datetime  # when the session began: what `since` and `until` choose by
+    cwd: str | None
+    day: str  # ISO date in the zone of the report
+    model: str
+    kind: CellKind = "spent"
+    calls: int = 0
+    input: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    cache_write_1h: int = 0
+    output: int = 0
+    thinking: int | None = None
+    nusd: int = 0  # the known part
+    unpriced_calls: int = 0
+    unpriced_input: int = 0
+    unpriced_output: int = 0
+    reasons: tuple[str, ...] = ()  # why the figures are a lower bound, beyond a missing price
+    mentions: tuple[str, ...] = ()  # models the session names without a cell that spent on them
+
+    def fits(self, model: str | None) -> bool:
+        """Whether it counts when that model, or any, is asked for."""
+        if self.kind == "spent":
+            return model in (None, self.model)
+        return model in self.mentions or (model is None and self.kind == "unspent")
+
+
+@dataclass(slots=True)
+class Tally:
+    """The figures of a cell while they are summed: integers only, as there may be many calls."""
+
+    calls: int = 0
+    input: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    cache_write_1h: int = 0
+    output: int = 0
+    thinking: int | None = None
+    nusd: int = 0
+    unpriced_calls: int = 0
+    unpriced_input: int = 0
+    unpriced_output: int = 0
+
+    def add_call(self, tokens: Tokens, nusd: int | None) -> None:
+        """Count one call; `nusd` None: no price is known."""
+        self.calls += 1
+        if nusd is None:
+            self.unpriced_calls += 1
+            self.unpriced_input += tokens.input
+            self.unpriced_output += tokens.output
+        self.add_amount(tokens, nusd or 0)
+
+    def add_amount(self, tokens: Tokens, nusd: int) -> None:
+        """Count what was recorded for no call."""
+        self.input += tokens.input
+        self.cache_read += tokens.cache_read
+        self.cache_write += tokens.cache_write
+        self.cache_write_1h += tokens.cache_write_1h
+        self.output += tokens.output
+        self.nusd += nusd
+        if tokens.thinking is not None:
+            self.thinking = (self.thinking or 0) + tokens.thinking
+
+    def add_sum(self, other: Tally | Cell) -> None:
+        """Count what was summed before."""
+        self.calls += other.calls
+        self.input += other.input
+        self.cache_read += other.cache_read
+        self.cache_write += other.cache_write
+        self.cache_write_1h += other.cache_write_1h
+        self.output += other.output
+        self.nusd += other.nusd
+        self.unpriced_calls += other.unpriced_calls
+        self.unpriced_input += other.unpriced_input
+        self.unpriced_output += other.unpriced_output
+        if other.thinking is not None:
+            self.thinking = (self.thinking or 0) + other.thinking
+
+    @property
+    def tokens(self) -> Tokens:
+        """The tokens alone."""
+        return Tokens(
+            input=self.input,
+            cache_read=self.cache_read,
+            cache_write=self.cache_write,
+            cache_write_1h=self.cache_write_1h,
+            output=self.output,
+            thinking=self.thinking,
+        )
+
+
+@dataclass(slots=True, frozen=True)
+class _About:
+    """What all cells of one session have in common."""
+
+    agent: str
+    session: str | None
+    created_at: datetime
+    cwd: str | None
+    reasons: tuple[str, ...]
+
+    def cell(self, tally: Tally, day: date, model: str) -> Cell:
+        return Cell(
+            agent=self.agent,
+            session=self.session,
+            created_at=self.created_at,
+            cwd=self.cwd,
+            day=day.isoformat(),
+            model=model,
+            calls=tally.calls,
+            input=_bounded(tally.input),
+            cache_read=_bounded(tally.cache_read),
+            cache_write=_bounded(tally.cache_write),
+            cache_write_1h=_bounded(tally.cache_write_1h),
+            output=_bounded(tally.output),
+            thinking=None if tally.thinking is None else _bounded(tally.thinking),
+            nusd=_bounded(tally.nusd),
+            unpriced_calls=tally.unpriced_calls,
+            unpriced_input=_bounded(tally.unpriced_input),
+            unpriced_output=_bounded(tally.unpriced_output),
+            reasons=self.reasons,
+        )
+
+
+def _bounded(figure: int) -> int:
+    """A broken log may claim any number; nobody was billed more than 64 bits can hold."""
+    return min(figure, _LARGEST)
+
+
+def assembly_cells(
+    assembly: Assembly, coster: Coster, zone: tzinfo, *, within: Within | None = None
+) -> Iterator[Cell]:
+    """The cells of all sessions of one agent, and those of its calls without a session."""
+    for session in assembly.sessions:
+        yield from session_cells(session, coster, zone, within=within)
+    for loose in assembly.unattributed:
+        yield from _loose_cells(loose, coster, zone, within=within)
+
+
+def session_cells(
+    session: Joined, coster: Coster, zone: tzinfo, *, within: Within | None = None
+) -> list[Cell]:
+    """All that one session spent, its sub-agents included.
+
+    With `within` only what was spent at such times counts, and a session without any is left out.
+    """
+    created, _ = time_span(session)
+    cost = coster.cost_of(session)
+    about = _About(
+        agent=session.agent,
+        session=unified_id(session.agent, session.session_id),
+        created_at=created,
+        cwd=cwd_of(session),
+        reasons=reasons_of(session, cost),
+    )
+    tallies: dict[tuple[str, date], Tally] = {}
+    if cost is not None:
+        _tally_calls(tallies, cost.calls, cost.shares, created=created, zone=zone, within=within)
+        if has_extra(cost) and (within is None or within(created)):
+            key = (primary_model(session) or UNKNOWN_MODEL, local_day(created, zone))
+            tallies.setdefault(key, Tally()).add_amount(cost.extra_tokens, cost.extra_nusd)
+    cells = [about.cell(tally, day, model) for (model, day), tally in tallies.items()]
+    if within is None:
+        cells.extend(_presence(session, cells, about, day=local_day(created, zone)))
+    return cells
+
+
+def has_extra(cost: SessionCost) -> bool:
+    """Whether something was recorded for the session that belongs to none of its calls."""
+    return bool(cost.extra_nusd or cost.extra_tokens.total)
+
+
+def reasons_of(session: Joined, cost: SessionCost | None) -> tuple[str, ...]:
+    """Why its figures are a lower bound; a missing price is known from the calls themselves."""
+    gaps = session.facts.gaps if cost is None else cost.incomplete
+    return tuple(reason for reason in gaps if reason != UNPRICED)
+
+
+def _tally_calls(
+    tallies: dict[tuple[str, date], Tally],
+    calls: Sequence[Call],
+    shares: Sequence[int | None],
+    *,
+    created: datetime,
+    zone: tzinfo,
+    within: Within | None,
+) -> None:
+    model: str | None = None
+    day: date | None = None
+    tally = Tally()
+    days = Days(zone)
+    for call, share in zip(calls, shares, strict=True):
+        at = call.at or created
+        if within is not None and not within(at):
+            continue
+        called_on = days.of(at)
+        if called_on != day or call.model != model:
+            day, model = called_on, call.model
+            tally = tallies.setdefault((model or UNKNOWN_MODEL, day), Tally())
+        tally.add_call(call.tokens, share)
+
+
+def _presence(
+    session: Joined, spent: Sequence[Cell], about: _About, *, day: date
+) -> Iterator[Cell]:
+    """The cell of a session without spending, or of models that it names but spent nothing on."""
+    models = {cell.model for cell in spent}
+    mentions = tuple(model for model in _named(session) if model not in models)
+    if spent and not mentions:
+        return
+    empty = about.cell(Tally(), day, primary_model(session) or UNKNOWN_MODEL)
+    kind: CellKind = "named" if spent else "unspent"
+    yield msgspec.structs.replace(empty, kind=kind, mentions=mentions)
+
+
+def _named(session: Joined) -> Iterable[str]:
+    """Models it may name besides those of its calls, which have cells of their own."""
+    if not session.calls:
+        return models_of(session)
+    return dict.fromkeys(model for part in session.parts for model in part.facts.models)
+
+
+def _loose_cells(
+    loose: Joined, coster: Coster, zone: tzinfo, *, within: Within | None
+) -> Iterator[Cell]:
+    """Calls of no session have no beginning to be chosen by: each moment is a cell."""
+    created, _ = time_span(loose)
+    reasons = gaps_of([loose])
+    tallies: dict[tuple[str, datetime], Tally] = {}
+    for call in loose.calls:
+        at = call.at or created
+        if within is None or within(at):
+            tally = tallies.setdefault((call.model or UNKNOWN_MODEL, at), Tally())
+            tally.add_call(call.tokens, coster.price(loose.agent, call))
+    for (model, at), tally in tallies.items():
+        about = _About(loose.agent, None, at, cwd_of(loose), reasons)
+        yield about.cell(tally, local_day(at, zone), model)

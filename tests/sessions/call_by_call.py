@@ -1,0 +1,253 @@
+"""The sum of a cost report done slowly: one entry for every call, no cells.
+
+This is how reports were first made. It shares nothing with `sessions/cells.py` and what is built on
+it, so that the two can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+
+from amux.model.cost import CostBreakdown, CostRecord, CostSummary, UnpricedModel
+from amux.model.options import CostAggregationOptions, GroupBy, group_names
+from amux.model.usage import NANO, Call, Tokens
+from amux.sessions.assemble import Assembly
+from amux.sessions.costing import Coster, SessionCost
+from amux.sessions.parts import Joined
+from amux.sessions.views import cwd_of, models_of, primary_model, time_span
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A call, or an amount recorded without one."""
+
+    agent: str
+    session: str | None
+    model: str
+    at: datetime
+    tokens: Tokens
+    nusd: int | None
+    tags: tuple[str, ...]
+    cwd: str | None
+    reasons: tuple[str, ...]
+    is_call: bool
+
+
+def slow_report(
+    assemblies: Iterable[Assembly], coster: Coster, options: CostAggregationOptions, zone: tzinfo
+) -> CostSummary:
+    """All sessions and unattributed calls that fit; lost runs are left out."""
+    attributed: list[Entry] = []
+    loose: list[Entry] = []
+    runs = 0
+    for assembly in assemblies:
+        for session in assembly.sessions:
+            found = session_entries(session, coster, options)
+            attributed += found
+            if found:
+                runs += len(coster.runs.runs_of(session.agent, session.session_id))
+        if not options.tags:
+            loose += loose_entries(assembly, coster, options)
+    entries = [*attributed, *loose]
+    names = group_names(options.group_by)
+    total = breakdown((), entries)
+    return CostSummary(
+        total_usd=total.total_usd,
+        input_tokens=total.input_tokens,
+        output_tokens=total.output_tokens,
+        thinking_tokens=total.thinking_tokens,
+        cached_tokens=total.cached_tokens,
+        session_count=total.session_count,
+        run_count=runs,
+        cache_write_tokens=total.cache_write_tokens,
+        breakdowns=groups(entries, names, zone) if names else None,
+        incomplete=total.incomplete,
+        unpriced=tuple(unpriced(entries)),
+        unattributed=record(loose) if loose else None,
+    )
+
+
+def session_entries(
+    session: Joined, coster: Coster, options: CostAggregationOptions
+) -> list[Entry]:
+    tags = coster.tags_of(session)
+    created = time_span(session)[0]
+    cost = coster.cost_of(session)
+    if options.tags and not set(options.tags) & set(tags):
+        return []
+    if not in_span(created, options):
+        return []
+    found = [
+        entry
+        for entry in all_entries(session, cost, tags=tags, created=created)
+        if options.model in (None, entry.model)
+    ]
+    if found or not (options.model is None or options.model in models_of(session)):
+        return found
+    return [without_call(session, cost, tags=tags, created=created)]
+
+
+def all_entries(
+    session: Joined, cost: SessionCost | None, *, tags: tuple[str, ...], created: datetime
+) -> Iterator[Entry]:
+    if cost is None:
+        return
+    for call, nusd in zip(cost.calls, cost.shares, strict=True):
+        yield of_call(session, call, nusd, tags=tags, created=created, reasons=known(cost))
+    if cost.extra_nusd or cost.extra_tokens.total:
+        yield without_call(
+            session,
+            cost,
+            tags=tags,
+            created=created,
+            tokens=cost.extra_tokens,
+            nusd=cost.extra_nusd,
+        )
+
+
+def known(cost: SessionCost) -> tuple[str, ...]:
+    return tuple(reason for reason in cost.incomplete if reason != "unpriced-model")
+
+
+def of_call(
+    session: Joined,
+    call: Call,
+    nusd: int | None,
+    *,
+    tags: tuple[str, ...],
+    created: datetime,
+    reasons: tuple[str, ...],
+) -> Entry:
+    return Entry(
+        agent=session.agent,
+        session=f"{session.agent}:{session.session_id}" if session.attributed else None,
+        model=call.model or "unknown",
+        at=call.at or created,
+        tokens=call.tokens,
+        nusd=nusd,
+        tags=tags,
+        cwd=cwd_of(session),
+        reasons=reasons,
+        is_call=True,
+    )
+
+
+def without_call(
+    session: Joined,
+    cost: SessionCost | None,
+    *,
+    tags: tuple[str, ...],
+    created: datetime,
+    tokens: Tokens | None = None,
+    nusd: int = 0,
+) -> Entry:
+    return Entry(
+        agent=session.agent,
+        session=f"{session.agent}:{session.session_id}",
+        model=primary_model(session) or "unknown",
+        at=created,
+        tokens=tokens or Tokens(),
+        nusd=nusd,
+        tags=tags,
+        cwd=cwd_of(session),
+        reasons=session.facts.gaps if cost is None else known(cost),
+        is_call=False,
+    )
+
+
+def loose_entries(
+    assembly: Assembly, coster: Coster, options: CostAggregationOptions
+) -> Iterator[Entry]:
+    for loose in assembly.unattributed:
+        gaps = [*(part.facts.gaps for part in loose.parts), *(call.gaps for call in loose.calls)]
+        reasons = tuple(reason for several in gaps for reason in several)
+        for call in loose.calls:
+            entry = of_call(
+                loose,
+                call,
+                coster.price(loose.agent, call),
+                tags=(),
+                created=time_span(loose)[0],
+                reasons=reasons,
+            )
+            if in_span(entry.at, options) and options.model in (None, entry.model):
+                yield entry
+
+
+def in_span(moment: datetime, options: CostAggregationOptions) -> bool:
+    early = options.since is not None and moment < options.since
+    late = options.until is not None and moment > options.until
+    return not early and not late
+
+
+def groups(
+    entries: Sequence[Entry], names: Sequence[GroupBy], zone: tzinfo
+) -> dict[str, CostBreakdown]:
+    members: dict[tuple[str, ...], list[Entry]] = {}
+    for entry in entries:
+        found: list[tuple[str, ...]] = [()]
+        for name in names:
+            found = [(*before, key) for before in found for key in KEYS[name](entry, zone)]
+        for keys in found:
+            members.setdefault(keys, []).append(entry)
+    return {" | ".join(keys): breakdown(keys, members[keys]) for keys in sorted(members)}
+
+
+KEYS: dict[GroupBy, Callable[[Entry, tzinfo], Sequence[str]]] = {
+    "agent": lambda entry, _: [entry.agent],
+    "model": lambda entry, _: [entry.model],
+    "day": lambda entry, zone: [entry.at.astimezone(zone).strftime("%Y-%m-%d")],
+    "week": lambda entry, zone: [entry.at.astimezone(zone).strftime("%G-W%V")],
+    "month": lambda entry, zone: [entry.at.astimezone(zone).strftime("%Y-%m")],
+    "project": lambda entry, _: [entry.cwd or "unknown"],
+    "session": lambda entry, _: [entry.session or "unattributed"],
+    "tag": lambda entry, _: entry.tags or ["untagged"],
+}
+
+
+def breakdown(keys: tuple[str, ...], entries: Sequence[Entry]) -> CostBreakdown:
+    tokens = sum((entry.tokens for entry in entries), Tokens())
+    reasons = {reason for entry in entries for reason in entry.reasons}
+    if any(entry.nusd is None for entry in entries):
+        reasons.add("unpriced-model")
+    return CostBreakdown(
+        key=" | ".join(keys),
+        total_usd=sum(entry.nusd or 0 for entry in entries) / NANO,
+        input_tokens=tokens.input,
+        output_tokens=tokens.output,
+        thinking_tokens=tokens.thinking or 0,
+        cached_tokens=tokens.cache_read,
+        cache_write_tokens=tokens.cache_write,
+        session_count=len({entry.session for entry in entries} - {None}),
+        incomplete=tuple(sorted(reasons)),
+        keys=keys,
+    )
+
+
+def unpriced(entries: Sequence[Entry]) -> Iterator[UnpricedModel]:
+    without_price = [entry for entry in entries if entry.nusd is None]
+    for model in sorted({entry.model for entry in without_price}):
+        found = [entry for entry in without_price if entry.model == model]
+        yield UnpricedModel(
+            model=model,
+            input_tokens=sum(entry.tokens.input for entry in found),
+            output_tokens=sum(entry.tokens.output for entry in found),
+            calls=sum(entry.is_call for entry in found),
+        )
+
+
+def record(entries: Sequence[Entry]) -> CostRecord:
+    whole = breakdown((), entries)
+    tokens = sum((entry.tokens for entry in entries), Tokens())
+    return CostRecord(
+        total_usd=whole.total_usd,
+        input_tokens=tokens.input,
+        output_tokens=tokens.output,
+        thinking_tokens=tokens.thinking,
+        cached_tokens=tokens.cache_read,
+        cache_write_tokens=tokens.cache_write,
+        source="estimate",
+        incomplete=whole.incomplete,
+    )

@@ -1,0 +1,365 @@
+"""Cells: sums over them equal sums over the calls, for any sessions and any question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any, get_args
+from zoneinfo import ZoneInfo
+
+import msgspec
+import pytest
+from builders import CAPTURES, LARGE, NOW, PRICES, SMALL, START, UNKNOWN, open_client
+from call_by_call import slow_report
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from shelf import Shelf, call
+
+from amux.adapters._base import SourceRef
+from amux.client import Client
+from amux.errors import ValidationError
+from amux.host import Host
+from amux.model.cost import CostRecord, CostSummary
+from amux.model.facts import Facts, Kind
+from amux.model.options import CostAggregationOptions, GroupBy
+from amux.model.usage import Call, Tokens
+from amux.pricing.registry import ModelRegistry
+from amux.run_index import Run, RunIndex
+from amux.sessions.assemble import Assembly, assemble
+from amux.sessions.cells import Cell, assembly_cells, session_cells
+from amux.sessions.cost import CostReport
+from amux.sessions.costing import Coster
+from amux.sessions.library import Library
+from amux.sessions.parts import Part
+from amux.sessions.registry import AdapterRegistry
+from amux.testing import Capture
+
+ROOT = Path("/src/shelf")
+IDS = ("one", "two", "three", "four")
+ZONES = (UTC, ZoneInfo("America/St_Johns"), ZoneInfo("Asia/Tokyo"))
+GROUPS: tuple[GroupBy, ...] = get_args(GroupBy)
+MODELS = st.sampled_from([SMALL, LARGE, UNKNOWN, None])
+KINDS: st.SearchStrategy[Kind] = st.sampled_from(["session", "session", "subagent"])
+COUNTS = st.integers(0, 10**6)
+TIMES = st.datetimes(datetime(2009, 10, 31), datetime(2009, 11, 3), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis adds the zone
+"""Around a change of the clocks that Newfoundland made one minute after midnight."""
+
+TOKENS = st.builds(
+    Tokens,
+    input=COUNTS,
+    cache_read=COUNTS,
+    cache_write=COUNTS,
+    cache_write_1h=COUNTS,
+    output=COUNTS,
+    thinking=st.none() | COUNTS,
+)
+CALLS = st.builds(
+    Call,
+    key=st.uuids().map(str),
+    model=MODELS,
+    at=st.none() | TIMES,
+    tokens=TOKENS | st.just(Tokens()),
+    native_nusd=st.none() | st.integers(0, 10**12),
+    gaps=st.sampled_from([(), ("call-interrupted",)]),
+)
+
+
+@st.composite
+def assemblies(draw: st.DrawFn) -> Assembly:
+    parts: list[Part] = []
+    for number, name in enumerate(draw(st.lists(st.sampled_from(IDS), unique=True))):
+        kind = draw(KINDS)
+        facts = Facts(
+            session_id=name,
+            kind=kind,
+            parent=draw(st.sampled_from([None, *IDS])) if kind == "subagent" else None,
+            attributed=draw(st.sampled_from([True, True, True, False])),
+            created_at=draw(TIMES),
+            cwd=draw(st.sampled_from([None, "/nowhere/a", "/nowhere/b"])),
+            calls=tuple(draw(st.lists(CALLS, max_size=6))),
+            models=tuple(draw(st.lists(st.sampled_from([SMALL, "m-named"]), max_size=2))),
+            gaps=draw(st.sampled_from([(), ("output-not-recorded",)])),
+            native_nusd=draw(st.none() | st.integers(0, 10**12)),
+        )
+        source = SourceRef(agent="shelf", path=ROOT / str(number), root=ROOT)
+        parts.append(Part(facts=facts, source=source))
+    return assemble("shelf", parts)
+
+
+def runs() -> st.SearchStrategy[list[Run]]:
+    cost = st.builds(
+        CostRecord,
+        total_usd=st.integers(0, 10**6).map(lambda micro: micro / 10**6),
+        input_tokens=COUNTS,
+        output_tokens=COUNTS,
+    )
+    run = st.builds(
+        Run,
+        run_id=st.uuids().map(str),
+        agent=st.just("shelf"),
+        at=TIMES,
+        session_id=st.sampled_from(IDS),
+        cost=st.none() | cost,
+        tags=st.lists(st.sampled_from(["a", "b"]), unique=True, max_size=2).map(tuple),
+    )
+    return st.lists(run, max_size=3)
+
+
+OPTIONS = st.builds(
+    CostAggregationOptions,
+    since=st.none() | TIMES,
+    until=st.none() | TIMES,
+    model=st.none() | st.sampled_from([SMALL, "m-named", "unknown"]),
+    tags=st.none() | st.just(["a"]),
+    group_by=st.none()
+    | st.sampled_from(GROUPS)
+    | st.lists(st.sampled_from(GROUPS), unique=True, max_size=3),
+)
+
+
+def coster_with(known: list[Run]) -> Coster:
+    return Coster(ModelRegistry(PRICES), RunIndex(known), today=NOW.date())
+
+
+@settings(max_examples=400, deadline=None)
+@given(assemblies(), runs(), OPTIONS, st.sampled_from(ZONES))
+def test_a_report_from_cells_equals_the_report_from_calls(
+    assembly: Assembly, known: list[Run], options: CostAggregationOptions, zone: ZoneInfo
+) -> None:
+    coster = coster_with(known)
+    report = CostReport(coster, options, zone)
+    report.add_assembly(assembly)
+    assert report.summary() == slow_report([assembly], coster, options, zone)
+
+
+@settings(max_examples=200, deadline=None)
+@given(assemblies(), st.lists(st.sampled_from([g for g in GROUPS if g != "tag"]), unique=True))
+def test_the_groups_of_any_grouping_add_up_to_the_total(
+    assembly: Assembly, group_by: list[GroupBy]
+) -> None:
+    coster = coster_with([])
+    report = CostReport(coster, CostAggregationOptions(group_by=group_by), UTC)
+    report.add_assembly(assembly)
+    total = report.summary()
+    found = list((total.breakdowns or {}).values())
+    assert (total.breakdowns is None) == (not group_by)
+    if group_by:
+        assert sum(round(one.total_usd * 10**9) for one in found) == round(total.total_usd * 10**9)
+        for name in ("input", "output", "thinking", "cached", "cache_write"):
+            field = f"{name}_tokens"
+            assert sum(getattr(one, field) for one in found) == getattr(total, field)
+
+
+@settings(max_examples=100, deadline=None)
+@given(assemblies(), runs(), OPTIONS, st.randoms())
+def test_cells_may_be_kept_as_bytes_and_come_in_any_order(
+    assembly: Assembly, known: list[Run], options: CostAggregationOptions, chance: Any
+) -> None:
+    coster = coster_with(known)
+    cells = list(assembly_cells(assembly, coster, UTC))
+    kept = msgspec.msgpack.decode(msgspec.msgpack.encode(cells), type=list[Cell])
+    assert kept == cells
+    chance.shuffle(kept)
+    report = CostReport(coster, options, UTC)
+    for cell in kept:
+        report.add_cell(cell)
+    assert report.summary() == slow_report([assembly], coster, options, UTC)
+
+
+@settings(max_examples=100, deadline=None)
+@given(assemblies(), st.none() | TIMES, st.none() | TIMES)
+def test_calls_may_be_chosen_by_their_own_time(
+    assembly: Assembly, since: datetime | None, until: datetime | None
+) -> None:
+    coster = coster_with([])
+    options = CostAggregationOptions(since=since, until=until)
+    report = CostReport(coster, options, UTC, by_call=True)
+    report.add_assembly(assembly)
+    everything = [*assembly.sessions, *assembly.unattributed]
+    counted = sum(
+        call.tokens.total
+        for top in everything
+        for member in top.with_children()
+        for call in member.calls
+        if in_span(call.at or created_at(top.facts), since, until)
+    )
+    found = report.summary()
+    assert counted == sum(
+        (found.input_tokens, found.cached_tokens, found.cache_write_tokens, found.output_tokens)
+    )
+
+
+def in_span(moment: datetime, since: datetime | None, until: datetime | None) -> bool:
+    return (since is None or since <= moment) and (until is None or moment <= until)
+
+
+def created_at(facts: Facts) -> datetime:
+    assert facts.created_at is not None
+    return facts.created_at
+
+
+@pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.name)
+def test_the_cells_of_a_capture_hold_every_call_once(capture: Capture, tmp_path: Path) -> None:
+    host = Host(capture.copy_to(tmp_path), env={})
+    assembly = Library(host, AdapterRegistry()).assembly(capture.agent)
+    coster = coster_with([])
+    cells = list(assembly_cells(assembly, coster, UTC))
+    everything = [*assembly.everyone(), *assembly.unattributed]
+    assert sum(cell.calls for cell in cells) == sum(len(one.calls) for one in everything)
+    spent = [cell for cell in cells if cell.session and cell.kind == "spent"]
+    assert len({(cell.session, cell.model, cell.day) for cell in spent}) == len(spent)
+    for options in (CostAggregationOptions(group_by=("day", "model")), CostAggregationOptions()):
+        report = CostReport(coster, options, UTC)
+        report.add_assembly(assembly)
+        assert report.summary() == slow_report([assembly], coster, options, UTC)
+
+
+# By example
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    return Shelf(tmp_path)
+
+
+def client_of(shelf: Shelf) -> Client:
+    client = open_client(shelf.root / "home")
+    client.adapters.register(shelf)
+    return client
+
+
+def cells_of(shelf: Shelf) -> list[Cell]:
+    registry = AdapterRegistry()
+    registry.register(shelf)
+    library = Library(Host(shelf.root / "home", env={}), registry)
+    (session,) = library.assembly("shelf").sessions
+    return session_cells(session, coster_with([]), UTC)
+
+
+def test_a_cell_is_one_session_one_model_one_day(shelf: Shelf) -> None:
+    tomorrow = START + timedelta(days=1)
+    shelf.put(
+        "s",
+        *(call("a"), call("b", input=7), call("c", model=UNKNOWN), call("d", at=tomorrow)),
+        cwd="/src/app",
+    )
+    cells = {(cell.model, cell.day): cell for cell in cells_of(shelf)}
+    assert set(cells) == {
+        (SMALL, "2026-03-01"),
+        (UNKNOWN, "2026-03-01"),
+        (SMALL, "2026-03-02"),
+    }
+    first = cells[SMALL, "2026-03-01"]
+    assert (first.agent, first.session, first.cwd) == ("shelf", "shelf:s", "/src/app")
+    assert (first.calls, first.input, first.nusd, first.unpriced_calls) == (2, 1007, 1_007_000, 0)
+    unpriced = cells[UNKNOWN, "2026-03-01"]
+    assert (unpriced.nusd, unpriced.unpriced_calls, unpriced.unpriced_input) == (0, 1, 1000)
+
+
+def test_sub_agents_are_in_the_cells_of_their_parent(shelf: Shelf) -> None:
+    shelf.put("s", call("a"))
+    shelf.put("child", call("b", model=LARGE), kind="subagent", parent="s")
+    cells = cells_of(shelf)
+    assert {(cell.session, cell.model, cell.calls) for cell in cells} == {
+        ("shelf:s", SMALL, 1),
+        ("shelf:s", LARGE, 1),
+    }
+
+
+def test_a_session_that_only_names_a_model_counts_where_it_is_asked_for(shelf: Shelf) -> None:
+    shelf.put("s", call("a"), models=("m-named",))
+    sessions = client_of(shelf).sessions
+    everything = sessions.total_cost(agent="shelf", group_by="model")
+    assert list(everything.breakdowns or {}) == [SMALL]
+    asked = sessions.total_cost(agent="shelf", model="m-named")
+    assert (asked.session_count, asked.input_tokens) == (1, 0)
+    assert sessions.total_cost(agent="shelf", model="m-other").session_count == 0
+
+
+def test_gaps_of_calls_without_a_session_make_the_total_a_lower_bound(shelf: Shelf) -> None:
+    shelf.put("warm-up", call("a", gaps=("call-interrupted",)), attributed=False)
+    total = client_of(shelf).sessions.total_cost(agent="shelf")
+    assert total.incomplete == ("call-interrupted",)
+    assert total.unattributed is not None
+    assert total.unattributed.incomplete == ("call-interrupted",)
+
+
+def test_figures_that_nobody_was_billed_can_be_kept_all_the_same(shelf: Shelf) -> None:
+    shelf.put("s", *(call(f"{n}", input=2**53) for n in range(2048)))
+    (cell,) = kept = cells_of(shelf)
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(kept), type=list[Cell]) == kept
+    assert cell.input == cell.nusd == 2**63 - 1
+
+
+@pytest.mark.parametrize("year", [1, 9999])
+@pytest.mark.parametrize("timezone", ["UTC", "Asia/Tokyo", "America/Los_Angeles"])
+def test_a_clock_at_the_end_of_all_days_stops_no_report(
+    shelf: Shelf, year: int, timezone: str
+) -> None:
+    at = datetime(1, 1, 1, tzinfo=UTC) if year == 1 else datetime(9999, 12, 31, 23, tzinfo=UTC)
+    shelf.put("s", call("a", at=at), call("b"), at=at)
+    client = open_client(shelf.root / "home", timezone=timezone)
+    client.adapters.register(shelf)
+    for group_by in ("day", "week", "month"):
+        total = client.sessions.total_cost(agent="shelf", group_by=group_by)
+        assert total.input_tokens == 2000
+        assert len(total.breakdowns or {}) == 2
+
+
+# Several groupings at once
+
+
+def spent(total: CostSummary) -> Iterator[tuple[str, tuple[str, ...], int]]:
+    for key, one in (total.breakdowns or {}).items():
+        assert one.key == key
+        yield key, one.keys, one.input_tokens
+
+
+def test_several_groupings_make_keys_of_several_parts(shelf: Shelf) -> None:
+    shelf.put("s", call("a"), call("b", model=LARGE, input=5))
+    sessions = client_of(shelf).sessions
+    both = sessions.total_cost(agent="shelf", group_by=("day", "model"))
+    assert list(spent(both)) == [
+        ("2026-03-01 | m-large", ("2026-03-01", "m-large"), 5),
+        ("2026-03-01 | m-small", ("2026-03-01", "m-small"), 1000),
+    ]
+    one = sessions.total_cost(agent="shelf", group_by=["day"])
+    assert one == sessions.total_cost(agent="shelf", group_by="day")
+    assert list(spent(one)) == [("2026-03-01", ("2026-03-01",), 1005)]
+
+
+def test_names_that_hold_the_separator_are_never_mixed_up(shelf: Shelf) -> None:
+    shelf.put("s", call("a", model="x | y"), call("b", model="x", input=5), cwd="/p")
+    shelf.put("t", call("c", model="x \\| y", input=3), cwd="/p")
+    total = client_of(shelf).sessions.total_cost(agent="shelf", group_by=("model", "project"))
+    assert sorted(spent(total)) == sorted(
+        [
+            ("x | /p", ("x", "/p"), 5),
+            ("x \\| y | /p", ("x | y", "/p"), 1000),
+            ("x \\\\\\| y | /p", ("x \\| y", "/p"), 3),
+        ]
+    )
+
+
+def test_no_grouping_twice_and_none_that_is_unknown(shelf: Shelf) -> None:
+    sessions = client_of(shelf).sessions
+    with pytest.raises(ValidationError, match="twice"):
+        sessions.total_cost(group_by=("day", "day"))
+    wrong: Any = ("day", "hour")
+    with pytest.raises(ValidationError, match="hour"):
+        sessions.total_cost(group_by=wrong)
+    assert sessions.total_cost(group_by=()).breakdowns is None
+
+
+def test_weeks_and_months_are_those_of_the_time_zone(shelf: Shelf) -> None:
+    at = datetime(2027, 1, 3, 23, 30, tzinfo=UTC)  # a Sunday; in Tokyo already Monday
+    shelf.put("s", call("a", at=at), at=at)
+    for timezone, week, day in (
+        ("UTC", "2026-W53", date(2027, 1, 3)),
+        ("Asia/Tokyo", "2027-W01", date(2027, 1, 4)),
+    ):
+        client = open_client(shelf.root / "home", timezone=timezone)
+        client.adapters.register(shelf)
+        total = client.sessions.total_cost(agent="shelf", group_by=("month", "week", "day"))
+        assert [keys for _, keys, _ in spent(total)] == [("2027-01", week, day.isoformat())]
