@@ -31,7 +31,7 @@ from typing import TypeVar
 
 from amux import client as sync
 from amux.config import Config
-from amux.model.cost import CostSummary
+from amux.model.cost import CostBlock, CostSummary
 from amux.model.diff import SessionDiff
 from amux.model.ids import NativeRef
 from amux.model.options import (
@@ -83,6 +83,7 @@ CLIENT_METHODS = {
     "search_report",
     "stream_export",
     "explain_cost",
+    "cost_blocks",
     "agents",
     "doctor",
     "overview",

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         ValidationError,
     )
     from amux.host import Host
-    from amux.model.cost import CostBreakdown, CostRecord, CostSummary
+    from amux.model.cost import CostBlock, CostBreakdown, CostRecord, CostSummary
     from amux.model.diff import DiffOperation, DiffStats, SessionDiff
     from amux.model.facts import Facts
     from amux.model.ids import NativeRef
@@ -80,7 +80,7 @@ _PLACES = {
         "ValidationError",
     ),
     "amux.host": ("Host",),
-    "amux.model.cost": ("CostBreakdown", "CostRecord", "CostSummary"),
+    "amux.model.cost": ("CostBlock", "CostBreakdown", "CostRecord", "CostSummary"),
     "amux.model.diff": ("DiffOperation", "DiffStats", "SessionDiff"),
     "amux.model.facts": ("Facts",),
     "amux.model.ids": ("NativeRef",),
@@ -109,6 +109,7 @@ __all__ = [
     "Config",
     "ConfigError",
     "CostAggregationOptions",
+    "CostBlock",
     "CostBreakdown",
     "CostRecord",
     "CostSummary",

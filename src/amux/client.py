@@ -17,6 +17,7 @@ from amux.host import Host
 if TYPE_CHECKING:
     from amux.adapters._base import AgentInfo, Capabilities
     from amux.config import Config
+    from amux.model.cost import CostBlock
     from amux.model.ids import NativeRef
     from amux.model.options import ExportFormat, SessionListOptions, SessionQuery
     from amux.pricing.registry import ModelRegistry
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from amux.sessions.bound import BoundAdapter
     from amux.sessions.doctor import RootReport
     from amux.sessions.explain import CostExplanation
+    from amux.sessions.filters import Moment
     from amux.sessions.library import Library
     from amux.sessions.listing import ListReport
     from amux.sessions.manager import SessionManager
@@ -187,6 +189,27 @@ class Client:
     def explain_cost(self, agent: str, session_id: str) -> CostExplanation:
         """Every counted call, every ignored copy and every rate of one session."""
         return self._reader.explain(agent, session_id)
+
+    def cost_blocks(
+        self,
+        *,
+        agent: str | None = None,
+        model: str | None = None,
+        since: Moment = None,
+        until: Moment = None,
+        hours: int = 5,
+    ) -> tuple[CostBlock, ...]:
+        """Windows of so many hours with what was spent in each, by agent, oldest first.
+
+        `since` and `until` keep the windows that reach into that span.
+
+        Raises:
+            ValidationError: A window must last a whole number of hours, from 1 to 168.
+        """
+        from amux.sessions.blocks import BlockOptions, find_blocks
+
+        options = BlockOptions(agent=agent, model=model, since=since, until=until, hours=hours)
+        return find_blocks(self._reader, options, now=self._host.now())
 
     def plan_run(
         self,
