@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from amux.faces.cli.context import Context
+from amux.faces.cli.csv_rows import add_csv, dollars, wants_csv, write_csv
 from amux.faces.cli.figures import Priced, count, money
 from amux.faces.cli.filters import add_examples, add_period, add_tags
 from amux.faces.cli.output import Column
@@ -14,24 +17,58 @@ if TYPE_CHECKING:
     from amux.model.cost import CostBreakdown, CostSummary
     from amux.model.options import GroupBy
 
-PEOPLES_GROUP: GroupBy = "agent"
+GROUPINGS: tuple[GroupBy, ...] = (
+    *("agent", "model", "day", "week", "month"),
+    *("project", "session", "tag"),
+)
+TIMES = ("day", "week", "month")
+PEOPLES_GROUP: tuple[GroupBy, ...] = ("agent",)
 """How the table is grouped when nothing is said; JSON is grouped only when asked."""
+
+_NUMBERS = ("Sessions", "Input", "Cache read", "Cache write", "Output", "Thinking", "Cost")
+_SPARE = ("Thinking", "Sessions", "Cache write", "Cache read", "Input", "Output")
+_SPARE_FOR_BARS = 2
+_CSV = (
+    *("sessionCount", "inputTokens", "cachedTokens", "cacheWriteTokens", "outputTokens"),
+    *("thinkingTokens", "totalUsd", "incomplete"),
+)
+
+
+class _Words(tuple[str, ...]):
+    """Words to show and complete; lists of them are checked where they are taken apart."""
+
+    __slots__ = ()
+
+    def __contains__(self, word: object, /) -> bool:
+        return True
 
 
 def configure(parser: CommandParser) -> None:
     """Add the arguments."""
-    add_examples(parser, "amux cost --since 2026-11-01 --group-by day", "amux cost -a codex --json")
+    add_examples(
+        parser,
+        "amux cost --since 2026-11-01 --group-by day",
+        "amux cost --by month,model --csv",
+        "amux cost -a codex --json",
+    )
     add_period(parser)
     add_tags(parser)
     parser.add_argument(
-        "--group-by", **one_of("agent", "model", "day", "tag"), help="table: agent; JSON: nothing"
+        "--group-by",
+        "--by",
+        type=_groupings,
+        choices=_Words(GROUPINGS),
+        metavar="NAME[,NAME]",
+        help=f"{', '.join(GROUPINGS)}, or several (table: agent; JSON: nothing)",
     )
+    add_csv(parser)
 
 
 def run(context: Context) -> None:
     """Sum."""
     args = context.args
-    group_by: GroupBy | None = args.group_by or (None if context.is_json else PEOPLES_GROUP)
+    is_csv = wants_csv(context)
+    names: tuple[GroupBy, ...] = args.group_by or (() if context.is_json else PEOPLES_GROUP)
     with context.busy("adding up"):
         summary = context.client.sessions.total_cost(
             agent=args.agent,
@@ -39,34 +76,68 @@ def run(context: Context) -> None:
             until=context.until,
             model=args.model,
             tags=args.tags,
-            group_by=group_by,
+            group_by=names or None,
         )
+    groups = in_order(list((summary.breakdowns or {}).values()), names)
     if context.is_json:
         context.output.json(summary)
+    elif is_csv:
+        write_csv([*names, *_CSV], map(_csv_row, groups))
     else:
-        _write(context, summary, heading=str(group_by).capitalize())
+        _write(context, summary, groups, names)
     _say_what_is_unknown(context, summary)
 
 
-def _write(context: Context, summary: CostSummary, *, heading: str) -> None:
+def in_order(groups: Sequence[CostBreakdown], names: Sequence[str]) -> list[CostBreakdown]:
+    """Times as they passed, everything else the dearest first; equal keys stay together."""
+    sums: dict[tuple[str, ...], float] = {}
+    for group in groups:
+        for length in range(1, len(names) + 1):
+            part = group.keys[:length]
+            sums[part] = sums.get(part, 0.0) + group.total_usd
+
+    def rank(group: CostBreakdown) -> list[tuple[float, str]]:
+        return [
+            (0.0 if name in TIMES else -sums[group.keys[: at + 1]], group.keys[at])
+            for at, name in enumerate(names)
+        ]
+
+    return sorted(groups, key=rank)
+
+
+def _groupings(text: str) -> tuple[str, ...]:
+    check = one_of(*GROUPINGS)["type"]
+    names: tuple[str, ...] = tuple(check(name.strip()) for name in text.split(","))
+    if len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(f"`{text}` names a grouping twice")
+    return names
+
+
+def _write(
+    context: Context, summary: CostSummary, groups: Sequence[CostBreakdown], names: Sequence[str]
+) -> None:
     output = context.output
-    groups = summary.breakdowns or {}
-    rows = [_row(each.key, each) for each in groups.values()]
-    if summary.unattributed is not None:
-        rows.append(_unattributed(summary))
-    total = _row("total", summary)
+    rows = [_row(each.keys, each) for each in groups]
+    total = _row(("total", *("" for _ in names[1:])), summary)
     if not output.is_terminal:
         output.rows([*rows, total])
         return
-    columns = [Column(heading, style="cyan")]
-    names = ("Sessions", "Input", "Cache read", "Cache write", "Output", "Thinking", "Cost")
-    columns += [Column(name, is_number=True) for name in names]
-    output.table(columns, map(_for_people, rows), footer=_for_people(total))
+    from amux.faces.cli.fitting import Figures
+
+    columns = [
+        *(Column(name.capitalize(), style="cyan") for name in names),
+        *(Column(name, is_number=True) for name in _NUMBERS),
+    ]
+    dearest = max((each.total_usd for each in groups), default=0.0)
+    shares = [each.total_usd / dearest if dearest else 0.0 for each in groups]
+    drawn = [_for_people(row, len(names)) for row in rows]
+    table = Figures(columns, drawn, _for_people(total, len(names)))
+    table.draw(output, spare=_SPARE, spare_for_bars=_SPARE_FOR_BARS, shares=shares)
 
 
-def _row(key: str, figures: CostBreakdown | CostSummary) -> tuple[str, ...]:
+def _row(keys: Sequence[str], figures: CostBreakdown | CostSummary) -> tuple[str, ...]:
     return (
-        key,
+        *keys,
         f"{figures.session_count}",
         f"{figures.input_tokens}",
         f"{figures.cached_tokens}",
@@ -77,9 +148,22 @@ def _row(key: str, figures: CostBreakdown | CostSummary) -> tuple[str, ...]:
     )
 
 
-def _for_people(row: tuple[str, ...]) -> tuple[str, ...]:
-    key, *counts, cost = row
-    return (key, *(f"{int(each):,}" for each in counts), cost)
+def _csv_row(group: CostBreakdown) -> tuple[str | int, ...]:
+    return (
+        *group.keys,
+        group.session_count,
+        group.input_tokens,
+        group.cached_tokens,
+        group.cache_write_tokens,
+        group.output_tokens,
+        group.thinking_tokens,
+        dollars(group.total_usd),
+        " ".join(group.incomplete),
+    )
+
+
+def _for_people(row: tuple[str, ...], keys: int) -> tuple[str, ...]:
+    return (*row[:keys], *(f"{int(each):,}" for each in row[keys:-1]), row[-1])
 
 
 def _is_used(figures: CostBreakdown | CostSummary) -> bool:
@@ -92,29 +176,17 @@ def _amount(figures: Priced, *, is_used: bool) -> str:
     return "$0.00" if not is_used and not figures.incomplete else money(figures)
 
 
-def _unattributed(summary: CostSummary) -> tuple[str, ...]:
-    """Billed calls that belong to no session; they are part of the total."""
-    record = summary.unattributed
-    if record is None:
-        return ()
-    figures = (
-        record.input_tokens,
-        record.cached_tokens or 0,
-        record.cache_write_tokens or 0,
-        record.output_tokens,
-        record.thinking_tokens or 0,
-    )
-    return ("(no session)", "0", *(f"{figure}" for figure in figures), money(record))
-
-
 def _say_what_is_unknown(context: Context, summary: CostSummary) -> None:
+    note = context.output.note
     if summary.unpriced:
         models = ", ".join(
             f"`{each.model}` ({count(each.calls, 'call')})" for each in summary.unpriced
         )
-        context.output.note(f"no price is known for {models}; settings may give one (`prices`)")
+        note(f"no price is known for {models}; settings may give one (`prices`)")
     reasons = [reason for reason in summary.incomplete if reason != "unpriced-model"]
     if reasons:
-        context.output.note(f"the sum is a lower bound: {', '.join(reasons)}")
+        note(f"the sum is a lower bound: {', '.join(reasons)}")
+    if summary.unattributed is not None:
+        note(f"{money(summary.unattributed)} of it was billed for no session")
     if not summary.session_count:
         context.warn_of_unknown_agent()

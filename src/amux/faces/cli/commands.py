@@ -42,6 +42,7 @@ COMMANDS = (
     Command("export", "export", "write one session as JSON, JSONL, Markdown or HTML"),
     Command("diff", "diff", "compare two sessions message by message"),
     Command("cost report", "cost_report", "sum the cost of sessions"),
+    Command("cost blocks", "cost_blocks", "show spending in windows of five hours"),
     Command("cost explain", "cost_explain", "show how the cost of one session comes about"),
     Command("agents", "agents", "the agents amux can read and what they left here"),
     Command("doctor", "doctor", "account for every file, and see what will be deleted next"),

@@ -1,0 +1,122 @@
+"""Tables of figures on narrow terminals: a cut figure would be a wrong one.
+
+Columns that can be spared are left out, the least important first, until the rest fits with long
+keys shortened. Some of them also make room for a bar; the others have the room before it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+
+from amux.faces.cli.output import Column, Output
+from amux.faces.cli.safety import safe_text
+
+PADDING = 2
+SHORTEST_KEY = 16
+BAR_WIDTHS = (8, 24)
+
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_FULL, _PLAIN = "█", "#"
+
+Row = Sequence[str]
+
+
+class Figures:
+    """A table of text columns, number columns and perhaps bars, made to fit."""
+
+    def __init__(self, columns: Sequence[Column], rows: Sequence[Row], total: Row | None) -> None:
+        self._columns = list(columns)
+        self._rows = [[safe_text(cell) for cell in row] for row in rows]
+        self._total = None if total is None else list(total)
+
+    def draw(
+        self,
+        output: Output,
+        *,
+        spare: Sequence[str] = (),
+        spare_for_bars: int = 0,
+        shares: Sequence[float] = (),
+    ) -> None:
+        """Draw it.
+
+        `spare` are headings to do without, the first so many of them for bars, too; `shares` are
+        the lengths of the bars, from 0 to 1.
+        """
+        console = output.console()
+        bar_room = PADDING + BAR_WIDTHS[0] if any(shares) else 0
+        for position, heading in enumerate(spare):
+            wanted = bar_room if position < spare_for_bars else 0
+            if self._narrowest() + wanted > console.width:
+                self._drop(heading)
+        if self._narrowest() + bar_room > console.width:
+            bar_room = 0
+        self._shorten_keys(console.width - bar_room)
+        if bar_room:
+            width = min(console.width - self._width() - PADDING, BAR_WIDTHS[1])
+            self._add_bars(
+                [bar(share, width, is_plain=console.options.ascii_only) for share in shares]
+            )
+        output.table(self._columns, self._rows, footer=self._total)
+
+    def _widths(self) -> list[int]:
+        headings = [column.heading for column in self._columns]
+        lines = [headings, *self._rows, *([] if self._total is None else [self._total])]
+        return [max(map(cell_len, cells)) for cells in zip(*lines, strict=True)]
+
+    def _width(self) -> int:
+        widths = self._widths()
+        return sum(widths) + PADDING * (len(widths) - 1)
+
+    def _narrowest(self) -> int:
+        """How wide it is when its texts are as short as they may become."""
+        widths = self._widths()
+        return self._width() - sum(max(0, widths[at] - SHORTEST_KEY) for at in self._texts())
+
+    def _texts(self) -> list[int]:
+        return [at for at, column in enumerate(self._columns) if not column.is_number]
+
+    def _drop(self, heading: str) -> None:
+        at = next(n for n, column in enumerate(self._columns) if column.heading == heading)
+        del self._columns[at]
+        for row in self._rows:
+            del row[at]
+        if self._total is not None:
+            del self._total[at]
+
+    def _shorten_keys(self, room: int) -> None:
+        for at in reversed(self._texts()):
+            excess = self._width() - room
+            if excess <= 0:
+                return
+            width = max(SHORTEST_KEY, self._widths()[at] - excess)
+            for row in self._rows:
+                row[at] = shortened(row[at], width)
+
+    def _add_bars(self, bars: Sequence[str]) -> None:
+        self._columns.append(Column("", style="cyan"))
+        for row, drawn in zip(self._rows, bars, strict=True):
+            row.append(drawn)
+        if self._total is not None:
+            self._total.append("")
+
+
+def shortened(text: str, width: int) -> str:
+    """A text cut to so many cells; a path keeps its end, which tells most."""
+    if cell_len(text) <= width:
+        return text
+    keeps_end = "/" in text
+    while cell_len(text) >= width:
+        text = text[1:] if keeps_end else text[:-1]
+    return f"…{text}" if keeps_end else f"{text}…"
+
+
+def bar(share: float, width: int, *, is_plain: bool = False) -> str:
+    """A bar of a share of the width; what is not nothing is drawn."""
+    if share <= 0:
+        return ""
+    if is_plain:
+        return _PLAIN * max(1, round(share * width))
+    eighths = max(1, round(min(share, 1) * width * 8))
+    return _FULL * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
