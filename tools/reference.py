@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from amux.errors import EXIT_CODES, ErrorCode
-from amux.model.cost import CostSummary
+from amux.model.cost import CostBlock, CostSummary
 from amux.model.diff import SessionDiff
 from amux.model.session import Session, SessionSummary
 from amux.sessions.explain import CostExplanation
@@ -24,7 +24,9 @@ from amux.sessions.overview import Overview
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 BEGIN, END = "<!-- generated -->\n", "<!-- end -->\n"
-PUBLIC_TYPES = (SessionSummary, Session, CostSummary, SessionDiff, CostExplanation, Overview)
+PUBLIC_TYPES = (
+    SessionSummary, Session, CostSummary, CostBlock, SessionDiff, CostExplanation, Overview,
+)  # fmt: skip
 
 
 def json_schema() -> str:
