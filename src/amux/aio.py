@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from amux import client as sync
 from amux.config import Config
-from amux.model.cost import CostSummary
+from amux.model.cost import CostBlock, CostSummary
 from amux.model.diff import SessionDiff
 from amux.model.ids import NativeRef
 from amux.model.options import (
@@ -143,9 +143,12 @@ class SessionManager:
         until: Moment = None,
         model: str | None = None,
         tags: Sequence[str] | None = None,
-        group_by: GroupBy | None = None,
+        group_by: GroupBy | Sequence[GroupBy] | None = None,
     ) -> CostSummary:
-        """Cost and tokens over all sessions that fit; every billed call once."""
+        """Cost and tokens over all sessions that fit; every billed call once.
+
+        Several groupings make groups of several keys: one for each day and model, say.
+        """
         return await asyncio.to_thread(
             self._inner.total_cost,
             options,
@@ -209,6 +212,26 @@ class Client:
     async def explain_cost(self, agent: str, session_id: str) -> CostExplanation:
         """Every counted call, every ignored copy and every rate of one session."""
         return await asyncio.to_thread(self._inner.explain_cost, agent, session_id)
+
+    async def cost_blocks(
+        self,
+        *,
+        agent: str | None = None,
+        model: str | None = None,
+        since: Moment = None,
+        until: Moment = None,
+        hours: int = 5,
+    ) -> tuple[CostBlock, ...]:
+        """Windows of so many hours with what was spent in each, by agent, oldest first.
+
+        `since` and `until` keep the windows that reach into that span.
+
+        Raises:
+            ValidationError: A window must last a whole number of hours, from 1 to 168.
+        """
+        return await asyncio.to_thread(
+            self._inner.cost_blocks, agent=agent, model=model, since=since, until=until, hours=hours
+        )
 
     async def agents(self) -> tuple[AgentStatus, ...]:
         """Each agent: found where, how many sessions, from when to when."""
