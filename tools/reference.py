@@ -18,7 +18,7 @@ import msgspec
 from amux.errors import EXIT_CODES, ErrorCode
 from amux.model.annotation import SessionAnnotations
 from amux.model.change import SessionChange
-from amux.model.cost import CostSummary
+from amux.model.cost import CostBlock, CostSummary
 from amux.model.diff import SessionDiff
 from amux.model.session import Session, SessionSummary
 from amux.sessions.explain import CostExplanation
@@ -27,9 +27,11 @@ from amux.sessions.overview import Overview
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 BEGIN, END = "<!-- generated -->\n", "<!-- end -->\n"
 PUBLIC_TYPES = (
-    *(SessionSummary, Session, SessionAnnotations, SessionChange, CostSummary),
+    *(SessionSummary, Session, SessionAnnotations, SessionChange, CostSummary, CostBlock),
     *(SessionDiff, CostExplanation, Overview),
 )
+    SessionSummary, Session, CostSummary, CostBlock, SessionDiff, CostExplanation, Overview,
+)  # fmt: skip
 
 
 def json_schema() -> str:

@@ -16,7 +16,15 @@ from amux._version import __version__
 from amux.model.annotation import Note, SessionAnnotations
 from amux.model.base import Model
 from amux.model.change import SessionChange
-from amux.model.cost import CostBreakdown, CostRecord, CostSummary, UnpricedModel
+from amux.model.cost import (
+    BlockProjection,
+    BurnRate,
+    CostBlock,
+    CostBreakdown,
+    CostRecord,
+    CostSummary,
+    UnpricedModel,
+)
 from amux.model.diff import DiffOperation, DiffSide, DiffStats, SessionDiff
 from amux.model.message import SessionMessage, SessionToolCall, TokenUsage, ToolResult
 from amux.model.problems import Problem, ProblemCode
@@ -30,9 +38,9 @@ DOCS = ROOT / "docs"
 
 PUBLIC_TYPES: tuple[type[Model], ...] = (
     SessionSummary, Session, SessionMessage, SessionToolCall, ToolResult, TokenUsage, CostRecord,
-    Call, Tokens, CostSummary, CostBreakdown, UnpricedModel, SessionDiff, DiffSide, DiffOperation,
-    DiffStats, CostExplanation, ExplainedCall, AgentStatus, Overview, Problem, Note,
-    SessionAnnotations, SessionChange,
+    Call, Tokens, CostSummary, CostBreakdown, UnpricedModel, CostBlock, BurnRate, BlockProjection,
+    SessionDiff, DiffSide, DiffOperation, DiffStats, CostExplanation, ExplainedCall,
+    AgentStatus, Overview, Problem, Note, SessionAnnotations, SessionChange,
 )  # fmt: skip
 _ASKS_FOR_A_VARIABLE = re.compile(r"\b(?:path_from|env\.get|dir_from)\(\s*\"([A-Z][A-Z0-9_]*)\"")
 _ROW = re.compile(r"^\| `(\w+)` \|[^|]*\|\s*(always)?\s*\|", re.MULTILINE)
@@ -137,11 +145,11 @@ def test_the_adapter_of_the_guide_works(tmp_path: Path) -> None:
 def test_every_command_in_the_guides_is_understood() -> None:
     from amux.faces.cli.parser import build_parser
 
-    guide = read(DOCS / "guides" / "first-steps.md")
-    lines = [line for line in guide.splitlines() if re.match(r"amux\b", line)]
+    guides = [read(DOCS / "guides" / name) for name in ("first-steps.md", "cost-reports.md")]
+    lines = [line for page in guides for line in page.splitlines() if re.match(r"amux\b", line)]
     assert lines
     for line in lines:
-        words = shlex.split(line.split(" | ")[0])[1:]
+        words = shlex.split(re.split(r" [|>] ", line)[0])[1:]
         _, extra = build_parser().parse_known_args(words)
         assert extra == [], line
 

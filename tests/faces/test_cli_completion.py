@@ -37,6 +37,7 @@ def test_the_shell_itself_accepts_its_script(empty: Cli, tmp_path: Path, shell: 
         ("amux sessions ex", {"export"}),
         ("amux list --dir", {"--direction"}),
         ("amux list --sort ", {"date", "cost", "turns", "updated"}),
+        ("amux cost report --by mo", {"model", "month"}),
         ("amux completion ", {"bash", "zsh", "fish"}),
     ],
 )

@@ -212,7 +212,7 @@ def test_blocks_that_reach_into_a_span_are_kept(home: Path) -> None:
     at_minutes(home, 0, 600, 1200)
     client = open_client(home)
 
-    def starts(**span: datetime) -> list[int]:
+    def starts(**span: Any) -> list[int]:
         return [(block.start - START) // HOUR for block in client.cost_blocks(**span)]
 
     assert starts() == [0, 10, 20]

@@ -19,8 +19,9 @@ from shelf import Shelf, call
 from amux.adapters._base import SourceRef
 from amux.client import Client
 from amux.errors import ValidationError
+from amux.host import Host
 from amux.model.cost import CostRecord, CostSummary
-from amux.model.facts import Facts
+from amux.model.facts import Facts, Kind
 from amux.model.options import CostAggregationOptions, GroupBy
 from amux.model.usage import Call, Tokens
 from amux.pricing.registry import ModelRegistry
@@ -29,7 +30,9 @@ from amux.sessions.assemble import Assembly, assemble
 from amux.sessions.cells import Cell, assembly_cells, session_cells
 from amux.sessions.cost import CostReport
 from amux.sessions.costing import Coster
+from amux.sessions.library import Library
 from amux.sessions.parts import Part
+from amux.sessions.registry import AdapterRegistry
 from amux.testing import Capture
 
 ROOT = Path("/src/shelf")
@@ -37,6 +40,7 @@ IDS = ("one", "two", "three", "four")
 ZONES = (UTC, ZoneInfo("America/St_Johns"), ZoneInfo("Asia/Tokyo"))
 GROUPS: tuple[GroupBy, ...] = get_args(GroupBy)
 MODELS = st.sampled_from([SMALL, LARGE, UNKNOWN, None])
+KINDS: st.SearchStrategy[Kind] = st.sampled_from(["session", "session", "subagent"])
 COUNTS = st.integers(0, 10**6)
 TIMES = st.datetimes(datetime(2009, 10, 31), datetime(2009, 11, 3), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis adds the zone
 """Around a change of the clocks that Newfoundland made one minute after midnight."""
@@ -65,7 +69,7 @@ CALLS = st.builds(
 def assemblies(draw: st.DrawFn) -> Assembly:
     parts: list[Part] = []
     for number, name in enumerate(draw(st.lists(st.sampled_from(IDS), unique=True))):
-        kind = draw(st.sampled_from(["session", "session", "subagent"]))
+        kind = draw(KINDS)
         facts = Facts(
             session_id=name,
             kind=kind,
@@ -197,9 +201,9 @@ def created_at(facts: Facts) -> datetime:
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.name)
 def test_the_cells_of_a_capture_hold_every_call_once(capture: Capture, tmp_path: Path) -> None:
-    client = open_client(capture.copy_to(tmp_path))
-    assembly = client._library.assembly(capture.agent)
-    coster = client._reader.coster
+    host = Host(capture.copy_to(tmp_path), env={})
+    assembly = Library(host, AdapterRegistry()).assembly(capture.agent)
+    coster = coster_with([])
     cells = list(assembly_cells(assembly, coster, UTC))
     everything = [*assembly.everyone(), *assembly.unattributed]
     assert sum(cell.calls for cell in cells) == sum(len(one.calls) for one in everything)
@@ -226,10 +230,11 @@ def client_of(shelf: Shelf) -> Client:
 
 
 def cells_of(shelf: Shelf) -> list[Cell]:
-    client = client_of(shelf)
-    assembly = client._library.assembly("shelf")
-    (session,) = assembly.sessions
-    return session_cells(session, client._reader.coster, UTC)
+    registry = AdapterRegistry()
+    registry.register(shelf)
+    library = Library(Host(shelf.root / "home", env={}), registry)
+    (session,) = library.assembly("shelf").sessions
+    return session_cells(session, coster_with([]), UTC)
 
 
 def test_a_cell_is_one_session_one_model_one_day(shelf: Shelf) -> None:
@@ -278,6 +283,13 @@ def test_gaps_of_calls_without_a_session_make_the_total_a_lower_bound(shelf: She
     assert total.incomplete == ("call-interrupted",)
     assert total.unattributed is not None
     assert total.unattributed.incomplete == ("call-interrupted",)
+
+
+def test_figures_that_nobody_was_billed_can_be_kept_all_the_same(shelf: Shelf) -> None:
+    shelf.put("s", *(call(f"{n}", input=2**53) for n in range(2048)))
+    (cell,) = kept = cells_of(shelf)
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(kept), type=list[Cell]) == kept
+    assert cell.input == cell.nusd == 2**63 - 1
 
 
 @pytest.mark.parametrize("year", [1, 9999])

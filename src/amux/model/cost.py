@@ -24,7 +24,7 @@ class CostRecord(Model, frozen=True, kw_only=True):
 
 
 class CostBreakdown(Model, frozen=True, kw_only=True, omit_defaults=False):
-    """One group of a cost summary. `key` is `keys` as one text: see `sessions/grouping.py`."""
+    """One group of a cost summary. `key` is the parts of `keys` as one text, joined by ` | `."""
 
     key: str
     total_usd: float

@@ -28,6 +28,8 @@ from amux.sessions.views import cwd_of, models_of, primary_model, time_span
 
 UNKNOWN_MODEL = "unknown"
 
+_LARGEST = 2**63 - 1
+
 CellKind = Literal["spent", "unspent", "named"]
 """What a cell says of its session. `spent`: it spent this. `unspent`: nothing that it spent is
 known. `named`: it names models that none of its calls used; it counts where one is asked for."""
@@ -153,18 +155,23 @@ class _About:
             day=day.isoformat(),
             model=model,
             calls=tally.calls,
-            input=tally.input,
-            cache_read=tally.cache_read,
-            cache_write=tally.cache_write,
-            cache_write_1h=tally.cache_write_1h,
-            output=tally.output,
-            thinking=tally.thinking,
-            nusd=tally.nusd,
+            input=_bounded(tally.input),
+            cache_read=_bounded(tally.cache_read),
+            cache_write=_bounded(tally.cache_write),
+            cache_write_1h=_bounded(tally.cache_write_1h),
+            output=_bounded(tally.output),
+            thinking=None if tally.thinking is None else _bounded(tally.thinking),
+            nusd=_bounded(tally.nusd),
             unpriced_calls=tally.unpriced_calls,
-            unpriced_input=tally.unpriced_input,
-            unpriced_output=tally.unpriced_output,
+            unpriced_input=_bounded(tally.unpriced_input),
+            unpriced_output=_bounded(tally.unpriced_output),
             reasons=self.reasons,
         )
+
+
+def _bounded(figure: int) -> int:
+    """A broken log may claim any number; nobody was billed more than 64 bits can hold."""
+    return min(figure, _LARGEST)
 
 
 def assembly_cells(
