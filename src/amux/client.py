@@ -271,7 +271,9 @@ class Client:
         from amux.sessions.reader import SessionReader
 
         coster = Coster(self.models, self.run_index, today=self._host.now().date())
-        return SessionReader(self._registry, self._library, coster, zone=self._zone())
+        return SessionReader(
+            self._registry, self._library, coster, zone=self._zone(), now=self._host.now
+        )
 
     def _zone(self) -> tzinfo:
         from zoneinfo import ZoneInfo

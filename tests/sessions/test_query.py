@@ -8,8 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from amux.sessions.query import Query, Term, fold, parse_query
+from amux.model.words import fold
+from amux.sessions.query import Query, parse_query
 from amux.sessions.snippets import SNIPPET_LENGTH, cut_snippet
+from amux.sessions.terms import Term
 
 WORDS = ("red", "green", "blue", "redder", "bluegreen", "und")
 MALFORMED = (
@@ -204,6 +206,8 @@ def naive(tree: Tree, text: str) -> bool:
     def present(kind: str, wanted: str) -> bool:
         if kind == "prefix":
             return any(word.startswith(wanted) for word in text.split())
+        if kind == "phrase":
+            return f" {wanted} " in f" {text} "
         return wanted in text
 
     return any(

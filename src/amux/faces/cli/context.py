@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from amux.errors import ValidationError
 from amux.faces.cli.output import Output
-from amux.faces.cli.times import parse_when
+from amux.model.when import parse_when
 
 if TYPE_CHECKING:
     from amux.client import Client

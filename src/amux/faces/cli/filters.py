@@ -6,7 +6,7 @@ import argparse
 from datetime import UTC, datetime
 
 from amux.faces.cli.parser import CommandParser
-from amux.faces.cli.times import TIMES_HELP, parse_when
+from amux.model.when import TIMES_HELP, parse_when
 
 
 def add_session(parser: CommandParser) -> None:
