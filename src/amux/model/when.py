@@ -13,8 +13,6 @@ _RELATIVE = re.compile(r"(\d+)\s*(m|min|h|d|w)")
 _UNITS = {"m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DAY_ONLY = re.compile(r"\d{4}-?\d{2}-?\d{2}|\d{4}-?W\d{2}(-?\d)?")
 
-TIMES_HELP = "7d, 24h, 30m, 1w, today, yesterday, 2026-11-01 or 2026-11-01T09:30Z"
-
 
 def parse_when(
     text: str, *, now: datetime, is_end: bool = False, zone: tzinfo | None = None

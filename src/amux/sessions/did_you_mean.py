@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -81,9 +81,9 @@ class NearWords:
         missing = (word for term in query.terms if term not in held for word in term.words)
         found: dict[str, str] = {}
         for word in missing:
-            near = self._near.get(word)
+            near = self._near.get(word, Counter())
             if near and word not in near:
-                found[word] = min(near, key=lambda one: (distance(word, one), -near[one], one))
+                found[word] = min(_ranked(word, near))[-1]
         return found
 
     def _file(self, word: str, count: int) -> bool:
@@ -96,6 +96,11 @@ class NearWords:
                 near[word] += count
                 is_near = True
         return is_near
+
+
+def _ranked(word: str, near: Mapping[str, int]) -> Iterator[tuple[int, int, str]]:
+    """The words near to one, the best of them the smallest."""
+    return ((distance(word, one), -count, one) for one, count in near.items())
 
 
 def corrected(text: str, replacements: Mapping[str, str], *, now: datetime) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from amux.model.words import fold
 
@@ -39,10 +39,10 @@ def mentioned_paths(value: Any, key: str = "") -> Iterator[str]:
         case str():
             yield from _paths_in(value, key)
         case dict():
-            for name, inner in cast("dict[Any, Any]", value).items():
-                yield from mentioned_paths(inner, str(name))
+            for name, inner in value.items():  # pyright: ignore[reportUnknownVariableType] - foreign JSON
+                yield from mentioned_paths(inner, str(name))  # pyright: ignore[reportUnknownArgumentType]
         case list() | tuple():
-            for inner in cast("list[Any]", value):
+            for inner in value:  # pyright: ignore[reportUnknownVariableType] - foreign JSON
                 yield from mentioned_paths(inner, key)
         case _:
             return

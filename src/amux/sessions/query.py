@@ -138,9 +138,9 @@ def tokens(text: str, *, now: datetime, zone: tzinfo | None = None) -> Iterator[
 
 
 def _token(match: re.Match[str], *, now: datetime, zone: tzinfo | None) -> Token:
-    key, word = match["key"], match["word"]
+    key, word = match["key"], match["word"] or ""
     if key is None:
-        lacks_value = word is not None and word.endswith(":") and word[:-1] in KEYS
+        lacks_value = word.endswith(":") and word[:-1] in KEYS
         note = _note(word, "has no value") if lacks_value else None
         return Token(match.span(), term=_term(match), note=note)
     value = match["bare"] if match["quoted"] is None else match["quoted"]
@@ -152,7 +152,7 @@ def _token(match: re.Match[str], *, now: datetime, zone: tzinfo | None) -> Token
 
 
 def _note(written: str, reason: str) -> str:
-    return f"`{written}` {reason}: looked for as text"
+    return f"`{written}` {reason}; it is looked for as text"
 
 
 def _term(match: re.Match[str]) -> Term | None:

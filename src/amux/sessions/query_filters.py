@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Final, Literal, cast, get_args
 
 from amux.model.options import SearchRole, SessionQuery
-from amux.model.when import TIMES_HELP, parse_when
+from amux.model.when import parse_when
 from amux.model.words import fold
 
 SessionKind = Literal["agent", "project", "model", "tag", "since", "until", "starred"]
@@ -142,7 +142,7 @@ def _read_time(kind: Kind, value: str, *, now: datetime, zone: tzinfo | None) ->
     try:
         moment = parse_when(value, now=now, is_end=kind == "until", zone=zone)
     except ValueError:
-        return f"has no time; try {TIMES_HELP}"
+        return "has no time such as 7d, yesterday or 2026-11-01"
     return Condition(kind, moment=moment)
 
 

@@ -29,7 +29,7 @@ _LEAST: Final = 1e-6
 def recency(updated_at: datetime, now: datetime) -> float:
     """1 for now, half of it after half a year, never less than a quarter."""
     age = max(0.0, (now - updated_at) / HALF_LIFE)
-    return max(OLDEST, 0.5**age)
+    return max(OLDEST, math.exp2(-age))
 
 
 def rank(findings: Sequence[Finding], *, now: datetime, sort: SearchSort) -> list[Finding]:

@@ -68,7 +68,14 @@ class SessionReader:
         search = Search(_checked_query(query), now=self.now(), zone=self.zone)
         names = [name for name in self.registry.names() if search.wants(name)]
         assemblies = [self.library.assembly(name) for name in names]
-        return search.run(Shelf(self.library, assemblies, self.coster))
+        report = search.run(Shelf(self.library, assemblies, self.coster))
+        return replace(report, notes=(*report.notes, *self._unknown_agents(search)))
+
+    def _unknown_agents(self, search: Search) -> Iterator[str]:
+        for agent in search.query.filters.named_agents():
+            if not self.registry.knows(agent):
+                known = ", ".join(self.registry.names())
+                yield f"no agent is called `{agent}`; known: {known}"
 
     def open(self, agent: str, session_id: str) -> tuple[Assembly, Joined]:
         """The session behind an id or unique prefix, with everything that bears on it."""

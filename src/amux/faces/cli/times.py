@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 
 _MINUTE, _HOUR = 60, 3600
 
+TIMES_HELP = "7d, 24h, 30m, 1w, today, yesterday, 2026-11-01 or 2026-11-01T09:30Z"
+
 
 def ago(moment: datetime, *, now: datetime) -> str:
     """The time for people: relative within a day, else the local date."""
