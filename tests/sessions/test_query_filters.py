@@ -235,9 +235,9 @@ def test_agents_that_cannot_fit_are_not_read(made: Made) -> None:
 
 def test_a_role_that_does_not_exist_is_refused_as_a_field(made: Made) -> None:
     with pytest.raises(ValidationError):
-        made.client.sessions.search("x", roles=["boss"])  # type: ignore[list-item] # pyright: ignore[reportArgumentType]
+        made.found("x", roles=["boss"])
     with pytest.raises(ValidationError):
-        made.client.sessions.search("x", hits=-1)
+        made.found("x", hits=-1)
 
 
 @pytest.fixture(scope="module")

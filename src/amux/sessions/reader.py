@@ -32,7 +32,7 @@ from amux.sessions.library import Library
 from amux.sessions.listing import ListReport, list_sessions
 from amux.sessions.parts import Joined
 from amux.sessions.registry import AdapterRegistry
-from amux.sessions.search import Search, SearchReport, Shelf
+from amux.sessions.search import Holdings, Search, SearchReport
 from amux.sessions.views import full_session
 
 Options = TypeVar("Options", SessionListOptions, SessionQuery, CostAggregationOptions)
@@ -68,7 +68,7 @@ class SessionReader:
         search = Search(_checked_query(query), now=self.now(), zone=self.zone)
         names = [name for name in self.registry.names() if search.wants(name)]
         assemblies = [self.library.assembly(name) for name in names]
-        report = search.run(Shelf(self.library, assemblies, self.coster))
+        report = search.run(Holdings(self.library, assemblies, self.coster))
         return replace(report, notes=(*report.notes, *self._unknown_agents(search)))
 
     def _unknown_agents(self, search: Search) -> Iterator[str]:

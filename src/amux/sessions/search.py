@@ -48,7 +48,7 @@ class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class Holdings:
     """Where to look: sessions, what they cost, who has an index of them, what is starred."""
 
     library: Library
@@ -77,35 +77,35 @@ class Search:
         """Whether sessions of that agent can be hits at all."""
         return bool(self._parsed.alternatives) and self._parsed.filters.admits_agent(agent)
 
-    def run(self, shelf: Shelf) -> SearchReport:
+    def run(self, holdings: Holdings) -> SearchReport:
         """Look through the sessions that pass the filters; rank those with a hit."""
         near = None if self._options.exact else NearWords(self._parsed)
-        findings = self._scan(shelf, self._parsed, near)
-        report = self._report(shelf, self._parsed, findings)
+        findings = self._scan(holdings, self._parsed, near)
+        report = self._report(holdings, self._parsed, findings)
         if near is None or any(finding.is_match for finding in findings):
             return report
-        guess = self._guess(shelf, near, findings)
+        guess = self._guess(holdings, near, findings)
         if guess is None:
             return report
         second = self._parse(guess)
-        findings = self._scan(shelf, second, None)
+        findings = self._scan(holdings, second, None)
         if not any(finding.is_match for finding in findings):
             return replace(report, did_you_mean=guess)
-        found = self._report(shelf, second, findings)
+        found = self._report(holdings, second, findings)
         notes = report.notes
         return replace(found, notes=notes, did_you_mean=guess, corrected_to=guess)
 
     def _parse(self, text: str) -> Query:
         return parse_query(text, within=filters_of(self._options), now=self._now, zone=self._zone)
 
-    def _scan(self, shelf: Shelf, query: Query, near: NearWords | None) -> list[Finding]:
+    def _scan(self, holdings: Holdings, query: Query, near: NearWords | None) -> list[Finding]:
         """What each session that passes the filters holds of the query."""
-        listens = bool(near) and shelf.vocabulary is None
-        scanner = Scanner(shelf.library, query, on_words=near.read if near and listens else None)
+        listens = bool(near) and holdings.vocabulary is None
+        scanner = Scanner(holdings.library, query, on_words=near.read if near and listens else None)
         findings: list[Finding] = []
-        for assembly in shelf.assemblies if query.alternatives else ():
-            propose = _proposals(shelf, assembly, query)
-            for session, summary in _admitted(shelf, assembly, query):
+        for assembly in holdings.assemblies if query.alternatives else ():
+            propose = _proposals(holdings, assembly, query)
+            for session, summary in _admitted(holdings, assembly, query):
                 finding = Finding(summary, self._options.hits)
                 scanner.look_at_title(finding)
                 for member in session.with_children():
@@ -115,44 +115,46 @@ class Search:
                 findings.append(finding)
         return findings
 
-    def _report(self, shelf: Shelf, query: Query, findings: list[Finding]) -> SearchReport:
+    def _report(self, holdings: Holdings, query: Query, findings: list[Finding]) -> SearchReport:
         ranked = rank(findings, now=self._now, sort=self._options.sort)
         limit = len(ranked) if self._options.limit is None else self._options.limit
-        scanner = Scanner(shelf.library, query)
+        scanner = Scanner(holdings.library, query)
         shown = ranked[:limit]
         for finding in shown:
             scanner.show(finding)
         return SearchReport(
             sessions=tuple(_summary(finding, query) for finding in shown),
-            problems=tuple(each for assembly in shelf.assemblies for each in assembly.problems),
+            problems=tuple(each for assembly in holdings.assemblies for each in assembly.problems),
             notes=query.notes,
             truncated=len(ranked) - len(shown),
         )
 
-    def _guess(self, shelf: Shelf, near: NearWords, findings: list[Finding]) -> str | None:
+    def _guess(self, holdings: Holdings, near: NearWords, findings: list[Finding]) -> str | None:
         """The query with known words in place of unknown ones; None: nothing comes close."""
-        if shelf.vocabulary is not None:
-            near.add(shelf.vocabulary())
+        if holdings.vocabulary is not None:
+            near.add(holdings.vocabulary())
         held = {term for finding in findings for term in finding.weights}
         replacements = near.replacements(self._parsed, held)
         return corrected(self._options.text, replacements, now=self._now) if replacements else None
 
 
-def _proposals(shelf: Shelf, assembly: Assembly, query: Query) -> Propose:
+def _proposals(holdings: Holdings, assembly: Assembly, query: Query) -> Propose:
     if not query.needs_texts:
         return lambda _: NONE
-    candidates = shelf.candidates or NativeCandidates(shelf.library)
+    candidates = holdings.candidates or NativeCandidates(holdings.library)
     return candidates.propose(assembly, query)
 
 
 def _admitted(
-    shelf: Shelf, assembly: Assembly, query: Query
+    holdings: Holdings, assembly: Assembly, query: Query
 ) -> Iterator[tuple[Joined, SessionSummary]]:
     for session in assembly.sessions:
         if not session.listed:
             continue
-        summary = summarize(session, shelf.coster.cost_of(session), shelf.coster.tags_of(session))
-        if admits_session(query.filters.of_sessions, summary, is_starred=shelf.is_starred):
+        summary = summarize(
+            session, holdings.coster.cost_of(session), holdings.coster.tags_of(session)
+        )
+        if admits_session(query.filters.of_sessions, summary, is_starred=holdings.is_starred):
             yield session, summary
 
 
