@@ -18,6 +18,7 @@ from amux.model.cost import CostSummary
 from amux.model.diff import SessionDiff
 from amux.model.ids import NativeRef
 from amux.model.options import (
+    HITS_SHOWN,
     LIST_LIMIT,
     SEARCH_LIMIT,
     CostAggregationOptions,
@@ -25,6 +26,7 @@ from amux.model.options import (
     ExportFormat,
     GroupBy,
     ListSort,
+    SearchRole,
     SearchSort,
     SessionListOptions,
     SessionQuery,
