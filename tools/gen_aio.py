@@ -38,6 +38,7 @@ from amux.model.cost import CostBlock, CostSummary
 from amux.model.diff import SessionDiff
 from amux.model.ids import NativeRef
 from amux.model.options import (
+    HITS_SHOWN,
     LIST_LIMIT,
     SEARCH_LIMIT,
     CostAggregationOptions,
@@ -45,6 +46,7 @@ from amux.model.options import (
     ExportFormat,
     GroupBy,
     ListSort,
+    SearchRole,
     SearchSort,
     SessionListOptions,
     SessionQuery,

@@ -30,8 +30,6 @@ PUBLIC_TYPES = (
     *(SessionSummary, Session, SessionAnnotations, SessionChange, CostSummary, CostBlock),
     *(SessionDiff, CostExplanation, Overview),
 )
-    SessionSummary, Session, CostSummary, CostBlock, SessionDiff, CostExplanation, Overview,
-)  # fmt: skip
 
 
 def json_schema() -> str:

@@ -21,6 +21,7 @@ from amux.model.cost import CostBlock, CostSummary
 from amux.model.diff import SessionDiff
 from amux.model.ids import NativeRef
 from amux.model.options import (
+    HITS_SHOWN,
     LIST_LIMIT,
     SEARCH_LIMIT,
     CostAggregationOptions,
@@ -28,6 +29,7 @@ from amux.model.options import (
     ExportFormat,
     GroupBy,
     ListSort,
+    SearchRole,
     SearchSort,
     SessionListOptions,
     SessionQuery,
@@ -137,8 +139,20 @@ class SessionManager:
         tags: Sequence[str] | None = None,
         limit: Limit = SEARCH_LIMIT,
         sort: SearchSort = "relevance",
+        projects: Sequence[str] | None = None,
+        tools: Sequence[str] | None = None,
+        files: Sequence[str] | None = None,
+        roles: Sequence[SearchRole] | None = None,
+        errors: bool = False,
+        starred: bool = False,
+        hits: Limit = HITS_SHOWN,
+        exact: bool = True,
     ) -> builtins.list[SessionSummary]:
-        """Sessions whose title or messages fit the query, best first. Unknown agent: none."""
+        """Sessions whose title or messages fit the query, best first. Unknown agent: none.
+
+        Raises:
+            ValidationError: An option has no usable value. No text of a query is refused.
+        """
         return await asyncio.to_thread(
             self._inner.search,
             query,
@@ -149,6 +163,14 @@ class SessionManager:
             tags=tags,
             limit=limit,
             sort=sort,
+            projects=projects,
+            tools=tools,
+            files=files,
+            roles=roles,
+            errors=errors,
+            starred=starred,
+            hits=hits,
+            exact=exact,
         )
 
     async def total_cost(

@@ -421,6 +421,7 @@ class Client:
             coster,
             catalogue=self._catalogue,
             zone=self._zone(),
+            now=self._host.now,
         )
 
     @cached_property

@@ -28,7 +28,7 @@ from amux.model.cost import (
 from amux.model.diff import DiffOperation, DiffSide, DiffStats, SessionDiff
 from amux.model.message import SessionMessage, SessionToolCall, TokenUsage, ToolResult
 from amux.model.problems import Problem, ProblemCode
-from amux.model.session import Session, SessionSummary
+from amux.model.session import SearchHit, Session, SessionSummary
 from amux.model.usage import Call, Tokens
 from amux.sessions.explain import CostExplanation, ExplainedCall
 from amux.sessions.overview import AgentStatus, Overview
@@ -37,7 +37,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 DOCS = ROOT / "docs"
 
 PUBLIC_TYPES: tuple[type[Model], ...] = (
-    SessionSummary, Session, SessionMessage, SessionToolCall, ToolResult, TokenUsage, CostRecord,
+    SessionSummary, SearchHit, Session, SessionMessage, SessionToolCall, ToolResult, TokenUsage,
+    CostRecord,
     Call, Tokens, CostSummary, CostBreakdown, UnpricedModel, CostBlock, BurnRate, BlockProjection,
     SessionDiff, DiffSide, DiffOperation, DiffStats, CostExplanation, ExplainedCall,
     AgentStatus, Overview, Problem, Note, SessionAnnotations, SessionChange,

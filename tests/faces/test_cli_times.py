@@ -3,12 +3,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amux.faces.cli.times import ago, parse_when, rfc3339
+from amux.faces.cli.times import ago, rfc3339
+from amux.model.when import parse_when
 
 NOW = datetime(2026, 11, 15, 18, 30, tzinfo=UTC)
 
@@ -52,6 +54,21 @@ def test_a_time_is_read_as_the_person_means_it(text: str, begin: str, end: str |
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
         parse_when(text, now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("text", "begin", "end"),
+    [
+        ("today", "2026-11-15T15:00:00Z", "2026-11-16T14:59:59.999999Z"),
+        ("2026-11-01", "2026-10-31T15:00:00Z", "2026-11-01T14:59:59.999999Z"),
+        ("2026-11-01T09:30", "2026-11-01T00:30:00Z", "2026-11-01T00:30:00Z"),
+        ("2026-11-01T09:30Z", "2026-11-01T09:30:00Z", "2026-11-01T09:30:00Z"),
+    ],
+)
+def test_a_given_time_zone_says_which_day_is_meant(text: str, begin: str, end: str) -> None:
+    tokyo = ZoneInfo("Asia/Tokyo")
+    assert rfc3339(parse_when(text, now=NOW, zone=tokyo)) == begin
+    assert rfc3339(parse_when(text, now=NOW, zone=tokyo, is_end=True)) == end
 
 
 @given(st.text(max_size=20))

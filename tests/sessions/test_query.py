@@ -8,8 +8,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from amux.sessions.query import Query, Term, fold, parse_query
-from amux.sessions.snippets import SNIPPET_LENGTH, cut_snippet
+from amux.model.words import fold
+from amux.sessions.matching import Tally
+from amux.sessions.query import Query, parse_query
+from amux.sessions.snippets import SNIPPET_LENGTH, cut_excerpt, cut_snippet
+from amux.sessions.terms import Term
 
 WORDS = ("red", "green", "blue", "redder", "bluegreen", "und")
 MALFORMED = (
@@ -101,6 +104,68 @@ def test_a_phrase_is_its_words_in_order_whatever_the_spaces_between() -> None:
     assert holds('"red blue', "red blue"), "a forgotten quote is closed at the end"
 
 
+@pytest.mark.parametrize(
+    "text", ["Not  found", "not-found", "not, found!", "(NOT\nFOUND)", "nót found"]
+)
+def test_between_the_words_of_a_phrase_stands_anything_but_a_word(text: str) -> None:
+    assert holds('"not found"', text)
+
+
+@pytest.mark.parametrize(
+    "text", ["cannot found", "not founded", "not_found", "notfound", "found not"]
+)
+def test_a_phrase_consists_of_whole_words(text: str) -> None:
+    assert not holds('"not found"', text)
+
+
+def test_one_word_in_quotes_is_a_whole_word() -> None:
+    assert holds('"cat"', "the cat.")
+    assert not holds('"cat"', "concatenate")
+    assert not holds('"cat"', "cat_id")
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "fits"),
+    [
+        ('"100% sure"', "not 100%  sure", True),
+        ('"100% sure"', "100 sure", False),
+        ('"a.b(c)"', "xa.b(c)d", True),
+        ('"a.b(c)"', "a b c", False),
+        ('"-x"', "run-x", True),
+    ],
+)
+def test_a_phrase_with_other_signs_is_that_very_text(query: str, text: str, fits: bool) -> None:
+    assert holds(query, text) is fits
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "fits"),
+    [
+        ('"日本"', "日本語の文章", True),
+        ('"文章"', "日本語の文章", True),
+        ('"日本 文章"', "日本、文章", True),
+        ('"日本 文章"', "日本語 文章", False),
+        ('"use 日本"', "reuse 日本語", False),
+        ('"use 日本"', "use: 日本語", True),
+        ('"が"', "日本語が", True),
+    ],
+)
+def test_scripts_without_spaces_have_no_word_edges(query: str, text: str, fits: bool) -> None:
+    assert holds(query, text) is fits
+
+
+def test_a_dash_before_a_word_is_not() -> None:
+    assert not holds("red -blue", "red blue")
+    assert holds("red -blue", "red green")
+    assert not holds('red -"blue green"', "red blue green")
+    assert not holds("red -/bl.e/", "red blue")
+    assert not holds("red -bl*", "red blue")
+    assert not holds("red NOT -blue", "red blue"), "twice not is not once not"
+    assert holds("well-known", "a well-known fact"), "inside a word it is a sign"
+    assert holds("--json", "amux --json"), "an option is a word"
+    assert holds("-", "a - b")
+
+
 def test_a_prefix_is_found_where_a_word_begins() -> None:
     assert holds("gre*", "blue-green")
     assert not holds("reen*", "green")
@@ -189,11 +254,11 @@ TREES = st.lists(
 )
 
 
-def written(tree: Tree) -> str:
+def written(tree: Tree, *, no: str = "NOT ") -> str:
     marks = {"word": "{}", "prefix": "{}*", "phrase": '"{}"'}
     return " OR ".join(
         " ".join(
-            ("NOT " if negated else "") + marks[kind].format(text)
+            (no if negated else "") + marks[kind].format(text)
             for negated, (kind, text) in alternative
         )
         for alternative in tree
@@ -201,9 +266,14 @@ def written(tree: Tree) -> str:
 
 
 def naive(tree: Tree, text: str) -> bool:
+    """The words of a text are between its spaces and dashes."""
+    words = text.replace("-", " ").split()
+
     def present(kind: str, wanted: str) -> bool:
         if kind == "prefix":
-            return any(word.startswith(wanted) for word in text.split())
+            return any(word.startswith(wanted) for word in words)
+        if kind == "phrase":
+            return f" {wanted} " in f" {' '.join(words)} "
         return wanted in text
 
     return any(
@@ -214,16 +284,54 @@ def naive(tree: Tree, text: str) -> bool:
 
 
 @settings(max_examples=400)
-@given(tree=TREES, words=st.lists(st.sampled_from(WORDS), max_size=5))
-def test_a_query_means_what_its_tree_says(tree: Tree, words: list[str]) -> None:
-    text = " ".join(words)
-    assert holds(written(tree), text) is naive(tree, text)
+@given(
+    tree=TREES,
+    words=st.lists(st.sampled_from(WORDS), max_size=5),
+    between=st.sampled_from([" ", "-", " - "]),
+    no=st.sampled_from(["NOT ", "-"]),
+)
+def test_a_query_means_what_its_tree_says(
+    tree: Tree, words: list[str], between: str, no: str
+) -> None:
+    text = between.join(words)
+    assert holds(written(tree, no=no), text) is naive(tree, text)
 
 
 def test_a_term_is_named_once_however_often_it_is_written() -> None:
     query: Query = parse_query("red RED Réd NOT x NOT x")
     assert query.terms == (Term("text", "red"),)
     assert query.unwanted == (Term("text", "x"),)
+
+
+# Windows: a huge text is looked through in pieces, and a cut is no edge of a word.
+
+
+@pytest.mark.parametrize("query", ['"not found"', "not*", '"found"'])
+def test_where_a_text_was_cut_no_word_begins_or_ends(query: str) -> None:
+    (term,) = parse_query(query).terms
+    assert term.count("", "not found") == 1
+    cut_off = (query != '"found"', query != "not*")
+    assert term.count("", "not found", cut=cut_off) == 0
+    assert term.count("", "so not found it", cut=(True, True)) == 1
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    ends=st.lists(st.integers(0, 3 << 20), min_size=1, max_size=3),
+    before=st.sampled_from(["", "can"]),
+    behind=st.sampled_from(["", "ed"]),
+    query=st.sampled_from(['"not found"', "not*", "found"]),
+)
+def test_windows_find_what_the_whole_text_holds(
+    ends: list[int], before: str, behind: str, query: str
+) -> None:
+    text = ""
+    for end in sorted(ends):
+        text = text.ljust(end, ".") + f"{before}not found{behind}"
+    parsed = parse_query(query)
+    tally = Tally(parsed)
+    tally.add(text, weight=1.0)
+    assert tally.is_match is holds(query, text)
 
 
 # Snippets
@@ -261,3 +369,33 @@ def test_a_hit_far_inside_a_huge_text_is_shown() -> None:
 
 def test_a_text_without_the_hit_is_shown_from_its_start() -> None:
     assert cut_snippet("nothing here", parse_query("needle").terms) == "nothing here"
+
+
+@settings(max_examples=200)
+@given(
+    before=st.text(alphabet="ab é\n日\u0301", max_size=400),
+    after=st.text(alphabet="ab é\n日", max_size=400),
+    word=st.sampled_from(["Needle", "nädel", "針", "ﬁx", "STRAẞE"]),
+    times=st.integers(1, 3),
+)
+def test_the_ranges_of_an_excerpt_are_the_wanted_words(
+    before: str, after: str, word: str, times: int
+) -> None:
+    text = f"{before} {' '.join([word] * times)} {after}"
+    shown, ranges = cut_excerpt(text, parse_query(word).terms)
+    assert ranges
+    assert [shown[start:end] for start, end in ranges] == [word] * min(times, len(ranges))
+    flat = [edge for one in ranges for edge in one]
+    assert flat == sorted(set(flat)), "in order, none empty, none touching"
+
+
+def test_overlapping_words_are_one_range_and_an_expression_has_ranges_too() -> None:
+    shown, ranges = cut_excerpt("a redder one", parse_query("red edder /o.e/").terms)
+    assert [shown[start:end] for start, end in ranges] == ["redder", "one"]
+
+
+def test_a_cut_word_is_not_marked_where_it_does_not_begin() -> None:
+    text = "x" * 60 + "auth " + "authority"
+    shown, ranges = cut_excerpt(text, parse_query("auth*").terms)
+    assert [shown[start:end] for start, end in ranges] == ["auth"]
+    assert shown.endswith("authority")

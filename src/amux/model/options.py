@@ -12,10 +12,12 @@ ListSort = Literal["date", "cost", "turns", "updated"]
 SearchSort = Literal["relevance", "date", "cost"]
 Direction = Literal["asc", "desc"]
 GroupBy = Literal["agent", "model", "day", "week", "month", "project", "session", "tag"]
+SearchRole = Literal["user", "assistant", "tool", "system", "thinking"]
 ExportFormat = Literal["json", "jsonl", "markdown", "html"]
 
 LIST_LIMIT = 100
 SEARCH_LIMIT = 50
+HITS_SHOWN = 3
 
 
 class SessionListOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +37,13 @@ class SessionListOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """What `search` looks for."""
+    """What `search` looks for.
+
+    The fields narrow down what `text` asks for. `tools`, `files`, `roles` and `errors` choose
+    messages, the others sessions; the values of one field are alternatives. `hits` is how many
+    messages are shown of a session. Unless `exact`, a query without any hit is tried again with
+    its unknown words replaced by those most like them.
+    """
 
     text: str
     agent: str | None = None
@@ -45,6 +53,14 @@ class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
     tags: Sequence[str] | None = None
     limit: int | None = SEARCH_LIMIT
     sort: SearchSort = "relevance"
+    projects: Sequence[str] | None = None
+    tools: Sequence[str] | None = None
+    files: Sequence[str] | None = None
+    roles: Sequence[SearchRole] | None = None
+    errors: bool = False
+    starred: bool = False
+    hits: int | None = HITS_SHOWN
+    exact: bool = True
 
 
 class CostAggregationOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,13 +12,32 @@ from amux.model.annotation import Note
 from amux.model.base import Model
 from amux.model.cost import CostRecord
 from amux.model.facts import Kind
-from amux.model.message import SessionMessage
+from amux.model.message import Role, SessionMessage
 from amux.model.problems import Problem
 from amux.model.usage import Call
 
 
+class SearchHit(Model, frozen=True, kw_only=True):
+    """One message that fits a query.
+
+    `message_number` counts from 1 in the session, or in its sub-agent `session_id`. It and the role
+    are absent where a text is so long that it is read apart from its message. `ranges` are the
+    wanted words in the snippet, from the first character to the one behind the last.
+    """
+
+    snippet: str
+    message_number: int | None = None
+    role: Role | None = None
+    at: datetime | None = None
+    session_id: str | None = None
+    ranges: tuple[tuple[int, int], ...] = ()
+
+
 class SessionSummary(Model, frozen=True, kw_only=True):
-    """What a list shows: no bodies. `relevance_score` and `snippet` only in search results."""
+    """What a list shows: no bodies.
+
+    `relevance_score`, `snippet`, `hits` and `hit_count` only in search results.
+    """
 
     agent: str
     session_id: str
@@ -35,6 +54,8 @@ class SessionSummary(Model, frozen=True, kw_only=True):
     forked_from: str | None = None
     relevance_score: float | None = None
     snippet: str | None = None
+    hits: tuple[SearchHit, ...] = ()
+    hit_count: int | None = None
     models: tuple[str, ...] = ()
     kind: Kind = "session"
     parent: str | None = None

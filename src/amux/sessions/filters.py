@@ -49,14 +49,14 @@ def _parse_iso(text: str) -> datetime | date:
         return datetime.fromisoformat(text)
 
 
-def check_limit(limit: Limit) -> int | None:
+def check_limit(limit: Limit, field: str = "limit") -> int | None:
     """A whole number from 0 up; None and "all" mean no limit."""
     if limit is None or limit == "all":
         return None
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
         raise ValidationError(
             f"`{limit}` is not a limit",
-            fields=("limit",),
+            fields=(field,),
             hint="give a whole number from 0 up, or `all`",
         )
     return limit

@@ -11,6 +11,7 @@ from amux.model.cost import CostSummary
 from amux.model.diff import SessionDiff
 from amux.model.ids import NativeRef, split_unified_id, unified_id
 from amux.model.options import (
+    HITS_SHOWN,
     LIST_LIMIT,
     SEARCH_LIMIT,
     CostAggregationOptions,
@@ -18,6 +19,7 @@ from amux.model.options import (
     ExportFormat,
     GroupBy,
     ListSort,
+    SearchRole,
     SearchSort,
     SessionListOptions,
     SessionQuery,
@@ -105,8 +107,20 @@ class SessionManager:
         tags: Sequence[str] | None = None,
         limit: Limit = SEARCH_LIMIT,
         sort: SearchSort = "relevance",
+        projects: Sequence[str] | None = None,
+        tools: Sequence[str] | None = None,
+        files: Sequence[str] | None = None,
+        roles: Sequence[SearchRole] | None = None,
+        errors: bool = False,
+        starred: bool = False,
+        hits: Limit = HITS_SHOWN,
+        exact: bool = True,
     ) -> builtins.list[SessionSummary]:
-        """Sessions whose title or messages fit the query, best first. Unknown agent: none."""
+        """Sessions whose title or messages fit the query, best first. Unknown agent: none.
+
+        Raises:
+            ValidationError: An option has no usable value. No text of a query is refused.
+        """
         given = SessionQuery(text=query) if isinstance(query, str) else query
         merged = merge_options(
             given,
@@ -118,6 +132,14 @@ class SessionManager:
             tags=tags,
             limit=check_limit(limit),
             sort=sort,
+            projects=projects,
+            tools=tools,
+            files=files,
+            roles=roles,
+            errors=errors,
+            starred=starred,
+            hits=check_limit(hits, "hits"),
+            exact=exact,
         )
         return [*self._reader.search_report(merged).sessions]
 

@@ -1,60 +1,46 @@
-"""The search grammar: words, "phrases", OR, NOT, prefix* and /regex/. No text is a wrong query.
+"""The search grammar: words, "phrases", OR, NOT, prefix*, /regex/ and filters.
 
-Words stand for AND and match anywhere in a text, so that 日本 finds 日本語; `prefix*` only where a
-word begins. Case is ignored and accents are folded. AND binds tighter than OR. Lone operators and
-unbalanced quotes are taken for what they most likely mean.
+No text is a wrong query. Words stand for AND and match anywhere in a text, so that 日本 finds
+日本語; `prefix*` matches only where a word begins. A phrase is whole words in a row, whatever else
+than letters, digits and underscores stands between them; a phrase that holds other signs than
+words is that very text, spaces folded. Case is ignored and accents are folded. AND binds tighter
+than OR; `-word` is NOT word. Filters (`agent:claude`, see `query_filters`) hold for the whole
+query. Lone operators and unbalanced quotes are taken for what they most likely mean; `key:value`
+that is no filter, or none with a usable value, is looked for as it stands.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
-import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Literal
+from datetime import UTC, datetime, tzinfo
+from functools import cached_property
+from typing import Final, NamedTuple
 
-_TOKEN = re.compile(
-    r'"(?P<phrase>[^"]*)"?|/(?P<regex>(?:[^/\\\s]|\\.)+)/(?=\s|$)|(?P<word>[^\s"()]+)'
+from amux.sessions.query_filters import (
+    KEYS,
+    NO_FILTERS,
+    Condition,
+    Filters,
+    gather,
+    read_condition,
 )
-_ACCENTS = re.compile("[\u0300-\u036f]+")
+from amux.sessions.terms import Term, phrase_term, regex_term, text_term, word_term
 
-TermKind = Literal["text", "prefix", "regex"]
-
-
-def fold(text: str) -> str:
-    """The form in which texts are compared: lower case, without accents."""
-    if text.isascii():
-        return text.lower()
-    return _ACCENTS.sub("", unicodedata.normalize("NFKD", text)).casefold()
-
-
-def fold_spaces(text: str) -> str:
-    """White space of any kind and length is one space."""
-    return " ".join(text.split())
-
-
-@dataclass(frozen=True)
-class Term:
-    """One thing to look for. `text` is folded, except in a regular expression."""
-
-    kind: TermKind
-    text: str
-
-    @cached_property
-    def pattern(self) -> re.Pattern[str]:
-        """What to look for, for `finditer`; on folded text unless it is a regular expression."""
-        if self.kind == "regex" and (expression := _compile(self.text)) is not None:
-            return expression
-        escaped = r"\s+".join(re.escape(word) for word in self.text.split())
-        return re.compile(rf"(?<!\w){escaped}" if self.kind == "prefix" else escaped)
-
-    def count(self, text: str, folded: str) -> int:
-        """How often it occurs."""
-        if self.kind == "text" and " " not in self.text:
-            return folded.count(self.text)
-        target = text if self.kind == "regex" else folded
-        return sum(1 for match in self.pattern.finditer(target) if match.group())
+_TOKEN: Final = re.compile(
+    rf"""
+    (?P<minus> (?<![^\s()]) - (?=[^\s()-]) )?  # not in `a-b`, `--flag` or a lone dash
+    (?:
+        (?P<key> {"|".join(KEYS)} ) : (?: "(?P<quoted>[^"]*)"? | (?P<bare>[^\s"()]+) )
+      | "(?P<phrase>[^"]*)"?
+      | /(?P<regex> (?: [^/\\\s] | \\. )+ )/ (?=\s|$)
+      | (?P<word>[^\s"()]+)
+    )
+    """,
+    re.VERBOSE,
+)
+_OPERATORS: Final = frozenset({"AND", "OR", "NOT"})
 
 
 @dataclass(frozen=True)
@@ -67,9 +53,15 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Query:
-    """Alternatives joined by OR; none at all matches nothing."""
+    """Alternatives joined by OR, and filters; without any alternative it matches nothing.
+
+    A query of filters alone has one alternative that wants nothing: every text fits. `notes` are
+    sentences about filters that could not be used.
+    """
 
     alternatives: tuple[Alternative, ...]
+    filters: Filters = NO_FILTERS
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
@@ -83,6 +75,16 @@ class Query:
         terms = (term for alternative in self.alternatives for term in alternative.unwanted)
         return tuple(dict.fromkeys(terms))
 
+    @cached_property
+    def all_terms(self) -> tuple[Term, ...]:
+        """Every term, wanted or not, each once."""
+        return tuple(dict.fromkeys((*self.terms, *self.unwanted)))
+
+    @property
+    def needs_texts(self) -> bool:
+        """Whether sessions have to be read: titles and counts do not answer it."""
+        return bool(self.all_terms or self.filters.of_messages)
+
     def matches(self, present: set[Term]) -> bool:
         """Whether a text that holds these terms is a hit."""
         return any(
@@ -91,63 +93,107 @@ class Query:
         )
 
 
-def parse_query(text: str) -> Query:
-    """Read a query; whatever is written, some query comes out."""
-    alternatives: list[Alternative] = []
-    wanted: list[Term] = []
-    unwanted: list[Term] = []
+class Token(NamedTuple):
+    """A piece of a query as written and where: a term or a condition, or nothing for OR."""
+
+    span: tuple[int, int]
+    is_negated: bool = False
+    term: Term | None = None
+    condition: Condition | None = None
+    note: str | None = None
+
+
+def parse_query(
+    text: str,
+    *,
+    within: Filters = NO_FILTERS,
+    now: datetime | None = None,
+    zone: tzinfo | None = None,
+) -> Query:
+    """Read a query; whatever is written, some query comes out.
+
+    `within` are filters from elsewhere that must hold too. Relative times count back from `now`;
+    days are those of `zone` (this machine's by default).
+    """
+    reader = _Reader()
+    for token in tokens(text, now=now or datetime.now(UTC), zone=zone):
+        reader.take(token)
+    return reader.query(within)
+
+
+def tokens(text: str, *, now: datetime, zone: tzinfo | None = None) -> Iterator[Token]:
+    """The pieces of a query, in order, each with whether NOT or a dash stands before it."""
     negate = False
-
-    def close() -> None:
-        if wanted:
-            alternatives.append(Alternative(tuple(wanted), tuple(unwanted)))
-        wanted.clear()
-        unwanted.clear()
-
     for match in _TOKEN.finditer(text):
-        word = match["word"]
-        if word in ("AND", "NOT"):
-            negate = word == "NOT"
-        elif word == "OR":
-            close()
+        is_dashed = match["minus"] is not None
+        if match["word"] in _OPERATORS and not is_dashed:
+            negate = match["word"] == "NOT"
+            if match["word"] == "OR":
+                yield Token(match.span())
+            continue
+        token = _token(match, now=now, zone=zone)
+        if token.term is not None or token.condition is not None:
+            yield token._replace(is_negated=negate or is_dashed)
             negate = False
-        elif (term := _term(match)) is not None:
-            (unwanted if negate else wanted).append(term)
-            negate = False
-    close()
-    return Query(tuple(alternatives))
+
+
+def _token(match: re.Match[str], *, now: datetime, zone: tzinfo | None) -> Token:
+    key, word = match["key"], match["word"] or ""
+    if key is None:
+        lacks_value = word.endswith(":") and word[:-1] in KEYS
+        note = _note(word, "has no value") if lacks_value else None
+        return Token(match.span(), term=_term(match), note=note)
+    value = match["bare"] if match["quoted"] is None else match["quoted"]
+    found = read_condition(key, value, now=now, zone=zone)
+    if isinstance(found, Condition):
+        return Token(match.span(), condition=found)
+    written = f"{key}:{value}"
+    return Token(match.span(), term=text_term(written), note=_note(written, found))
+
+
+def _note(written: str, reason: str) -> str:
+    return f"`{written}` {reason}; it is looked for as text"
 
 
 def _term(match: re.Match[str]) -> Term | None:
-    regex = match["regex"]
-    if regex is not None:
-        return _regex_term(regex)
-    phrase = match["phrase"]
-    if phrase is not None:
-        return _text_term(phrase)
-    word = match["word"]
-    if word.endswith("*") and word.strip("*"):
-        return Term("prefix", fold(word.strip("*")))
-    return _text_term(word)
+    if match["regex"] is not None:
+        return regex_term(match["regex"])
+    if match["phrase"] is not None:
+        return phrase_term(match["phrase"])
+    return word_term(match["word"])
 
 
-def _text_term(text: str) -> Term | None:
-    folded = fold_spaces(fold(text))
-    return Term("text", folded) if folded else None
+class _Reader:
+    """Puts tokens together."""
 
+    def __init__(self) -> None:
+        self._alternatives: list[Alternative] = []
+        self._wanted: list[Term] = []
+        self._unwanted: list[Term] = []
+        self._conditions: list[tuple[Condition, bool]] = []
+        self._notes: dict[str, None] = {}
 
-def _regex_term(pattern: str) -> Term | None:
-    if _compile(pattern) is None:
-        return _text_term(f"/{pattern}/")
-    return Term("regex", pattern)
+    def take(self, token: Token) -> None:
+        if token.note is not None:
+            self._notes[token.note] = None
+        if token.condition is not None:
+            self._conditions.append((token.condition, token.is_negated))
+        elif token.term is not None:
+            (self._unwanted if token.is_negated else self._wanted).append(token.term)
+        else:
+            self._close()
 
+    def query(self, within: Filters) -> Query:
+        self._close()
+        filters = gather(self._conditions)
+        is_selective = bool(filters) or within.is_selective
+        # NOT alone takes something back from nothing, unless a filter says from what.
+        alternatives = [each for each in self._alternatives if each.wanted or is_selective]
+        if is_selective and not alternatives:
+            alternatives.append(Alternative((), ()))
+        return Query(tuple(alternatives), filters & within, tuple(self._notes))
 
-@lru_cache
-def _compile(pattern: str) -> re.Pattern[str] | None:
-    """A regular expression as a person wrote it; None when it is none."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # `[[` is what it is in this Python
-        try:
-            return re.compile(pattern, re.IGNORECASE)
-        except (re.error, OverflowError, RecursionError):
-            return None
+    def _close(self) -> None:
+        if self._wanted or self._unwanted:
+            self._alternatives.append(Alternative(tuple(self._wanted), tuple(self._unwanted)))
+        self._wanted, self._unwanted = [], []

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, tzinfo
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime, tzinfo
 from typing import TypeVar, get_args
 
 from msgspec.structs import replace
@@ -16,6 +16,7 @@ from amux.model.options import (
     Direction,
     GroupBy,
     ListSort,
+    SearchRole,
     SearchSort,
     SessionListOptions,
     SessionQuery,
@@ -33,7 +34,7 @@ from amux.sessions.library import Library
 from amux.sessions.listing import ListReport
 from amux.sessions.parts import Joined
 from amux.sessions.registry import AdapterRegistry
-from amux.sessions.search import SearchReport, search_sessions
+from amux.sessions.search import Holdings, Search, SearchReport
 from amux.sessions.views import full_session
 
 Options = TypeVar("Options", SessionListOptions, SessionQuery, CostAggregationOptions)
@@ -50,12 +51,14 @@ class SessionReader:
         *,
         catalogue: Catalogue | None = None,
         zone: tzinfo = UTC,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.registry = registry
         self.library = library
         self.catalogue = catalogue or Catalogue(registry, library)
         self._coster = coster
         self.zone = zone
+        self.now = now
 
     @property
     def coster(self) -> Coster:
@@ -70,12 +73,17 @@ class SessionReader:
 
     def search_report(self, query: SessionQuery) -> SearchReport:
         """A search, with what could not be read."""
-        query = _checked_query(query)
-        if query.agent is not None and not self.registry.knows(query.agent):
-            return SearchReport(sessions=())
-        names = self.registry.names() if query.agent is None else (query.agent,)
-        assemblies = [self.library.assembly(name) for name in names] if query.text.strip() else []
-        return search_sessions(self.library, assemblies, query, self.coster)
+        search = Search(_checked_query(query), now=self.now(), zone=self.zone)
+        names = [name for name in self.registry.names() if search.wants(name)]
+        assemblies = [each for name in names for each in self.catalogue.assemblies(name)]
+        report = search.run(Holdings(self.library, assemblies, self.coster))
+        return replace(report, notes=(*report.notes, *self._unknown_agents(search)))
+
+    def _unknown_agents(self, search: Search) -> Iterator[str]:
+        for agent in search.query.filters.named_agents():
+            if not self.registry.knows(agent):
+                known = ", ".join(self.registry.names())
+                yield f"no agent is called `{agent}`; known: {known}"
 
     def open(self, agent: str, session_id: str) -> tuple[Assembly, Joined]:
         """The session behind an id or unique prefix, with everything that bears on it."""
@@ -141,7 +149,10 @@ def _checked_list(options: SessionListOptions) -> SessionListOptions:
 
 def _checked_query(query: SessionQuery) -> SessionQuery:
     check_choice(query.sort, get_args(SearchSort), "sort")
-    return replace(_with_checked_span(query), limit=check_limit(query.limit))
+    for role in query.roles or ():
+        check_choice(role, get_args(SearchRole), "role")
+    limit, hits = check_limit(query.limit), check_limit(query.hits, "hits")
+    return replace(_with_checked_span(query), limit=limit, hits=hits)
 
 
 def _checked_cost(options: CostAggregationOptions) -> CostAggregationOptions:

@@ -1,223 +1,174 @@
 """`search`: one grammar and one matcher for all agents, over titles and whole conversations.
 
 A hit is one text (a message with its thinking and tool traffic, or a title) that satisfies the
-query. Sessions are ranked by how much of it they hold (BM25 over sessions), normalised to 0..1 with
-the best at 1; of equals the newer comes first. Hits inside sub-agents count for the session they
-belong to.
+query. Hits inside sub-agents count for the session they belong to. Candidates (an index, an agent's
+own search) only say where to look; which sessions are found does not depend on them.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
 
 import msgspec
+from msgspec.structs import replace
 
-from amux.model.message import SessionMessage
 from amux.model.options import SessionQuery
 from amux.model.problems import Problem
 from amux.model.session import SessionSummary
 from amux.sessions.assemble import Assembly
+from amux.sessions.candidates import NONE, Candidates, NativeCandidates, Propose
 from amux.sessions.costing import Coster
-from amux.sessions.filters import has_any_tag, in_span, used_model
+from amux.sessions.did_you_mean import NearWords, Vocabulary, corrected
+from amux.sessions.filtering import IsStarred, admits_session, nothing_starred
+from amux.sessions.findings import Finding
 from amux.sessions.library import Library
-from amux.sessions.listing import sort_sessions
 from amux.sessions.parts import Joined
-from amux.sessions.query import Query, Term, fold, parse_query
-from amux.sessions.snippets import cut_snippet
+from amux.sessions.query import Query, parse_query
+from amux.sessions.query_filters import filters_of
+from amux.sessions.ranking import rank
+from amux.sessions.scan import Scanner
 from amux.sessions.views import summarize
-
-_WINDOW = 1 << 20  # characters folded at a time: a pasted log may be 50 MB
-_OVERLAP = 1 << 10  # what a term may be long and still be found across two windows
-_SATURATION = 1.5
-_WEIGHTS = {"title": 5.0, "user": 3.0, "assistant": 2.0, "system": 0.5, "tool": 0.5}
 
 
 class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Hits, best first, and what could not be read on the way."""
+    """Hits, best first, what could not be read on the way, and what became of the query.
+
+    `did_you_mean` is the query with words that occur in place of those that do not. If it has hits,
+    it is also `corrected_to`, and the sessions are its. `truncated` is how many the limit cut off.
+    """
 
     sessions: tuple[SessionSummary, ...]
     problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+    did_you_mean: str | None = None
+    corrected_to: str | None = None
+    truncated: int = 0
 
 
-@dataclass(slots=True)
-class _Hit:
-    """What a session holds of the query."""
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """Where to look: sessions, what they cost, who has an index of them, what is starred."""
 
-    summary: SessionSummary
-    weights: dict[Term, float] = field(default_factory=dict[Term, float])
-    matched: bool = False
-    snippet: str | None = None
-
-
-def search_sessions(
-    library: Library, assemblies: Sequence[Assembly], query: SessionQuery, coster: Coster
-) -> SearchReport:
-    """Scan the sessions that pass the filters and rank those with a hit."""
-    parsed = parse_query(query.text)
-    scanned: list[_Hit] = []
-    if parsed.alternatives:
-        for assembly in assemblies:
-            proposed = _proposed(library, assembly.agent, parsed)
-            for session, summary in _candidates(assembly, query, coster):
-                hit = _Hit(summary=summary)
-                _look(hit, parsed, [summary.title], weight=_WEIGHTS["title"])
-                if _is_proposed(session, proposed):
-                    _scan(library, assembly, session, hit, parsed)
-                scanned.append(hit)
-    shown = _ranked(scanned, query)
-    limit = len(shown) if query.limit is None else query.limit
-    problems = [problem for assembly in assemblies for problem in assembly.problems]
-    return SearchReport(sessions=tuple(shown[:limit]), problems=(*problems, *coster.problems))
+    library: Library
+    assemblies: Sequence[Assembly]
+    coster: Coster
+    candidates: Candidates | None = None
+    is_starred: IsStarred = nothing_starred
+    vocabulary: Vocabulary | None = None
 
 
-def _candidates(
-    assembly: Assembly, query: SessionQuery, coster: Coster
+class Search:
+    """One query, read once: it says whose sessions it needs, then looks through them."""
+
+    def __init__(self, query: SessionQuery, *, now: datetime, zone: tzinfo | None = None) -> None:
+        self._options = query
+        self._now = now
+        self._zone = zone
+        self._parsed = self._parse(query.text)
+
+    @property
+    def query(self) -> Query:
+        """The query as it was understood."""
+        return self._parsed
+
+    def wants(self, agent: str) -> bool:
+        """Whether sessions of that agent can be hits at all."""
+        return bool(self._parsed.alternatives) and self._parsed.filters.admits_agent(agent)
+
+    def run(self, holdings: Holdings) -> SearchReport:
+        """Look through the sessions that pass the filters; rank those with a hit."""
+        near = None if self._options.exact else NearWords(self._parsed)
+        findings = self._scan(holdings, self._parsed, near)
+        report = self._report(holdings, self._parsed, findings)
+        if near is None or any(finding.is_match for finding in findings):
+            return report
+        guess = self._guess(holdings, near, findings)
+        if guess is None:
+            return report
+        second = self._parse(guess)
+        findings = self._scan(holdings, second, None)
+        if not any(finding.is_match for finding in findings):
+            return replace(report, did_you_mean=guess)
+        found = self._report(holdings, second, findings)
+        notes = report.notes
+        return replace(found, notes=notes, did_you_mean=guess, corrected_to=guess)
+
+    def _parse(self, text: str) -> Query:
+        return parse_query(text, within=filters_of(self._options), now=self._now, zone=self._zone)
+
+    def _scan(self, holdings: Holdings, query: Query, near: NearWords | None) -> list[Finding]:
+        """What each session that passes the filters holds of the query."""
+        listens = bool(near) and holdings.vocabulary is None
+        scanner = Scanner(holdings.library, query, on_words=near.read if near and listens else None)
+        findings: list[Finding] = []
+        for assembly in holdings.assemblies if query.alternatives else ():
+            propose = _proposals(holdings, assembly, query)
+            for session, summary in _admitted(holdings, assembly, query):
+                finding = Finding(summary, self._options.hits)
+                scanner.look_at_title(finding)
+                for member in session.with_children():
+                    scanner.look_at_messages(finding, assembly, member, propose(member))
+                if finding.is_match:
+                    scanner.on_words = None  # nothing will have to be guessed
+                findings.append(finding)
+        return findings
+
+    def _report(self, holdings: Holdings, query: Query, findings: list[Finding]) -> SearchReport:
+        ranked = rank(findings, now=self._now, sort=self._options.sort)
+        limit = len(ranked) if self._options.limit is None else self._options.limit
+        scanner = Scanner(holdings.library, query)
+        shown = ranked[:limit]
+        for finding in shown:
+            scanner.show(finding)
+        return SearchReport(
+            sessions=tuple(_summary(finding, query) for finding in shown),
+            problems=(
+                *(each for assembly in holdings.assemblies for each in assembly.problems),
+                *holdings.coster.problems,
+            ),
+            notes=query.notes,
+            truncated=len(ranked) - len(shown),
+        )
+
+    def _guess(self, holdings: Holdings, near: NearWords, findings: list[Finding]) -> str | None:
+        """The query with known words in place of unknown ones; None: nothing comes close."""
+        if holdings.vocabulary is not None:
+            near.add(holdings.vocabulary())
+        held = {term for finding in findings for term in finding.weights}
+        replacements = near.replacements(self._parsed, held)
+        return corrected(self._options.text, replacements, now=self._now) if replacements else None
+
+
+def _proposals(holdings: Holdings, assembly: Assembly, query: Query) -> Propose:
+    if not query.needs_texts:
+        return lambda _: NONE
+    candidates = holdings.candidates or NativeCandidates(holdings.library)
+    return candidates.propose(assembly, query)
+
+
+def _admitted(
+    holdings: Holdings, assembly: Assembly, query: Query
 ) -> Iterator[tuple[Joined, SessionSummary]]:
     for session in assembly.sessions:
         if not session.listed:
             continue
+        coster = holdings.coster
         summary = summarize(
             session,
             coster.cost_of(session),
             coster.tags_of(session),
             starred=coster.is_starred(session),
         )
-        if (
-            in_span(summary.created_at, query.since, query.until)
-            and used_model(summary, query.model)
-            and has_any_tag(summary.tags, query.tags)
-        ):
+        if admits_session(query.filters.of_sessions, summary, is_starred=holdings.is_starred):
             yield session, summary
 
 
-def _proposed(library: Library, agent: str, query: Query) -> set[str] | None:
-    """Sessions worth a look, by the agent's own index; None: look at all."""
-    found: set[str] = set()
-    for alternative in query.alternatives:
-        words = [term.text for term in alternative.wanted if term.kind != "regex"]
-        if len(words) < len(alternative.wanted):
-            return None
-        sessions = library.native_search(agent, words)
-        if sessions is None:
-            return None
-        found |= sessions
-    return found
-
-
-def _is_proposed(session: Joined, proposed: set[str] | None) -> bool:
-    """An index speaks only for what lies in the database, not for files beside it."""
-    if proposed is None:
-        return True
-    return any(
-        member.session_id in proposed or part.source.session_id is not None
-        for member in session.with_children()
-        for part in member.parts
+def _summary(finding: Finding, query: Query) -> SessionSummary:
+    return replace(
+        finding.summary,
+        snippet=finding.snippet,
+        hits=finding.hits,
+        hit_count=finding.hit_count if query.needs_texts else None,
     )
-
-
-def _scan(library: Library, assembly: Assembly, session: Joined, hit: _Hit, query: Query) -> None:
-    for member in session.with_children():
-        for message in library.searchable(assembly, member):
-            _look(hit, query, message_texts(message), weight=_WEIGHTS[message.role])
-        for text in library.long_texts(assembly, member):
-            _look(hit, query, text, weight=_WEIGHTS["tool"])
-
-
-def _look(hit: _Hit, query: Query, texts: Iterable[str], *, weight: float) -> None:
-    """Add one text, given in pieces, to what the session holds."""
-    present, first = _count_terms(query, texts)
-    if first is None:
-        return
-    held = {term: count for term, count in present.items() if term in query.terms}
-    for term, count in held.items():
-        hit.weights[term] = hit.weights.get(term, 0.0) + weight * count
-    if query.matches(set(present)):
-        hit.matched = True
-        if hit.snippet is None:
-            hit.snippet = cut_snippet(first, tuple(held))
-
-
-def _count_terms(query: Query, texts: Iterable[str]) -> tuple[dict[Term, int], str | None]:
-    """How often each term occurs, and the first piece of text that holds a wanted one."""
-    wanted = query.terms
-    terms = tuple(dict.fromkeys((*wanted, *query.unwanted)))
-    counts: dict[Term, int] = {}
-    first: str | None = None
-    for window in (window for text in texts for window in _windows(text)):
-        folded = fold(window)
-        for term in terms:
-            found = term.count(window, folded)
-            if found:
-                counts[term] = counts.get(term, 0) + found
-                first = window if first is None and term in wanted else first
-    return counts, first
-
-
-def _windows(text: str) -> Iterator[str]:
-    if len(text) <= _WINDOW:
-        yield text
-        return
-    for start in range(0, len(text), _WINDOW - _OVERLAP):
-        yield text[start : start + _WINDOW]
-
-
-def message_texts(message: SessionMessage) -> Iterator[str]:
-    """Everything a message says: words, thinking, tool input and output."""
-    yield message.content
-    if message.thinking:
-        yield message.thinking
-    for call in message.tool_calls:
-        yield call.tool_name
-        yield from _strings(call.input)
-    if message.tool_result is not None and message.tool_result.output != message.content:
-        yield from _strings(message.tool_result.output)
-
-
-def _strings(value: Any) -> Iterator[str]:
-    """All texts inside a JSON value."""
-    match value:
-        case str():
-            yield value
-        case dict():
-            for inner in value.values():  # pyright: ignore[reportUnknownVariableType] - foreign JSON
-                yield from _strings(inner)
-        case list() | tuple():
-            for inner in value:  # pyright: ignore[reportUnknownVariableType] - foreign JSON
-                yield from _strings(inner)
-        case _:
-            return
-
-
-def _ranked(scanned: list[_Hit], query: SessionQuery) -> list[SessionSummary]:
-    hits = [hit for hit in scanned if hit.matched]
-    rarity = _rarity(scanned)
-    scores = [
-        sum(rarity[term] * held / (held + _SATURATION) for term, held in hit.weights.items())
-        for hit in hits
-    ]
-    best = max(scores, default=0.0) or 1.0
-    found = [
-        msgspec.structs.replace(
-            hit.summary, relevance_score=round(score / best, 6), snippet=hit.snippet
-        )
-        for hit, score in zip(hits, scores, strict=True)
-    ]
-    if query.sort != "relevance":
-        return sort_sessions(found, query.sort, descending=True)
-    newest_first = sort_sessions(found, "date", descending=True)
-    return sorted(newest_first, key=lambda summary: -(summary.relevance_score or 0.0))
-
-
-def _rarity(scanned: Sequence[_Hit]) -> dict[Term, float]:
-    """Inverse document frequency of each term over the scanned sessions."""
-    holders: dict[Term, int] = {}
-    for hit in scanned:
-        for term in hit.weights:
-            holders[term] = holders.get(term, 0) + 1
-    return {
-        term: math.log(1 + (len(scanned) - count + 0.5) / (count + 0.5))
-        for term, count in holders.items()
-    }

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amux.errors import ValidationError
 from amux.faces.cli.context import Context
-from amux.faces.cli.filters import add_examples, add_limit, add_period, add_tags
+from amux.faces.cli.filters import add_examples, add_limit, add_period, add_tags, limit_of
 from amux.faces.cli.parser import CommandParser, one_of
 
 if TYPE_CHECKING:
     from amux.model.options import SessionQuery
-    from amux.model.session import SessionSummary
+    from amux.sessions.search import SearchReport
 
 DEFAULT_LIMIT = 50
+DEFAULT_HITS = 3
+ROLES = ("user", "assistant", "tool", "system", "thinking")
 
 
 def configure(parser: CommandParser) -> None:
@@ -20,35 +23,73 @@ def configure(parser: CommandParser) -> None:
     parser.add_argument(
         "query",
         metavar="WORD",
-        nargs="+",
-        help='all must occur; also "a phrase", OR, NOT and prefix*',
+        nargs="*",
+        help="all must occur; `amux help queries` shows what else a query may say",
     )
     parser.words = "query"
     add_examples(
-        parser, "amux search flaky test", """amux search '"exact words"' --since 1w --sort date"""
+        parser,
+        "amux search flaky test",
+        """amux search '"exact words"' --since 1w --sort date""",
+        "amux search timeout tool:Bash is:error project:shop",
     )
     add_period(parser)
     add_tags(parser)
+    _add_filters(parser)
     add_limit(parser, default=DEFAULT_LIMIT)
+    parser.add_argument(
+        "--hits",
+        metavar="N|all",
+        type=limit_of,
+        default=DEFAULT_HITS,
+        help=f"messages shown of a session ({DEFAULT_HITS})",
+    )
     parser.add_argument(
         "--sort",
         **one_of("relevance", "date", "cost"),
         default="relevance",
         help="order (relevance)",
     )
+    parser.add_argument(
+        "--exact", action="store_true", help="never guess what a word without a hit was meant to be"
+    )
+
+
+def _add_filters(parser: CommandParser) -> None:
+    def add(name: str, metavar: str, help: str) -> None:  # noqa: A002 - argparse's word
+        parser.add_argument(
+            f"--{name}",
+            metavar=metavar,
+            action="append",
+            dest=f"{name}s",
+            help=f"{help}; may be repeated",
+        )
+
+    add("project", "NAME", "in a folder whose name holds this")
+    add("tool", "NAME", "messages that use this tool")
+    add("file", "PATH", "messages in which a tool is given a path that holds this")
+    parser.add_argument(
+        "--role",
+        **one_of(*ROLES),
+        action="append",
+        dest="roles",
+        help="messages of this role; may be repeated",
+    )
+    parser.add_argument("--errors", action="store_true", help="messages that tell of a failure")
 
 
 def run(context: Context) -> None:
     """Search."""
+    query = _query(context)
     with context.busy("searching sessions"):
-        report = context.client.search_report(_query(context))
+        report = context.client.search_report(query)
     if context.is_json:
         context.output.json(report.sessions)
     else:
-        _write(context, report.sessions)
-    if not report.sessions:
-        context.output.note("nothing found")
-        context.warn_of_unknown_agent()
+        from amux.faces.cli.session_rows import write_hits
+
+        write_hits(context.output, report.sessions, now=context.now)
+    _say_how_it_went(context, report)
     context.report_problems(report.problems)
 
 
@@ -56,8 +97,13 @@ def _query(context: Context) -> SessionQuery:
     from amux.model.options import SessionQuery
 
     args = context.args
+    text = " ".join(args.query)
+    if not text and not (args.projects or args.tools or args.files or args.roles or args.errors):
+        raise ValidationError(
+            "no words to search for", hint="`amux help queries` shows what a query may be"
+        )
     return SessionQuery(
-        text=" ".join(args.query),
+        text=text,
         agent=args.agent,
         since=context.since,
         until=context.until,
@@ -65,10 +111,28 @@ def _query(context: Context) -> SessionQuery:
         tags=args.tags,
         limit=args.limit,
         sort=args.sort,
+        projects=args.projects,
+        tools=args.tools,
+        files=args.files,
+        roles=args.roles,
+        errors=args.errors,
+        hits=args.hits,
+        exact=args.exact,
     )
 
 
-def _write(context: Context, sessions: tuple[SessionSummary, ...]) -> None:
-    from amux.faces.cli.session_rows import write_hits
+def _say_how_it_went(context: Context, report: SearchReport) -> None:
+    from amux.faces.cli.figures import count
 
-    write_hits(context.output, sessions, now=context.now)
+    output = context.output
+    for note in report.notes:
+        output.note(note)
+    asked = " ".join(context.args.query)
+    if report.corrected_to is not None:
+        output.note(f'no hit for "{asked}"; showing "{report.corrected_to}"')
+    elif not report.sessions and not report.truncated:
+        output.note("nothing found")
+    if report.did_you_mean is not None and report.corrected_to is None:
+        output.hint(f"did you mean `{report.did_you_mean}`?")
+    if report.truncated:
+        output.note(f"{count(report.truncated, 'session')} beyond the limit (`--limit all`)")

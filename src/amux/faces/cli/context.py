@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from amux.errors import ValidationError
 from amux.faces.cli.output import Output
-from amux.faces.cli.times import parse_when
 
 if TYPE_CHECKING:
     from amux.client import Client
@@ -47,14 +46,12 @@ class Context:
     @property
     def since(self) -> datetime | None:
         """The moment of `--since`."""
-        text = self.args.since
-        return None if text is None else parse_when(text, now=self.now)
+        return self._moment(self.args.since)
 
     @property
     def until(self) -> datetime | None:
         """The moment of `--until`; a day means its end."""
-        text = self.args.until
-        return None if text is None else parse_when(text, now=self.now, is_end=True)
+        return self._moment(self.args.until, is_end=True)
 
     @property
     def is_json(self) -> bool:
@@ -123,6 +120,13 @@ class Context:
         known = [info.name for info in self.client.adapters.list()]
         if agent is not None and agent not in known:
             self.output.warning(f"no agent is called `{agent}`; known: {', '.join(known)}")
+
+    def _moment(self, text: str | None, *, is_end: bool = False) -> datetime | None:
+        if text is None:
+            return None
+        from amux.model.when import parse_when
+
+        return parse_when(text, now=self.now, is_end=is_end)
 
     def _choose_client(self) -> Client:
         from amux.client import create_client, create_demo_client

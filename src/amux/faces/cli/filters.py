@@ -6,7 +6,7 @@ import argparse
 from datetime import UTC, datetime
 
 from amux.faces.cli.parser import CommandParser
-from amux.faces.cli.times import TIMES_HELP, parse_when
+from amux.faces.cli.times import TIMES_HELP
 
 
 def add_session(parser: CommandParser) -> None:
@@ -48,7 +48,7 @@ def add_limit(parser: CommandParser, *, default: int) -> None:
     parser.add_argument(
         "--limit",
         metavar="N|all",
-        type=_limit,
+        type=limit_of,
         default=default,
         help=f"at most so many, or all ({default})",
     )
@@ -56,6 +56,8 @@ def add_limit(parser: CommandParser, *, default: int) -> None:
 
 def _time(text: str) -> str:
     """A time as typed; what it means depends on the clock of the client."""
+    from amux.model.when import parse_when
+
     try:
         parse_when(text, now=datetime.now(UTC))
     except ValueError as error:
@@ -63,7 +65,8 @@ def _time(text: str) -> str:
     return text
 
 
-def _limit(text: str) -> int | None:
+def limit_of(text: str) -> int | None:
+    """A number from 0 up; None for `all`."""
     if text == "all":
         return None
     if not text.isdecimal():

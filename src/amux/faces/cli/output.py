@@ -85,6 +85,15 @@ class Output:
         """Write one line for people."""
         sys.stdout.write(safe_text(text) + "\n")
 
+    def marked(self, text: str, ranges: Iterable[tuple[int, int]]) -> None:
+        """Write one line for people with some of its characters standing out."""
+        from rich.text import Text
+
+        line = Text(safe_text(text))  # no character becomes two: the ranges still fit
+        for start, end in ranges:
+            line.stylize("bold yellow", start, end)
+        self.console().print(line, soft_wrap=True)
+
     def heading(self, text: str) -> None:
         """Write one line for people that stands out."""
         from rich.text import Text

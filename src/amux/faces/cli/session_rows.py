@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from amux.faces.cli.figures import UNKNOWN, money, short_ids
+from amux.faces.cli.figures import UNKNOWN, count, money, short_ids
 from amux.faces.cli.output import Column, Output
 from amux.faces.cli.times import ago, rfc3339
 
 if TYPE_CHECKING:
-    from amux.model.session import SessionSummary
+    from amux.model.session import SearchHit, SessionSummary
     from amux.sessions.quick import QuickSummary
 
     Shown = SessionSummary | QuickSummary
@@ -92,7 +92,9 @@ def _summary(session: Shown, *words: str | None) -> str:
 def write_hits(output: Output, sessions: Sequence[SessionSummary], *, now: datetime) -> None:
     """Search results: the sessions, and below each the words that were found."""
     if not output.is_terminal:
-        output.rows((*_row(each, by_update=False), each.snippet or "") for each in sessions)
+        output.rows(
+            (*_row(each, by_update=False), each.snippet or "", _numbers(each)) for each in sessions
+        )
         return
     ids = short_ids(each.session_id for each in sessions)
     for each in sessions:
@@ -104,5 +106,31 @@ def write_hits(output: Output, sessions: Sequence[SessionSummary], *, now: datet
         ]
         output.heading("  ".join(facts))
         output.text(f"  {_drawn_summary(output, each)}")
-        if each.snippet and each.snippet != each.title:
-            output.text(f"  {each.snippet}")
+        _draw_hits(output, each)
+
+
+def _draw_hits(output: Output, session: SessionSummary) -> None:
+    """Below a session: where it was found, with the wanted words standing out."""
+    if not session.hits and session.snippet and session.snippet != session.title:
+        output.text(f"  {session.snippet}")
+    for hit in session.hits:
+        place = f"  {_place(hit)}  "
+        shift = len(place)
+        ranges = ((start + shift, end + shift) for start, end in hit.ranges)
+        output.marked(place + hit.snippet, ranges)
+    more = (session.hit_count or 0) - len(session.hits)
+    if session.hits and more > 0:
+        output.text(f"  and {count(more, 'more message')}")
+
+
+def _place(hit: SearchHit) -> str:
+    """`#12 assistant`; of a sub-agent with its id, as `amux show` takes it."""
+    number = "#?" if hit.message_number is None else f"#{hit.message_number}"
+    words = [number, *([hit.role] if hit.role else [])]
+    return " ".join([*words, *([f"in {hit.session_id}"] if hit.session_id else [])])
+
+
+def _numbers(session: SessionSummary) -> str:
+    """The messages that are shown, for programs; those of sub-agents count elsewhere."""
+    numbers = (hit.message_number for hit in session.hits if hit.session_id is None)
+    return ",".join(f"#{number}" for number in numbers if number is not None)

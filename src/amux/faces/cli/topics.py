@@ -21,15 +21,35 @@ _QUERIES = """\
 What `amux search` understands
 
   rounding coupon      both words, anywhere in one message or in a title
-  "dead links"         these words side by side
+  "dead links"         these whole words in a row: Dead  links, dead-links, dead, links
+  "a.b(c)"             with other signs than words: this very text
   cache OR index       one of the two; AND binds tighter than OR
-  search NOT regex     the first without the second
+  search NOT regex     the first without the second; search -regex is the same
   auth*                only where a word begins
   /time(d )?out/       a regular expression
   日本                 scripts without spaces: any part of a text
 
+Filters hold for the whole query. Several of one kind are alternatives, different kinds must all
+fit, `-` or NOT turns one round. A query may consist of filters alone.
+
+  agent:codex          sessions of this agent
+  project:shop         begun in a folder whose name holds this; project:work/shop: the last two;
+                       project:/home/me/shop: there or below
+  model:opus           that used a model whose name holds this
+  tag:release          with this tag
+  since:7d             begun at or after; until:2026-11-01 at or before
+  is:starred           that you starred
+  tool:Bash            messages that call this tool, or are its result
+  file:src/x.py        in which a tool is given a path that holds this
+  role:user            user, assistant, tool, system, or thinking
+  is:error             a tool that failed, or a notice that the model did
+
+Values may be quoted: project:"my shop". What looks like a filter and is none is looked for as text.
+
 Case and accents do not matter. Prompts, answers, thinking, tool input and tool output are searched,
 those of sub-agents too. No query is wrong: what cannot be an operator is looked for as it stands.
+A query without a hit is tried again with words that differ by a letter or two; --exact turns that
+off. In a shell, put a query with quotes, stars or a dash between single quotes: 'timeout -docker'.
 """
 
 _ENVIRONMENT = """\

@@ -1,0 +1,53 @@
+"""Times as people type them: `7d`, `yesterday`, `2026-11-01`, `2026-11-01T09:30Z`.
+
+A day typed without a time zone is a day where the person is: in `zone`, else where this machine
+is.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, time, timedelta, tzinfo
+
+_RELATIVE = re.compile(r"(\d+)\s*(m|min|h|d|w)")
+_UNITS = {"m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_DAY_ONLY = re.compile(r"\d{4}-?\d{2}-?\d{2}|\d{4}-?W\d{2}(-?\d)?")
+
+
+def parse_when(
+    text: str, *, now: datetime, is_end: bool = False, zone: tzinfo | None = None
+) -> datetime:
+    """A moment as UTC; a whole day means its begin, or its last moment when `is_end`.
+
+    Raises ValueError for anything that is no time.
+    """
+    words = text.strip().lower()
+    try:
+        return _parse(words, now.astimezone(zone), is_end=is_end, zone=zone).astimezone(UTC)
+    except (OverflowError, OSError) as error:
+        raise ValueError(f"`{text}` is out of range") from error
+
+
+def _parse(words: str, now: datetime, *, is_end: bool, zone: tzinfo | None) -> datetime:
+    if words == "now":
+        return now
+    if words in ("today", "yesterday"):
+        day = now.date() - timedelta(days=words == "yesterday")
+        return _edge(datetime.combine(day, time()), is_end=is_end, zone=zone)
+    if match := _RELATIVE.fullmatch(words):
+        return now - timedelta(**{_UNITS[match[2]]: int(match[1])})
+    moment = datetime.fromisoformat(words.upper())
+    if _DAY_ONLY.fullmatch(words.upper()):
+        return _edge(moment, is_end=is_end, zone=zone)
+    return moment if moment.tzinfo is not None else _placed(moment, zone)
+
+
+def _edge(day: datetime, *, is_end: bool, zone: tzinfo | None) -> datetime:
+    if not is_end:
+        return _placed(day, zone)
+    return _placed(day + timedelta(days=1), zone) - timedelta(microseconds=1)
+
+
+def _placed(moment: datetime, zone: tzinfo | None) -> datetime:
+    """A moment typed without a time zone, as UTC."""
+    return (moment if zone is None else moment.replace(tzinfo=zone)).astimezone(UTC)

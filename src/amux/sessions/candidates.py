@@ -1,0 +1,101 @@
+"""Which messages are worth a look: the place where an index comes in.
+
+A search asks its candidates once per agent and query, then once per session and sub-agent. Without
+an index every message of every session is a candidate, except where an agent keeps a full-text
+index of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from amux.sessions.assemble import Assembly
+from amux.sessions.library import Library
+from amux.sessions.parts import Joined
+from amux.sessions.query import Query
+from amux.sessions.terms import Term
+
+_INDEXED_LENGTH: Final = 3
+"""An index of parts of words finds nothing shorter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortlist:
+    """Messages of one session, sub-agents not included, that may fit.
+
+    `numbers` count from 1 as the session's messages are read; None: all of them. No message that
+    fits is missing. With `exact` every one of them fits, filters included, so that nothing need be
+    read to know it: `numbers` is then no None, and `weights` says how much the session holds of
+    each term (a weighted count, as `passages` weighs), for ranking.
+    """
+
+    numbers: Collection[int] | None = None
+    exact: bool = False
+    weights: Mapping[Term, float] = field(default_factory=dict[Term, float])
+
+
+ALL: Final = Shortlist()
+NONE: Final = Shortlist(numbers=())
+
+Propose = Callable[[Joined], Shortlist]
+
+
+class Candidates(Protocol):
+    """Who knows which messages may fit a query."""
+
+    def propose(self, assembly: Assembly, query: Query) -> Propose:
+        """The function that has a shortlist for each session and sub-agent of the assembly.
+
+        Titles are not its business. The shortlists may leave out nothing that fits the words of
+        the query and its filters of messages; they may ignore either, unless they are exact.
+        """
+        ...
+
+
+class NativeCandidates:
+    """Everything; but for sessions in a database whose agent has an index, those it names."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+
+    def propose(self, assembly: Assembly, query: Query) -> Propose:
+        """See `Candidates`."""
+        named = self._named(assembly.agent, query)
+        if named is None:
+            return lambda _: ALL
+
+        def shortlist(session: Joined) -> Shortlist:
+            # An index speaks only for what lies in the database, not for files beside it.
+            is_possible = any(
+                part.facts.session_id in named or part.source.session_id is not None
+                for part, _ in assembly.conversation(session)
+            )
+            return ALL if is_possible else NONE
+
+        return shortlist
+
+    def _named(self, agent: str, query: Query) -> set[str] | None:
+        """Sessions worth a look, by the agent's own index; None: look at all."""
+        found: set[str] = set()
+        for alternative in query.alternatives:
+            keys = [key for term in alternative.wanted for key in _keys(term)]
+            if not keys:
+                return None
+            sessions = self._library.native_search(agent, keys)
+            if sessions is None:
+                return None
+            found |= sessions
+        return found
+
+
+def _keys(term: Term) -> tuple[str, ...]:
+    """Texts that occur wherever the term does, and that a foreign index can look up.
+
+    Only ASCII: what folding does to other characters is not what that index does.
+    """
+    if term.kind == "regex":
+        return ()
+    keys = term.words if term.kind == "phrase" else (term.text,)
+    return tuple(key for key in keys if key.isascii() and len(key) >= _INDEXED_LENGTH)

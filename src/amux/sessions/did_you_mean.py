@@ -1,0 +1,121 @@
+"""Words that a query may have meant: those that occur and differ in a letter or two.
+
+A letter too many, too few, another one, or two neighbours swapped is one difference (the distance
+of Damerau and Levenshtein, nothing changed twice). Words of four to seven letters may have one,
+longer ones two; shorter words, numbers and ideographs are never doubted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Final
+
+from amux.model.words import fold
+from amux.sessions.query import Query, tokens
+from amux.sessions.terms import Term, is_ideographic
+
+Vocabulary = Callable[[], Iterable[str]]
+"""The words that occur, folded; one that comes twice counts twice."""
+
+_SHORTEST, _LONG, _LONGEST = 4, 8, 40
+_REMEMBERED: Final = 1 << 16
+"""How many words are remembered as unlike all of the query, not to be compared again."""
+
+
+def distance(one: str, other: str) -> int:
+    """How many differences make one word the other."""
+    older: list[int] = []
+    above = list(range(len(other) + 1))
+    for i, letter in enumerate(one, start=1):
+        row = [i]
+        for j, counterpart in enumerate(other, start=1):
+            changed = above[j - 1] + (letter != counterpart)
+            best = min(above[j] + 1, row[j - 1] + 1, changed)
+            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == counterpart:
+                best = min(best, older[j - 2] + 1)
+            row.append(best)
+        older, above = above, row
+    return above[-1]
+
+
+def tolerance(word: str) -> int:
+    """How many differences a word may have; 0: it is taken as it is."""
+    is_doubtful = word.isalpha() and not is_ideographic(word)
+    if not is_doubtful or not _SHORTEST <= len(word) <= _LONGEST:
+        return 0
+    return 1 if len(word) < _LONG else 2
+
+
+class NearWords:
+    """Collects, from the texts that are read, the words like those of a query."""
+
+    def __init__(self, query: Query) -> None:
+        words = (word for term in query.terms for word in term.words)
+        self._tolerances = {word: tolerance(word) for word in words if tolerance(word)}
+        self._near: dict[str, Counter[str]] = {word: Counter() for word in self._tolerances}
+        self._unlike: set[str] = set()
+        shortest = min((len(word) - most for word, most in self._tolerances.items()), default=1)
+        longest = max((len(word) + most for word, most in self._tolerances.items()), default=1)
+        self._word = re.compile(rf"(?<!\w)[^\W\d_]{{{shortest},{longest}}}(?!\w)")
+
+    def __bool__(self) -> bool:
+        return bool(self._tolerances)
+
+    def read(self, folded: str) -> None:
+        """Take the words of a folded text."""
+        self.add(self._word.findall(folded))
+
+    def add(self, words: Iterable[str]) -> None:
+        """Take some words."""
+        for word, count in Counter(words).items():
+            if word not in self._unlike and not self._file(word, count):
+                if len(self._unlike) >= _REMEMBERED:
+                    self._unlike.clear()
+                self._unlike.add(word)
+
+    def replacements(self, query: Query, held: Collection[Term]) -> dict[str, str]:
+        """For each word of a term that nothing holds, the most similar and frequent one."""
+        missing = (word for term in query.terms if term not in held for word in term.words)
+        found: dict[str, str] = {}
+        for word in missing:
+            near = self._near.get(word, Counter())
+            if near and word not in near:
+                found[word] = min(_ranked(word, near))[-1]
+        return found
+
+    def _file(self, word: str, count: int) -> bool:
+        is_near = False
+        for wanted, most in self._tolerances.items():
+            near = self._near[wanted]
+            if word in near or (
+                abs(len(word) - len(wanted)) <= most and distance(wanted, word) <= most
+            ):
+                near[word] += count
+                is_near = True
+        return is_near
+
+
+def _ranked(word: str, near: Mapping[str, int]) -> Iterator[tuple[int, int, str]]:
+    """The words near to one, the best of them the smallest."""
+    return ((distance(word, one), -count, one) for one, count in near.items())
+
+
+def corrected(text: str, replacements: Mapping[str, str], *, now: datetime) -> str:
+    """The query with some of its words replaced; filters, expressions and NOT are left alone."""
+    pieces: list[str] = []
+    end = 0
+    for token in tokens(text, now=now):
+        is_wanted = token.term is not None and token.term.words and not token.is_negated
+        if not is_wanted:
+            continue
+        start = token.span[0]
+        pieces += [text[end:start], _replaced(text[slice(*token.span)], replacements)]
+        end = token.span[1]
+    return "".join([*pieces, text[end:]])
+
+
+def _replaced(text: str, replacements: Mapping[str, str]) -> str:
+    return re.sub(r"\w+", lambda match: replacements.get(fold(match[0]), match[0]), text)

@@ -1,0 +1,94 @@
+"""What a search has found in one session: how much of the query it holds, and its best hits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from amux.model.message import Role
+from amux.model.session import SearchHit, SessionSummary
+from amux.sessions.assemble import Assembly
+from amux.sessions.matching import Tally
+from amux.sessions.parts import Joined
+from amux.sessions.terms import Term
+
+
+class Place(NamedTuple):
+    """Where a text stands: in which message of which sub-agent. No number: nobody knows."""
+
+    number: int | None = None
+    role: Role | None = None
+    at: datetime | None = None
+    session_id: str | None = None
+
+
+class Unread(NamedTuple):
+    """Hits that are known without a look at the source, and where to read them."""
+
+    assembly: Assembly
+    member: Joined
+    numbers: Collection[int]
+
+
+@dataclass(slots=True)
+class Finding:
+    """What a session holds of the query. Of its hits the best `room` are kept; None: all."""
+
+    summary: SessionSummary
+    room: int | None
+    weights: dict[Term, float] = field(default_factory=dict[Term, float])
+    is_match: bool = False
+    snippet: str | None = None
+    hit_count: int = 0
+    unread: list[Unread] = field(default_factory=list[Unread])
+    _seen: int = 0
+    _best: list[tuple[float, int, SearchHit]] = field(
+        default_factory=list[tuple[float, int, SearchHit]]
+    )
+
+    @property
+    def hits(self) -> tuple[SearchHit, ...]:
+        """The best hits, in the order in which they stand in the session."""
+        in_order = sorted(self._best, key=lambda one: -one[1])
+        return tuple(hit for _, _, hit in in_order)
+
+    def hold(self, weights: Mapping[Term, float]) -> None:
+        """Add to what the session holds of each term."""
+        for term, weight in weights.items():
+            self.weights[term] = self.weights.get(term, 0.0) + weight
+
+    def match(self, tally: Tally, place: Place) -> None:
+        """A message fits."""
+        self.is_match = True
+        self.hit_count += 1
+        self.show(tally, place)
+
+    def show(self, tally: Tally, place: Place) -> None:
+        """Keep a hit if it is among the best; of equals the earlier one."""
+        self._seen += 1
+        rank = (tally.score, -self._seen)
+        room = self.room
+        is_kept = room is None or len(self._best) < room or (room > 0 and rank > self._best[0][:2])
+        if not is_kept and self.snippet is not None:
+            return
+        hit = _hit(tally, place)
+        self.snippet = hit.snippet if self.snippet is None else self.snippet
+        if is_kept:
+            heappush(self._best, (*rank, hit))
+        if room is not None and len(self._best) > room:
+            heappop(self._best)
+
+
+def _hit(tally: Tally, place: Place) -> SearchHit:
+    excerpt = tally.excerpt()
+    return SearchHit(
+        snippet=excerpt.text,
+        message_number=place.number,
+        role=place.role,
+        at=place.at,
+        session_id=place.session_id,
+        ranges=excerpt.ranges,
+    )

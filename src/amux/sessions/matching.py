@@ -1,0 +1,108 @@
+"""What one text holds of a query. Texts are folded a window at a time: one may be 50 MB."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from amux.model.words import fold
+from amux.sessions.query import Query
+from amux.sessions.snippets import SNIPPET_LENGTH, Excerpt, cut_excerpt
+from amux.sessions.terms import WHOLE, Cut, Term
+
+_WINDOW: Final = 1 << 20
+_OVERLAP: Final = 1 << 10
+"""What a term may be long and still be found across two windows."""
+
+_SATURATION: Final = 1.5
+
+OnWords = Callable[[str], None]
+"""Is shown every window of folded text."""
+
+
+class Window(NamedTuple):
+    """A piece of a text, and whether it was cut in front and behind."""
+
+    text: str
+    cut: Cut = WHOLE
+
+
+class Tally:
+    """What a text, or a message with all its texts, holds of a query.
+
+    `weights` are the wanted terms, each counted by the weight of the text it is in.
+    """
+
+    __slots__ = (
+        "_keeps_opening",
+        "_on_words",
+        "_opening",
+        "_query",
+        "_shown",
+        "present",
+        "weights",
+    )
+
+    def __init__(self, query: Query, *, on_words: OnWords | None = None) -> None:
+        self._query = query
+        self._on_words = on_words
+        self._shown: str | None = None  # the first window that holds a wanted term
+        self._opening = ""
+        self._keeps_opening = any(not each.wanted for each in query.alternatives)
+        self.present: set[Term] = set()
+        self.weights: dict[Term, float] = {}
+
+    def add(self, text: str, *, weight: float, cut: Cut = WHOLE) -> None:
+        """Look through one more text, or a window of one."""
+        if self._keeps_opening and len(self._opening) < 2 * SNIPPET_LENGTH:
+            self._opening = f"{self._opening} {text[: 2 * SNIPPET_LENGTH]}".lstrip()
+        if self._query.all_terms or self._on_words is not None:
+            for window in windows(text, cut=cut):
+                self._look(window, weight)
+
+    @property
+    def is_match(self) -> bool:
+        """Whether the text fits the query."""
+        return self._query.matches(self.present)
+
+    @property
+    def score(self) -> float:
+        """How good a hit it is, compared with others of the same session."""
+        return saturated_sum(self.weights)
+
+    def excerpt(self) -> Excerpt:
+        """The words around what was wanted; the beginning where nothing was."""
+        text = self._opening if self._shown is None else self._shown
+        return cut_excerpt(text, tuple(self.weights))
+
+    def _look(self, window: Window, weight: float) -> None:
+        folded = fold(window.text)
+        for term in self._query.all_terms:
+            count = term.count(window.text, folded, cut=window.cut)
+            if not count:
+                continue
+            self.present.add(term)
+            if term in self._query.terms:
+                self.weights[term] = self.weights.get(term, 0.0) + weight * count
+                self._shown = window.text if self._shown is None else self._shown
+        if self._on_words is not None:
+            self._on_words(folded)
+
+
+def saturated_sum(weights: Mapping[Term, float]) -> float:
+    """Many different terms count more than one of them many times."""
+    return sum(saturated(weight) for weight in weights.values())
+
+
+def saturated(weight: float) -> float:
+    """The tenth occurrence says less than the first."""
+    return weight / (weight + _SATURATION)
+
+
+def windows(text: str, *, cut: Cut = WHOLE) -> Iterator[Window]:
+    """A text in windows that overlap."""
+    start, end = 0, _WINDOW
+    while end < len(text):
+        yield Window(text[start:end], (cut[0] or start > 0, True))
+        start, end = start + _WINDOW - _OVERLAP, end + _WINDOW - _OVERLAP
+    yield Window(text[start:] if start else text, (cut[0] or start > 0, cut[1]))

@@ -1,0 +1,61 @@
+"""What a message says, in pieces: its words, thinking, tool input and tool output.
+
+A piece has a weight, by which a hit in it counts: prompts most, answers next, then thinking; tool
+traffic and text that nobody typed or wrote least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from amux.model.message import SessionMessage
+
+TITLE_WEIGHT: Final = 5.0
+MACHINE_WEIGHT: Final = 0.5
+"""Of tool traffic and injected text."""
+
+_THINKING_WEIGHT: Final = 1.0
+_WEIGHTS: Final = {"user": 3.0, "assistant": 2.0}
+
+
+class Passage(NamedTuple):
+    """A piece of a message."""
+
+    text: str
+    weight: float
+    is_thinking: bool = False
+
+
+def passages(message: SessionMessage) -> Iterator[Passage]:
+    """Everything a message says, in pieces."""
+    if message.content:
+        yield Passage(message.content, _weight(message))
+    if message.thinking:
+        yield Passage(message.thinking, _THINKING_WEIGHT, is_thinking=True)
+    for call in message.tool_calls:
+        yield Passage(call.tool_name, MACHINE_WEIGHT)
+        for text in strings(call.input):
+            yield Passage(text, MACHINE_WEIGHT)
+    if message.tool_result is not None and message.tool_result.output != message.content:
+        for text in strings(message.tool_result.output):
+            yield Passage(text, MACHINE_WEIGHT)
+
+
+def _weight(message: SessionMessage) -> float:
+    return MACHINE_WEIGHT if message.synthetic else _WEIGHTS.get(message.role, MACHINE_WEIGHT)
+
+
+def strings(value: Any) -> Iterator[str]:
+    """All texts inside a JSON value."""
+    match value:
+        case str():
+            yield value
+        case dict():
+            for inner in value.values():  # pyright: ignore[reportUnknownVariableType] - foreign JSON
+                yield from strings(inner)
+        case list() | tuple():
+            for inner in value:  # pyright: ignore[reportUnknownVariableType] - foreign JSON
+                yield from strings(inner)
+        case _:
+            return

@@ -1,0 +1,145 @@
+"""Looking through sessions: which messages fit a query.
+
+One message is held at a time. A text too long to be held comes after the messages, in pieces; it is
+known by its beginning, which its message has too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain, pairwise
+from typing import Final
+
+from amux.model.message import SessionMessage
+from amux.sessions.assemble import Assembly
+from amux.sessions.candidates import Shortlist
+from amux.sessions.filtering import admitted_passages
+from amux.sessions.findings import Finding, Place, Unread
+from amux.sessions.library import Library
+from amux.sessions.matching import OnWords, Tally, Window
+from amux.sessions.parts import Joined
+from amux.sessions.passages import MACHINE_WEIGHT, TITLE_WEIGHT
+from amux.sessions.query import Query
+
+_BEGINNING: Final = 1000
+_LONG: Final = 1 << 15
+"""A text that is cut while messages are read is still longer than this."""
+
+Known = dict[str, tuple[Place, bool]]
+"""Where long texts stand, by their beginnings, and whether their messages are hits already."""
+
+
+class Scanner:
+    """Looks through sessions for one query."""
+
+    def __init__(self, library: Library, query: Query, *, on_words: OnWords | None = None) -> None:
+        self._library = library
+        self._query = query
+        self._filters = query.filters.of_messages
+        self.on_words = on_words
+
+    def look_at_title(self, finding: Finding) -> None:
+        """A title counts for ranking; it is a hit unless messages are asked for."""
+        tally = Tally(self._query, on_words=self.on_words)
+        tally.add(finding.summary.title, weight=TITLE_WEIGHT)
+        finding.hold(tally.weights)
+        if tally.is_match and not self._filters:
+            finding.is_match = True
+            finding.snippet = tally.excerpt().text or None
+
+    def look_at_messages(
+        self, finding: Finding, assembly: Assembly, member: Joined, shortlist: Shortlist
+    ) -> None:
+        """The messages of a session, or of a sub-agent of it."""
+        if shortlist.numbers is not None:
+            if not shortlist.numbers:
+                return
+            if shortlist.exact:
+                finding.is_match = True
+                finding.hit_count += len(shortlist.numbers)
+                finding.hold(shortlist.weights)
+                finding.unread.append(Unread(assembly, member, shortlist.numbers))
+                return
+        known: Known = {}
+        for message, place in self._messages(finding, assembly, member, shortlist.numbers):
+            self._look_at_message(finding, message, place, known)
+        somewhere = Place(session_id=_child(finding, member))
+        for pieces in self._library.long_texts(assembly, member):
+            self._look_at_long_text(finding, pieces, somewhere, known)
+
+    def show(self, finding: Finding) -> None:
+        """Read the hits that were known without reading: as many as there is room for."""
+        for assembly, member, numbers in finding.unread:
+            shown = sorted(numbers)
+            if finding.room is not None:
+                shown = shown[: max(1, finding.room)]
+            for message, place in self._messages(finding, assembly, member, shown):
+                tally = self._tally(message)
+                if tally is not None:
+                    finding.show(tally, place)
+        finding.unread.clear()
+
+    def _messages(
+        self, finding: Finding, assembly: Assembly, member: Joined, numbers: Iterable[int] | None
+    ) -> Iterator[tuple[SessionMessage, Place]]:
+        """The messages of these numbers, each with its place; reading ends with the last."""
+        wanted = None if numbers is None else frozenset(numbers)
+        last = None if wanted is None else max(wanted, default=0)
+        session_id = _child(finding, member)
+        for number, message in enumerate(self._library.searchable(assembly, member), start=1):
+            if wanted is None or number in wanted:
+                yield message, Place(number, message.role, message.timestamp, session_id)
+            if number == last:
+                return
+
+    def _look_at_message(
+        self, finding: Finding, message: SessionMessage, place: Place, known: Known
+    ) -> None:
+        long: list[str] = []
+        tally = self._tally(message, long)
+        if tally is None:
+            return
+        finding.hold(tally.weights)
+        if tally.is_match:
+            finding.match(tally, place)
+        known.update((beginning, (place, tally.is_match)) for beginning in long)
+
+    def _tally(self, message: SessionMessage, long: list[str] | None = None) -> Tally | None:
+        """What a message holds; None where it can be no hit. `long` gets beginnings of texts."""
+        passages = admitted_passages(self._filters, message)
+        if passages is None:
+            return None
+        tally = Tally(self._query, on_words=self.on_words)
+        for passage in passages:
+            tally.add(passage.text, weight=passage.weight)
+            if long is not None and len(passage.text) > _LONG:
+                long.append(passage.text[:_BEGINNING])
+        return tally
+
+    def _look_at_long_text(
+        self, finding: Finding, pieces: Iterator[str], somewhere: Place, known: Known
+    ) -> None:
+        beginning = next(pieces)
+        place, is_hit = known.get(beginning[:_BEGINNING], (somewhere, False))
+        if self._filters and place.number is None:
+            return  # whether its message passes cannot be known
+        tally = Tally(self._query, on_words=self.on_words)
+        for window in _marked(chain((beginning,), pieces)):
+            tally.add(window.text, weight=MACHINE_WEIGHT, cut=window.cut)
+        finding.hold(tally.weights)
+        if tally.is_match and not is_hit:
+            finding.match(tally, place)
+
+
+def _child(finding: Finding, member: Joined) -> str | None:
+    """The id of a sub-agent; None for the session itself."""
+    return None if member.session_id == finding.summary.session_id else member.session_id
+
+
+def _marked(pieces: Iterable[str]) -> Iterator[Window]:
+    """The pieces of a text that overlap, each with where it was cut."""
+    is_first = True
+    for piece, following in pairwise(chain(pieces, (None,))):
+        if piece is not None:
+            yield Window(piece, (not is_first, following is not None))
+        is_first = False

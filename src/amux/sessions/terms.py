@@ -1,0 +1,123 @@
+"""The things a query looks for: words, prefixes, phrases and regular expressions.
+
+All but regular expressions are compared in folded form (`model.words.fold`). A *word character* is
+a letter, a digit or an underscore. A phrase is whole words in a row, with anything but word
+characters between them; a whole word has no word character beside it. Chinese and Japanese have no
+word edges: where a phrase begins or ends with such a character, it may stand inside a longer run.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Final, Literal
+
+from amux.model.words import fold, fold_spaces
+
+TermKind = Literal["text", "prefix", "phrase", "regex"]
+
+_IDEOGRAPH: Final = re.compile(
+    "[\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303c\u3041-\u3096\u309d-\u309f"
+    "\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uf900-\ufaff\U0001aff0-\U0001b16f\U00020000-\U000323af]"
+)
+_WORDS_ONLY = re.compile(r"[\w ]+")
+
+Cut = tuple[bool, bool]
+"""Whether a window of a text was cut from it in front, and behind."""
+
+WHOLE: Final[Cut] = (False, False)
+
+
+@dataclass(frozen=True)
+class Term:
+    """One thing to look for. `text` is folded, except in a regular expression."""
+
+    kind: TermKind
+    text: str
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """What to look for, for `finditer`; on folded text unless it is a regular expression."""
+        if self.kind == "regex" and (expression := compile_regex(self.text)) is not None:
+            return expression
+        words = [re.escape(word) for word in self.text.split()]
+        if self.kind == "phrase":
+            return re.compile(_edge_before(self.text) + r"\W+".join(words) + _edge_after(self.text))
+        literal = r"\s+".join(words)
+        return re.compile(rf"(?<!\w){literal}" if self.kind == "prefix" else literal)
+
+    def count(self, text: str, folded: str, *, cut: Cut = WHOLE) -> int:
+        """How often it occurs. Where the text was cut, its end is no edge of a word."""
+        if self.kind == "text" and " " not in self.text:
+            return folded.count(self.text)
+        if self.kind == "regex":
+            return sum(1 for match in self.pattern.finditer(text) if match.group())
+        if not all(word in folded for word in self.text.split()):
+            return 0
+        is_edged = self.kind != "text"
+        first, last = (is_edged and cut[0]), (is_edged and cut[1])
+        return sum(
+            1
+            for match in self.pattern.finditer(folded)
+            if not (first and match.start() == 0) and not (last and match.end() == len(folded))
+        )
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words it consists of, for a text or a phrase."""
+        return tuple(re.findall(r"\w+", self.text)) if self.kind in {"text", "phrase"} else ()
+
+
+def _edge_before(words: str) -> str:
+    return "" if _IDEOGRAPH.match(words[0]) else r"(?<!\w)"
+
+
+def _edge_after(words: str) -> str:
+    return "" if _IDEOGRAPH.match(words[-1]) else r"(?!\w)"
+
+
+def text_term(text: str) -> Term | None:
+    """A text to be found anywhere; None when nothing is left of it."""
+    folded = fold_spaces(fold(text))
+    return Term("text", folded) if folded else None
+
+
+def phrase_term(text: str) -> Term | None:
+    """Whole words in a row; with other signs among them, that very text."""
+    term = text_term(text)
+    if term is None or not _WORDS_ONLY.fullmatch(term.text):
+        return term
+    return Term("phrase", term.text)
+
+
+def word_term(word: str) -> Term | None:
+    """A word as typed: with a star behind it, only where a word begins."""
+    if word.endswith("*") and word.strip("*") and (beginning := fold(word.strip("*")).strip()):
+        return Term("prefix", beginning)
+    return text_term(word)
+
+
+def regex_term(pattern: str) -> Term | None:
+    """A regular expression; what is none is a text."""
+    if compile_regex(pattern) is None:
+        return text_term(f"/{pattern}/")
+    return Term("regex", pattern)
+
+
+def is_ideographic(text: str) -> bool:
+    """Whether it holds a character of a script without spaces between words."""
+    return _IDEOGRAPH.search(text) is not None
+
+
+@lru_cache
+def compile_regex(pattern: str) -> re.Pattern[str] | None:
+    """A regular expression as a person wrote it; None when it is none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # `[[` is what it is in this Python
+        try:
+            return re.compile(pattern, re.IGNORECASE)
+        except (re.error, OverflowError, RecursionError):
+            return None

@@ -1,0 +1,27 @@
+"""The sessions of a home as a search gets them, with whatever else it may be given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from builders import NOW, open_client
+
+from amux.host import Host
+from amux.model.options import SessionQuery
+from amux.sessions.costing import Coster
+from amux.sessions.library import Library
+from amux.sessions.registry import AdapterRegistry
+from amux.sessions.search import Holdings, Search, SearchReport
+
+
+def hold(home: Path, **more: Any) -> Holdings:
+    registry, client = AdapterRegistry(), open_client(home)
+    library = Library(Host(home, env={}), registry)
+    assemblies = [library.assembly(name) for name in registry.names()]
+    coster = Coster(client.models, client.run_index, today=NOW.date())
+    return Holdings(library, assemblies, coster, **more)
+
+
+def search(holdings: Holdings, text: str, **more: Any) -> SearchReport:
+    return Search(SessionQuery(text=text, **more), now=NOW).run(holdings)
