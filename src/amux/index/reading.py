@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from amux._version import __version__
 from amux.adapters._base import Adapter, Progress, Reading, Resumable, SourceRef
 from amux.index.encoding import pack, unpack
 from amux.index.links import Links, links_of
@@ -19,6 +20,11 @@ from amux.model.problems import Problem
 from amux.model.trace import Trace
 
 _EDGE: Final = 256
+
+
+def maker_of(adapter: Adapter) -> str:
+    """Who reads: what another version of amux or of the adapter made of a source does not count."""
+    return f"{__version__}/{adapter.info.revision}"
 
 
 class Depth(IntEnum):

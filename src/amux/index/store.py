@@ -11,7 +11,10 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from amux.index.texts_sync import TextStore
 
 FORMAT: Final = 1
 """Raised whenever a table changes: an index of another format is made anew."""
@@ -92,12 +95,20 @@ def index_path(cache: Path, home: Path) -> Path:
     return cache / f"index-{name}.db"
 
 
+def _remove(path: Path) -> None:
+    """Delete a database and what SQLite keeps beside it."""
+    for suffix in ("", "-wal", "-shm"):
+        with suppress(OSError):
+            Path(f"{path}{suffix}").unlink()
+
+
 class Store:
     """One open database. Made when first used; closed with `close`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._connection: sqlite3.Connection | None = None
+        self._texts: TextStore | None = None
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -132,8 +143,31 @@ class Store:
                 raise
             database.execute("COMMIT")
 
+    def texts(self) -> TextStore:
+        """The texts, in a file of their own beside this one."""
+        if self._texts is None:
+            from amux.index.texts_sync import TextStore
+
+            self._texts = TextStore(self._text_path)
+        return self._texts
+
+    def remove_texts(self) -> None:
+        """Throw the texts away; they are read again when somebody searches."""
+        self._close_texts()
+        _remove(self._text_path)
+
+    @property
+    def _text_path(self) -> Path:
+        return self.path.with_name(self.path.name.replace("index-", "texts-"))
+
+    def _close_texts(self) -> None:
+        if self._texts is not None:
+            self._texts.close()
+            self._texts = None
+
     def close(self) -> None:
-        """Free the file handle."""
+        """Free the file handles."""
+        self._close_texts()
         if self._connection is not None:
             with suppress(sqlite3.Error):
                 self._connection.close()
@@ -142,9 +176,7 @@ class Store:
     def remove(self) -> None:
         """Throw everything away."""
         self.close()
-        for suffix in ("", "-wal", "-shm"):
-            with suppress(OSError):
-                Path(f"{self.path}{suffix}").unlink()
+        _remove(self.path)
 
     def _open(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

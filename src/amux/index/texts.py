@@ -104,6 +104,11 @@ class TextIndex:
             connection.close()
             raise
 
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The database, for what is kept beside the texts in it."""
+        return self._db
+
     def close(self) -> None:
         """Close the connection; what was not finished is rolled back."""
         with translated():

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from amux.adapters._base import SourceRef
+from amux.adapters._base import NativeSearch, SourceRef
+from amux.index.reading import maker_of
 from amux.index.store import IndexUnavailableError
 from amux.model.options import SessionListOptions
 from amux.sessions.assemble import Assembly
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from amux.index.results import Made, ResultIndex
     from amux.index.sources import Watch
     from amux.index.store import Store
+    from amux.index.texts_sync import TextStore
+    from amux.sessions.candidates import Candidates
     from amux.sessions.cells import Cell
     from amux.sessions.cost import CostReport
     from amux.sessions.indexed import IndexedAgent, Make
@@ -48,6 +51,7 @@ class Catalogue:
         self._store = store
         self._basis = basis
         self.watch: Watch | None = None
+        self._no_texts = False
 
     def assemblies(
         self,
@@ -104,6 +108,37 @@ class Catalogue:
             return self._list_directly(agents, options, coster)
         each = (self.assemblies(agent) for agent in agents)
         return list_sessions(chain.from_iterable(each), options, coster)
+
+    def text_candidates(self, agents: Sequence[str]) -> Candidates | None:
+        """Who knows which messages hold a word, brought up to date; None: look at all of them."""
+        if self._store is None or self._no_texts:
+            return None
+        from amux.index.texts_errors import IndexDamagedError, IndexUnusableError
+        from amux.sessions.candidates import NativeCandidates
+        from amux.sessions.text_candidates import TextCandidates
+
+        read = [agent for agent in agents if self._has_texts(agent)]
+        try:
+            store = self._updated_texts(self._store, read)
+        except IndexUnusableError as error:
+            self._no_texts = True
+            if isinstance(error, IndexDamagedError):
+                self._store.remove_texts()
+            return None
+        return TextCandidates(store, read, NativeCandidates(self._library))
+
+    def _has_texts(self, agent: str) -> bool:
+        """An agent with a full-text index of its own is asked itself."""
+        adapter = self._library.adapter(agent)
+        return self._is_indexed(agent) and not isinstance(adapter, NativeSearch)
+
+    def _updated_texts(self, store: Store, agents: Sequence[str]) -> TextStore:
+        texts = store.texts()
+        for agent in agents:
+            adapter, sources = self._library.adapter(agent), self._library.sources(agent)
+            maker = maker_of(adapter)
+            texts.update(adapter, sources, maker=maker, watch=self.watch)
+        return texts
 
     def _list_directly(
         self, agents: Sequence[str], options: SessionListOptions, coster: Coster

@@ -8,10 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 
-from amux._version import __version__
 from amux.adapters._base import SourceRef
 from amux.index.links import Clusters
-from amux.index.reading import Depth
+from amux.index.reading import Depth, maker_of
 from amux.index.results import Kind, Made, ResultIndex
 from amux.index.snapshot import take_snapshot
 from amux.index.sources import SourceIndex, Watch
@@ -41,7 +40,7 @@ class IndexedAgent:
         self._library = library
         self._store = store
         self._adapter = library.adapter(agent)
-        self._sources = SourceIndex(store, agent, f"{__version__}/{self._adapter.info.revision}")
+        self._sources = SourceIndex(store, agent, maker_of(self._adapter))
         places, self.env = library.places_and_reasons(agent)
         self.roots = tuple(map(str, places))
         before = take_snapshot(self.roots)

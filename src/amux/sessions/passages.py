@@ -7,9 +7,10 @@ traffic and text that nobody typed or wrote least.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from amux.model.message import SessionMessage
+from amux.model.texts import strings_in
 
 TITLE_WEIGHT: Final = 5.0
 MACHINE_WEIGHT: Final = 0.5
@@ -35,27 +36,12 @@ def passages(message: SessionMessage) -> Iterator[Passage]:
         yield Passage(message.thinking, _THINKING_WEIGHT, is_thinking=True)
     for call in message.tool_calls:
         yield Passage(call.tool_name, MACHINE_WEIGHT)
-        for text in strings(call.input):
+        for text in strings_in(call.input):
             yield Passage(text, MACHINE_WEIGHT)
     if message.tool_result is not None and message.tool_result.output != message.content:
-        for text in strings(message.tool_result.output):
+        for text in strings_in(message.tool_result.output):
             yield Passage(text, MACHINE_WEIGHT)
 
 
 def _weight(message: SessionMessage) -> float:
     return MACHINE_WEIGHT if message.synthetic else _WEIGHTS.get(message.role, MACHINE_WEIGHT)
-
-
-def strings(value: Any) -> Iterator[str]:
-    """All texts inside a JSON value."""
-    match value:
-        case str():
-            yield value
-        case dict():
-            for inner in value.values():  # pyright: ignore[reportUnknownVariableType] - foreign JSON
-                yield from strings(inner)
-        case list() | tuple():
-            for inner in value:  # pyright: ignore[reportUnknownVariableType] - foreign JSON
-                yield from strings(inner)
-        case _:
-            return

@@ -76,7 +76,8 @@ class SessionReader:
         search = Search(_checked_query(query), now=self.now(), zone=self.zone)
         names = [name for name in self.registry.names() if search.wants(name)]
         assemblies = [each for name in names for each in self.catalogue.assemblies(name)]
-        report = search.run(Holdings(self.library, assemblies, self.coster))
+        candidates = self.catalogue.text_candidates(names) if search.query.terms else None
+        report = search.run(Holdings(self.library, assemblies, self.coster, candidates))
         return replace(report, notes=(*report.notes, *self._unknown_agents(search)))
 
     def _unknown_agents(self, search: Search) -> Iterator[str]:

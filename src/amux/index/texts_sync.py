@@ -1,0 +1,198 @@
+"""The texts of all sources, brought up to date: what has changed is forgotten and read again.
+
+One file beside the index, as disposable as that. A session of a source is a unit; which unit it is,
+is kept with the stamp the source had when it was read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from amux.adapters._base import Adapter, SourceRef
+from amux.index.pool import core_count, work_through
+from amux.index.reading import total_size
+from amux.index.stamps import UNSETTLED, stamp
+from amux.index.texts import TextIndex
+from amux.index.texts_database import transaction
+from amux.index.texts_errors import translated
+from amux.index.texts_source import Batch, source_texts
+from amux.model.texts import TextDoc
+
+Watch = Callable[[int, int], None]
+Unit = tuple[bytes, str]
+"""The path of a source, and a session of it."""
+
+_TABLES: Final = """
+CREATE TABLE IF NOT EXISTS text_sources (
+  agent TEXT NOT NULL, path BLOB NOT NULL, stamp BLOB NOT NULL, maker TEXT NOT NULL,
+  PRIMARY KEY (agent, path)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS text_members (
+  agent TEXT NOT NULL, path BLOB NOT NULL, session TEXT NOT NULL, unit INTEGER NOT NULL UNIQUE,
+  PRIMARY KEY (agent, path, session)
+) WITHOUT ROWID;
+"""
+_BULK: Final = 4 << 20
+_SAVED_EVERY: Final = 32 << 20
+_SHARED_AT_MOST: Final = 8 << 20
+"""Larger sources are read here, batch by batch: their texts would not fit into memory twice."""
+
+_BATCHES: Final = msgspec.msgpack.Decoder(list[tuple[str, list[tuple[int, tuple[str, ...], str]]]])
+
+
+class TextStore:
+    """The text index of one home and what is in it."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not path.exists():
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        self.index = TextIndex.open(path)
+        with translated():
+            self.index.connection.executescript(_TABLES)
+
+    def close(self) -> None:
+        """Free the file handle."""
+        self.index.close()
+
+    def units(self, agent: str) -> dict[Unit, int]:
+        """Every session of every source of an agent whose texts are known."""
+        with translated():
+            rows = self.index.connection.execute(
+                "SELECT path, session, unit FROM text_members WHERE agent = ?", (agent,)
+            )
+            return {(path, session): unit for path, session, unit in rows}
+
+    def update(
+        self,
+        adapter: Adapter,
+        sources: Sequence[SourceRef],
+        *,
+        maker: str,
+        watch: Watch | None = None,
+    ) -> None:
+        """Read the texts of what is new or has changed, forget those of what is gone."""
+        agent = adapter.info.name
+        known = self._stamps(agent, maker)
+        now = {os.fsencode(source.path): (source, stamp(source)) for source in sources}
+        self._forget(agent, known.keys() - now.keys())
+        stale = [
+            (source, mark)
+            for path, (source, mark) in now.items()
+            if mark == UNSETTLED or known.get(path) != mark
+        ]
+        if stale:
+            self._read(adapter, stale, maker, watch)
+
+    def _stamps(self, agent: str, maker: str) -> dict[bytes, bytes]:
+        with translated():
+            rows = self.index.connection.execute(
+                "SELECT path, CASE maker WHEN ? THEN stamp ELSE x'' END FROM text_sources"
+                " WHERE agent = ?",
+                (maker, agent),
+            )
+            return dict(rows.fetchall())
+
+    def _read(
+        self,
+        adapter: Adapter,
+        stale: Sequence[tuple[SourceRef, bytes]],
+        maker: str,
+        watch: Watch | None,
+    ) -> None:
+        total = total_size(source for source, _ in stale)
+        in_bulk = total > _BULK
+        if in_bulk:
+            self.index.begin_bulk()
+        done = saved = 0
+        for number, batches in _texts(adapter, [source for source, _ in stale], shared=in_bulk):
+            source, mark = stale[number]
+            self._replace(adapter.info.name, source, mark, maker, batches)
+            done += total_size((source,))
+            if watch is not None:
+                watch(done, total)
+            if in_bulk and done - saved > _SAVED_EVERY:
+                saved = done
+                self.index.save()
+        if in_bulk:
+            self.index.finish_bulk()
+
+    def _replace(
+        self, agent: str, source: SourceRef, mark: bytes, maker: str, batches: Iterable[Batch]
+    ) -> None:
+        path = os.fsencode(source.path)
+        self._forget(agent, (path,))
+        units: dict[str, int] = {}
+        connection = self.index.connection
+        with translated(), transaction(connection):  # nobody else may take the same number
+            (last,) = connection.execute("SELECT coalesce(max(unit), 0) FROM text_units").fetchone()
+            for session, docs in batches:
+                unit = units.setdefault(session, last + len(units) + 1)
+                self.index.add(unit, docs)
+            connection.execute(
+                "INSERT OR REPLACE INTO text_sources VALUES (?, ?, ?, ?)",
+                (agent, path, mark, maker),
+            )
+            connection.executemany(
+                "INSERT INTO text_members VALUES (?, ?, ?, ?)",
+                [(agent, path, session, unit) for session, unit in units.items()],
+            )
+
+    def _forget(self, agent: str, paths: Iterable[bytes]) -> None:
+        with translated():
+            connection = self.index.connection
+            for path in paths:
+                key = (agent, path)
+                rows = connection.execute(
+                    "SELECT unit FROM text_members WHERE agent = ? AND path = ?", key
+                ).fetchall()
+                for (unit,) in rows:
+                    self.index.drop(unit)
+                connection.execute("DELETE FROM text_members WHERE agent = ? AND path = ?", key)
+                connection.execute("DELETE FROM text_sources WHERE agent = ? AND path = ?", key)
+
+
+def _texts(
+    adapter: Adapter, sources: Sequence[SourceRef], *, shared: bool
+) -> Iterator[tuple[int, Iterable[Batch]]]:
+    """The texts of all sources, small ones on all cores."""
+    small = [n for n, source in enumerate(sources) if total_size((source,)) <= _SHARED_AT_MOST]
+    missing = set(range(len(sources)))
+    work = partial(_encoded_texts, adapter, sources)
+    for place, result in work_through(small, work, workers=core_count() if shared else 1):
+        missing.discard(small[place])
+        yield (
+            small[place],
+            [
+                (session, [TextDoc(*doc) for doc in docs])
+                for session, docs in _BATCHES.decode(result)
+            ],
+        )
+    for number in sorted(missing):
+        yield number, source_texts(adapter, sources[number], tools=True)
+
+
+def _encoded_texts(adapter: Adapter, sources: Sequence[SourceRef], number: int) -> bytes:
+    batches = list(source_texts(adapter, sources[number], tools=True))
+    try:
+        return msgspec.msgpack.encode(batches)
+    except UnicodeEncodeError:
+        return msgspec.msgpack.encode(_encodable(batches))
+
+
+def _encodable(batches: Iterable[Batch]) -> list[Batch]:
+    """The same with what is no Unicode replaced: nobody can type it."""
+    return [
+        (session, [TextDoc(d.ordinal, tuple(map(_plain, d.spoken)), _plain(d.tools)) for d in docs])
+        for session, docs in batches
+    ]
+
+
+def _plain(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
