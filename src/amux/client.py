@@ -5,7 +5,7 @@ Building a client does no I/O. The faces talk to the client and to nothing below
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 from functools import cached_property
 from pathlib import Path
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from amux.sessions.reader import SessionReader
     from amux.sessions.registry import AdapterRegistry
     from amux.sessions.search import SearchReport
+    from amux.sessions.upkeep import IndexManager
 
 _OFF = frozenset({"0", "off", "no", "false"})
 
@@ -160,6 +161,18 @@ class Client:
     def adapters(self) -> Adapters:
         """Which agents there are."""
         return Adapters(self._host, self._registry, self._library)
+
+    @cached_property
+    def index(self) -> IndexManager:
+        """The index: what it holds, updating, checking."""
+        from amux.sessions.upkeep import IndexManager
+
+        return IndexManager(self._reader, self._store)
+
+    def watch(self, report: Callable[[int, int, str], None] | None) -> None:
+        """Be told how far reading has come: done, total, of what."""
+        catalogue = self._catalogue
+        catalogue.watch = None if report is None else lambda done, all_: report(done, all_, "bytes")
 
     @cached_property
     def models(self) -> ModelRegistry:

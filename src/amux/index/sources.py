@@ -101,10 +101,34 @@ class SourceIndex:
             self._read(adapter, shallow, depth, watch=watch, shared=shared)
         return Update(changed=bool(gone or stale), read=len(stale))
 
+    def stale(self, sources: Sequence[SourceRef], depth: Depth) -> list[SourceRef]:
+        """The sources that an update would read."""
+        known = self._known()
+        return [source for source in sources if not self._holds(known, source, depth)]
+
     def waiting(self, sources: Sequence[SourceRef], depth: Depth) -> int:
         """How many bytes of sources would be read by an update."""
-        known = self._known()
-        return total_size(source for source in sources if not self._holds(known, source, depth))
+        return total_size(self.stale(sources, depth))
+
+    def counts(self) -> tuple[int, int]:
+        """How many sources are kept, and how many sessions are listed of them."""
+        with self._store.guarded() as database:
+            (sources,) = database.execute(
+                "SELECT count(*) FROM source WHERE agent = ?", (self._agent,)
+            ).fetchone()
+            (sessions,) = database.execute(
+                "SELECT count(*) FROM session WHERE agent = ?", (self._agent,)
+            ).fetchone()
+        return sources, sessions
+
+    def kept(self, path: bytes) -> tuple[Depth, tuple[Facts, ...], tuple[Problem, ...]] | None:
+        """What is kept of one source, and how deep it was read."""
+        with self._store.guarded() as database:
+            row = database.execute(
+                "SELECT depth, facts, lines FROM source WHERE agent = ? AND path = ?",
+                (self._agent, path),
+            ).fetchone()
+        return None if row is None else (Depth(row[0]), *decode_entry(row[1], row[2]))
 
     def deepen(self, adapter: Adapter, sources: Sequence[SourceRef]) -> None:
         """Read some sources to full depth, whatever is known of them."""

@@ -95,6 +95,13 @@ def index_path(cache: Path, home: Path) -> Path:
     return cache / f"index-{name}.db"
 
 
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)  # noqa: PTH202 - text, not a Path
+    except OSError:
+        return 0
+
+
 def _remove(path: Path) -> None:
     """Delete a database and what SQLite keeps beside it."""
     for suffix in ("", "-wal", "-shm"):
@@ -142,6 +149,14 @@ class Store:
                     database.execute("ROLLBACK")
                 raise
             database.execute("COMMIT")
+
+    def sizes(self) -> tuple[int, int]:
+        """Bytes of the index and of the texts, with what SQLite keeps beside them."""
+        own, texts = (
+            sum(size for suffix in ("", "-wal") if (size := _size(f"{path}{suffix}")))
+            for path in (self.path, self._text_path)
+        )
+        return own, texts
 
     def texts(self) -> TextStore:
         """The texts, in a file of their own beside this one."""

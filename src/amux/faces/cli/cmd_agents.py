@@ -46,7 +46,7 @@ def run(context: Context) -> None:
     """Show every agent, found here or not; one alone in full."""
     args, output = context.args, context.output
     args.agent = one_agent(args.agent_word, args.agent)
-    with context.busy("looking for agents"):
+    with context.reading("looking for agents"):
         chosen = context.client.agents(args.agent)
     if not chosen:
         context.warn_of_unknown_agent()

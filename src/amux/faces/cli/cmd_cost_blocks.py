@@ -61,7 +61,7 @@ def run(context: Context) -> None:
     """Cut the time into windows."""
     args = context.args
     is_csv = wants_csv(context)
-    with context.busy("adding up"):
+    with context.reading("adding up"):
         found = context.client.cost_blocks(
             agent=args.agent,
             model=args.model,

@@ -37,7 +37,7 @@ def run(context: Context) -> None:
     """Explain one session's cost."""
     output = context.output
     ref = context.find(context.args.session)
-    with context.busy("reading the calls"):
+    with context.reading("reading the calls"):
         explanation = context.client.explain_cost(ref.agent, ref.native_session_id)
     if context.is_json:
         output.json(explanation)

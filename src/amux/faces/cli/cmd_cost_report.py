@@ -69,7 +69,7 @@ def run(context: Context) -> None:
     args = context.args
     is_csv = wants_csv(context)
     names: tuple[GroupBy, ...] = args.group_by or (() if context.is_json else PEOPLES_GROUP)
-    with context.busy("adding up"):
+    with context.reading("adding up"):
         summary = context.client.sessions.total_cost(
             agent=args.agent,
             since=context.since,

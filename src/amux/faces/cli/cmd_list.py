@@ -46,7 +46,7 @@ def run(context: Context) -> None:
     if (quick := _quick_list(context, agents)) is not None:
         _write(context, quick)
         return
-    with context.busy("reading sessions"):
+    with context.reading("reading sessions"):
         report = context.client.list_report(agents, _options(context))
     if context.is_json:
         context.output.json(report.sessions)

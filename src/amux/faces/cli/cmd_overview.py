@@ -29,7 +29,7 @@ def configure(parser: CommandParser) -> None:
 
 def run(context: Context) -> None:
     """Look around."""
-    with context.busy("looking around"):
+    with context.reading("looking around"):
         overview = context.client.overview()
     found = [each for each in overview.agents if each.session_count]
     if context.is_json:

@@ -81,7 +81,7 @@ def _add_filters(parser: CommandParser) -> None:
 def run(context: Context) -> None:
     """Search."""
     query = _query(context)
-    with context.busy("searching sessions"):
+    with context.reading("searching sessions"):
         report = context.client.search_report(query)
     if context.is_json:
         context.output.json(report.sessions)

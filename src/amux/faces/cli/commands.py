@@ -31,6 +31,7 @@ class Group:
 GROUPS = (
     Group("sessions", "list", "list, show, search, export, compare and resume sessions"),
     Group("cost", "report", "what sessions cost, and why"),
+    Group("index", "status", "what amux keeps to be quick, and keeping it up to date"),
     Group("adapters", "list", "the agents amux can read"),
     Group("config", "show", "settings and where they come from"),
 )
@@ -51,6 +52,10 @@ COMMANDS = (
     Command("cost explain", "cost_explain", "show how the cost of one session comes about"),
     Command("agents", "agents", "the agents amux can read and what they left here"),
     Command("doctor", "doctor", "account for every file, and see what will be deleted next"),
+    Command("index status", "index_status", "where the index is, what it holds, what is stale"),
+    Command("index update", "index_update", "read what is new or has changed"),
+    Command("index rebuild", "index_rebuild", "throw the index away and read everything again"),
+    Command("index check", "index_check", "read a sample of sources again and compare"),
     Command("demo", "overview", "look around in built-in sample sessions"),
     Command("sessions list", "list", "list sessions, newest first"),
     Command("sessions show", "show", "print one session"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -98,6 +98,14 @@ class Context:
 
         is_dumb = os.environ.get("TERM") == "dumb"  # noqa: TID251 - a face asks the process
         return working(text, is_watched=self.output.is_watched and not is_dumb)
+
+    @contextmanager
+    def reading(self, text: str) -> Iterator[None]:
+        """Show how far reading has come, in the index and in the sources."""
+        with self.working(text) as report:
+            if self.output.is_watched:
+                self.client.watch(report)
+            yield
 
     def report_problems(self, problems: Sequence[Problem]) -> None:
         """Say what could not be read, in one line; all of it with `--debug`."""

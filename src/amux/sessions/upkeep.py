@@ -1,0 +1,153 @@
+"""Looking after the index: what is in it, bringing it up to date, checking it against the sources.
+
+Nobody has to: every command brings up to date what it needs. The check reads a sample of sources
+again and compares, fact by fact.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator, Sequence
+
+from amux.adapters._base import SourceRef
+from amux.index.reading import Depth, maker_of, read_facts
+from amux.index.sources import SourceIndex
+from amux.index.store import IndexUnavailableError, Store
+from amux.model.base import Model
+from amux.model.options import CostAggregationOptions, SessionListOptions
+from amux.sessions.reader import SessionReader
+
+SAMPLE = 50
+
+
+class IndexedSources(Model, frozen=True, kw_only=True):
+    """What the index holds of one agent."""
+
+    agent: str
+    sources: int
+    kept: int
+    stale: int  # of which are new or have changed
+    stale_bytes: int
+    sessions: int
+
+
+class IndexStatus(Model, frozen=True, kw_only=True):
+    """The index and how far it is behind. Without a path there is none."""
+
+    path: str | None
+    bytes: int
+    text_bytes: int
+    agents: tuple[IndexedSources, ...] = ()
+
+
+class IndexMismatch(Model, frozen=True, kw_only=True):
+    """A source of which the index says something else than the source itself."""
+
+    agent: str
+    path: str
+    fields: tuple[str, ...]
+
+
+class IndexCheck(Model, frozen=True, kw_only=True):
+    """What a check has found."""
+
+    checked: int
+    mismatches: tuple[IndexMismatch, ...] = ()
+
+
+class IndexManager:
+    """`client.index`: the index of this home."""
+
+    def __init__(self, reader: SessionReader, store: Store | None) -> None:
+        self._reader = reader
+        self._store = store
+
+    def status(self) -> IndexStatus:
+        """Where it is, what it holds, what is stale; changes nothing."""
+        store = self._store
+        if store is None:
+            return IndexStatus(path=None, bytes=0, text_bytes=0)
+        agents = tuple(self._agents(store)) if store.exists() else ()
+        own, texts = store.sizes()
+        return IndexStatus(path=str(store.path), bytes=own, text_bytes=texts, agents=agents)
+
+    def update(self, *, texts: bool = False) -> IndexStatus:
+        """Read what is new or has changed, now rather than when it is needed."""
+        reader = self._reader
+        reader.list_report(None, SessionListOptions(limit=0))
+        reader.total_cost(CostAggregationOptions())
+        if texts:
+            reader.catalogue.text_candidates(reader.registry.names())
+        return self.status()
+
+    def rebuild(self, *, texts: bool = False) -> IndexStatus:
+        """Throw it away and read everything again."""
+        if self._store is not None:
+            self._store.remove()
+            self._store.remove_texts()
+        return self.update(texts=texts)
+
+    def check(self, *, sample: int | None = SAMPLE) -> IndexCheck:
+        """Read some sources (None: all) directly and compare; what is stale is passed over."""
+        store = self._store
+        if store is None or not store.exists():
+            return IndexCheck(checked=0)
+        pairs = [pair for name in self._names() for pair in self._fresh(store, name)]
+        if sample is not None and len(pairs) > sample:
+            pairs = random.sample(pairs, sample)
+        found = [self._compare(store, name, source) for name, source in pairs]
+        return IndexCheck(
+            checked=len(pairs), mismatches=tuple(each for each in found if each is not None)
+        )
+
+    def _names(self) -> Sequence[str]:
+        registry = self._reader.registry
+        return [name for name in registry.names() if registry.is_built_in(name)]
+
+    def _agents(self, store: Store) -> Iterator[IndexedSources]:
+        for name in self._names():
+            sources = self._reader.library.sources(name)
+            kept = self._index(store, name)
+            try:
+                stale = kept.stale(sources, Depth.USAGE)
+                numbers = kept.counts()
+            except IndexUnavailableError:
+                return
+            if sources or numbers[0]:
+                yield IndexedSources(
+                    agent=name,
+                    sources=len(sources),
+                    kept=numbers[0],
+                    stale=len(stale),
+                    stale_bytes=kept.waiting(stale, Depth.USAGE),
+                    sessions=numbers[1],
+                )
+
+    def _index(self, store: Store, name: str) -> SourceIndex:
+        return SourceIndex(store, name, maker_of(self._reader.library.adapter(name)))
+
+    def _fresh(self, store: Store, name: str) -> Iterator[tuple[str, SourceRef]]:
+        sources = self._reader.library.sources(name)
+        stale = {source.path for source in self._index(store, name).stale(sources, Depth.USAGE)}
+        yield from ((name, source) for source in sources if source.path not in stale)
+
+    def _compare(self, store: Store, name: str, source: SourceRef) -> IndexMismatch | None:
+        kept = self._index(store, name).kept(os.fsencode(source.path))
+        if kept is None:
+            return None
+        depth, facts, problems = kept
+        now = read_facts(self._reader.library.adapter(name), source, depth.want)
+        fields = {
+            field
+            for one, other in zip(facts, now.facts, strict=False)
+            for field in one.__struct_fields__
+            if getattr(one, field) != getattr(other, field)
+        }
+        if len(facts) != len(now.facts):
+            fields.add("sessions")
+        if problems != now.problems:
+            fields.add("problems")
+        if not fields:
+            return None
+        return IndexMismatch(agent=name, path=str(source.path), fields=tuple(sorted(fields)))

@@ -1,0 +1,190 @@
+"""How much is done: what is known already is not read again, and nothing is written for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from builders import ClaudeSession, uuid_of, write_claude, write_codex
+
+from amux import create_client
+from amux.client import Client
+from amux.model.options import SessionListOptions
+from amux.model.usage import Tokens
+
+USED = Tokens(input=10, output=20)
+SETTLED_S = 0.1
+"""A file that has just been written may change again unseen: until then it is read again."""
+
+_opened: list[str] | None = None
+
+
+def _watch(event: str, arguments: tuple[object, ...]) -> None:
+    if _opened is not None and event == "open" and isinstance(arguments[0], (str, bytes)):
+        _opened.append(os.fsdecode(arguments[0]))
+
+
+sys.addaudithook(_watch)
+
+
+@contextmanager
+def opened_below(home: Path) -> Iterator[Callable[[], list[str]]]:
+    """Which files of the agents are opened by the body."""
+    global _opened  # noqa: PLW0603 - an audit hook cannot be taken back
+    _opened = []
+    found = _opened
+    try:
+        stores = (str(home / ".claude"), str(home / ".codex"))
+        yield lambda: sorted({path for path in found if path.startswith(stores)})
+    finally:
+        _opened = None
+
+
+def indexed(home: Path, cache: Path) -> Client:
+    return create_client(home=home, env={"AMUX_CACHE_DIR": str(cache)})
+
+
+def settle(home: Path) -> None:
+    """As if everything had been written a while ago."""
+    past = time.time() - 60
+    for path in home.rglob("*"):
+        os.utime(path, (past, past))
+
+
+def bytes_read() -> int:
+    """All that this process has read so far, from anywhere."""
+    for line in Path("/proc/self/io").read_text(encoding="ascii").splitlines():
+        if line.startswith("rchar"):
+            return int(line.split()[1])
+    raise AssertionError
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = tmp_path / "home"
+    for number in range(1, 31):
+        write_claude(home, number, cwd=f"/src/p{number % 3}", tokens=USED)
+        write_codex(home, 1000 + number, tokens=USED)
+    settle(home)
+    return home
+
+
+def ask(client: Client) -> object:
+    return (
+        client.list_report(None, SessionListOptions(limit=None)),
+        client.sessions.total_cost(group_by="model"),
+        client.sessions.search("done"),
+    )
+
+
+def test_the_second_time_no_source_is_opened(home: Path, tmp_path: Path) -> None:
+    with indexed(home, tmp_path / "cache") as client:
+        first = client.list_report(None, SessionListOptions(limit=None))
+        client.sessions.total_cost()
+    with indexed(home, tmp_path / "cache") as client, opened_below(home) as opened:
+        assert client.list_report(None, SessionListOptions(limit=None)) == first
+        assert client.sessions.total_cost().session_count == len(first.sessions)
+        assert opened() == []
+
+
+def test_the_second_time_nothing_is_written(home: Path, tmp_path: Path) -> None:
+    def state() -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in (tmp_path / "cache").glob("*.db")}
+
+    for _ in range(2):  # the first use also notes which agents there are
+        with indexed(home, tmp_path / "cache") as client:
+            ask(client)
+    before = state()
+    with indexed(home, tmp_path / "cache") as client:
+        ask(client)
+    assert state() == before
+
+
+def test_a_new_session_is_the_only_one_read(home: Path, tmp_path: Path) -> None:
+    with indexed(home, tmp_path / "cache") as client:
+        ask(client)
+    new = write_claude(home, 77, cwd="/src/p1", tokens=USED)
+    time.sleep(SETTLED_S)
+    with indexed(home, tmp_path / "cache") as client, opened_below(home) as opened:
+        found = client.list_report(None, SessionListOptions(limit=None))
+        assert opened() == [str(new.path)]
+    assert uuid_of(77) in {session.session_id for session in found.sessions}
+
+
+def test_of_an_appended_line_only_the_tail_is_read(home: Path, tmp_path: Path) -> None:
+    session = ClaudeSession(home, uuid_of(500))
+    for number in range(200):
+        session.prompt("x" * 50_000).reply(f"answer {number}", tokens=USED)
+    path = session.write()
+    settle(home)
+    assert path.stat().st_size > 10_000_000
+    with indexed(home, tmp_path / "cache") as client:
+        before = client.sessions.total_cost().output_tokens
+        client.sessions.list("claude")
+    whole = session.prompt("one more").reply("one more answer", tokens=USED)
+    tail = whole.write(tmp_path / "longer.jsonl").read_bytes()[path.stat().st_size :]
+    with path.open("ab") as file:
+        file.write(tail)
+    settle(home)
+    with indexed(home, tmp_path / "cache") as client:
+        client.sessions.list("codex")  # whatever is imported and opened is so by now
+        started = bytes_read()
+        assert client.sessions.total_cost().output_tokens == before + USED.output
+        assert client.sessions.list("claude", limit=None)
+        assert bytes_read() - started < 5_000_000
+
+
+def test_a_shrunk_replaced_or_rewritten_file_is_read_again(home: Path, tmp_path: Path) -> None:
+    session = ClaudeSession(home, uuid_of(600)).prompt("first").reply("one", tokens=USED)
+    path = session.write()
+    longer = session.prompt("second").reply("two", tokens=USED).write(tmp_path / "longer")
+    other = ClaudeSession(home, uuid_of(600)).prompt("other").reply("else", tokens=USED)
+    states = [
+        longer.read_bytes(),
+        path.read_bytes(),
+        other.write(tmp_path / "other").read_bytes(),
+        b"".join(reversed(longer.read_bytes().splitlines(keepends=True))),
+    ]
+    settle(home)
+    for state in states:
+        path.write_bytes(state)
+        settle(home)
+        with indexed(home, tmp_path / "cache") as client:
+            found = client.sessions.list("claude", limit=None)
+        assert found == create_client(home=home).sessions.list("claude", limit=None)
+
+
+def test_a_session_is_opened_without_looking_at_its_neighbours(home: Path, tmp_path: Path) -> None:
+    with indexed(home, tmp_path / "cache") as client:
+        ask(client)
+    with indexed(home, tmp_path / "cache") as client, opened_below(home) as opened:
+        session = client.sessions.get("claude", uuid_of(7))
+        assert [Path(path).name for path in opened()] == [f"{uuid_of(7)}.jsonl"]
+    assert session == create_client(home=home).sessions.get("claude", uuid_of(7))
+
+
+def test_an_interrupted_update_goes_on_where_it_stopped(home: Path, tmp_path: Path) -> None:
+    for number in range(2000, 2600):
+        write_claude(home, number, cwd="/src/many", tokens=USED)
+    settle(home)
+    done: list[int] = []
+
+    def stop_after_some(now: int, total: int, what: str) -> None:
+        del total, what
+        done.append(now)
+        if len(done) == 400:
+            raise KeyboardInterrupt
+
+    with indexed(home, tmp_path / "cache") as client:
+        client.watch(stop_after_some)
+        with pytest.raises(KeyboardInterrupt):
+            client.sessions.list("claude")
+    with indexed(home, tmp_path / "cache") as client, opened_below(home) as opened:
+        found = client.sessions.list("claude", limit=None)
+        assert 0 < len(opened()) <= 600 + 30 - 399
+    assert len(found) == 630
