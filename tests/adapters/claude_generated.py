@@ -1,0 +1,238 @@
+"""Claude Code transcripts as hypothesis makes them: every kind of line in any order, also damaged.
+
+Ids come from small pools, so that lines refer to each other, repeat each other and get in each
+other's way. Tool output is full of decoys: records of Claude Code that are no lines.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from claude_transcripts import FOLDER, SESSION, Json
+from hypothesis import strategies as st
+
+from amux.adapters._base import SourceRef
+from amux.adapters._claude.records import KNOWN_TYPES
+
+OTHER = "99999999-2222-4333-8444-555555555555"
+AGENT = "abc1234"
+
+TEXTS = (
+    "Do it",
+    "Warmup",
+    "[Request interrupted by user]",
+    "[Request interrupted by user for tool use]",
+    "This session is being continued from a previous conversation that ran out",
+    "<command-name>/compact</command-name><command-args></command-args>",
+    "<system-reminder>be brief</system-reminder>",
+    '{"type":"assistant","message":{"id":"msg_9","usage":{"output_tokens":9}}}',
+    " ",
+    "",
+)
+STAMPS = (
+    "2026-01-02T03:04:05.000Z",
+    "2026-01-02T03:04:06.500Z",
+    "2026-01-02T05:04:05+02:00",
+    "2025-12-31T23:59:59",
+    " 2026-01-02T03:04:07Z ",
+    "yesterday",
+    1767323045,
+    1767323045123,
+    True,
+    None,
+)
+DECOYS: tuple[Any, ...] = (
+    {"type": "assistant", "isSidechain": True, "sessionId": OTHER, "version": "0.1.0"},
+    {"message": {"id": "msg_8", "usage": {"output_tokens": 8}}, "forkedFrom": {"sessionId": OTHER}},
+    '"type":"assistant","isSidechain":true,"usage":{"output_tokens":7}',
+    [{"type": "cost-state", "totalCostUSD": 9.5}],
+)
+
+_odd = st.sampled_from([None, 5, "", [1], {"a": 1}, True])
+_uuids = st.sampled_from([f"uuid-{number}" for number in range(6)])
+_calls = st.sampled_from(["toolu_1", "toolu_2", "toolu_3"])
+_texts = st.sampled_from(TEXTS)
+_flags = st.sampled_from([True, True, False, "yes"])
+_money = st.sampled_from([0, 0.25, 1.5, -1, "much", 1e300])
+
+
+def _text_blocks() -> st.SearchStrategy[Any]:
+    return st.fixed_dictionaries({"type": st.just("text"), "text": _texts})
+
+
+def _tool_blocks() -> st.SearchStrategy[Any]:
+    return st.fixed_dictionaries(
+        {"type": st.sampled_from(["tool_use", "server_tool_use"]), "id": _calls | _odd},
+        optional={"name": st.just("Bash"), "input": st.sampled_from(DECOYS)},
+    )
+
+
+def _result_blocks() -> st.SearchStrategy[Any]:
+    return st.fixed_dictionaries(
+        {"type": st.just("tool_result"), "tool_use_id": _calls | _odd},
+        optional={"content": st.sampled_from(DECOYS) | _texts, "is_error": _flags},
+    )
+
+
+def _image_blocks() -> st.SearchStrategy[Any]:
+    source = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
+    return st.just({"type": "image", "source": source})
+
+
+def _counts() -> st.SearchStrategy[Any]:
+    return st.sampled_from([0, 1, 3, 3, 250, 1.0, -1, "3", None, 2**70])
+
+
+def _usages() -> st.SearchStrategy[Any]:
+    return st.fixed_dictionaries(
+        {"input_tokens": _counts(), "output_tokens": _counts()},
+        optional={
+            "cache_read_input_tokens": _counts(),
+            "cache_creation_input_tokens": _counts(),
+            "cache_creation": st.fixed_dictionaries({"ephemeral_1h_input_tokens": _counts()})
+            | _odd,
+            "output_tokens_details": st.fixed_dictionaries({"thinking_tokens": _counts()}) | _odd,
+        },
+    )
+
+
+def _answers() -> st.SearchStrategy[Any]:
+    return st.fixed_dictionaries(
+        {"content": st.lists(_text_blocks() | _tool_blocks(), max_size=2) | _texts | _odd},
+        optional={
+            "id": st.sampled_from(["msg_1", "msg_1", "msg_2", "msg_3"]) | _odd,
+            "model": st.sampled_from(["claude-sonnet-4-5", "claude-opus-4-5", "<synthetic>"])
+            | _odd,
+            "usage": _usages() | _usages() | _odd,
+            "stop_reason": st.sampled_from([None, "end_turn", "tool_use"]),
+        },
+    )
+
+
+def _said() -> st.SearchStrategy[Any]:
+    blocks = _text_blocks() | _result_blocks() | _result_blocks() | _image_blocks() | _texts
+    return st.fixed_dictionaries({"content": _texts | st.lists(blocks, max_size=3) | _odd})
+
+
+def _envelope(kind: st.SearchStrategy[Any]) -> dict[str, st.SearchStrategy[Any]]:
+    return {"type": kind, "sessionId": st.sampled_from([SESSION, SESSION, SESSION, OTHER, 5, ""])}
+
+
+_OPTIONAL: dict[str, st.SearchStrategy[Any]] = {
+    "uuid": _uuids | _odd,
+    "parentUuid": _uuids | _odd,
+    "timestamp": st.sampled_from(STAMPS),
+    "cwd": st.sampled_from(["/home/dev/src/x", "/elsewhere"]) | _odd,
+    "version": st.sampled_from(["1.0.83", "2.0.77", "2.1.325"]) | _odd,
+    "gitBranch": st.just("main") | _odd,
+    "isSidechain": st.sampled_from([False, False, True, "no"]),
+    "agentId": st.sampled_from([AGENT, "def5678"]) | _odd,
+    "isMeta": _flags,
+    "isCompactSummary": _flags,
+    "isApiErrorMessage": _flags,
+    "isAbortedMidStream": _flags,
+    "interruptedMessageId": st.sampled_from(["msg_1", "msg_2"]) | _odd,
+    "requestId": st.sampled_from(["req_1", "req_2"]) | _odd,
+    "forkedFrom": st.sampled_from([{"sessionId": OTHER}, [OTHER], OTHER]) | _odd,
+    "origin": st.sampled_from([{"kind": "human"}, {"kind": "hook"}]) | _odd,
+    "costUSD": _money,
+    "toolUseResult": st.sampled_from(DECOYS),
+}
+
+
+def _line(
+    kind: st.SearchStrategy[Any],
+    message: st.SearchStrategy[Any] | None = None,
+    **more: st.SearchStrategy[Any],
+) -> st.SearchStrategy[Json]:
+    said = {} if message is None else {"message": message}
+    return st.fixed_dictionaries({**_envelope(kind), **said}, optional={**_OPTIONAL, **more})
+
+
+def json_lines() -> st.SearchStrategy[Json]:
+    """Records of every known type and of some that nobody knows."""
+    return st.one_of(
+        _line(st.just("assistant"), _answers() | _odd),
+        _line(st.just("assistant"), _answers()),
+        _line(st.just("user"), _said() | _odd),
+        _line(st.just("user"), _said()),
+        _line(
+            st.just("system"),
+            content=_texts | _odd,
+            subtype=st.sampled_from(["compact_boundary", "turn_duration"]),
+        ),
+        _line(st.just("cost-state"), totalCostUSD=_money),
+        _line(st.just("cost"), totalUsd=_money, inputTokens=_counts(), outputTokens=_counts()),
+        _line(st.just("api-request")),
+        _line(st.just("summary"), summary=_texts, leafUuid=_uuids),
+        _line(
+            st.sampled_from([*sorted(KNOWN_TYPES), "future", "", 5, None]),
+            customTitle=_texts,
+            aiTitle=_texts,
+            tag=_texts,
+            prUrl=_texts,
+            content=_texts,
+        ),
+    )
+
+
+@st.composite
+def _written(draw: st.DrawFn, record: st.SearchStrategy[Json]) -> bytes:
+    separators = draw(st.sampled_from([(",", ":"), (", ", ": "), (" ,", " :")]))
+    ascii_only = draw(st.booleans())
+    return json.dumps(draw(record), separators=separators, ensure_ascii=ascii_only).encode()
+
+
+def _damaged(line: bytes, how: int) -> bytes:
+    middle = how % max(1, len(line))
+    ways = (
+        line[:middle],
+        line[:middle] + b"\n" + line[middle:],
+        line + line,
+        line + b" " + line,
+        b"\x00\x00" + line,
+        line + b"\r",
+        b"  " + line,
+        line[:middle] + b"\xe9" + line[middle:],
+        line[:middle] + b"\\ud83d" + line[middle:],
+        line.replace(b"assistant", b"\\u0061ssistant"),
+        line.replace(b":", b":\n", 1),
+        line[:-1] + b',"summary":1e999}',
+        line[:-1] + b',"type":"user"}',
+        b"",
+        b"[" + line + b"]",
+        b"42",
+    )
+    return ways[how % len(ways)]
+
+
+@st.composite
+def transcripts(draw: st.DrawFn, *, intact: bool = False) -> bytes:
+    """The bytes of one file; some end within a line."""
+    lines = draw(st.lists(_written(json_lines()), max_size=14))
+    if not intact:
+        accidents = draw(st.dictionaries(st.integers(0, 13), st.integers(0, 10**6), max_size=4))
+        lines = [
+            _damaged(line, accidents[number]) if number in accidents else line
+            for number, line in enumerate(lines)
+        ]
+    start = draw(st.sampled_from([b"", b"", b"", b"\xef\xbb\xbf"]))
+    end = draw(st.sampled_from([b"\n", b"\n", b"", b'\n{"type":"user","mess']))
+    return start + b"\n".join(lines) + (end if lines else b"")
+
+
+def source_at(folder: Path, *, agent: bool = False) -> SourceRef:
+    """A file of a project folder, as discovery would name it."""
+    name, role = (f"agent-{AGENT}", "subagent") if agent else (SESSION, "session")
+    path = folder / "projects" / FOLDER / f"{name}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return SourceRef(
+        agent="claude",
+        path=path,
+        root=folder / "projects",
+        session_id=AGENT if agent else SESSION,
+        group=FOLDER,
+        role="subagent" if role == "subagent" else "session",
+    )
