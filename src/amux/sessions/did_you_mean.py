@@ -22,7 +22,7 @@ Vocabulary = Callable[[], Iterable[str]]
 
 _SHORTEST, _LONG, _LONGEST = 4, 8, 40
 _REMEMBERED: Final = 1 << 16
-"""How many words are remembered as unlike all of the query, not to be compared again."""
+"""How many words are remembered as unlike all of the query, so as not to compare them again."""
 
 
 def distance(one: str, other: str) -> int:
@@ -65,13 +65,13 @@ class NearWords:
         return bool(self._tolerances)
 
     def read(self, folded: str) -> None:
-        """Take the words of a folded text."""
-        self.add(self._word.findall(folded))
+        """Take the words of a folded text, each once."""
+        self.add(set(self._word.findall(folded)).difference(self._unlike))
 
     def add(self, words: Iterable[str]) -> None:
-        """Take some words."""
-        for word, count in Counter(words).items():
-            if word not in self._unlike and not self._file(word, count):
+        """Take some words; one that comes twice counts twice."""
+        for word in words:
+            if word not in self._unlike and not self._file(word):
                 if len(self._unlike) >= _REMEMBERED:
                     self._unlike.clear()
                 self._unlike.add(word)
@@ -86,16 +86,22 @@ class NearWords:
                 found[word] = min(_ranked(word, near))[-1]
         return found
 
-    def _file(self, word: str, count: int) -> bool:
+    def _file(self, word: str) -> bool:
+        """Count the word if it is near to one of the query; whether it is."""
         is_near = False
         for wanted, most in self._tolerances.items():
             near = self._near[wanted]
-            if word in near or (
-                abs(len(word) - len(wanted)) <= most and distance(wanted, word) <= most
-            ):
-                near[word] += count
+            if word in near or _is_near(wanted, word, most):
+                near[word] += 1
                 is_near = True
         return is_near
+
+
+def _is_near(wanted: str, word: str, most: int) -> bool:
+    if abs(len(word) - len(wanted)) > most:
+        return False
+    # One difference takes one letter away and brings one in at most: cheap to see, and rare.
+    return len(set(word) ^ set(wanted)) <= 2 * most and distance(wanted, word) <= most
 
 
 def _ranked(word: str, near: Mapping[str, int]) -> Iterator[tuple[int, int, str]]:

@@ -132,7 +132,5 @@ def _say_how_it_went(context: Context, report: SearchReport) -> None:
         output.note(f'no hit for "{asked}"; showing "{report.corrected_to}"')
     elif not report.sessions and not report.truncated:
         output.note("nothing found")
-    if report.did_you_mean is not None and report.corrected_to is None:
-        output.hint(f"did you mean `{report.did_you_mean}`?")
     if report.truncated:
         output.note(f"{count(report.truncated, 'session')} beyond the limit (`--limit all`)")
