@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -33,7 +33,7 @@ sys.addaudithook(_watch)
 
 
 @contextmanager
-def opened_below(home: Path) -> Iterator[Callable[[], list[str]]]:
+def opened_below(home: Path) -> Generator[Callable[[], list[str]]]:
     """Which files of the agents are opened by the body."""
     global _opened  # noqa: PLW0603 - an audit hook cannot be taken back
     _opened = []

@@ -66,7 +66,8 @@ def _map(value: Any, change: Callable[[str], str]) -> Any:
         case str():
             return change(value)
         case dict():
-            return {_map(key, change): _map(inner, change) for key, inner in value.items()}
+            items = cast("dict[str, Any]", value).items()
+            return {_map(key, change): _map(inner, change) for key, inner in items}
         case list() | tuple():
             return [_map(inner, change) for inner in cast("list[Any]", value)]
         case _:

@@ -133,7 +133,7 @@ def _serve(queue: int, outlet: int, tasks: Sequence[Task], work: Callable[[Task]
     gc.freeze()
     gc.disable()  # structs hold no cycles; a worker lives for seconds
     while number := os.read(queue, _NUMBER.size):
-        (index,) = _NUMBER.unpack(number)
+        index: int = _NUMBER.unpack(number)[0]
         result = work(tasks[index])
         _write_all(outlet, _HEADER.pack(index, len(result)) + result)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -129,7 +129,7 @@ class Store:
         return self.path.exists()
 
     @contextmanager
-    def guarded(self) -> Iterator[sqlite3.Connection]:
+    def guarded(self) -> Generator[sqlite3.Connection]:
         """The database; what goes wrong with it is an `IndexUnavailableError`."""
         try:
             yield self.connection
@@ -138,7 +138,7 @@ class Store:
             raise IndexUnavailableError(str(error)) from error
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self) -> Generator[sqlite3.Connection]:
         """One transaction: all of it or nothing; other processes go on reading."""
         with self.guarded() as database:
             database.execute("BEGIN IMMEDIATE")

@@ -110,8 +110,8 @@ def _of_alternative(
     known = [documents.ids for documents in wanted if documents.ids is not None]
     if not known:
         return None
-    ids = set.intersection(*known)
-    unsure = set().union(*(documents.unsure for documents in wanted))
+    ids: set[int] = known[0].intersection(*known[1:])
+    unsure: set[int] = {key for documents in wanted for key in documents.unsure}
     if len(known) < len(wanted):
         unsure |= ids
     for term in alternative.unwanted:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
@@ -100,7 +100,7 @@ class Context:
         return working(text, is_watched=self.output.is_watched and not is_dumb)
 
     @contextmanager
-    def reading(self, text: str) -> Iterator[None]:
+    def reading(self, text: str) -> Generator[None]:
         """Show how far reading has come, in the index and in the sources."""
         with self.working(text) as report:
             if self.output.is_watched:
