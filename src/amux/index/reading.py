@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable
 from enum import IntEnum
 from hashlib import blake2b
@@ -20,6 +21,7 @@ from amux.model.problems import Problem
 from amux.model.trace import Trace
 
 _EDGE: Final = 256
+_GROWS_S: Final = 14 * 24 * 3600
 
 
 def maker_of(adapter: Adapter) -> str:
@@ -96,7 +98,7 @@ def read_entry(adapter: Adapter, source: SourceRef, depth: Depth, left: Left | N
     if depth is Depth.USAGE and any(not each.calls for each in reading.facts):
         # Which model a session without calls names is no usage, but is counted all the same.
         depth, reading = Depth.FACTS, read_facts(adapter, source, "facts")
-    progress = reading.progress
+    progress = reading.progress if _may_grow(source) else None
     facts, lines = _encode(reading)
     return Entry(
         stamp=mark,
@@ -109,6 +111,14 @@ def read_entry(adapter: Adapter, source: SourceRef, depth: Depth, left: Left | N
         edge=b"" if progress is None else edge_of(source, progress.offset),
         state=b"" if progress is None else progress.state,
     )
+
+
+def _may_grow(source: SourceRef) -> bool:
+    """Whether it was written to lately; older ones rarely grow, and keeping their state costs."""
+    try:
+        return source.path.stat().st_mtime > time.time() - _GROWS_S
+    except OSError:
+        return False
 
 
 def _encode(reading: Reading) -> tuple[bytes, bytes]:

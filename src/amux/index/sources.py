@@ -253,6 +253,24 @@ class SourceIndex:
                 for number, path, mark, digest in rows
             }
 
+    def load_all(
+        self,
+    ) -> Iterator[tuple[int, bytes, tuple[Facts, ...], tuple[Problem, ...]]]:
+        """What every source said, each with its number, in the order they were kept."""
+        last = 0
+        while rows := self._rows_after(last):
+            for number, path, facts, lines in rows:
+                yield number, path, *decode_entry(facts, lines)
+            last = rows[-1][0]
+
+    def _rows_after(self, last: int) -> list[tuple[int, bytes, bytes, bytes]]:
+        with self._store.guarded() as database:
+            return database.execute(
+                "SELECT id, path, facts, lines FROM source WHERE agent = ? AND id > ?"
+                " ORDER BY id LIMIT ?",
+                (self._agent, last, _PORTION),
+            ).fetchall()
+
     def load(
         self, numbers: Sequence[int]
     ) -> Iterator[tuple[bytes, tuple[Facts, ...], tuple[Problem, ...]]]:

@@ -213,6 +213,7 @@ class Store:
 
     def _make(self, database: sqlite3.Connection) -> None:
         """Create the tables, or replace those of another format; one process does it."""
+        database.execute("PRAGMA page_size = 8192")  # facts are larger than the usual page
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("BEGIN IMMEDIATE")
         (found,) = database.execute("PRAGMA user_version").fetchone()

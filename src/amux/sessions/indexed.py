@@ -6,7 +6,7 @@ The clusters together give the same sessions as all sources at once do, in bound
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from amux.adapters._base import SourceRef
 from amux.index.links import Clusters
@@ -83,8 +83,26 @@ class IndexedAgent:
 
     def assemblies(self) -> Iterator[Assembly]:
         """All sessions, a cluster at a time."""
-        for cluster in self._members:
-            yield self._assemble(cluster)
+        for _, assembly in self._assemble_all(self._members.keys()):
+            yield assembly
+
+    def _assemble_all(self, clusters: Collection[int]) -> Iterator[tuple[int, Assembly]]:
+        """Some clusters; those of one source, which most are, in one pass over the index."""
+        alone = {self._members[c][0]: c for c in clusters if len(self._members[c]) == 1}
+        done: set[int] = set()
+        if len(alone) > _PORTION:
+            try:
+                for number, path, facts, problems in self._sources.load_all():
+                    cluster, source = alone.get(number), self._by_path.get(path)
+                    if cluster is not None and source is not None:
+                        parts = [Part(facts=each, source=source) for each in facts]
+                        done.add(cluster)
+                        yield cluster, assemble(self.agent, parts, problems)
+            except IndexUnavailableError:
+                pass  # the others are read directly
+        for cluster in clusters:
+            if cluster not in done:
+                yield cluster, self._assemble(cluster)
 
     def bring_up(self, kind: Kind, basis: bytes, make: Make) -> ResultIndex:
         """Make anew what does not hold any more, and only that."""
@@ -93,12 +111,12 @@ class IndexedAgent:
         marks = {cluster: self._mark(cluster) for cluster in self._members}
         results.forget(results.all_made() - marks.keys())
         portion: list[tuple[int, bytes, Made]] = []
-        for cluster, mark in marks.items():
-            if made.get(cluster) != mark:
-                portion.append((cluster, mark, make(self._assemble(cluster))))
-                if len(portion) >= _PORTION:
-                    results.keep(portion, basis=basis)
-                    portion = []
+        dirty = [cluster for cluster, mark in marks.items() if made.get(cluster) != mark]
+        for cluster, assembly in self._assemble_all(dirty):
+            portion.append((cluster, marks[cluster], make(assembly)))
+            if len(portion) >= _PORTION:
+                results.keep(portion, basis=basis)
+                portion = []
         if portion:
             results.keep(portion, basis=basis)
         return results

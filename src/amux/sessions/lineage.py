@@ -55,6 +55,8 @@ def _names(sessions: Iterable[Joined]) -> dict[str, Joined]:
 
 def _families(sessions: Sequence[Joined], by_name: dict[str, Joined]) -> list[list[Joined]]:
     """Connected groups: by recorded parents and by shared identity."""
+    if len(sessions) == 1:
+        return [list(sessions)]
     leader = list(range(len(sessions)))
 
     def find(index: int) -> int:
