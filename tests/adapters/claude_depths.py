@@ -1,0 +1,63 @@
+"""Reading Claude Code transcripts in every depth and in steps, and what must be equal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from amux.adapters._base import USAGE_LEAVES_OUT, Head, Progress, SourceRef, Want
+from amux.adapters.claude import ADAPTER
+from amux.model.facts import Facts
+from amux.model.usage import Call
+
+CAPTURES = Path(__file__).parent.parent / "captures"
+HOMES = sorted(
+    home
+    for agent in ("claude", "claude-agent-sdk")
+    for home in CAPTURES.glob(f"{agent}/*/home/.claude/projects")
+)
+SOURCES = [source for home in HOMES for source in ADAPTER.discover(home)]
+NAMES = [source.path.relative_to(CAPTURES).as_posix() for source in SOURCES]
+
+Depth = Literal["usage", "facts"]
+DEPTHS: tuple[Depth, ...] = ("usage", "facts")
+
+
+def facts_of(source: SourceRef, want: Want) -> list[Facts]:
+    return [item for item in ADAPTER.read(source, want=want) if isinstance(item, Facts)]
+
+
+def kept_for_usage(facts: Iterable[Facts]) -> list[dict[str, Any]]:
+    return [
+        {name: value for name, value in fields.items() if name not in USAGE_LEAVES_OUT}
+        for fields in map(msgspec.structs.asdict, facts)
+    ]
+
+
+def check_usage(source: SourceRef) -> None:
+    usage, facts = facts_of(source, "usage"), facts_of(source, "facts")
+    assert kept_for_usage(usage) == kept_for_usage(facts)
+    assert facts == facts_of(source, "texts")
+    items = list(ADAPTER.read(source, want="usage"))
+    heads = [item.session_id for item in items if isinstance(item, Head)]
+    assert heads == [
+        item.session_id for item in ADAPTER.read(source, want="facts") if isinstance(item, Head)
+    ]
+    calls = [call for one in usage for call in one.calls]
+    assert [item for item in items if isinstance(item, Call)] == calls
+
+
+def check_steps(source: SourceRef, data: bytes, cuts: Iterable[int], want: Depth) -> None:
+    """Read the file as it grows: after each step everything is as if it were read at once."""
+    progress: Progress | None = None
+    for size in [*sorted(cuts), len(data)]:
+        source.path.write_bytes(data[:size])
+        reading = ADAPTER.read_on(source, want=want, progress=progress)
+        assert list(reading.facts) == facts_of(source, want)
+        assert reading.problems == ()
+        progress = reading.progress
+        assert progress is not None
+        assert progress.offset == data.rfind(b"\n", 0, size) + 1
