@@ -37,4 +37,5 @@ def terms(draw: st.DrawFn, said: list[str]) -> tuple[TermKind, str]:
     text = fold_spaces(fold(source))
     start = draw(st.integers(0, len(text)))
     term = text[start : draw(st.integers(start, len(text)))].strip()
-    return kind, term if re.search(r"\w", term) else "a"
+    words = re.findall(r"\w+", term) or ["a"]
+    return kind, " ".join(words) if kind == "phrase" or words == ["a"] else term
