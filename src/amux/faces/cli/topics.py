@@ -59,6 +59,7 @@ Environment variables
   AGENT_MUX_PROJECT_DIR   settings of the project, instead of the nearest .agent-mux
   AMUX_DATA_DIR           your tags, stars and notes (`amux` below the platform's user data)
   AMUX_CACHE_DIR          what amux may keep to be faster; safe to delete
+  AMUX_INDEX              off: keep nothing to be faster, and use nothing that was kept
   NO_COLOR                any value: no colour, as with --no-color
   HOME, XDG_*             where agents and amux keep their files
 
