@@ -156,13 +156,13 @@ def _is_intact(source: SourceRef, left: Left) -> bool:
 def edge_of(source: SourceRef, offset: int) -> bytes:
     """A mark of a file: its inode, its beginning and the bytes before a place; b"": it is gone."""
     try:
-        with open(source.path, "rb") as file:  # noqa: PTH123 - one call less for every source
-            number = file.fileno()
-            found = os.fstat(number)
+        with open(source.path, "rb", buffering=0) as file:  # noqa: PTH123 - called for every source
+            found = os.fstat(file.fileno())
             if found.st_size < offset:
                 return b""
-            head = os.pread(number, _EDGE, 0)[:offset]
-            tail = os.pread(number, min(_EDGE, offset), max(0, offset - _EDGE))
+            head = file.read(min(_EDGE, offset))
+            file.seek(max(0, offset - _EDGE))
+            tail = file.read(min(_EDGE, offset))
     except (OSError, ValueError):
         return b""
     return blake2b(b"%d " % found.st_ino + head + tail, digest_size=16).digest()

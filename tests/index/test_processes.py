@@ -1,0 +1,77 @@
+"""Several processes at once, and processes that die: nothing is lost, no answer is wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+from builders import write_claude, write_codex
+
+from amux import create_client
+from amux.model.options import SessionListOptions
+from amux.model.usage import Tokens
+
+USED = Tokens(input=10, output=20)
+ASK = """
+import sys, msgspec
+from amux import create_client
+from amux.model.options import SessionListOptions
+with create_client(home=sys.argv[1], env={"AMUX_CACHE_DIR": sys.argv[2]}) as client:
+    report = client.list_report(None, SessionListOptions(limit=None))
+    said = [report, client.sessions.total_cost(group_by="day")]
+    sys.stdout.buffer.write(msgspec.json.encode(said))
+"""
+
+
+def direct(home: Path) -> bytes:
+    with create_client(home=home) as client:
+        report = client.list_report(None, SessionListOptions(limit=None))
+        return msgspec.json.encode([report, client.sessions.total_cost(group_by="day")])
+
+
+def start(home: Path, cache: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", ASK, str(home), str(cache)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = tmp_path / "home"
+    for number in range(1, 400):
+        write_claude(home, number, cwd=f"/src/p{number % 5}", tokens=USED, turns=3)
+        write_codex(home, 1000 + number, tokens=USED)
+    past = time.time() - 60
+    for path in home.rglob("*"):
+        os.utime(path, (past, past))
+    return home
+
+
+def test_processes_that_update_at_once_all_answer_right(home: Path, tmp_path: Path) -> None:
+    wanted = direct(home)
+    processes = [start(home, tmp_path / "cache") for _ in range(4)]
+    answers = [process.communicate(timeout=120) for process in processes]
+    assert [process.returncode for process in processes] == [0] * 4, answers
+    assert [answer for answer, _ in answers] == [wanted] * 4
+    last = start(home, tmp_path / "cache")
+    assert last.communicate(timeout=120)[0] == wanted
+
+
+def test_a_process_killed_while_it_updates_spoils_nothing(home: Path, tmp_path: Path) -> None:
+    wanted = direct(home)
+    for seconds in (0.15, 0.3, 0.45, 0.6, 0.75):
+        process = start(home, tmp_path / "cache")
+        try:
+            process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=120)
+    last = start(home, tmp_path / "cache")
+    answer, error = last.communicate(timeout=120)
+    assert answer == wanted, error
