@@ -481,4 +481,5 @@ def create_demo_client() -> Client:
     """A client on the built-in sample sessions, on the day they end."""
     from amux.demo import DEMO_NOW, demo_home
 
-    return Client(Host(demo_home(), now=lambda: DEMO_NOW), read_only=True)
+    host = Host(demo_home(), now=lambda: DEMO_NOW)
+    return Client(host, read_only=True, keeps_index=False)

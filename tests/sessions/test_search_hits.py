@@ -230,10 +230,11 @@ def test_stars_come_from_whoever_keeps_them(home: Path) -> None:
     for number in (1, 2):
         write_claude(home, number, answer="needle")
     starred, other = f"claude:{uuid_of(2)}", f"claude:{uuid_of(1)}"
-    holdings = hold(home, is_starred={starred}.__contains__)
+    client = open_client(home)
+    client.annotations.star(starred)
 
     def found(text: str, **more: Any) -> list[str]:
-        return [each.unified_id for each in search(holdings, text, **more).sessions]
+        return [each.unified_id for each in client.sessions.search(text, **more)]
 
     assert found("is:starred") == found("needle", starred=True) == [starred]
     assert found("needle -is:starred") == [other]

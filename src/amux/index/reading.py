@@ -16,6 +16,7 @@ from amux.adapters._base import Adapter, Progress, Reading, Resumable, SourceRef
 from amux.index.encoding import pack, unpack
 from amux.index.links import Links, links_of
 from amux.index.stamps import stamp
+from amux.index.store import UndecodableError
 from amux.model.facts import Facts
 from amux.model.problems import Problem
 from amux.model.trace import Trace
@@ -130,13 +131,17 @@ def _encode(reading: Reading) -> tuple[bytes, bytes]:
 def decode_entry(facts: bytes, lines: bytes) -> tuple[tuple[Facts, ...], tuple[Problem, ...]]:
     """What was kept of a source."""
     kept = unpack(facts, _DECODER)
-    pairs = zip(kept.facts, _KEYS.decode(lines), strict=True)
+    keys = unpack(lines, _KEYS)
+    if len(keys) != len(kept.facts):
+        raise UndecodableError("facts and lines do not belong together")
+    pairs = zip(kept.facts, keys, strict=True)
     return tuple(_with_lines(each, keys) for each, keys in pairs), kept.problems
 
 
 def line_keys(lines: bytes) -> bytes:
     """The keys of all lines of a source in a row."""
-    return b"".join(_KEYS.decode(lines))
+    keys = unpack(lines, _KEYS)
+    return b"".join(keys)
 
 
 def _without_lines(facts: Facts) -> Facts:

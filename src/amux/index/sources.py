@@ -128,7 +128,7 @@ class SourceIndex:
                 "SELECT depth, facts, lines FROM source WHERE agent = ? AND path = ?",
                 (self._agent, path),
             ).fetchone()
-        return None if row is None else (Depth(row[0]), *decode_entry(row[1], row[2]))
+            return None if row is None else (Depth(row[0]), *decode_entry(row[1], row[2]))
 
     def deepen(self, adapter: Adapter, sources: Sequence[SourceRef]) -> None:
         """Read some sources to full depth, whatever is known of them."""
@@ -260,7 +260,9 @@ class SourceIndex:
         last = 0
         while rows := self._rows_after(last):
             for number, path, facts, lines in rows:
-                yield number, path, *decode_entry(facts, lines)
+                with self._store.guarded():
+                    decoded = decode_entry(facts, lines)
+                yield number, path, *decoded
             last = rows[-1][0]
 
     def _rows_after(self, last: int) -> list[tuple[int, bytes, bytes, bytes]]:

@@ -87,6 +87,10 @@ class IndexUnavailableError(Exception):
     """The index cannot be used now; the sources still can."""
 
 
+class UndecodableError(ValueError):
+    """What was kept is not what was written."""
+
+
 def index_path(cache: Path, home: Path) -> Path:
     """The file of one home: homes that share a cache directory do not share an index."""
     from _blake2 import blake2b  # `hashlib` takes three times as long to load
@@ -133,7 +137,7 @@ class Store:
         """The database; what goes wrong with it is an `IndexUnavailableError`."""
         try:
             yield self.connection
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, UndecodableError) as error:
             self._give_up(error)
             raise IndexUnavailableError(str(error)) from error
 
@@ -233,5 +237,6 @@ class Store:
         """Close; a file that is damaged, rather than in use, is of no use any more."""
         code = getattr(error, "sqlite_errorcode", None)
         self.close()
-        if code is not None and code & 0xFF in _DAMAGED:
+        is_damaged = code is not None and code & 0xFF in _DAMAGED
+        if is_damaged or isinstance(error, UndecodableError):
             self.remove()

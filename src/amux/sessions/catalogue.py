@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from amux.index.sources import Watch
     from amux.index.store import Store
     from amux.index.texts_sync import TextStore
-    from amux.sessions.candidates import Candidates
     from amux.sessions.cells import Cell
     from amux.sessions.cost import CostReport
     from amux.sessions.indexed import IndexedAgent, Make
+    from amux.sessions.text_candidates import TextCandidates
 
 _LITTLE = 4 << 20
 
@@ -109,7 +109,7 @@ class Catalogue:
         each = (self.assemblies(agent) for agent in agents)
         return list_sessions(chain.from_iterable(each), options, coster)
 
-    def text_candidates(self, agents: Sequence[str]) -> Candidates | None:
+    def text_candidates(self, agents: Sequence[str]) -> TextCandidates | None:
         """Who knows which messages hold a word, brought up to date; None: look at all of them."""
         if self._store is None or self._no_texts:
             return None
@@ -134,6 +134,9 @@ class Catalogue:
 
     def _updated_texts(self, store: Store, agents: Sequence[str]) -> TextStore:
         texts = store.texts()
+        if texts.index.needs_rebuild:  # dead words can only be got rid of together
+            store.remove_texts()
+            texts = store.texts()
         for agent in agents:
             adapter, sources = self._library.adapter(agent), self._library.sources(agent)
             maker = maker_of(adapter)
@@ -180,10 +183,11 @@ class Catalogue:
         try:
             kept = self._bring_up(self._store, agent, "spending", make)
             payloads = [] if kept is None else [*kept.payloads()]
+            with self._store.guarded():
+                return [cell for payload in payloads for cell in decode_cells(payload)]
         except IndexUnavailableError:
             self._store = None
             return None
-        return [cell for payload in payloads for cell in decode_cells(payload)]
 
     def _list_rows(
         self, store: Store, agents: Sequence[str], options: SessionListOptions, coster: Coster
@@ -201,7 +205,8 @@ class Catalogue:
         if not store.exists():
             return ListReport(sessions=())
         listed = find_sessions(store, wanted_rows(agents, options))
-        return report_of(listed, problems, coster)
+        with store.guarded():
+            return report_of(listed, problems, coster)
 
     def _bring_up(self, store: Store, agent: str, kind: Kind, make: Make) -> ResultIndex | None:
         """Results of one kind, up to date; None where there are no sessions at all.

@@ -13,24 +13,13 @@ from amux.sessions.passages import Passage, passages
 from amux.sessions.query_filters import Clause, Condition, is_agent
 from amux.sessions.views import forward_slashes
 
-IsStarred = Callable[[str], bool]
-"""Whether a person has starred the session of that unified id."""
 
-
-def nothing_starred(unified_id: str) -> bool:
-    """The answer where nobody keeps stars."""
-    del unified_id
-    return False
-
-
-def admits_session(
-    clauses: Sequence[Clause], session: SessionSummary, *, is_starred: IsStarred
-) -> bool:
+def admits_session(clauses: Sequence[Clause], session: SessionSummary) -> bool:
     """Whether a session passes; only the clauses that choose sessions may be given."""
 
     def holds(condition: Condition) -> bool:
         if condition.kind == "starred":
-            return is_starred(session.unified_id)
+            return session.starred
         return _SESSION_TESTS[condition.kind](session, condition)
 
     return all(clause.admits(holds) for clause in clauses)

@@ -76,8 +76,9 @@ class SessionReader:
         search = Search(_checked_query(query), now=self.now(), zone=self.zone)
         names = [name for name in self.registry.names() if search.wants(name)]
         assemblies = [each for name in names for each in self.catalogue.assemblies(name)]
-        candidates = self.catalogue.text_candidates(names) if search.query.terms else None
-        report = search.run(Holdings(self.library, assemblies, self.coster, candidates))
+        texts = self.catalogue.text_candidates(names) if search.query.terms else None
+        words = None if texts is None else texts.words
+        report = search.run(Holdings(self.library, assemblies, self.coster, texts, words))
         return replace(report, notes=(*report.notes, *self._unknown_agents(search)))
 
     def _unknown_agents(self, search: Search) -> Iterator[str]:

@@ -11,6 +11,7 @@ import msgspec
 from amux.index.encoding import ODD, pack, storable, unpack
 from amux.index.listing import ARCHIVED, SUBAGENT, Listed, Row, Wanted
 from amux.index.results import Made, SessionRow
+from amux.index.store import UndecodableError
 from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
 from amux.model.session import SessionSummary
@@ -96,9 +97,16 @@ def report_of(listed: Listed, problems: Sequence[bytes], coster: Coster) -> List
     )
 
 
+def _decoded(body: bytes) -> SessionSummary:
+    try:
+        return _SUMMARIES.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise UndecodableError(str(error)) from error
+
+
 def _summary(row: Row, coster: Coster) -> SessionSummary:
     body = row[-1]
-    summary = unpack(body, _PACKED) if body.startswith(ODD) else _SUMMARIES.decode(body)
+    summary = unpack(body, _PACKED) if body.startswith(ODD) else _decoded(body)
     names = row[2].split("\n")
     tags = coster.tags_by_names(summary.agent, names)
     starred = coster.is_starred_by_names(summary.agent, names)

@@ -21,7 +21,7 @@ from amux.sessions.assemble import Assembly
 from amux.sessions.candidates import NONE, Candidates, NativeCandidates, Propose
 from amux.sessions.costing import Coster
 from amux.sessions.did_you_mean import NearWords, Vocabulary, corrected
-from amux.sessions.filtering import IsStarred, admits_session, nothing_starred
+from amux.sessions.filtering import admits_session
 from amux.sessions.findings import Finding
 from amux.sessions.library import Library
 from amux.sessions.parts import Joined
@@ -49,13 +49,12 @@ class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """Where to look: sessions, what they cost, who has an index of them, what is starred."""
+    """Where to look: sessions, what they cost, who has an index of them."""
 
     library: Library
     assemblies: Sequence[Assembly]
     coster: Coster
     candidates: Candidates | None = None
-    is_starred: IsStarred = nothing_starred
     vocabulary: Vocabulary | None = None
 
 
@@ -161,7 +160,7 @@ def _admitted(
             coster.tags_of(session),
             starred=coster.is_starred(session),
         )
-        if admits_session(query.filters.of_sessions, summary, is_starred=holdings.is_starred):
+        if admits_session(query.filters.of_sessions, summary):
             yield session, summary
 
 

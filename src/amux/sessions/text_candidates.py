@@ -8,10 +8,10 @@ when any of them has a candidate.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from amux.index.texts import LOOSE, TITLE, UNIT_SHIFT, Documents, TextIndex
+from amux.index.texts import LOOSE, TITLE, UNIT_SHIFT, Documents, Table, TextIndex
 from amux.index.texts_sync import TextStore
 from amux.index.texts_terms import TermKind
 from amux.sessions.assemble import Assembly
@@ -65,6 +65,11 @@ class TextCandidates:
             return _listed(answer, by_unit, numbers[0] or 0, may_be_sure=may_be_sure)
 
         return shortlist
+
+    def words(self) -> Iterator[str]:
+        """Every word that somebody said."""
+        spoken: tuple[Table, ...] = ("spoken",)
+        return (word for word, _ in self._index.vocabulary(tables=spoken))
 
     def _answer(self, query: Query) -> _Answer:
         if self._asked is None or self._asked[0] is not query:
