@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from codex_lines import OWN, PARENT, usage
+from codex_lines import OWN, PARENT
 from hypothesis import strategies as st
 
 from amux.adapters._base import USAGE_LEAVES_OUT, Reading, SourceRef, Want
@@ -21,100 +21,96 @@ DECOY = (
 )
 
 Json = dict[str, Any]
+Fields = st.SearchStrategy[Any]
 
 ids = st.sampled_from([None, "a", "b", "item-1"])
 texts = st.sampled_from(["", "Go", "More", "<environment_context><cwd>/e</cwd>", DECOY, "日本 🚀"])
 figures = st.sampled_from([0, 1, 2, 30, None, 1.0, -1])
 times = st.sampled_from(["2026-01-02T03:04:05.678Z", "2026-01-02T05:04:05+02:00", 1767323045, "x"])
-
-
-def _parts(text: str) -> list[Json]:
-    return [{"type": "input_text", "text": text}]
-
-
-def _usage(input: Any, output: Any) -> Json:
-    return {"input_tokens": input, "output_tokens": output, "cached_input_tokens": 1}
-
-
-def _item(type: str, **fields: Any) -> tuple[str, Json]:
-    return "response_item", {"type": type, **fields}
-
-
-def _event(type: str, **fields: Any) -> tuple[str, Json]:
-    return "event_msg", {"type": type, **fields}
-
-
-def _turn_item(type: str, id: str | None, text: str) -> tuple[str, Json]:
-    content = [{"type": "text", "text": text}]
-    item = {"type": type, "id": id, "content": content, "summary_text": [text]}
-    return _event("item_completed", turn_id="rollout-1", item=item)
-
-
-def _count(total: Any, last: Any) -> tuple[str, Json]:
-    info = {"total_token_usage": _usage(total, total), "last_token_usage": _usage(last, 2)}
-    return _event("token_count", info=info)
-
-
-def _record(id: str | None, figure: Any, thread: str) -> tuple[str, Json]:
-    return "token_usage_record", {
-        "response_id": id,
-        "thread_id": thread,
-        "usage": _usage(figure, 3),
-    }
-
-
 threads = st.sampled_from([OWN, PARENT])
+outputs = st.sampled_from(["ok", "aborted by user after 1s", DECOY, '{"agent_id":"child"}', None])
+
+
+def record(kind: str, *types: str, **fields: Fields) -> st.SearchStrategy[tuple[str, Json]]:
+    """Records of one kind whose payload has one of these types (none: it has no type)."""
+    named = {"type": st.sampled_from(types), **fields} if types else fields
+    return st.tuples(st.just(kind), st.fixed_dictionaries(named))
+
+
+def parts(type: str) -> st.SearchStrategy[list[Json]]:
+    return st.lists(st.fixed_dictionaries({"type": st.just(type), "text": texts}), max_size=2)
+
+
 sources = st.sampled_from(
     ["cli", {"subagent": {"thread_spawn": {"parent_thread_id": PARENT}}}, {"subagent": "review"}]
 )
-metas = st.fixed_dictionaries(
-    {"id": threads, "timestamp": times},
-    optional={
-        "cwd": st.just("/w"),
-        "source": sources,
-        "forked_from_id": threads,
-        "subagent_history_start_ordinal": st.integers(0, 9),
-        "history_base": st.just({"thread_id": PARENT, "end_ordinal_exclusive": 4}),
+usages = st.fixed_dictionaries(
+    {"input_tokens": figures, "output_tokens": figures},
+    optional={"cached_input_tokens": st.just(1), "reasoning_output_tokens": figures},
+)
+infos = st.fixed_dictionaries({"total_token_usage": usages, "last_token_usage": usages})
+turn_items = st.fixed_dictionaries(
+    {
+        "type": st.sampled_from(["UserMessage", "Reasoning", "AgentMessage", "CommandExecution"]),
+        "id": ids,
+        "content": parts("text"),
     },
+    optional={"receiver_thread_ids": st.just(["child"]), "exit_code": st.just(1)},
 )
-outputs = st.sampled_from(["ok", "aborted by user after 1s", DECOY, '{"agent_id":"child"}', None])
-call_types = st.sampled_from(
-    ["function_call", "custom_tool_call", "local_shell_call", "web_search_call"]
-)
-output_types = st.sampled_from(["function_call_output", "custom_tool_call_output"])
-roles = st.sampled_from(["user", "assistant", "developer"])
-turn_items = st.sampled_from(["UserMessage", "Reasoning", "AgentMessage", "CommandExecution"])
-turn_events = st.sampled_from(
-    ["task_started", "task_complete", "turn_aborted", "thread_rolled_back", "brand_new"]
-)
+bases = st.sampled_from([None, {"thread_id": PARENT, "end_ordinal_exclusive": 4}])
 records = st.one_of(
-    st.builds(lambda meta: ("session_meta", meta), metas),
-    st.builds(lambda m: ("turn_context", {"model": m, "turn_id": "t"}), ids),
-    st.builds(_count, figures, figures),
-    st.just(_event("token_count", info=None)),
-    st.builds(_record, ids, figures, threads),
-    st.builds(lambda role, t, id: _item("message", role=role, content=_parts(t), id=id),
-              roles, texts, ids),
-    st.builds(lambda id: _item("reasoning", id=id, encrypted_content=id, summary=[]), ids),
-    st.builds(lambda t, c: _item(t, name="spawn_agent", call_id=c), call_types, ids),
-    st.builds(lambda t, c, o: _item(t, call_id=c, output=o), output_types, ids, outputs),
-    st.builds(lambda t: _event("user_message", message=t), texts),
-    st.builds(lambda t: _event("agent_reasoning", text=t), texts),
-    st.builds(lambda t: _event("agent_message", message=t), texts),
-    st.builds(lambda t: _event(t, turn_id="t"), turn_events),
-    st.builds(_turn_item, turn_items, ids, texts),
-    st.just(("compacted", {"message": "sum", "latest_token_usage_record": usage(1, 1)})),
-    st.just(("world_state", {"state": {"type": "token_count"}})),
-    st.just(("future", {"type": "token_count", "info": {}})),
-)  # fmt: skip
+    record(
+        "session_meta",
+        id=threads,
+        timestamp=times,
+        source=sources,
+        cwd=st.sampled_from([None, "/w"]),
+        forked_from_id=st.one_of(st.none(), threads),
+        subagent_history_start_ordinal=st.one_of(st.none(), st.integers(0, 9)),
+        history_base=bases,
+    ),
+    record("turn_context", model=ids, turn_id=ids),
+    record("token_usage_record", response_id=ids, thread_id=threads, usage=usages),
+    record("compacted", message=texts, latest_token_usage_record=usages),
+    record("event_msg", "token_count", info=infos),
+    record("event_msg", "token_count", info=st.none()),
+    record("event_msg", "user_message", "agent_message", message=texts),
+    record("event_msg", "agent_reasoning", text=texts),
+    record("event_msg", "task_started", "task_complete", "turn_aborted", "brand_new"),
+    record("event_msg", "item_completed", item=turn_items, turn_id=ids),
+    record("response_item", "message", role=st.just("user"), content=parts("input_text"), id=ids),
+    record(
+        "response_item",
+        "message",
+        role=st.sampled_from(["assistant", "developer"]),
+        content=parts("output_text"),
+        id=ids,
+    ),
+    record("response_item", "reasoning", id=ids, encrypted_content=ids),
+    record(
+        "response_item",
+        *("function_call", "custom_tool_call", "local_shell_call", "web_search_call"),
+        name=st.just("spawn_agent"),
+        call_id=ids,
+    ),
+    record(
+        "response_item",
+        *("function_call_output", "custom_tool_call_output"),
+        call_id=ids,
+        output=outputs,
+    ),
+    record("response_item", "agent_message", "novelty", content=parts("text")),
+    record("world_state", state=st.just({"type": "token_count"})),
+    record("future", "token_count", info=infos),
+)
 
 
 @st.composite
-def lines(draw: st.DrawFn, *, numbered: bool | None = None) -> bytes:
+def lines(draw: st.DrawFn) -> bytes:
     """One whole line, compact as Codex writes it or with spaces."""
     kind, payload = draw(records)
     line: Json = {"timestamp": draw(times)}
-    if draw(st.booleans()) if numbered is None else numbered:
+    if draw(st.booleans()):
         line["ordinal"] = draw(st.integers(0, 12))
     separators = draw(st.sampled_from([(",", ":"), (", ", ": ")]))
     text = json.dumps({**line, "type": kind, "payload": payload}, separators=separators)
@@ -145,12 +141,11 @@ def damaged(draw: st.DrawFn) -> bytes:
     )
 
 
-logs = st.builds(
-    lambda found, end: b"\n".join(found) + end,
-    st.lists(st.one_of(lines(), lines(), lines(), damaged()), max_size=25),
-    st.sampled_from([b"\n", b""]),
-)
-"""A whole rollout of anything."""
+@st.composite
+def logs(draw: st.DrawFn) -> bytes:
+    """A whole rollout of anything."""
+    found = draw(st.lists(st.one_of(lines(), lines(), lines(), damaged()), max_size=25))
+    return b"\n".join(found) + draw(st.sampled_from([b"\n", b""]))
 
 
 def source_of(path: Path) -> SourceRef:

@@ -64,7 +64,7 @@ def test_a_capture_cut_anywhere_and_read_on_gives_what_it_gives_as_a_whole(
 
 
 @settings(deadline=None)
-@given(content=logs, want=depths, data=st.data())
+@given(content=logs(), want=depths, data=st.data())
 def test_any_log_cut_anywhere_and_read_on_gives_what_it_gives_as_a_whole(
     content: bytes, want: Depth, data: st.DataObject
 ) -> None:
@@ -129,6 +129,13 @@ def test_a_file_that_became_shorter_is_read_from_its_start(tmp_path: Path) -> No
     source = write(tmp_path, whole)
     progress = read_on(source, "facts").progress
     write(tmp_path, whole[: len(whole) // 2])
+    assert told(read_on(source, "facts", progress)) == read_whole(source, "facts")
+
+
+def test_a_reading_of_usage_is_not_read_on_for_facts(tmp_path: Path) -> None:
+    whole = "".join(line + "\n" for line in history(Writer(tmp_path).meta()).lines).encode()
+    source = write(tmp_path, whole)
+    progress = read_on(source, "usage").progress
     assert told(read_on(source, "facts", progress)) == read_whole(source, "facts")
 
 

@@ -36,7 +36,7 @@ def test_usage_of_a_log_has_no_trace(sources: list[SourceRef]) -> None:
 
 
 @settings(deadline=None)
-@given(data=logs)
+@given(data=logs())
 def test_usage_of_any_log_is_that_of_its_facts(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = write(Path(folder), data)

@@ -247,12 +247,11 @@ def _read_on(source: SourceRef, *, traced: bool, progress: Progress | None) -> R
     path = source.path
     with path.open("rb", buffering=0) as raw:
         stream = cast("BinaryIO", raw)
-        state = None if progress is None else restore(progress.state)
-        if progress is None or state is None or stream.seek(0, SEEK_END) < progress.offset:
-            rollout = new_rollout(path, bodies=False, traced=traced)
-            lines = offset = 0
-        else:
-            rollout, lines, offset = state.rollout, state.lines, progress.offset
+        rollout, lines, offset = new_rollout(path, bodies=False, traced=traced), 0, 0
+        if progress is not None and progress.offset <= stream.seek(0, SEEK_END):
+            state = restore(progress.state)
+            if state is not None and (state.rollout.track.traced or not traced):
+                rollout, lines, offset = state.rollout, state.lines, progress.offset
         stream.seek(offset)
         log = Log(stream, str(path), to_record=_record, cut_texts=True, lines=lines, offset=offset)
         return read_on(log, rollout, archived=source.archived)

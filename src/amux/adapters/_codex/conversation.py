@@ -8,7 +8,6 @@ until the model shows a sign. One answer is reasoning, text and tool calls of on
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -25,6 +24,8 @@ from amux.model.titles import fold_title
 from amux.model.trace import Mark
 from amux.model.usage import Call
 
+_REPLY: Final = Mark.REPLY  # a name of its own: looking up a member of an enum takes long
+_TOOL: Final = Mark.TOOL
 _LONGEST_WAIT: Final = 64  # records held back in doubt; no version has so many in a row
 
 
@@ -93,10 +94,10 @@ class Conversation:
     ahead: Call | None = None  # usage written before its answer
     unpaid: bool = False  # the last answer had no usage when it ended
 
-    def drain(self) -> Iterator[SessionMessage]:
+    def drain(self) -> list[SessionMessage]:
         """Give the messages that are finished."""
-        yield from self.done
-        self.done.clear()
+        done, self.done = self.done, []
+        return done
 
     # what is not the model's
 
@@ -193,7 +194,7 @@ class Conversation:
             if typed:
                 self.gaps.prompted()
                 self.unpaid = False
-                if self.first_prompt is None and entry.text.strip():
+                if self.first_prompt is None and self.track.traced and entry.text.strip():
                     self.first_prompt = fold_title(entry.text)
             if self.bodies:
                 self.done.append(_heard(entry, typed=typed))
@@ -202,7 +203,8 @@ class Conversation:
 
     def thought_event(self, text: msgspec.Raw) -> None:
         """The screen shows reasoning; the item with the same text may never come."""
-        self.listen()
+        if self.waiting or self.expected:
+            self.listen()
         self.gaps.spoke()
         if len(self.thoughts) >= _LONGEST_WAIT:
             self._settle_thoughts()
@@ -253,7 +255,7 @@ class Conversation:
             self.listen()
         answer = self.growing
         if answer is not None and answer.sealed:
-            self.close()
+            self._close(_REPLY)
             answer = None
         if answer is None:
             answer = self.growing = self._begin(self.track.position)
@@ -289,15 +291,19 @@ class Conversation:
 
     def tool_returned(self) -> None:
         """A tool's output; it goes to the model by itself."""
-        self.listen()
-        self.close()
-        self._settle_thoughts()
-        self.track.remark(self.track.position, Mark.TOOL)
+        if self.waiting or self.expected:
+            self.listen()
+        if self.growing is not None:
+            self._close(_REPLY)
+        if self.thoughts:
+            self._settle_thoughts()
+        if self.track.traced:
+            self.track.remark(self.track.position, _TOOL)
 
     def close(self) -> None:
         """The answer, if there is one, is complete."""
         if self.growing is not None:
-            self._close(Mark.REPLY)
+            self._close(_REPLY)
 
     def end_turn(self, *, aborted: bool = False) -> None:
         """The turn is over, one way or another."""
@@ -329,7 +335,8 @@ class Conversation:
         if answer is None:
             return
         self.unpaid = answer.usage is None
-        self.track.remark(answer.position, mark)
+        if self.track.traced:
+            self.track.remark(answer.position, mark)
         if answer.words is not None:
             self.done.append(_spoken(answer, answer.words, synthetic=mark is Mark.NOTICE))
 

@@ -15,7 +15,7 @@ from amux.adapters._base import Head, Item, Progress, Reading
 from amux.adapters._codex.entries import Batch, Run
 from amux.adapters._codex.log import Log
 from amux.adapters._codex.rollout import Rollout
-from amux.adapters._codex.rules import take_record, take_run
+from amux.adapters._codex.rules import pass_time, take_record, take_run
 from amux.adapters._codex.track import Rows
 from amux.model.problems import Problem
 
@@ -33,8 +33,14 @@ def read_rollout(
     """Stream one rollout: head, messages and calls, facts; problems where they turn up."""
     news = _News(rollout)
     for batch in batches:
-        for part in _parts(batch) if rollout.conversation.bodies else (batch,):
-            _take(rollout, part)
+        if isinstance(batch, Run) and rollout.conversation.bodies:
+            # Line by line, so that messages come out while a large file is read.
+            for line, entry in enumerate(batch.entries, start=batch.first):
+                take_run(rollout, Run(line, [entry]))
+                yield from news.items()
+            pass_time(rollout, batch)
+        else:
+            _take(rollout, batch)
             yield from news.items()
     if not rollout.begun:
         yield from unknown_format(rollout)
@@ -49,7 +55,7 @@ def read_on(log: Log, rollout: Rollout, *, archived: bool) -> Reading:
     """Read the rest of a file and say how far it was read."""
     for batch in log.whole():
         _take(rollout, batch)
-    rollout.fresh.clear()
+        rollout.fresh.clear()  # nobody reads along
     progress = _progress(log, rollout)
     for batch in log.rest():
         _take(rollout, batch)
@@ -83,35 +89,29 @@ class _News:
         self._rollout = rollout
         self._has_head = False
 
-    def items(self) -> Iterator[Item]:
+    def items(self) -> list[Item]:
         rollout = self._rollout
+        news: list[Item] = []
         if rollout.begun and not self._has_head:
             self._has_head = True
-            yield Head(session_id=rollout.lineage.session_id)
+            news.append(Head(session_id=rollout.lineage.session_id))
         if rollout.fresh:
-            yield from rollout.fresh
+            news += rollout.fresh
             rollout.fresh.clear()
         if rollout.conversation.done:
-            yield from rollout.conversation.drain()
+            news += rollout.conversation.drain()
         # The newest call may still turn out to be a compaction's.
-        calls = rollout.conversation.ledger.calls
-        while self.given < len(calls) - 1:
-            yield calls[self.given]
-            self.given += 1
-
-
-def _parts(batch: Batch | Problem) -> Iterator[Batch | Problem]:
-    """One line at a time, so that messages come out while a large file is read."""
-    if isinstance(batch, Run):
-        for number, entry in enumerate(batch.entries, start=batch.first):
-            yield Run(number, [entry])
-    else:
-        yield batch
+        settled = len(rollout.conversation.ledger.calls) - 1
+        if self.given < settled:
+            news += rollout.conversation.ledger.calls[self.given : settled]
+            self.given = settled
+        return news
 
 
 def _take(rollout: Rollout, batch: Batch | Problem) -> None:
     if isinstance(batch, Run):
         take_run(rollout, batch)
+        pass_time(rollout, batch)
     elif isinstance(batch, Problem):
         rollout.note(batch)
     else:
@@ -121,8 +121,8 @@ def _take(rollout: Rollout, batch: Batch | Problem) -> None:
 def _progress(log: Log, rollout: Rollout) -> Progress | None:
     try:
         state = _encoder().encode(State(lines=log.lines, rollout=rollout))
-    except (OverflowError, RecursionError):  # figures that only a damaged file has
-        return None
+    except (OverflowError, RecursionError, UnicodeError):
+        return None  # figures of a damaged file, or a file's name that is no text
     return Progress(offset=log.offset, state=state)
 
 

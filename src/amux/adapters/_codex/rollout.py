@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from amux.adapters._codex.conversation import Conversation
 from amux.adapters._codex.lineage import Lineage, file_name, is_migrated_id
-from amux.adapters._codex.records import IGNORED, ResponseItem, size
+from amux.adapters._codex.records import IGNORED, NOTHING, ResponseItem
 from amux.adapters._codex.tools import Tools
 from amux.adapters._codex.track import Track
 from amux.adapters._codex.usage import Ledger
@@ -23,7 +23,7 @@ from amux.model.problems import Problem, ProblemCode
 from amux.model.trace import key_of
 from amux.model.usage import Call
 
-_IDENTITY_MARKS: Final = 32
+IDENTITY_MARKS: Final = 32
 _UNKNOWN_TYPES: Final = 50  # a hostile file could have a new type in every line
 
 
@@ -85,17 +85,15 @@ class Rollout:
 
     def mark_migrated(self, id: str | None) -> None:
         """Look whether an id was made up when old files were rewritten."""
-        if self.track.ordinal is not None and is_migrated_id(id):
+        if is_migrated_id(id) and self.track.ordinal is not None:
             self.migrated = True
 
     def identify(self, item: ResponseItem) -> None:
         """Collect marks that only a copy of this file can share."""
-        if len(self.identity) >= _IDENTITY_MARKS:
-            return
         call_id = item.call_id
         if call_id and call_id != "null" and call_id not in self.tools.open:  # else marked by it
             self.identity[key_of(call_id)] = None
-        if size(item.encrypted_content):
+        if item.encrypted_content is not NOTHING:
             mark = bytes(item.encrypted_content).decode("utf-8", "replace")
             if mark != "null":
                 self.identity[key_of(mark)] = None
@@ -104,7 +102,7 @@ class Rollout:
         """A call, if there is one, was paid for."""
         if call is None:
             return
-        if len(self.identity) < _IDENTITY_MARKS and not call.key.startswith("tc:"):
+        if len(self.identity) < IDENTITY_MARKS and not call.key.startswith("tc:"):
             self.identity[key_of(call.key)] = None
         self.conversation.billed(call)
 

@@ -35,9 +35,10 @@ from amux.adapters._codex.records import (
     UsageRecord,
     decode,
 )
-from amux.adapters._codex.rollout import Rollout
+from amux.adapters._codex.rollout import IDENTITY_MARKS, Rollout
 from amux.adapters._codex.texts import is_injected, joined
 from amux.adapters._codex.tools import tool_message, was_aborted
+from amux.adapters._codex.track import millis
 from amux.adapters._kit.times import parse_time
 
 _COPIED_KINDS: Final = frozenset({"session_meta", "response_item", "event_msg"})
@@ -45,20 +46,24 @@ _COPIED_KINDS: Final = frozenset({"session_meta", "response_item", "event_msg"})
 
 
 def take_run(rollout: Rollout, run: Run) -> None:
-    """Apply many lines."""
+    """Apply many lines; `pass_time` has to be told of them as well."""
     track = rollout.conversation.track
-    traced = track.traced
+    traced, add = track.traced, track.rows.add
     for line, entry in enumerate(run.entries, start=run.first):
         track.line = track.position = line
         track.ordinal = ordinal = entry.ordinal
         track.moment = entry.timestamp
         if traced:
-            track.place(line if ordinal is None else ordinal)
+            track.position = add(line if ordinal is None else ordinal, millis(entry.timestamp))
         try:
-            _RULES[entry.__class__](rollout, entry.payload)
+            if type(entry) is ItemEntry:  # called by name: cheaper than out of a table
+                _item(rollout, entry.payload)
+            elif type(entry) is EventEntry:
+                _event(rollout, entry.payload)
+            else:
+                _RULES[type(entry)](rollout, entry.payload)
         except UNREADABLE as error:
             _refuse(rollout, str(entry.__struct_config__.tag), error)
-    _pass_time(rollout, run)
 
 
 def take_record(rollout: Rollout, record: Record) -> None:
@@ -69,7 +74,7 @@ def take_record(rollout: Rollout, record: Record) -> None:
     track.moment = None if record.at is None else record.at.isoformat()
     track.pass_time(record.at)
     if track.traced:
-        track.place(record.key)
+        track.position = track.rows.add(record.key, millis(track.moment))
     if record.key < rollout.own_from and record.kind not in _COPIED_KINDS:
         return
     if record.kind not in DECODERS:
@@ -82,7 +87,7 @@ def take_record(rollout: Rollout, record: Record) -> None:
         _refuse(rollout, record.kind, error)
 
 
-def _pass_time(rollout: Rollout, run: Run) -> None:
+def pass_time(rollout: Rollout, run: Run) -> None:
     """Widen the time span: of many lines only the first and the last time are of interest."""
     track = rollout.track
     if track.first_at is None:
@@ -154,7 +159,8 @@ def _item(rollout: Rollout, item: ResponseItem) -> None:
     rollout.begun = True
     if rollout.own_from and rollout.is_copied:
         return
-    rollout.identify(item)
+    if len(rollout.identity) < IDENTITY_MARKS:
+        rollout.identify(item)
     rule = _ITEM_RULES.get(item.type)
     if rule is None:
         rollout.pass_over(f"response_item/{item.type}")
@@ -168,7 +174,9 @@ def _event(rollout: Rollout, event: Event) -> None:
         return
     if event.item is not None:
         _turn_item(rollout, event.item)
-        rollout.mark_migrated(event.turn_id)
+        if not rollout.migrated:
+            rollout.mark_migrated(event.item.id)
+            rollout.mark_migrated(event.turn_id)
         return
     rule = _EVENT_RULES.get(event.type)
     if rule is None:
@@ -266,7 +274,6 @@ def _turn_started(rollout: Rollout, event: Event) -> None:
 
 def _turn_item(rollout: Rollout, item: TurnItem) -> None:
     """The newest versions tell of everything in this form."""
-    rollout.mark_migrated(item.id)
     if item.type == "UserMessage":
         rollout.conversation.prompt_event(joined(item.content))
     elif item.type == "Reasoning":

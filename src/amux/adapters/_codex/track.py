@@ -10,12 +10,16 @@ from array import array
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
+from typing import Final
 
 from amux.adapters._kit.times import parse_time, to_millis
 from amux.model.trace import Mark, Trace
 
 Moment = str | float | None
 """A time as a line has it: most are never looked at."""
+
+
+_LINE: Final = int(Mark.LINE)  # the plain number: this runs for every line
 
 
 class Rows:
@@ -32,7 +36,7 @@ class Rows:
         """Append a line that is nothing yet; its position."""
         self.keys.append(key)
         self.times.append(at_ms)
-        self.marks.append(Mark.LINE)
+        self.marks.append(_LINE)
         return len(self.marks) - 1
 
     def columns(self) -> tuple[bytes, bytes, bytes]:
@@ -63,10 +67,6 @@ class Track:
         """The time of the line."""
         return parse_time(self.moment)
 
-    def place(self, key: int) -> None:
-        """Give the line its place in the trace."""
-        self.position = self.rows.add(key, _millis(self.moment))
-
     def place_again(self) -> None:
         """A second place for the same line, which holds two messages."""
         if self.traced:
@@ -89,6 +89,7 @@ class Track:
         return Trace(keys=keys, times=times, marks=marks)
 
 
-@lru_cache(maxsize=64)  # lines that were written together have the same time
-def _millis(moment: Moment) -> int:
+@lru_cache(maxsize=2)  # lines that were written together have the same time
+def millis(moment: Moment) -> int:
+    """The time of a line as a trace wants it."""
     return to_millis(parse_time(moment))

@@ -45,7 +45,7 @@ class Ledger:
     chain: bytes = b""
     latest: Usage | None = None  # the total of the newest count
     total: Figures | None = None  # the same in figures
-    recorded: Figures | None = None
+    recorded: Figures | None = None  # of the newest record
     continues: bool = False
 
     def seed(self, text: str, *, continues: bool) -> None:

@@ -29,6 +29,8 @@ def parse_time(value: str | float | None) -> datetime | None:
 def _parse_text(text: str) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text.strip())
+        if moment.tzinfo is UTC:
+            return moment
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
