@@ -1,0 +1,105 @@
+"""Searching with the text index finds what searching without it finds, in every capture."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import time
+from pathlib import Path
+
+import pytest
+from builders import CAPTURES, ClaudeSession, open_client, uuid_of, write_claude
+
+from amux import create_client
+from amux.client import Client
+from amux.testing import Capture
+
+_WORD = re.compile(r"\w{2,}")
+
+
+def indexed(home: Path, cache: Path) -> Client:
+    return create_client(home=home, env={"AMUX_CACHE_DIR": str(cache)})
+
+
+def hits(client: Client, query: str) -> list[tuple[str, int | None, bool]]:
+    """Which sessions are found, and in how many messages."""
+    found = client.sessions.search(query, limit=None)
+    return sorted((each.unified_id, each.hit_count, bool(each.snippet)) for each in found)
+
+
+def queries_of(client: Client, agent: str, chance: random.Random) -> list[str]:
+    """Queries of every kind, made of words that occur."""
+    texts: list[str] = []
+    for summary in client.sessions.list(agent, limit=None):
+        messages = client.sessions.get(agent, summary.session_id).messages
+        texts.extend(message.content for message in messages)
+    words = sorted({word for text in texts for word in _WORD.findall(text)}) or ["nothing"]
+    some = [chance.choice(words) for _ in range(12)]
+    pairs = [" ".join(text.split()[:2]) for text in texts if len(text.split()) > 1][:3]
+    return [
+        *some[:4],
+        *(word[1:4] for word in some[4:6]),
+        f"{some[6][:3]}*",
+        f"{some[7]} {some[8]}",
+        f"{some[7]} OR {some[9]}",
+        f"{some[7]} NOT {some[10]}",
+        *(f'"{pair}"' for pair in pairs),
+        f"/{re.escape(some[11])}/",
+        f"{some[0]} role:user",
+        f"{some[0]}.",
+    ]
+
+
+@pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.name)
+def test_the_same_is_found_in_every_capture(capture: Capture, tmp_path: Path) -> None:
+    direct = create_client(home=capture.home)
+    queries = queries_of(direct, capture.agent, random.Random(capture.name))
+    with indexed(capture.home, tmp_path / "cache") as client:
+        for query in queries:
+            assert hits(client, query) == hits(direct, query), query
+
+
+def test_what_is_written_later_is_found_and_what_is_gone_is_not(tmp_path: Path) -> None:
+    home, cache = tmp_path / "home", tmp_path / "cache"
+    old = write_claude(home, 1, prompt="the quick brown fox")
+    with indexed(home, cache) as client:
+        assert len(hits(client, "fox")) == 1
+    write_claude(home, 2, prompt="another fox")
+    with indexed(home, cache) as client:
+        assert len(hits(client, "fox")) == 2
+    old.path.unlink()
+    with indexed(home, cache) as client:
+        assert [name for name, _, _ in hits(client, "fox")] == [f"claude:{uuid_of(2)}"]
+    ClaudeSession(home, uuid_of(2)).prompt("a hen").reply("done").write()
+    with indexed(home, cache) as client:
+        assert hits(client, "fox") == []
+        assert len(hits(client, "hen")) == 1
+
+
+@pytest.mark.parametrize("text", ["日", "日本", "検索インデックス", "Straße", "naïve", "i̇stanbul"])
+def test_every_script_is_found(text: str, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    write_claude(home, 1, prompt=f"before{text}after and {text}", answer="ok")
+    write_claude(home, 2, prompt="日記 only", answer="検索")
+    direct = open_client(home)
+    with indexed(home, tmp_path / "cache") as client:
+        assert hits(client, text) == hits(direct, text)
+        assert f"claude:{uuid_of(1)}" in {name for name, _, _ in hits(client, text)}
+
+
+def test_a_damaged_text_index_is_done_without_and_made_anew(tmp_path: Path) -> None:
+    home, cache = tmp_path / "home", tmp_path / "cache"
+    write_claude(home, 1, prompt="the quick brown fox")
+    past = time.time() - 60
+    for path in home.rglob("*"):
+        os.utime(path, (past, past))
+    with indexed(home, cache) as client:
+        wanted = hits(client, "fox")
+    (texts,) = cache.glob("texts-*.db")
+    for leftover in cache.glob("texts-*-*"):
+        leftover.unlink()
+    texts.write_bytes(b"this is no database" * 1000)
+    for _ in range(2):
+        with indexed(home, cache) as client:
+            assert hits(client, "fox") == wanted
