@@ -76,7 +76,7 @@ def tokens_of(usage: Usage) -> Tokens:
     )
 
 
-class OpenCall(msgspec.Struct):
+class OpenCall(msgspec.Struct, array_like=True):  # there are many to write down
     """What is known of one call so far."""
 
     message_id: str
