@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,8 +13,10 @@ import msgspec
 import pytest
 from agent_logs import write_database
 from hermes_stores import START, Store
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from opencode_store import START as OPENCODE_START
+from opencode_store import Database, answer, message_id, tokens
 
 from amux import create_client
 from amux.adapters import load_builtin
@@ -21,9 +24,10 @@ from amux.model.options import SessionListOptions
 from amux.sessions.listing import ListReport
 from amux.testing import find_captures
 
-CAPTURES = find_captures(Path(__file__).parent.parent / "captures", "hermes")
+CAPTURES = find_captures(Path(__file__).parent.parent / "captures", "hermes", "opencode")
 BEGAN = datetime.fromtimestamp(START, UTC)
 NAMES = [f"s{number}" for number in range(8)]
+OPENCODE_BEGAN = datetime.fromtimestamp(OPENCODE_START / 1000, UTC)
 EVERYTHING = SessionListOptions(limit=None, include_children=True, include_archived=True)
 
 
@@ -61,23 +65,26 @@ def any_options(began: datetime, places: list[str]) -> st.SearchStrategy[Session
 
 
 @pytest.fixture(scope="module", params=CAPTURES, ids=[capture.name for capture in CAPTURES])
-def home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    copy: Path = request.param.copy_to(tmp_path_factory.mktemp("capture"))
-    return copy
+def captured(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, str]:
+    """A copy of a home, and the agent whose it is."""
+    return request.param.copy_to(tmp_path_factory.mktemp("capture")), request.param.agent
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_list_of_a_capture_is_the_one_that_reads_everything(
-    home: Path, data: st.DataObject
+    captured: tuple[Path, str], data: st.DataObject
 ) -> None:
-    everything = listed(home, "hermes", EVERYTHING).sessions
+    home, agent = captured
+    everything = listed(home, agent, EVERYTHING).sessions
     places = sorted({session.cwd for session in everything if session.cwd})
     moments = st.sampled_from([None, *(session.created_at for session in everything)])
     options = msgspec.structs.replace(
         data.draw(any_options(BEGAN, places)), since=data.draw(moments), until=data.draw(moments)
     )
-    assert listed(home, "hermes", options) == listed_from_everything(home, "hermes", options)
+    assert listed(home, agent, options) == listed_from_everything(home, agent, options)
 
 
 # Databases made by hand
@@ -130,7 +137,7 @@ def write_store(home: Path, store: dict[str, Any]) -> None:
 
 
 @given(stores(), any_options(BEGAN, ["/src/app", "/src/other"]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_list_of_any_hermes_database_is_the_one_that_reads_everything(
     store: dict[str, Any], options: SessionListOptions
 ) -> None:
@@ -141,7 +148,7 @@ def test_every_list_of_any_hermes_database_is_the_one_that_reads_everything(
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_list_of_any_agent_database_is_the_one_that_reads_everything(
     data: st.DataObject,
 ) -> None:
@@ -169,6 +176,113 @@ def test_every_list_of_any_agent_database_is_the_one_that_reads_everything(
         )
         connection.close()
         assert listed(home, "agent", options) == listed_from_everything(home, "agent", options)
+
+
+def conversation() -> st.SearchStrategy[dict[str, Any]]:
+    """A session that may be a fork, a sub-agent or both; some of its answers may be copies.
+
+    Mostly it is plain: where everything is odd everything has to be read.
+    """
+    moments = [OPENCODE_START + tens * 10_000 for tens in range(6)]
+    used = st.tuples(st.integers(0, 20), st.integers(1, 2), st.sampled_from([False] * 4 + [True]))
+    return st.fixed_dictionaries(
+        {
+            "title": st.sampled_from(["A title"] * 8 + ["A title (fork #1)", None]),
+            "parent_id": st.sampled_from([None] * 4 + NAMES),
+            "directory": st.sampled_from(["/src/app"] * 6 + ["/src/other", None]),
+            "time_archived": st.sampled_from([None, None, OPENCODE_START]),
+            "at": st.sampled_from([*moments, *moments, 0]),
+            "answers": st.lists(used, max_size=2),
+        }
+    )
+
+
+def write_conversations(home: Path, sessions: list[dict[str, Any]]) -> None:
+    path = Database(home).path
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA synchronous = OFF")
+    number = 0
+    for name, session in zip(NAMES, sessions, strict=False):
+        if session["title"] is not None:  # else only its messages are left
+            connection.execute(
+                "INSERT INTO session (id, title, parent_id, directory, time_archived, time_created)"
+                " VALUES (:id, :title, :parent_id, :directory, :time_archived, :at)",
+                {"id": name, **session, "answers": None},
+            )
+        for second, used, is_late in session["answers"]:
+            number += 1
+            at = OPENCODE_START + second * 1000
+            id = message_id(at + 60_000 * is_late, number)  # a copy's id is made later
+            record, _ = answer("Yes.", at, tokens(used, 1))
+            connection.execute(
+                "INSERT INTO message VALUES (?, ?, ?, ?)",
+                (id, name, at, msgspec.json.encode(record).decode()),
+            )
+    connection.close()
+
+
+@given(
+    st.lists(conversation(), min_size=5, max_size=8),
+    any_options(OPENCODE_BEGAN, ["/src/app", "/src/other"]),
+)
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_every_list_of_any_opencode_database_is_the_one_that_reads_everything(
+    sessions: list[dict[str, Any]], options: SessionListOptions
+) -> None:
+    with TemporaryDirectory(prefix="amux-list-") as folder:
+        home = Path(folder)
+        write_conversations(home, sessions)
+        found = listed(home, "opencode", options)
+        assert found == listed_from_everything(home, "opencode", options)
+
+
+def plain(second: int, **cells: Any) -> dict[str, Any]:
+    """A session whose one answer nobody else has."""
+    known = {"title": "A title", "parent_id": None, "directory": "/src/app", "time_archived": None}
+    answers = [(second, 1, False)]
+    return {**known, "at": OPENCODE_START + second * 1000, "answers": answers, **cells}
+
+
+TRAPS = {
+    "a fork that names nobody": [plain(1), plain(5, answers=[(1, 1, True), (5, 1, False)])],
+    "a fork whose origin is gone": [plain(1), plain(5, parent_id="gone", answers=[(0, 1, True)])],
+    "a fork that names its origin": [plain(1), plain(5, parent_id="s0", answers=[(1, 1, False)])],
+    "a fork by its title": [plain(1), plain(5, parent_id="s0", title="A title (fork #2)")],
+    "a sub-agent": [plain(1), plain(5, parent_id="s0"), plain(7, parent_id="s1")],
+    "a place that only messages tell": [plain(1), plain(5, directory=None)],
+    "a session without a row": [plain(1), plain(5, title=None)],
+    "an archived one": [plain(1), plain(5, time_archived=OPENCODE_START)],
+}
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+def test_what_rows_do_not_tell_of_a_session_misleads_no_list(trap: str, tmp_path: Path) -> None:
+    write_conversations(tmp_path, [*TRAPS[trap], plain(9)])
+    for limit, since, cwd, has_children, direction in product(
+        (None, 1, 2), (None, 2), (None, "/src/app", "/src/other"), (False, True), ("asc", "desc")
+    ):
+        options = SessionListOptions(
+            limit=limit,
+            since=None if since is None else OPENCODE_BEGAN + timedelta(seconds=since),
+            cwd=cwd,
+            include_children=has_children,
+            sort_direction=direction,
+        )
+        found = listed(tmp_path, "opencode", options)
+        assert found == listed_from_everything(tmp_path, "opencode", options)
+
+
+def test_parts_of_what_is_not_shown_are_not_read(tmp_path: Path, statements: list[str]) -> None:
+    database = Database(tmp_path)
+    for number in range(20):
+        at = OPENCODE_START + number * 1000
+        database.session(f"ses_{number}", at=at)
+        database.message(f"ses_{number}", answer("Yes.", at, tokens(1, 1)))
+    statements.clear()
+    report = listed(tmp_path, "opencode", SessionListOptions(limit=1))
+    assert ([one.session_id for one in report.sessions], report.truncated) == (["ses_19"], 19)
+    (parts,) = [one for one in statements if "JOIN part" in one]
+    assert "ses_19" in parts
 
 
 # Effort

@@ -172,9 +172,9 @@ class NativeSearch(Protocol):
 class Outline(msgspec.Struct, frozen=True, kw_only=True):
     """What a database's own table of sessions says of one, before a message of it is read.
 
-    All of it is exactly what its facts will say; where the table cannot tell when a session began,
-    `created_at` is None and the session has to be read. `needs` are sessions without which its
-    summary would not be right: its sub-agents.
+    All of it is exactly what its facts will say; where the table cannot tell when a session began
+    or where sessions may share calls, `created_at` is None and the session has to be read. `needs`
+    are sessions without which its summary would not be right: its sub-agents.
     """
 
     session_id: str
@@ -189,12 +189,14 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
 class Queryable(Protocol):
     """An adapter whose agent keeps many sessions in one database (optional).
 
-    Only for agents whose sessions share no calls but as `needs` says: then a list reads the few
-    sessions it can show. Problems of the others remain unsaid.
+    A list then reads the few sessions it can show. Problems of the others remain unsaid.
     """
 
-    def outlines(self, source: SourceRef) -> Sequence[Outline] | None:
-        """All sessions of a database, by a constant number of statements; None: read it all."""
+    def outlines(self, source: SourceRef, *, alone: bool) -> Sequence[Outline] | None:
+        """All sessions of a database, by a constant number of statements; None: read it all.
+
+        `alone`: the agent has no other source. If not, no session may share calls with theirs.
+        """
         ...
 
     def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:

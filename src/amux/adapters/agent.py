@@ -88,7 +88,12 @@ class AgentAdapter:
         else:
             yield from read_log(source.path, bodies=has_bodies(want))
 
-    def outlines(self, source: SourceRef) -> Sequence[Outline] | None:
+    def outlines(
+        self,
+        source: SourceRef,
+        *,
+        alone: bool,  # noqa: ARG002 - no session has calls of another one
+    ) -> Sequence[Outline] | None:
         """What the table of sessions says of them."""
         from amux.adapters._agent.database import outline_sessions
         from amux.adapters._kit.sqlite import read_foreign

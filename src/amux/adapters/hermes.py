@@ -112,7 +112,12 @@ class HermesAdapter:
         else:
             yield from read_file(source.path, bodies=has_bodies(want))
 
-    def outlines(self, source: SourceRef) -> Sequence[Outline] | None:
+    def outlines(
+        self,
+        source: SourceRef,
+        *,
+        alone: bool,  # noqa: ARG002 - no session has calls of another one
+    ) -> Sequence[Outline] | None:
         """What the table of sessions says of them."""
         from amux.adapters._hermes.store import outline_sessions
         from amux.adapters._kit.sqlite import read_foreign

@@ -22,6 +22,7 @@ from amux.adapters._base import (
     Capabilities,
     Command,
     Item,
+    Outline,
     SourceRef,
     Want,
     has_bodies,
@@ -119,7 +120,23 @@ class OpenCodeAdapter:
         """Stream one database or one session's files."""
         if source.path.suffix == ".json":
             return read_files(source, bodies=has_bodies(want), only=only)
-        return _read_database(source.path, bodies=has_bodies(want), only=only)
+        chosen = None if only is None else (only,)
+        return _read_database(source.path, bodies=has_bodies(want), only=chosen)
+
+    def outlines(self, source: SourceRef, *, alone: bool) -> Sequence[Outline] | None:
+        """What rows and messages say of the sessions; forks may have copies from other sources."""
+        from amux.adapters._kit.sqlite import read_foreign
+
+        if not alone or source.path.suffix not in DATABASE_SUFFIXES:
+            return None
+        try:
+            return read_foreign(source.path, _outlines)
+        except (ParseError, OSError):
+            return None  # reading it all tells what is wrong with it
+
+    def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
+        """Some sessions, with the same statements that read all of them."""
+        return _read_database(source.path, bodies=False, only=chosen)
 
     def command(
         self,
@@ -154,7 +171,16 @@ def _is_path(named: str) -> bool:
     return named.startswith(("~", "/")) or PureWindowsPath(named).is_absolute()
 
 
-def _read_database(path: Path, *, bodies: bool, only: str | None) -> Iterator[Item]:
+def _outlines(connection: sqlite3.Connection) -> list[Outline] | None:
+    from amux.adapters._kit.tables import columns
+    from amux.adapters._opencode.outline import outline_sessions
+    from amux.adapters._spec_tables import has_spec_tables
+
+    is_ours = columns(connection, "session") and not has_spec_tables(connection)
+    return outline_sessions(connection) if is_ours else None
+
+
+def _read_database(path: Path, *, bodies: bool, only: Sequence[str] | None) -> Iterator[Item]:
     from amux.adapters._kit.sqlite import read_foreign
 
     try:
@@ -168,21 +194,23 @@ def _read_database(path: Path, *, bodies: bool, only: str | None) -> Iterator[It
 
 
 def _items(
-    connection: sqlite3.Connection, path: Path, *, bodies: bool, only: str | None
+    connection: sqlite3.Connection, path: Path, *, bodies: bool, only: Sequence[str] | None
 ) -> list[Item]:
     """Whatever tables there are. A stranger's database in the same folder is none of ours."""
-    from amux.adapters._kit.tables import columns
+    from amux.adapters._kit.tables import Chosen, columns
     from amux.adapters._opencode.database import Tables
     from amux.adapters._spec_tables import has_spec_tables, read_spec_tables
 
     items: list[Item] = []
     is_ours = path.name.startswith(NAME)
     if columns(connection, "session") and columns(connection, "message"):
-        items += Tables(connection, str(path), bodies=bodies, only=only).items()
+        chosen = None if only is None else Chosen(tuple(only))
+        items += Tables(connection, str(path), bodies=bodies, only=chosen).items()
         is_ours = False
     if has_spec_tables(connection):
         known = {item.session_id for item in items if isinstance(item, Facts)}
-        items += read_spec_tables(connection, str(path), bodies=bodies, only=only, known=known)
+        one = None if only is None else only[0]  # such tables have no outlines to choose by
+        items += read_spec_tables(connection, str(path), bodies=bodies, only=one, known=known)
         is_ours = False
     if is_ours:
         message = "a database without OpenCode's tables"

@@ -43,7 +43,8 @@ def choose_sessions(
     """The sessions a list may show, and counts of the others; None when all have to be read."""
     if not isinstance(adapter, Queryable) or not _leaves_out(options):
         return None
-    outlines = [adapter.outlines(source) for source in sources]
+    alone = len(sources) == 1
+    outlines = [adapter.outlines(source, alone=alone) for source in sources]
     if not any(outlines):
         return None
     return _Choice(adapter, sources, outlines).read(adapter, options)

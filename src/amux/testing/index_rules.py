@@ -101,7 +101,7 @@ class IndexRules:
         if not isinstance(adapter, Queryable):
             return  # so are outlines
         for source in sources:
-            outlines = {one.session_id: one for one in adapter.outlines(source) or ()}
+            outlines = {one.session_id: one for one in adapter.outlines(source, alone=True) or ()}
             for facts in read_source(adapter, source, "facts").facts if outlines else ():
                 outline = outlines.pop(facts.session_id)
                 if outline.created_at is not None:

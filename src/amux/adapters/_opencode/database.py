@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from amux.adapters._base import Item
-from amux.adapters._kit.tables import Row, columns, rows
+from amux.adapters._kit.tables import Chosen, Row, columns, rows
 from amux.adapters._kit.values import decode, document
 from amux.adapters._opencode.conversation import Conversation
 from amux.adapters._opencode.records import MESSAGE, PART, SessionRecord, Stored, session_of
@@ -39,39 +39,51 @@ _SESSION_COLUMNS = (
     "time_updated",
     "time_archived",
 )
-_MESSAGE_NEEDS = {"id", "session_id", "data"}
+MESSAGE_NEEDS = {"id", "session_id", "data"}
 _PART_NEEDS = {"id", "message_id", "data"}
 
 
 _Session = tuple[list[Item], Facts]
 
 
+def read_records(connection: sqlite3.Connection) -> dict[str, SessionRecord]:
+    """All rows of sessions, by id."""
+    present = columns(connection, "session")
+    names = [name for name in _SESSION_COLUMNS if name in present]
+    found = (_record(row) for row in rows(connection, "session", names))
+    return {record.id: record for record in found if record.id}
+
+
 class Tables:
-    """One reading of the real tables; with `only`, of one session and its parent."""
+    """One reading of the real tables; with `only`, of some sessions and their parents."""
 
     def __init__(
-        self, connection: sqlite3.Connection, path: str, *, bodies: bool, only: str | None
+        self, connection: sqlite3.Connection, path: str, *, bodies: bool, only: Chosen | None
     ) -> None:
         self._connection = connection
         self._path = path
         self._bodies = bodies
         self._only = only
-        self._records = self._read_records()
-        self._wanted: tuple[str, ...] = ()
-        if only is not None:
-            parent = self._records[only].parent if only in self._records else None
-            self._wanted = (only,) if parent is None else (only, parent)
+        self._records = read_records(connection)
+        self._wanted = None if only is None else Chosen((*only.ids, *self._parents(only)))
+
+    def _parents(self, only: Chosen) -> Iterator[str]:
+        """Of whom a fork has copies, which tells it from a sub-agent."""
+        for id in only.ids:
+            parent = self._records[id].parent if id in self._records else None
+            if parent is not None:
+                yield parent
 
     def items(self) -> list[Item]:
         """The items of every session that is wanted."""
         present = columns(self._connection, "message")
-        if not _MESSAGE_NEEDS.issubset(present):
+        if not MESSAGE_NEEDS.issubset(present):
             return [self._problem("unknown-format", "table `message` lacks its columns")]
         settled = _with_forks(list(self._sessions(present)))
         return [
             item
             for items, facts in settled
-            if self._only is None or facts.session_id == self._only
+            if self._only is None or facts.session_id in self._only.ids
             for item in (*items, facts)
         ]
 
@@ -81,14 +93,8 @@ class Tables:
             record = rest.pop(session_id, None) or SessionRecord(id=session_id)
             yield Conversation(record, messages, bodies=self._bodies).settle()
         for record in rest.values():
-            if not self._wanted or record.id in self._wanted:
+            if self._wanted is None or record.id in self._wanted.ids:
                 yield Conversation(record, (), bodies=self._bodies).settle()
-
-    def _read_records(self) -> dict[str, SessionRecord]:
-        present = columns(self._connection, "session")
-        names = [name for name in _SESSION_COLUMNS if name in present]
-        found = (_record(row) for row in rows(self._connection, "session", names))
-        return {record.id: record for record in found if record.id}
 
     def _conversations(
         self, present: Sequence[str]
@@ -110,11 +116,11 @@ class Tables:
         return self._select(f"m.id, p.id, CAST(p.data AS BLOB) FROM {joined}", [*order, "p.id"])
 
     def _select(self, what: str, order: Sequence[str]) -> sqlite3.Cursor:
-        marks = ", ".join("?" for _ in self._wanted)
-        where = f"WHERE m.session_id IN ({marks})" if marks else ""
+        wanted = self._wanted
+        where = "" if wanted is None else f"WHERE m.session_id IN {wanted.sql}"
         return self._connection.execute(
             f"SELECT {what} {where} ORDER BY {', '.join(order)}",
-            self._wanted,
+            () if wanted is None else wanted.values,
         )
 
     def _stored(self, row: tuple[Any, ...], parts: _Parts) -> Stored | Problem:
