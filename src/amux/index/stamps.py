@@ -26,6 +26,7 @@ def stamp(source: SourceRef) -> bytes:
     parts: list[str] = []
     newest = 0
     for path in (str(source.path), f"{source.path}-wal", *map(str, source.beside)):
+        parts.append(path)  # what lies beside may become another file
         for line, changed in _look(path):
             parts.append(line)
             newest = max(newest, changed)
