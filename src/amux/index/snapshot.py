@@ -36,7 +36,7 @@ def take_snapshot(roots: Iterable[str], files: Iterable[str] = ()) -> bytes:
         return b""
     digest = blake2b("\n".join(names).encode("utf-8", "surrogateescape"), digest_size=16)
     digest.update(repr(times).encode())
-    digest.update(repr([(found.st_size, found.st_ino) for found in stats]).encode())
+    digest.update(repr([(s.st_size, s.st_ino, s.st_mode) for s in stats]).encode())
     return digest.digest()
 
 

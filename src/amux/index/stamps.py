@@ -1,4 +1,4 @@
-"""Whether a source is as it was: size, time of change and inode of every file it consists of.
+"""Whether a source is as it was: size, time, inode and mode of every file it consists of.
 
 A file that changed within the last moments could change again without its time showing it; such a
 stamp equals nothing, not even itself taken anew.
@@ -41,7 +41,9 @@ def _look(path: str) -> Iterator[tuple[str, int]]:
     except OSError:
         yield "-", 0
         return
-    yield f"{found.st_size} {found.st_mtime_ns} {found.st_ino}", found.st_mtime_ns
+    # The mode, too: what was readable may have been closed.
+    line = f"{found.st_size} {found.st_mtime_ns} {found.st_ino} {found.st_mode}"
+    yield line, found.st_mtime_ns
     if S_ISDIR(found.st_mode):
         for place, folders, names in os.walk(path):
             folders.sort()

@@ -68,12 +68,9 @@ class Scanner:
             self._look_at_long_text(finding, pieces, somewhere, known)
 
     def show(self, finding: Finding) -> None:
-        """Read the hits that were known without reading: as many as there is room for."""
+        """Read the hits that were known without reading; which are the best, only they tell."""
         for assembly, member, numbers in finding.unread:
-            shown = sorted(numbers)
-            if finding.room is not None:
-                shown = shown[: max(1, finding.room)]
-            for message, place in self._messages(finding, assembly, member, shown):
+            for message, place in self._messages(finding, assembly, member, numbers):
                 tally = self._tally(message)
                 if tally is not None:
                     finding.show(tally, place)
