@@ -153,7 +153,7 @@ def test_it_loads_nothing_that_it_does_not_need(cli: Cli, session: ClaudeSession
     result = cli.python("-c", code)
     assert result.code == 0, result.err
     loaded = set(result.err.splitlines())
-    assert not loaded & {"rich", "asyncio", "genai_prices", "sqlite3", "amux.render.html"}
+    assert not loaded & {"rich", "asyncio", "genai_prices", "amux.render.html"}
 
 
 def test_an_unknown_session_is_an_error_like_everywhere(cli: Cli, session: ClaudeSession) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
-from amux.index.store import UndecodableError
+from amux.index.faults import UndecodableError
 
 T = TypeVar("T")
 

@@ -14,9 +14,9 @@ import msgspec
 from amux._version import __version__
 from amux.adapters._base import Adapter, Progress, Reading, Resumable, SourceRef
 from amux.index.encoding import pack, unpack
+from amux.index.faults import UndecodableError
 from amux.index.links import Links, links_of
 from amux.index.stamps import stamp
-from amux.index.store import UndecodableError
 from amux.model.facts import Facts
 from amux.model.problems import Problem
 from amux.model.trace import Trace

@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from amux.index.faults import IndexUnavailableError, UndecodableError
+
 if TYPE_CHECKING:
     from amux.index.texts_sync import TextStore
 
@@ -81,14 +83,6 @@ CREATE TABLE rates (
   rates BLOB NOT NULL
 ) WITHOUT ROWID;
 """
-
-
-class IndexUnavailableError(Exception):
-    """The index cannot be used now; the sources still can."""
-
-
-class UndecodableError(ValueError):
-    """What was kept is not what was written."""
 
 
 def index_path(cache: Path, home: Path) -> Path:

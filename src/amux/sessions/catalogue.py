@@ -11,8 +11,8 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from amux.adapters._base import NativeSearch, SourceRef
+from amux.index.faults import IndexUnavailableError
 from amux.index.reading import maker_of
-from amux.index.store import IndexUnavailableError
 from amux.model.options import SessionListOptions
 from amux.sessions.assemble import Assembly
 from amux.sessions.choosing import NOTHING_UNREAD, choose_sessions

@@ -9,12 +9,13 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from amux.adapters._base import SourceRef
+from amux.index.faults import IndexUnavailableError
 from amux.index.links import Clusters
 from amux.index.reading import Depth, maker_of
 from amux.index.results import Kind, Made, ResultIndex
 from amux.index.snapshot import take_snapshot
 from amux.index.sources import SourceIndex, Watch
-from amux.index.store import IndexUnavailableError, Store
+from amux.index.store import Store
 from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly, assemble
 from amux.sessions.library import Library

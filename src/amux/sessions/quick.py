@@ -12,8 +12,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from amux.index.answers import Answers
+from amux.index.faults import IndexUnavailableError
 from amux.index.listing import Listed, Row, Wanted, find_sessions
-from amux.index.store import IndexUnavailableError, Store
+from amux.index.store import Store
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -9,9 +9,9 @@ from typing import Final
 import msgspec
 
 from amux.index.encoding import ODD, pack, storable, unpack
+from amux.index.faults import UndecodableError
 from amux.index.listing import ARCHIVED, SUBAGENT, Listed, Row, Wanted
 from amux.index.results import Made, SessionRow
-from amux.index.store import UndecodableError
 from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
 from amux.model.session import SessionSummary

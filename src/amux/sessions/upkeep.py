@@ -11,9 +11,10 @@ import random
 from collections.abc import Iterator, Sequence
 
 from amux.adapters._base import SourceRef
+from amux.index.faults import IndexUnavailableError
 from amux.index.reading import Depth, maker_of, read_facts
 from amux.index.sources import SourceIndex
-from amux.index.store import IndexUnavailableError, Store
+from amux.index.store import Store
 from amux.model.base import Model
 from amux.model.options import CostAggregationOptions, SessionListOptions
 from amux.sessions.reader import SessionReader
