@@ -102,18 +102,20 @@ class Bench:
 
     def _own_tasks(self) -> dict[str, Task]:
         build = [sys.executable, str(_HERE / "text_build.py"), str(self.corpus)]
-        cost, find = ("cost", "report", "--by", "agent"), ("search", "zqneedle003x")
+        cost, find = ("cost", "report"), ("search", "zqneedle003x")
         everything = ("sessions", "list", "--limit", "all")
         return {
             "python -c pass": self._task("pass", [sys.executable, "-c", "pass"], "none", times=3),
             "cost report, first": self._amux("cost", *cost, cache="cost", empty="*"),
             "cost report, again": self._amux("cost", *cost, cache="cost", times=3),
+            "cost report --json, again": self._amux(
+                "tokens", *cost, "--by", "agent", "--json", cache="cost", times=3
+            ),
             "list, first": self._amux("list", *everything, cache="list", empty="*"),
             "list, again": self._amux("list", *everything, cache="list", times=3),
             "list, index off": self._amux("list", *everything, cache="list", AMUX_INDEX="off"),
-            "list, 10,000 sessions, again": self._amux(
-                "small", "sessions", "list", cache="small", times=5, HOME=str(PLACE / "small")
-            ),
+            "list, 10,000 sessions, again": self._small(),
+            "list --json, 10,000 sessions, again": self._small("--json"),
             "search, first": self._amux("search", *find, cache="cost", empty="texts-*"),
             "search, again": self._amux("search", *find, cache="cost"),
             "text index, messages": self._task(
@@ -144,10 +146,14 @@ class Bench:
             )
         return tasks
 
+    def _small(self, *words: str) -> Task:
+        home = str(PLACE / "small")
+        return self._amux("small", "sessions", "list", *words, cache="small", times=5, HOME=home)
+
     def _amux(
         self, name: str, *words: str, cache: str, empty: str = "", times: int = 1, **env: str
     ) -> Task:
-        command = [str(Path(sys.executable).with_name("amux")), "--json", "--quiet", *words]
+        command = [str(Path(sys.executable).with_name("amux")), *words]
         return self._task(f"amux-{name}", command, cache, empty=empty, times=times, **env)
 
     def _task(
@@ -222,7 +228,9 @@ class Bench:
             "tokscale": known.tokscale_tokens,
             "agentsview": known.daily_tokens,
         }
-        counted: dict[str, Tokens | Failure] = {"amux": known.amux_tokens(self.output("amux-cost"))}
+        counted: dict[str, Tokens | Failure] = {
+            "amux": known.amux_tokens(self.output("amux-tokens"))
+        }
         for name, read in readers.items():
             result = self.runs[name]
             counted[name] = result if isinstance(result, Failure) else read(self.output(name))
@@ -258,6 +266,8 @@ class Bench:
             compare("cost report, first", "wall", first, "ccusage", ccusage, wish=1.5),
             compare("cost report, again", "cpu", repeated, "ccusage", ccusage, wish=again),
             compare("cost report, again", "wall", repeated, "ccusage", ccusage, wish=again),
+            compare("cost report --json, again", "cpu", run["cost report --json, again"], "ccusage",
+                    ccusage, wish=again),
             compare("cost report, first", "cpu", first, "tokscale", tokscale, wish=3),
             compare("cost report, again", "cpu", repeated, "tokscale", tokscale, wish=30),
             compare("text index of messages, engine alone", "cpu", spoken, "agentsview sync", view,
@@ -268,6 +278,9 @@ class Bench:
             compare("list, index off", "cpu", run["list, index off"], "list_sessions", sdk, wish=8),
             compare("list, again", "cpu", run["list, again"], "list_sessions", sdk, wish=20),
             compare("list, 10,000 sessions, again", "wall", small, "python -c pass",
+                    run["python -c pass"], wish=1 / 7),
+            compare("list --json, 10,000 sessions, again", "wall",
+                    run["list --json, 10,000 sessions, again"], "python -c pass",
                     run["python -c pass"], wish=1 / 7),
         ]  # fmt: skip
 

@@ -45,7 +45,7 @@ QUERIES: Final = {
         ("fts", "database migration"),
     ),
     "phrase": Query(f'"{PHRASE}"', (("phrase", PHRASE),), ("fts", f'"{PHRASE}"')),
-    "prefix": Query("endpo*", (("prefix", "endpo"),), ("fts", "endpo*")),
+    "prefix": Query("endpo*", (("prefix", "endpo"),), ("fts", '"endpo"*')),
     "ideographs": Query(_INSIDE, (("word", _INSIDE),), ("substring", _INSIDE)),
     "part of a word": Query("needle01", (("word", "needle01"),), ("substring", "needle01")),
 }
