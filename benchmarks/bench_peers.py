@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -194,7 +194,7 @@ class Bench:
         return found
 
     @contextmanager
-    def _server(self) -> Iterator[str | None]:
+    def _server(self) -> Generator[str | None]:
         """The address of agentsview's server, while it is needed."""
         if isinstance(self.runs["agentsview"], Failure):
             yield None
@@ -228,9 +228,8 @@ class Bench:
             "tokscale": known.tokscale_tokens,
             "agentsview": known.daily_tokens,
         }
-        counted: dict[str, Tokens | Failure] = {
-            "amux": known.amux_tokens(self.output("amux-tokens"))
-        }
+        own = known.amux_tokens(self.output("amux-tokens"))
+        counted: dict[str, Tokens | Failure] = {"amux": own}
         for name, read in readers.items():
             result = self.runs[name]
             counted[name] = result if isinstance(result, Failure) else read(self.output(name))
@@ -256,7 +255,7 @@ class Bench:
 
     def rows(self) -> list[Row]:
         """Every comparison of processes."""
-        run, again = self.runs, 20 if self.size == "M" else 10
+        run, again = self.runs, 20 if self.size == "M" else None
         ccusage, tokscale, sdk = run["ccusage"], run["tokscale"], run["claude-agent-sdk"]
         first, repeated = run["cost report, first"], run["cost report, again"]
         small, spoken = run["list, 10,000 sessions, again"], run["text index, messages"]
@@ -331,7 +330,7 @@ def _growth(done: Mapping[str, Runs]) -> list[str]:
     """How much more the large corpus takes than the small one."""
     if "S" not in done:
         return []
-    rows = []
+    rows: list[list[str]] = []
     for name, large in done["M"].items():
         small = done["S"][name]
         if isinstance(small, Figures) and isinstance(large, Figures):

@@ -117,8 +117,8 @@ class _Session:
             self._put({**queued, "operation": "enqueue", "timestamp": at, "content": prompt})
             self._put({**queued, "operation": "dequeue", "timestamp": at})
         elif not is_first:
-            snapshot = {"trackedFileBackups": {}, "timestamp": moment(self._now)}
-            more = {"messageId": uuid4(self._chance), "snapshot": snapshot}
+            snapshot: Json = {"trackedFileBackups": {}, "timestamp": moment(self._now)}
+            more: Json = {"messageId": uuid4(self._chance), "snapshot": snapshot}
             self._put({"type": "file-history-snapshot", **more, "isSnapshotUpdate": False})
 
     def _attachments(self) -> None:

@@ -84,8 +84,10 @@ def memory_table(runs: Mapping[str, Result]) -> list[str]:
     """The most memory every command has held."""
     rows: list[list[str]] = []
     for name, result in runs.items():
-        failed = isinstance(result, Failure)
-        rows.append([name, f"**{result.reason}**" if failed else _amount(result.peak, "MB")])
+        if isinstance(result, Failure):
+            rows.append([name, f"**{result.reason}**"])
+        else:
+            rows.append([name, _amount(result.peak, "MB")])
     return table(["program", "peak memory"], rows)
 
 
