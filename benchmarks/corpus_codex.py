@@ -165,7 +165,7 @@ class _Session:
         thought = said // chance.randint(2, 6)
         self.bill.add(input=fresh, output=said, cache_read=cached, reasoning=thought)
         counts = (cached + fresh, cached, said, thought, cached + fresh + said)
-        used = dict(zip(_COUNTS, counts, strict=True))
+        used: Json = dict(zip(_COUNTS, counts, strict=True))
         for name, count in used.items():
             self._total[name] += count
         self._context = cached + fresh + 200 if cached < _FULL_CONTEXT else 9000

@@ -51,7 +51,7 @@ class Texts:
         self.words = _vocabulary(chance)
         self._sentences = _sentences(chance, self.words)
         self._code = [_code_line(chance, self.words) for _ in range(_LINES)]
-        self.paths = [f"src/{_name(chance, self.words)}.py" for _ in range(2000)]
+        self.paths: list[str] = [f"src/{_name(chance, self.words)}.py" for _ in range(2000)]
         self._noise = "".join(chance.choices(_BASE64, k=_NOISE))
         self.folders = [f"/home/dev/src/{_name(chance, self.words)}" for _ in range(60)]
         self.instructions = self.prose(chance, 21_000)

@@ -45,7 +45,7 @@ class Task:
     output: Path
     prepare: Callable[[], None] | None = None  # before every run, not measured
     times: int = 1  # in every round: quick programs need more luck
-    results: list[Result] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list[Result])
 
     def run(self) -> None:
         """Run it once and note the figures."""
