@@ -63,7 +63,7 @@ smoke: $(DEV) ## Build the wheel, install it without the dev group, start it
 	build/smoke/venv/bin/amux demo
 	build/smoke/venv/bin/python -c "import amux; print(len(amux.create_client().sessions.list('claude')))"
 
-bench: $(DEV) ## Run every benchmark; they report and never fail on a slow machine
+bench: $(DEV) ## Measure, also against other programs; BENCH=full takes the large corpus too
 	@set -e; for script in benchmarks/bench_*.py; do echo "$$script"; $(BIN)/python $$script; done
 
 fuzz: $(FUZZ) ## Fuzz the parsers of every family for FUZZ_SECONDS; inputs that fail stay in build/fuzz

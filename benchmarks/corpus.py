@@ -1,129 +1,199 @@
-"""A made-up home of about a given size: sessions of two agents, of the lengths real ones have.
+"""Homes of heavy users, made up: `python benchmarks/corpus.py XS|S|M PLACE`.
 
-The same size gives the same bytes. Texts are words drawn from a small vocabulary, so that a search
-has hits of every rarity.
+The same size gives the same bytes, whatever the number of processes. Beside the home stands the
+truth about it, noted by the writers while they wrote: sessions, calls and tokens of every agent,
+and what can be searched for. Nothing of amux is used to find it out.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import random
+import shutil
+import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from functools import partial
+from multiprocessing import Pool
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
-Json = dict[str, Any]
+from corpus_claude import write_claude
+from corpus_codex import write_codex
+from corpus_session import Bill, Job, line, moment, uuid4, uuid7, write_files
+from corpus_texts import texts
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
-MODELS = {"claude": "claude-sonnet-4-5-20250929", "codex": "gpt-5.1-codex"}
-_SYLLABLES = ("ba", "do", "fi", "ga", "ke", "lu", "mo", "na", "pe", "ri", "so", "tu", "ve", "zo")
+Truth = dict[str, Any]
 
+FORMAT: Final = 1
+"""Raised with every change of the bytes: a kept corpus of another format is written anew."""
 
-def write_corpus(home: Path, size: int) -> int:
-    """Write sessions until they have at least `size` bytes; how many bytes that were."""
-    chance = random.Random(1)
-    vocabulary = ["".join(chance.choices(_SYLLABLES, k=chance.randint(1, 4))) for _ in range(3000)]
-    written = number = 0
-    while written < size:
-        session = _Session(chance, vocabulary, number)
-        path, lines = session.claude() if number % 2 else session.codex()
-        target = home / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-        written += target.stat().st_size
-        number += 1
-    return written
+PHRASE: Final = "quixotic marmalade bulkhead"
+IDEOGRAPHS: Final = "検索索引構築"
+_SEED: Final = "amux-bench"
+_BEGIN: Final = 1_767_312_000_000  # 2026-01-02
+_SPAN: Final = 27_388_000_000  # to 2026-11-14
+_NEEDLES: Final = 18
 
 
-class _Session:
-    def __init__(self, chance: random.Random, vocabulary: list[str], number: int) -> None:
-        self._chance, self._vocabulary = chance, vocabulary
-        self._id = f"{number:08x}-0000-4000-8000-{number:012x}"
-        self._at = START + timedelta(hours=number)
-        self._turns = chance.randint(2, 40)
+class Size(NamedTuple):
+    """How large a corpus is, about."""
 
-    def claude(self) -> tuple[str, Iterator[Json]]:
-        return f".claude/projects/-home-me-app/{self._id}.jsonl", self._claude_lines()
+    sessions: int
+    megabytes: int
+    largest: int  # megabytes
+    forked: float = 0.06  # part of the sessions
 
-    def codex(self) -> tuple[str, Iterator[Json]]:
-        day, stamp = self._at.strftime("%Y/%m/%d"), self._at.strftime("%Y-%m-%dT%H-%M-%S")
-        return f".codex/sessions/{day}/rollout-{stamp}-{self._id}.jsonl", self._codex_lines()
 
-    def _words(self, most: int) -> str:
-        count = min(most, int(self._chance.paretovariate(1.1) * most / 20) + 3)
-        return " ".join(self._chance.choices(self._vocabulary, k=count))
+SIZES: Final = {
+    "XS": Size(60, 6, 1, forked=0.4),
+    "S": Size(1000, 200, 14),
+    "M": Size(6000, 2000, 50),
+}
 
-    def _stamp(self) -> str:
-        self._at += timedelta(seconds=5)
-        return self._at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
-    def _claude_lines(self) -> Iterator[Json]:
-        for turn in range(self._turns):
-            call = f"toolu_{turn}"
-            use = {"type": "tool_use", "id": call, "name": "Bash"}
-            result = {"type": "tool_result", "tool_use_id": call, "content": self._words(3000)}
-            yield self._claude_line(turn, 0, {"role": "user", "content": self._words(60)})
-            yield self._answer(turn, 1, {**use, "input": {"command": self._words(20)}})
-            yield self._claude_line(turn, 2, {"role": "user", "content": [result]})
-            yield self._answer(turn, 3, {"type": "text", "text": self._words(300)})
+class _Part(NamedTuple):
+    """What one job has added to the truth."""
 
-    def _answer(self, turn: int, place: int, block: Json) -> Json:
-        usage = {
-            "input_tokens": 4,
-            "cache_read_input_tokens": 20_000 + turn,
-            "cache_creation_input_tokens": 300,
-            "output_tokens": self._chance.randint(20, 900),
+    agent: str
+    bill: Bill
+    sessions: int
+    files: int
+    bytes: int
+    needle: str | None
+
+
+def make_corpus(place: Path, size: str, *, workers: int = 1) -> Truth:
+    """The corpus of a size below `place`: written unless it is there; its truth."""
+    kept = place / "truth.json"
+    if kept.is_file():
+        truth: Truth = json.loads(kept.read_text(encoding="utf-8"))
+        if truth["format"] == FORMAT:
+            return truth
+    shutil.rmtree(place, ignore_errors=True)
+    truth = _write(place / "home", size, workers)
+    kept.write_text(json.dumps(truth, ensure_ascii=False, indent=1), encoding="utf-8")
+    return truth
+
+
+def make_small_sessions(home: Path, count: int) -> None:
+    """A home of very many sessions with a single exchange each, for lists."""
+    if (home / "complete").is_file():
+        return
+    chance = random.Random(f"{_SEED}/small")
+    for number in range(count):
+        session_id, at = uuid4(chance), _BEGIN + number * 2_000_000
+        folder = f"/home/dev/src/project-{number % 40}"
+        shared = {"cwd": folder, "sessionId": session_id, "version": "2.1.325"}
+        usage = {"input_tokens": 4, "output_tokens": chance.randint(20, 900)}
+        said = [{"type": "text", "text": "Done: it works now."}]
+        answer = {"model": "claude-haiku-4-5-20251001", "id": f"msg_{number}", "role": "assistant"}
+        prompt = {"role": "user", "content": f"Please look at case {number}"}
+        records = (
+            {"type": "user", "message": prompt, "uuid": uuid4(chance), "timestamp": moment(at)},
+            {
+                "type": "assistant",
+                "message": {**answer, "content": said, "usage": usage, "stop_reason": "end_turn"},
+                "uuid": uuid4(chance),
+                "timestamp": moment(at + 4000),
+            },
+        )
+        path = f".claude/projects/{folder.replace('/', '-')}/{session_id}.jsonl"
+        write_files(home, {path: [line({**shared, **record}) for record in records]})
+    (home / "complete").touch()
+
+
+def _hidden() -> dict[str, int]:
+    """What can be searched for, and how many sessions are to say it."""
+    single = {f"zqneedle{number:03d}x": 1 for number in range(_NEEDLES)}
+    return {**single, PHRASE: _NEEDLES, IDEOGRAPHS: 4}
+
+
+def _write(home: Path, size: str, workers: int) -> Truth:
+    work = partial(_write_one, home, size)
+    jobs = sorted(_jobs(size), key=lambda job: -job[1])  # long ones first: no core waits at the end
+    if workers > 1:
+        with Pool(workers) as pool:
+            parts = pool.map(work, jobs, chunksize=4)
+    else:
+        parts = list(map(work, jobs))
+    return {"format": FORMAT, "size": size, "agents": _sums(parts), "needles": _needles(parts)}
+
+
+def _needles(parts: list[_Part]) -> dict[str, int]:
+    """In how many sessions a needle is said: forks say it again."""
+    said = dict.fromkeys(_hidden(), 0)
+    for part in parts:
+        if part.needle is not None:
+            said[part.needle] += part.sessions
+    return said
+
+
+def _sums(parts: list[_Part]) -> dict[str, Truth]:
+    agents: dict[str, Truth] = {}
+    for name in sorted({part.agent for part in parts}):
+        own, bill = [part for part in parts if part.agent == name], Bill()
+        for part in own:
+            bill.include(part.bill)
+        agents[name] = {
+            "sessions": sum(part.sessions for part in own),
+            "files": sum(part.files for part in own),
+            "bytes": sum(part.bytes for part in own),
+            "calls": bill.calls,
+            "tokens": bill.tokens,
         }
-        message = {"id": f"msg_{self._id}_{turn}_{place}", "model": MODELS["claude"]}
-        more = {"role": "assistant", "content": [block], "stop_reason": "end_turn", "usage": usage}
-        return self._claude_line(turn, place, {**message, **more})
-
-    def _claude_line(self, turn: int, place: int, message: Json) -> Json:
-        line = 4 * turn + place
-        return {
-            "parentUuid": f"{self._id}-{line - 1}" if line else None,
-            "isSidechain": False,
-            "cwd": "/home/me/app",
-            "sessionId": self._id,
-            "version": "2.1.50",
-            "type": message["role"],
-            "message": message,
-            "uuid": f"{self._id}-{line}",
-            "timestamp": self._stamp(),
-        }
-
-    def _codex_lines(self) -> Iterator[Json]:
-        meta = {"id": self._id, "cwd": "/home/me/app", "cli_version": "0.120.0"}
-        yield self._codex_line("session_meta", {**meta, "timestamp": self._stamp()})
-        yield self._codex_line("turn_context", {"cwd": "/home/me/app", "model": MODELS["codex"]})
-        for turn in range(self._turns):
-            call, prompt, text = f"call_{turn}", self._words(60), self._words(300)
-            arguments = json.dumps({"command": ["bash", "-lc", self._words(20)]})
-            use = {"type": "function_call", "name": "shell", "arguments": arguments}
-            output = {"type": "function_call_output", "output": self._words(3000)}
-            yield self._item({"type": "message", "role": "user", "content": _parts(prompt)})
-            yield self._codex_line("event_msg", {"type": "user_message", "message": prompt})
-            yield self._item({**use, "call_id": call})
-            yield self._item({**output, "call_id": call})
-            yield self._codex_line("event_msg", {"type": "agent_message", "message": text})
-            yield self._item({"type": "message", "role": "assistant", "content": _parts(text)})
-            yield self._codex_line("event_msg", {"type": "token_count", "info": _usage(turn + 1)})
-
-    def _item(self, payload: Json) -> Json:
-        return self._codex_line("response_item", payload)
-
-    def _codex_line(self, kind: str, payload: Json) -> Json:
-        return {"timestamp": self._stamp(), "type": kind, "payload": payload}
+    return agents
 
 
-def _parts(text: str) -> list[Json]:
-    return [{"type": "input_text", "text": text}]
+def _jobs(size: str) -> Iterator[tuple[int, int, str | None]]:
+    """Numbers, bytes and needles of all sessions."""
+    chance = random.Random(f"{_SEED}/{size}/jobs")
+    needles = [needle for needle, count in _hidden().items() for _ in range(count)]
+    places = chance.sample(range(SIZES[size].sessions), len(needles))
+    by_place = dict(zip(places, needles, strict=True))
+    for number, length in enumerate(_lengths(chance, SIZES[size])):
+        yield number, length, by_place.get(number)
 
 
-def _usage(calls: int) -> Json:
-    last, total = (
-        {"input_tokens": 9000 * n, "cached_input_tokens": 8000 * n, "output_tokens": 200 * n}
-        for n in (1, calls)
-    )
-    return {"last_token_usage": last, "total_token_usage": total}
+def _lengths(chance: random.Random, size: Size) -> list[int]:
+    """Most sessions are small, a few are very large: a log-normal body and a Pareto tail."""
+    largest, total = size.largest * 1e6, size.megabytes * 1e6
+    tail = [min(largest, 1e6 * chance.paretovariate(0.9)) for _ in range(size.sessions // 120)]
+    tail = [largest, *tail]
+    while sum(tail) > total / 4:
+        tail[1:] = [length * 0.9 for length in tail[1:]]
+    body = [chance.lognormvariate(0, 0.85) for _ in range(size.sessions - len(tail))]
+    scale = (total - sum(tail)) / sum(body)
+    lengths = [int(max(3000, length * scale)) for length in body] + [int(n) for n in tail]
+    chance.shuffle(lengths)
+    return lengths
+
+
+def _write_one(home: Path, size: str, job: tuple[int, int, str | None]) -> _Part:
+    number, length, needle = job
+    seed = f"{_SEED}/{size}"
+    stock, chance = texts(seed), random.Random(f"{seed}/{number}")
+    begun = _BEGIN + int(_SPAN * chance.random())
+    folder = stock.folders[min(len(stock.folders) - 1, int(chance.expovariate(1 / 9)))]
+    is_forked = chance.random() < SIZES[size].forked
+    if chance.random() < 0.72:
+        era = chance.choices(("old", "mid", "new"), (2, 5, 3))[0]
+        agent, write = "claude", write_claude
+        planned = Job(uuid4(chance), begun, folder, era, length, needle, is_forked)
+    else:
+        era = chance.choices(("old", "new"), (4, 6))[0]
+        agent, write = "codex", write_codex
+        planned = Job(uuid7(chance, begun), begun, folder, era, length, needle, is_forked)
+    done = write(chance, stock, planned)
+    written = write_files(home, done.files)
+    return _Part(agent, done.bill, done.sessions, len(done.files), written, needle)
+
+
+def main() -> None:
+    size, place = sys.argv[1:3]
+    truth = make_corpus(Path(place), size, workers=os.cpu_count() or 1)
+    print(json.dumps(truth["agents"], indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,365 @@
+"""amux and its peers on the same made-up homes: `python benchmarks/bench_peers.py [S|M]...`.
+
+Writes docs/performance.md. Everything it needs is made or installed below build/bench and kept
+there; delete that folder to begin from nothing. Speeds of different machines cannot be compared,
+those of one run can.
+"""
+
+from __future__ import annotations
+
+import compileall
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import peers as known
+from corpus import IDEOGRAPHS, PHRASE, SIZES, Truth, make_corpus, make_small_sessions
+from measure import Failure, Figures, Result, Task, run_once, run_rounds
+from peers import Peers, Tokens, make_home, peer_env, plant_prices
+from report import (
+    SEARCH_WISH,
+    Row,
+    compare,
+    conditions,
+    memory_table,
+    search_table,
+    speed_table,
+    table,
+    token_table,
+    write_section,
+)
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+PLACE: Final = ROOT / "build" / "bench"
+PAGE: Final = ROOT / "docs" / "performance.md"
+ROUNDS: Final = {"XS": 2, "S": 3, "M": 2}
+SMALL_SESSIONS: Final = 10_000
+_TOO_LARGE: Final = "M"
+"""The size at which agentsview is left out, because of its first index."""
+
+_TOO_LONG: Final = Failure("not run at this size, its first index takes too long")
+_HERE: Final = Path(__file__).resolve().parent
+Runs = Mapping[str, Result]
+
+
+class Bench:
+    """One size: its homes, its programs, its figures."""
+
+    def __init__(self, size: str, peers: Peers) -> None:
+        self.size, self.place, self.peers = size, PLACE / size, peers
+        self.corpus = self.place / "home"
+        self.truth: Truth = {}
+        self.runs: dict[str, Result] = {}
+
+    def prepare(self) -> None:
+        """Write the corpus and give every peer a home."""
+        print(f"corpus {self.size}", file=sys.stderr, flush=True)
+        # In a process of its own: this one must stay small, a child begins with its parent's peak.
+        subprocess.run(
+            [sys.executable, str(_HERE / "corpus.py"), self.size, str(self.place)],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        self.truth = make_corpus(self.place, self.size)
+        make_small_sessions(PLACE / "small", SMALL_SESSIONS)
+        for name in ("ccusage", "tokscale", "agentsview", "claude-agent-sdk"):
+            make_home(self.corpus, self.home(name))
+        plant_prices(self.home("tokscale"))
+        shutil.rmtree(self.place / "cache", ignore_errors=True)
+
+    def home(self, peer: str) -> Path:
+        """The home of a peer."""
+        return self.place / "homes" / peer
+
+    def output(self, name: str) -> Path:
+        """What a program printed."""
+        return self.place / "out" / f"{name}.txt"
+
+    def measure(self) -> None:
+        """Run everything."""
+        tasks = {**self._own_tasks(), **self._peer_tasks()}
+        for name in self.peers.failures.keys() & tasks.keys():
+            del tasks[name]
+        before, small = _stamps(self.corpus), tasks["list, 10,000 sessions, again"]
+        small.run()  # from here on it is "again"
+        small.results.clear()
+        self.runs = {**run_rounds(tasks, ROUNDS[self.size]), **self.peers.failures}
+        if self.size == _TOO_LARGE:
+            self.runs["agentsview"] = _TOO_LONG
+        if _stamps(self.corpus) != before:
+            msg = "somebody has changed the corpus: delete build/bench and start again"
+            raise SystemExit(msg)
+
+    def _own_tasks(self) -> dict[str, Task]:
+        build = [sys.executable, str(_HERE / "text_build.py"), str(self.corpus)]
+        cost, find = ("cost", "report"), ("search", "zqneedle003x")
+        everything = ("sessions", "list", "--limit", "all")
+        return {
+            "python -c pass": self._task("pass", [sys.executable, "-c", "pass"], "none", times=3),
+            "cost report, first": self._amux("cost", *cost, cache="cost", empty="*"),
+            "cost report, again": self._amux("cost", *cost, cache="cost", times=3),
+            "cost report --json, again": self._amux(
+                "tokens", *cost, "--by", "agent", "--json", cache="cost", times=3
+            ),
+            "list, first": self._amux("list", *everything, cache="list", empty="*"),
+            "list, again": self._amux("list", *everything, cache="list", times=3),
+            "list, index off": self._amux("list", *everything, cache="list", AMUX_INDEX="off"),
+            "list, 10,000 sessions, again": self._small(),
+            "list --json, 10,000 sessions, again": self._small("--json"),
+            "search, first": self._amux("search", *find, cache="cost", empty="texts-*"),
+            "search, again": self._amux("search", *find, cache="cost"),
+            "text index, messages": self._task(
+                "messages", [*build, self._index("messages"), "messages"], "messages", empty="*"
+            ),
+            "text index, with tool text": self._task(
+                "tools", [*build, self._index("tools"), "tools"], "tools", empty="*"
+            ),
+        }
+
+    def _peer_tasks(self) -> dict[str, Task]:
+        commands = {
+            "ccusage": self.peers.ccusage(),
+            "tokscale": self.peers.tokscale(),
+            "claude-agent-sdk": self.peers.list_sessions(),
+        }
+        tasks = {
+            name: Task(command, peer_env(self.home(name)), self.output(name))
+            for name, command in commands.items()
+        }
+        if self.size != _TOO_LARGE:
+            home = self.home("agentsview")
+            tasks["agentsview"] = Task(
+                self.peers.agentsview("sync"),
+                peer_env(home),
+                self.output("agentsview"),
+                prepare=lambda: shutil.rmtree(home / ".agentsview", ignore_errors=True),
+            )
+        return tasks
+
+    def _small(self, *words: str) -> Task:
+        home = str(PLACE / "small")
+        return self._amux("small", "sessions", "list", *words, cache="small", times=5, HOME=home)
+
+    def _amux(
+        self, name: str, *words: str, cache: str, empty: str = "", times: int = 1, **env: str
+    ) -> Task:
+        command = [str(Path(sys.executable).with_name("amux")), *words]
+        return self._task(f"amux-{name}", command, cache, empty=empty, times=times, **env)
+
+    def _task(
+        self,
+        name: str,
+        command: list[str],
+        cache: str,
+        *,
+        empty: str = "",
+        times: int = 1,
+        **env: str,
+    ) -> Task:
+        folder = self.place / "cache" / cache
+        own = {"HOME": str(self.corpus), "AMUX_CACHE_DIR": str(folder), **env}
+
+        def prepare() -> None:
+            folder.mkdir(parents=True, exist_ok=True)
+            for path in folder.glob(empty) if empty else ():
+                path.unlink()
+
+        return Task(command, {**_own_environment(), **own}, self.output(name), prepare, times)
+
+    def _index(self, cache: str) -> str:
+        return str(self.place / "cache" / cache / "texts.db")
+
+    def searches(self) -> dict[str, Any]:
+        """Medians by query and party."""
+        command = [sys.executable, str(_HERE / "search_rounds.py"), str(self.corpus)]
+        command.append(str(self.place / "cache" / "cost"))
+        output = self.output("searches")
+        with self._server() as url:
+            words = [*command, url] if url else command
+            result = run_once(words, _own_environment(), output)
+        if isinstance(result, Failure):
+            msg = f"searching: {result.reason}"
+            raise SystemExit(msg)
+        found: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
+        return found
+
+    @contextmanager
+    def _server(self) -> Generator[str | None]:
+        """The address of agentsview's server, while it is needed."""
+        if isinstance(self.runs["agentsview"], Failure):
+            yield None
+            return
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        words = f"serve --no-browser --no-sync --no-update-check --port {port}".split()
+        with self.output("server").open("wb") as out:
+            process = subprocess.Popen(
+                self.peers.agentsview(*words),
+                env=peer_env(self.home("agentsview")),
+                stdout=out,
+                stderr=out,
+            )
+        url = f"http://127.0.0.1:{port}"
+        try:
+            yield url if _answers(url) else None
+        finally:
+            process.terminate()
+            process.wait()
+
+    def tokens(self) -> dict[str, Tokens | Failure]:
+        """What everybody has counted."""
+        usage = "usage daily --all --breakdown --json --no-sync --offline"
+        if isinstance(self.runs["agentsview"], Figures):
+            command = self.peers.agentsview(*usage.split())
+            run_once(command, peer_env(self.home("agentsview")), self.output("agentsview"))
+        readers = {
+            "ccusage": known.daily_tokens,
+            "tokscale": known.tokscale_tokens,
+            "agentsview": known.daily_tokens,
+        }
+        own = known.amux_tokens(self.output("amux-tokens"))
+        counted: dict[str, Tokens | Failure] = {"amux": own}
+        for name, read in readers.items():
+            result = self.runs[name]
+            counted[name] = result if isinstance(result, Failure) else read(self.output(name))
+        return counted
+
+    def sizes(self) -> list[str]:
+        """How large the indexes are, against what they are made from."""
+        raw = sum(agent["bytes"] for agent in self.truth["agents"].values())
+        rows = [
+            [name, f"{size / 1e6:,.1f} MB", f"{100 * size / raw:.1f} %"]
+            for name, pattern in (
+                ("sessions and cost", "cost/index-*.db"),
+                ("text, messages only", "messages/texts.db"),
+                ("text, messages and tool text", "cost/texts-*.db"),
+            )
+            for size in [sum(p.stat().st_size for p in (self.place / "cache").glob(pattern))]
+        ]
+        archive = self.home("agentsview") / ".agentsview" / "sessions.db"
+        if archive.is_file():
+            size = archive.stat().st_size
+            rows.append(["agentsview", f"{size / 1e6:,.1f} MB", f"{100 * size / raw:.1f} %"])
+        return table(["index", "size", "of the files"], rows)
+
+    def rows(self) -> list[Row]:
+        """Every comparison of processes."""
+        run, again = self.runs, 20 if self.size == "M" else None
+        ccusage, tokscale, sdk = run["ccusage"], run["tokscale"], run["claude-agent-sdk"]
+        first, repeated = run["cost report, first"], run["cost report, again"]
+        small, spoken = run["list, 10,000 sessions, again"], run["text index, messages"]
+        found, view = run["search, first"], run["agentsview"]
+        return [
+            compare("cost report, first", "cpu", first, "ccusage", ccusage, wish=1.5),
+            compare("cost report, first", "wall", first, "ccusage", ccusage, wish=1.5),
+            compare("cost report, again", "cpu", repeated, "ccusage", ccusage, wish=again),
+            compare("cost report, again", "wall", repeated, "ccusage", ccusage, wish=again),
+            compare("cost report --json, again", "cpu", run["cost report --json, again"], "ccusage",
+                    ccusage, wish=again),
+            compare("cost report, first", "cpu", first, "tokscale", tokscale, wish=3),
+            compare("cost report, again", "cpu", repeated, "tokscale", tokscale, wish=30),
+            compare("text index of messages, engine alone", "cpu", spoken, "agentsview sync", view,
+                    wish=10),
+            compare("first search: text index with tool text", "cpu", found, "agentsview sync",
+                    view, wish=4),
+            compare("list, first (empty cache)", "cpu", run["list, first"], "list_sessions", sdk),
+            compare("list, index off", "cpu", run["list, index off"], "list_sessions", sdk, wish=8),
+            compare("list, again", "cpu", run["list, again"], "list_sessions", sdk, wish=20),
+            compare("list, 10,000 sessions, again", "wall", small, "python -c pass",
+                    run["python -c pass"], wish=1 / 7),
+            compare("list --json, 10,000 sessions, again", "wall",
+                    run["list --json, 10,000 sessions, again"], "python -c pass",
+                    run["python -c pass"], wish=1 / 7),
+        ]  # fmt: skip
+
+
+def main() -> None:
+    sizes = sys.argv[1:] or (["S", "M"] if os.environ.get("BENCH") == "full" else ["S"])
+    if not set(sizes) <= SIZES.keys():
+        sys.exit(f"usage: python benchmarks/bench_peers.py [{'|'.join(SIZES)}]...")
+    compileall.compile_dir(ROOT / "src" / "amux", quiet=1)
+    peers = Peers(PLACE / "peers")
+    peers.install()
+    done: dict[str, Runs] = {}
+    for size in sizes:
+        bench = Bench(size, peers)
+        bench.prepare()
+        bench.measure()
+        done[size] = bench.runs
+        lines = [*_section(bench), *(_growth(done) if size == "M" else ())]
+        print("\n".join(lines), flush=True)
+        if size != "XS":
+            write_section(PAGE, size, lines)
+
+
+def _section(bench: Bench) -> list[str]:
+    searches = bench.searches()
+    return [
+        *conditions(bench.size, bench.truth),
+        *speed_table(bench.rows()),
+        *search_table(searches),
+        _hidden(bench.truth),
+        "",
+        *token_table(bench.truth, bench.tokens()),
+        *bench.sizes(),
+        *memory_table(bench.runs),
+    ]
+
+
+def _hidden(truth: Truth) -> str:
+    """How many sessions hold what was searched for, where that is known."""
+    said = truth["needles"]
+    return (
+        f"Sessions that hold it: rare word {said['zqneedle003x']}, phrase {said[PHRASE]},"
+        f" ideographs {said[IDEOGRAPHS]}. Wanted is a factor of {SEARCH_WISH:g} everywhere."
+    )
+
+
+def _growth(done: Mapping[str, Runs]) -> list[str]:
+    """How much more the large corpus takes than the small one."""
+    if "S" not in done:
+        return []
+    rows: list[list[str]] = []
+    for name, large in done["M"].items():
+        small = done["S"][name]
+        if isinstance(small, Figures) and isinstance(large, Figures):
+            factors = [f"{b / a:.1f}" for a, b in zip(small, large, strict=True)]
+            rows.append([name, *factors])
+    return table(["from S to M, times", "cpu", "wall", "peak memory"], rows)
+
+
+def _own_environment() -> dict[str, str]:
+    """Ours, without what would change how amux is loaded or where it looks."""
+    kept = ("PATH", "PYTHONPATH", "LANG", "SYSTEMROOT")
+    return {name: os.environ[name] for name in kept if name in os.environ}
+
+
+def _stamps(folder: Path) -> list[tuple[str, int, int]]:
+    """Enough of every file to see whether somebody wrote into it."""
+    found = ((path, path.stat()) for path in folder.rglob("*.jsonl"))
+    return sorted((str(path), stat.st_size, stat.st_mtime_ns) for path, stat in found)
+
+
+def _answers(url: str) -> bool:
+    for _ in range(100):
+        try:
+            with urlopen(f"{url}/api/v1/search?q=x", timeout=5):
+                return True
+        except (URLError, ConnectionError):
+            time.sleep(0.1)
+    return False
+
+
+if __name__ == "__main__":
+    main()

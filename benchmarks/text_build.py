@@ -1,0 +1,32 @@
+"""The text index of a home, built by the engine alone: `text_build.py HOME FILE messages|tools`.
+
+A process of its own, so that it can be measured like any program. With `messages`, only what people
+and models said is indexed, as the peers do; with `tools`, what tools were given and gave back too.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from amux.adapters import load_builtin
+from amux.index.texts import TextIndex
+from amux.index.texts_source import source_texts
+from amux.testing.reading import sources_of
+
+
+def build(home: Path, target: Path, *, tools: bool) -> None:
+    """Read every session of both agents into a new index."""
+    index, unit = TextIndex.open(target), 0
+    index.begin_bulk()
+    for adapter in filter(None, map(load_builtin, ("claude", "codex"))):
+        for source in sources_of(adapter, home):
+            for _, docs in source_texts(adapter, source, tools=tools):
+                unit += 1
+                index.add(unit, docs)
+    index.finish_bulk()
+    index.close()
+
+
+if __name__ == "__main__":
+    build(Path(sys.argv[1]), Path(sys.argv[2]), tools=sys.argv[3] == "tools")
