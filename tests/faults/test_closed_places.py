@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -97,14 +97,18 @@ COMMANDS = (
 )
 
 
+def _id_of(session: dict[str, Any]) -> str:
+    return str(session["unifiedId"])
+
+
 def without_scores(result: Result) -> Result:
     """The same but for relevance and the order by it: with an index it is weighed differently."""
     if "relevanceScore" not in result.out:
         return result
-    found = json.loads(result.out)
+    found: list[dict[str, Any]] = json.loads(result.out)
     for each in found:
         del each["relevanceScore"]
-    found.sort(key=lambda each: str(each["unifiedId"]))
+    found.sort(key=_id_of)
     return result._replace(out=json.dumps(found))
 
 
