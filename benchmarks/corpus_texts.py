@@ -108,7 +108,7 @@ class Texts:
         state, written = chance.getrandbits(64), list[str]()
         for said in _slice(chance, self._sentences, lines):
             state = (state * 6364136223846793005 + 1442695040888963407) & (2**64 - 1)
-            path = self.paths[state % 2000]
+            path: str = self.paths[state % 2000]
             match state >> 62:
                 case 0:
                     written.append(f"{path}:{state % 1999}:{said.strip()}")

@@ -51,9 +51,14 @@ class Peers:
         ):
             try:
                 self._once(_FILES / files, install)
-            except (OSError, subprocess.CalledProcessError) as error:
-                for name in names.split():
-                    self.failures[name] = Failure(f"could not be installed: {error}")
+            except OSError as error:
+                self._give_up(names, f"{error.strerror}: {error.filename}")
+            except subprocess.CalledProcessError as error:
+                self._give_up(names, f"{Path(error.cmd[0]).name} ended with {error.returncode}")
+
+    def _give_up(self, names: str, reason: str) -> None:
+        for name in names.split():
+            self.failures[name] = Failure(f"could not be installed ({reason})")
 
     def _once(self, wanted: Path, install: Callable[[Path], None]) -> None:
         stamp = self._place / wanted.name

@@ -38,8 +38,7 @@ class Row(NamedTuple):
         factor = self.theirs / self.ours
         verdict = "" if self.wish is None else "met" if factor >= self.wish else "**missed**"
         other = f"{self.peer}: {_amount(self.theirs, self.unit)}"
-        return [self.job, own, other, f"{factor:.2g}" if factor < 10 else f"{factor:.0f}",
-                self._wish(), verdict]  # fmt: skip
+        return [self.job, own, other, _factor(factor), self._wish(), verdict]
 
     def _wish(self) -> str:
         return "" if self.wish is None else f"{self.wish:.2g}"
@@ -75,7 +74,7 @@ def search_table(searches: Mapping[str, Mapping[str, tuple[float, int]]]) -> lis
             continue
         factors = [times[-1][0] / milliseconds for milliseconds, _ in times[:-1]]
         verdicts = ["met" if factor >= SEARCH_WISH else "**missed**" for factor in factors]
-        shown = ", ".join(f"{factor:.2g}" for factor in factors)
+        shown = ", ".join(map(_factor, factors))
         rows.append([name, *cells, shown, ", ".join(verdicts)])
     return table(head, rows)
 
@@ -158,6 +157,10 @@ def _off(counted: int, true: int) -> str:
 
 def _words(name: str) -> str:
     return name.replace("_", " ")
+
+
+def _factor(value: float) -> str:
+    return f"{value:.2g}" if value < 10 else f"{value:,.0f}"
 
 
 def _amount(value: float, unit: str) -> str:
