@@ -105,10 +105,11 @@ class Texts:
 
     def _log(self, chance: random.Random, lines: int) -> str:
         """Lines that no other session has: each holds numbers of its own."""
-        state, written = chance.getrandbits(64), list[str]()
+        state: int = chance.getrandbits(64)
+        written: list[str] = []
         for said in _slice(chance, self._sentences, lines):
             state = (state * 6364136223846793005 + 1442695040888963407) & (2**64 - 1)
-            path: str = self.paths[state % 2000]
+            path = self.paths[state % 2000]
             match state >> 62:
                 case 0:
                     written.append(f"{path}:{state % 1999}:{said.strip()}")
