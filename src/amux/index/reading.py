@@ -12,7 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 from amux._version import __version__
-from amux.adapters._base import Adapter, Progress, Reading, Resumable, SourceRef
+from amux.adapters._base import Adapter, Item, Progress, Reading, Resumable, SourceRef
 from amux.index.encoding import pack, unpack
 from amux.index.faults import UndecodableError
 from amux.index.links import Links, links_of
@@ -73,12 +73,17 @@ class Left(msgspec.Struct, frozen=True):
 
 
 def read_facts(adapter: Adapter, source: SourceRef, want: Literal["usage", "facts"]) -> Reading:
-    """The whole source; problems that its sessions tell of themselves are not told twice."""
+    """The whole source."""
     if isinstance(adapter, Resumable):
         return adapter.read_on(source, want=want, progress=None)
+    return collect(adapter.read(source, want=want))
+
+
+def collect(items: Iterable[Item]) -> Reading:
+    """The facts among some items; problems that they tell of themselves are not told twice."""
     facts: list[Facts] = []
     loose: list[Problem] = []
-    for item in adapter.read(source, want=want):
+    for item in items:
         if isinstance(item, Facts):
             facts.append(item)
         elif isinstance(item, Problem):

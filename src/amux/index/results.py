@@ -6,17 +6,13 @@ A result holds as long as the sources of its cluster do and as long as it rests 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, Literal
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 import msgspec
 
+from amux.index.answers import Kind
 from amux.index.store import Store
-
-Kind = Literal["sessions", "spending"]
-
-SUBAGENT: Final = 1
-ARCHIVED: Final = 2
 
 _SESSION_FIELDS: Final = (
     "agent", "cluster", "id", "names", "created", "updated", "turns", "usd", "hidden", "cwd",
@@ -37,7 +33,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     updated: int
     turns: int
     usd: float  # -1: nothing is known
-    hidden: int  # a sum of SUBAGENT and ARCHIVED
+    hidden: int  # a sum of `listing.SUBAGENT` and `ARCHIVED`
     cwd: str | None
     models: str  # one per line, each between line ends
     title: str
@@ -115,13 +111,3 @@ class ResultIndex:
                 "SELECT cluster FROM made WHERE agent = ? AND kind = ?", (self._agent, self._kind)
             )
             return {number for (number,) in rows}
-
-    def payloads(self) -> Iterator[bytes]:
-        """The cells, or the problems, of every cluster."""
-        with self._store.guarded() as database:
-            rows = database.execute(
-                "SELECT payload FROM made WHERE agent = ? AND kind = ? AND payload != x''",
-                (self._agent, self._kind),
-            )
-            for (payload,) in rows:
-                yield payload

@@ -12,7 +12,9 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
-_UNSETTLED_NS: Final = 50_000_000
+UNSETTLED_NS: Final = 50_000_000
+"""Clocks of file systems tick in steps of a few milliseconds: a newer change may hide another."""
+
 _MOST_ENTRIES: Final = 200_000
 _SHARED_MEMORY: Final = "-shm"  # changes with every reader of a database, ours included
 
@@ -32,7 +34,7 @@ def take_snapshot(roots: Iterable[str], files: Iterable[str] = ()) -> bytes:
         except OSError:
             names.append("-")
     times = [found.st_mtime_ns for found in stats]
-    if len(names) > _MOST_ENTRIES or max(times, default=0) > time.time_ns() - _UNSETTLED_NS:
+    if len(names) > _MOST_ENTRIES or max(times, default=0) > time.time_ns() - UNSETTLED_NS:
         return b""
     digest = blake2b("\n".join(names).encode("utf-8", "surrogateescape"), digest_size=16)
     digest.update(repr(times).encode())

@@ -58,13 +58,6 @@ class Known(msgspec.Struct, frozen=True):
     depth: int
 
 
-class Update(msgspec.Struct, frozen=True):
-    """What bringing up to date has found."""
-
-    changed: bool
-    read: int = 0
-
-
 class SourceIndex:
     """The sources of one agent in the index."""
 
@@ -81,7 +74,7 @@ class SourceIndex:
         *,
         watch: Watch | None = None,
         shared: bool = True,
-    ) -> Update:
+    ) -> None:
         """Read what is new or has changed, forget what is gone."""
         known = self._known()
         present = {os.fsencode(source.path) for source in sources}
@@ -99,7 +92,6 @@ class SourceIndex:
             shallow = [source for source in stale if not self._was_deep(known, source)]
             self._read(adapter, deep, Depth.FACTS, watch=watch, shared=shared)
             self._read(adapter, shallow, depth, watch=watch, shared=shared)
-        return Update(changed=bool(gone or stale), read=len(stale))
 
     def stale(self, sources: Sequence[SourceRef], depth: Depth) -> list[SourceRef]:
         """The sources that an update would read."""

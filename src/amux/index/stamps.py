@@ -14,9 +14,7 @@ from stat import S_ISDIR
 from typing import Final
 
 from amux.adapters._base import SourceRef
-
-_UNSETTLED_NS: Final = 50_000_000
-"""Clocks of file systems tick in steps of a few milliseconds."""
+from amux.index.snapshot import UNSETTLED_NS
 
 UNSETTLED: Final = b"?"
 
@@ -30,7 +28,7 @@ def stamp(source: SourceRef) -> bytes:
         for line, changed in _look(path):
             parts.append(line)
             newest = max(newest, changed)
-    if newest > time.time_ns() - _UNSETTLED_NS:
+    if newest > time.time_ns() - UNSETTLED_NS:
         return UNSETTLED
     return "\n".join(parts).encode("utf-8", "surrogateescape")
 

@@ -78,10 +78,6 @@ CREATE TABLE session (
 CREATE INDEX session_cluster ON session (agent, cluster);
 CREATE INDEX session_created ON session (created);
 CREATE INDEX session_kinds ON session (agent, hidden);
-CREATE TABLE rates (
-  name TEXT PRIMARY KEY,
-  rates BLOB NOT NULL
-) WITHOUT ROWID;
 """
 
 

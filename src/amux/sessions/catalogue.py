@@ -23,7 +23,7 @@ from amux.sessions.registry import AdapterRegistry
 
 if TYPE_CHECKING:
     from amux.index.answers import Kind
-    from amux.index.results import Made, ResultIndex
+    from amux.index.results import Made
     from amux.index.sources import Watch
     from amux.index.store import Store
     from amux.index.texts_sync import TextStore
@@ -181,8 +181,7 @@ class Catalogue:
             return Made(payload=encode_cells(report.cells_of(assembly)))
 
         try:
-            kept = self._bring_up(self._store, agent, "spending", make)
-            payloads = [] if kept is None else [*kept.payloads()]
+            payloads = self._bring_up(self._store, agent, "spending", make)
             with self._store.guarded():
                 return [cell for payload in payloads for cell in decode_cells(payload)]
         except IndexUnavailableError:
@@ -198,8 +197,9 @@ class Catalogue:
 
         problems: list[bytes] = []
         for agent in agents:
-            kept = self._bring_up(store, agent, "sessions", lambda some: make_rows(some, coster))
-            problems.extend(() if kept is None else kept.payloads())
+            problems += self._bring_up(
+                store, agent, "sessions", lambda some: make_rows(some, coster)
+            )
         if tuple(agents) == self._registry.names() and store.exists():
             Answers(store, "sessions", self._basis()).remember_everybody(agents)
         if not store.exists():
@@ -208,30 +208,28 @@ class Catalogue:
         with store.guarded():
             return report_of(listed, problems, coster)
 
-    def _bring_up(self, store: Store, agent: str, kind: Kind, make: Make) -> ResultIndex | None:
-        """Results of one kind, up to date; None where there are no sessions at all.
+    def _bring_up(self, store: Store, agent: str, kind: Kind, make: Make) -> list[bytes]:
+        """Results of one kind, up to date: what is kept besides rows.
 
         What they rest on is noted, for the quick way next time.
         """
         from amux.index.answers import Answers
         from amux.index.reading import Depth
-        from amux.index.results import ResultIndex
         from amux.sessions.indexed import IndexedAgent
 
         basis = self._basis()
         answers = Answers(store, kind, basis)
         if store.exists() and answers.still_hold((agent,), self._library.env):
-            return ResultIndex(store, agent, kind)
-        depth = Depth.FACTS if kind == "sessions" else Depth.USAGE
+            return answers.payloads((agent,))
         indexed = IndexedAgent(self._library, store, agent)
         if not indexed.has_sources and not store.exists():
-            return None  # nobody is here: leave no trace of having looked
-        indexed.update(depth, watch=self.watch)
-        results = indexed.bring_up(kind, basis, make)
+            return []  # nobody is here: leave no trace of having looked
+        indexed.update(Depth.FACTS if kind == "sessions" else Depth.USAGE, watch=self.watch)
+        indexed.bring_up(kind, basis, make)
         answers.remember(
             agent, indexed.snapshot, roots=indexed.roots, files=indexed.files, env=indexed.env
         )
-        return results
+        return answers.payloads((agent,))
 
     def _indexed(
         self, agent: str, sources: Sequence[SourceRef], *, usage_only: bool

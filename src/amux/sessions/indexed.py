@@ -9,10 +9,11 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from amux.adapters._base import SourceRef
+from amux.index.answers import Kind
 from amux.index.faults import IndexUnavailableError
 from amux.index.links import Clusters
 from amux.index.reading import Depth, maker_of
-from amux.index.results import Kind, Made, ResultIndex
+from amux.index.results import Made, ResultIndex
 from amux.index.snapshot import take_snapshot
 from amux.index.sources import SourceIndex, Watch
 from amux.index.store import Store
@@ -105,7 +106,7 @@ class IndexedAgent:
             if cluster not in done:
                 yield cluster, self._assemble(cluster)
 
-    def bring_up(self, kind: Kind, basis: bytes, make: Make) -> ResultIndex:
+    def bring_up(self, kind: Kind, basis: bytes, make: Make) -> None:
         """Make anew what does not hold any more, and only that."""
         results = ResultIndex(self._store, self.agent, kind)
         made = results.made(basis)
@@ -120,7 +121,6 @@ class IndexedAgent:
                 portion = []
         if portion:
             results.keep(portion, basis=basis)
-        return results
 
     def _assemble(self, cluster: int) -> Assembly:
         parts: list[Part] = []

@@ -16,6 +16,7 @@ from amux.adapters._kit.long_lines import read_long_texts
 from amux.config import AgentSettings
 from amux.errors import AmuxError
 from amux.host import Host
+from amux.index.reading import collect
 from amux.model.facts import Facts
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
@@ -136,24 +137,22 @@ class Library:
                 yield item
 
 
-class _AskedEnvironment(dict[str, str]):
+class _AskedEnvironment(Mapping[str, str]):
     """An environment that remembers what was asked of it."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
-        super().__init__(env)
+        self._env = env
         self.answers: dict[str, str | None] = {}
 
-    def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]
-        self.answers[name] = super().get(name)
-        return super().get(name, default)
-
     def __getitem__(self, name: str) -> str:
-        self.answers[name] = super().get(name)
-        return super().__getitem__(name)
+        self.answers[name] = self._env.get(name)
+        return self._env[name]
 
-    def __contains__(self, name: object) -> bool:
-        self.answers[str(name)] = super().get(str(name))
-        return super().__contains__(name)
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._env)
+
+    def __len__(self) -> int:
+        return len(self._env)
 
 
 def read_facts(
@@ -167,15 +166,9 @@ def take_facts(
     items: Iterable[Item], source: SourceRef, parts: list[Part], problems: list[Problem]
 ) -> None:
     """Add what was read of a source."""
-    told: set[Problem] = set()
-    loose: list[Problem] = []
-    for item in items:
-        if isinstance(item, Facts):
-            parts.append(Part(facts=item, source=source))
-            told.update(item.problems)
-        elif isinstance(item, Problem):
-            loose.append(item)
-    problems.extend(problem for problem in loose if problem not in told)
+    reading = collect(items)
+    parts.extend(Part(facts=each, source=source) for each in reading.facts)
+    problems.extend(reading.problems)
 
 
 class _Scope:
