@@ -32,7 +32,7 @@ class Conversation(msgspec.Struct):
     @classmethod
     def begin(cls, purpose: Purpose, *, told: bool, agent_id: str | None = None) -> Conversation:
         """An empty one; `told`: with its story."""
-        return cls(Tally(purpose), Story() if told else None, agent_id)
+        return cls(Tally(purpose, tools={} if told else None), Story() if told else None, agent_id)
 
     def settle(self) -> None:
         """Leave nothing in it that is still as it was read: it may be anything."""

@@ -70,7 +70,8 @@ class Tally(msgspec.Struct):
     last_mark: Mark = Mark.LINE  # of the last line that began a message
     boundary_seen: bool = False
     seen_gaps: dict[str, None] = {}
-    tools: dict[str, str] = {}  # calls of tools without a result, and the tools' names
+    at_work: set[str] = set()  # tools that the newest answer called, without a result so far
+    tools: dict[str, str] | None = None  # all such, with their names; None: nobody asks for names
     unanswered: Unanswered = msgspec.field(default_factory=Unanswered)
     identity: bytearray = bytearray()
     """Keys of the API messages, 64 bit each: what a copy of this conversation shares with it."""
@@ -145,8 +146,7 @@ class Tally(msgspec.Struct):
         compaction = is_compact_summary(line, parts)
         if compaction:
             self._see_summary(entry)
-        # A call has one result: forgetting answered calls keeps memory bounded.
-        names = [self.tools.pop(text_of(block.tool_use_id) or "", None) for block in parts.results]
+        names = [self._tool_returned(block) for block in parts.results]
         self._begin(entry, marks)
         return UserLine(parts, marks, names, compaction, warm_up)
 
@@ -162,7 +162,7 @@ class Tally(msgspec.Struct):
             return False
         if line.interrupted_message_id is not None or self.last_mark is _LINE:
             return False
-        self.tools.pop(text_of(block.tool_use_id) or "", None)
+        self._tool_returned(block)
         self._begin(entry, _ONE_RESULT)
         return True
 
@@ -187,6 +187,7 @@ class Tally(msgspec.Struct):
         if mark is _NOTICE:
             self.unanswered.see_notice(entry)
         else:
+            self.at_work.clear()  # the model has been told of all of them
             self.unanswered.state = "idle"
 
     def _begin(self, entry: Entry, marks: Sequence[Mark]) -> None:
@@ -194,7 +195,7 @@ class Tally(msgspec.Struct):
         if not marks:
             return
         for mark in marks:
-            self.unanswered.see_message(entry, mark, tools_at_work=bool(self.tools))
+            self.unanswered.see_message(entry, mark, tools_at_work=bool(self.at_work))
         self.last_mark = marks[-1]
         if self.open is not None:
             self.waiting += len(marks)
@@ -214,7 +215,16 @@ class Tally(msgspec.Struct):
             if isinstance(block, Block) and isinstance(block.id, str) and block.id:
                 kind = block.type
                 if isinstance(kind, str) and kind.endswith("tool_use"):
-                    self.tools[block.id] = text_of(block.name) or ""
+                    self.at_work.add(block.id)
+                    if self.tools is not None:
+                        self.tools[block.id] = text_of(block.name) or ""
+
+    def _tool_returned(self, block: Block) -> str | None:
+        """The name of a tool whose result has come; None when nobody called it, or nobody asks."""
+        id = text_of(block.tool_use_id) or ""
+        self.at_work.discard(id)
+        # A call has one result: forgetting answered calls keeps memory bounded.
+        return None if self.tools is None else self.tools.pop(id, None)
 
     def _begins_warm_up(self, blocks: Sequence[Block]) -> bool:
         if self.purpose != "subagent" or self.has_messages or len(blocks) != 1:

@@ -1,0 +1,147 @@
+"""Claude Code: how a log ends tells whether a call is missing, and at every depth the same.
+
+The transcripts are laid out as Claude Code lays them out.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from claude_depths import check_steps, check_usage, facts_of
+from claude_generated import source_at
+from claude_transcripts import SESSION
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+Json = dict[str, Any]
+
+
+def uuid_of(number: int) -> str:
+    return f"00000000-0000-4000-8000-{number:012d}"
+
+
+def line_of(number: int, fields: Json) -> Json:
+    """A line as the newest versions write it."""
+    return {
+        "parentUuid": uuid_of(number - 1) if number else None,
+        "isSidechain": False,
+        **fields,
+        "uuid": uuid_of(number),
+        "timestamp": f"2026-03-01T10:{number // 60 % 60:02d}:{number % 60:02d}.000Z",
+        "cwd": "/home/dev/project",
+        "sessionId": SESSION,
+        "version": "2.1.325",
+    }
+
+
+def answer(message: int, *tools: str, output: int = 5, stop: str | None = None) -> Json:
+    content: list[Json] = [{"type": "tool_use", "id": tool, "name": "Read"} for tool in tools]
+    usage = {"input_tokens": 3, "output_tokens": output, "cache_read_input_tokens": 100}
+    body = {
+        "model": "claude-opus-4-1", "id": f"msg_{message}", "content": content,
+        "stop_reason": stop, "usage": usage,
+    }  # fmt: skip
+    return {"type": "assistant", "message": body}
+
+
+def results(*tools: str, more: tuple[Json, ...] = (), **flags: object) -> Json:
+    blocks: list[Json] = [{"tool_use_id": tool, "type": "tool_result"} for tool in tools]
+    message = {"role": "user", "content": [*blocks, *more]}
+    return {"promptId": "p", "type": "user", "message": message, "toolUseResult": "out", **flags}
+
+
+def prompt(text: str) -> Json:
+    return {"type": "user", "message": {"role": "user", "content": text}}
+
+
+INTERRUPTED = {"type": "text", "text": "[Request interrupted by user]"}
+
+tool_ids = st.sampled_from(["t1", "t2", "t3"])
+steps = st.one_of(
+    st.builds(
+        lambda message, tools, output, stop: answer(message, *tools, output=output, stop=stop),
+        st.integers(0, 3),
+        st.lists(tool_ids, max_size=2),
+        st.integers(0, 9),
+        st.sampled_from([None, "tool_use"]),
+    ),
+    st.builds(results, tool_ids),
+    st.builds(results, tool_ids),
+    st.builds(results, tool_ids, tool_ids),
+    st.builds(lambda tool: results(tool, more=(INTERRUPTED,)), tool_ids),
+    st.builds(lambda tool: results(tool, interruptedMessageId="msg_1"), tool_ids),
+    st.just(results("t1", forkedFrom={"sessionId": "elsewhere"})),
+    st.just(prompt("go on")),
+    st.just(prompt("[Request interrupted by user]")),
+    st.just({"type": "api-request"}),
+    st.just({"type": "cost-state", "totalCostUSD": 0.5}),
+    st.just({"type": "system", "subtype": "compact_boundary", "content": "compacted"}),
+    st.just({**answer(9), "isApiErrorMessage": True}),
+    st.just({**answer(8), "isSidechain": True}),
+)
+OPENING = (prompt("begin"), answer(0, "t1"), results("t1"))
+
+
+def log_of(lines: list[Json]) -> bytes:
+    numbered = (line_of(number, line) for number, line in enumerate([*OPENING, *lines]))
+    return b"".join(json.dumps(one, separators=(",", ":")).encode() + b"\n" for one in numbered)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("laid_out")
+
+
+@settings(max_examples=300, deadline=None)
+@given(lines=st.lists(steps, max_size=12), agent=st.booleans())
+def test_usage_is_that_of_the_facts_in_whatever_order_lines_come(
+    place: Path, lines: list[Json], agent: bool
+) -> None:
+    source = source_at(place, agent=agent)
+    source.path.write_bytes(log_of(lines))
+    check_usage(source)
+
+
+@settings(max_examples=60, deadline=None)
+@given(lines=st.lists(steps, min_size=1, max_size=8), cut=st.integers(0, 10_000))
+def test_reading_on_from_anywhere_equals_reading_at_once(
+    place: Path, lines: list[Json], cut: int
+) -> None:
+    source = source_at(place, agent=False)
+    data = log_of(lines)
+    check_steps(source, data, [cut % len(data)], "usage")
+
+
+@pytest.mark.parametrize("count", [1, 40, 300])
+def test_any_number_of_results_may_come_in_a_row(place: Path, count: int) -> None:
+    source = source_at(place, agent=False)
+    tools = [f"tool-{number}" for number in range(count)]
+    source.path.write_bytes(log_of([answer(1, *tools), *map(results, tools)]))
+    check_usage(source)
+    (facts,) = facts_of(source, "usage")
+    assert facts.gaps == ("call-interrupted",)
+
+
+@pytest.mark.parametrize(
+    ("lines", "gaps"),
+    [
+        ([answer(1, "t1"), results("t1")], ("call-interrupted",)),
+        ([answer(1, "t1", "t2"), results("t1")], ()),
+        ([answer(1, "t1", "t2"), results("t1", "t2")], ("call-interrupted",)),
+        ([answer(1, "lost"), answer(2, "t1"), results("t1")], ("call-interrupted",)),
+        ([answer(1, "t1"), results("t1"), answer(2, stop="end_turn")], ()),
+        ([answer(1, "t1"), results("t1", more=(INTERRUPTED,))], ()),
+    ],
+    ids=["all back", "one at work", "two in one line", "an old one never came", "answered", "left"],
+)
+def test_a_log_that_ends_with_results_lacks_the_call_they_went_to(
+    place: Path, lines: list[Json], gaps: tuple[str, ...]
+) -> None:
+    source = source_at(place, agent=False)
+    source.path.write_bytes(log_of([*lines]))
+    for depth in ("usage", "facts"):
+        (facts,) = facts_of(source, depth)
+        assert facts.gaps == gaps
