@@ -48,6 +48,7 @@ def work_through(
         for number, task in enumerate(tasks):
             yield number, work(task)
         return
+    yield 0, work(tasks[0])  # here: what it loads, the workers inherit
     crew = _Crew(tasks, work, count)
     try:
         yield from crew.results()
@@ -60,7 +61,7 @@ class _Crew:
 
     def __init__(self, tasks: Sequence[Task], work: Callable[[Task], bytes], count: int) -> None:
         self._queue, self._feed = os.pipe()
-        self._waiting = memoryview(b"".join(map(_NUMBER.pack, range(len(tasks)))))
+        self._waiting = memoryview(b"".join(map(_NUMBER.pack, range(1, len(tasks)))))
         self._pids: list[int] = []
         self._pipes: list[int] = []
         for _ in range(count):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from hashlib import blake2b
 from typing import Final, Literal
@@ -63,6 +63,11 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     offset: int = 0
     edge: bytes = b""
     state: bytes = b""
+    result: bytes = b""  # what comes of it by itself; not kept here
+
+
+Alone = Callable[[SourceRef, tuple[Facts, ...], tuple[Problem, ...]], bytes]
+"""What comes of a source if no other bears on it."""
 
 
 class Left(msgspec.Struct, frozen=True):
@@ -70,13 +75,6 @@ class Left(msgspec.Struct, frozen=True):
 
     progress: Progress
     edge: bytes
-
-
-def read_facts(adapter: Adapter, source: SourceRef, want: Literal["usage", "facts"]) -> Reading:
-    """The whole source."""
-    if isinstance(adapter, Resumable):
-        return adapter.read_on(source, want=want, progress=None)
-    return collect(adapter.read(source, want=want))
 
 
 def collect(items: Iterable[Item]) -> Reading:
@@ -94,35 +92,57 @@ def collect(items: Iterable[Item]) -> Reading:
     )
 
 
-def read_entry(adapter: Adapter, source: SourceRef, depth: Depth, left: Left | None) -> Entry:
-    """Read what there is to read and make it fit to be kept."""
-    mark = stamp(source)  # before reading: what is written meanwhile is a later change
-    if left is not None and isinstance(adapter, Resumable) and _is_intact(source, left):
-        reading = adapter.read_on(source, want=depth.want, progress=left.progress)
-    else:
-        reading = read_facts(adapter, source, depth.want)
-    if depth is Depth.USAGE and any(not each.calls for each in reading.facts):
-        # Which model a session without calls names is no usage, but is counted all the same.
-        depth, reading = Depth.FACTS, read_facts(adapter, source, "facts")
-    progress = reading.progress if _may_grow(source) else None
-    facts, lines = _encode(reading)
-    return Entry(
-        stamp=mark,
-        digest=blake2b(facts + lines, digest_size=16).digest(),
-        depth=depth,
-        links=links_of(reading.facts),
-        facts=facts,
-        lines=lines,
-        offset=0 if progress is None else progress.offset,
-        edge=b"" if progress is None else edge_of(source, progress.offset),
-        state=b"" if progress is None else progress.state,
-    )
+class SourceReader:
+    """Reads the sources of one adapter."""
+
+    def __init__(self, adapter: Adapter, *, alone: Alone | None = None) -> None:
+        self._adapter = adapter
+        self._alone = alone
+        # Looking for its methods every time would take as long as reading a small source.
+        self._resumable = adapter if isinstance(adapter, Resumable) else None
+
+    def whole(self, source: SourceRef, want: Literal["usage", "facts"]) -> Reading:
+        """All that a source says."""
+        if self._resumable is not None:
+            return self._resumable.read_on(source, want=want, progress=None)
+        return collect(self._adapter.read(source, want=want))
+
+    def entry(self, source: SourceRef, depth: Depth, left: Left | None = None) -> Entry:
+        """Read what there is to read and make it fit to be kept."""
+        mark = stamp(source)  # before reading: what is written meanwhile is a later change
+        depth, reading = self._read(source, depth, left)
+        progress = reading.progress if reading.progress and _may_grow(source) else None
+        facts, lines = _encode(reading)
+        return Entry(
+            stamp=mark,
+            digest=blake2b(facts + lines, digest_size=16).digest(),
+            depth=depth,
+            links=links_of(reading.facts),
+            facts=facts,
+            lines=lines,
+            offset=0 if progress is None else progress.offset,
+            edge=b"" if progress is None else edge_of(source, progress.offset),
+            state=b"" if progress is None else progress.state,
+            result=self._alone(source, reading.facts, reading.problems) if self._alone else b"",
+        )
+
+    def _read(self, source: SourceRef, depth: Depth, left: Left | None) -> tuple[Depth, Reading]:
+        """What a source says, and how deep it was read."""
+        if left is not None and self._resumable is not None and _is_intact(source, left):
+            reading = self._resumable.read_on(source, want=depth.want, progress=left.progress)
+        else:
+            reading = self.whole(source, depth.want)
+        if depth is Depth.USAGE and any(not each.calls for each in reading.facts):
+            # Which model a session without calls names is no usage, but is counted all the same.
+            return Depth.FACTS, self.whole(source, "facts")
+        return depth, reading
 
 
 def _may_grow(source: SourceRef) -> bool:
     """Whether it was written to lately; older ones rarely grow, and keeping their state costs."""
     try:
-        return source.path.stat().st_mtime > time.time() - _GROWS_S
+        changed = os.stat(source.path).st_mtime  # noqa: PTH116 - for every source
+        return changed > time.time() - _GROWS_S
     except OSError:
         return False
 

@@ -19,12 +19,13 @@ from amux.adapters._base import Adapter, Progress, SourceRef
 from amux.index.links import Clusters, Links
 from amux.index.pool import core_count, work_through
 from amux.index.reading import (
+    Alone,
     Depth,
     Entry,
     Left,
+    SourceReader,
     decode_entry,
     line_keys,
-    read_entry,
     total_size,
 )
 from amux.index.stamps import UNSETTLED, stamp
@@ -73,9 +74,12 @@ class SourceIndex:
         depth: Depth,
         *,
         watch: Watch | None = None,
-        shared: bool = True,
-    ) -> None:
-        """Read what is new or has changed, forget what is gone."""
+        alone: Alone | None = None,
+    ) -> dict[bytes, bytes]:
+        """Read what is new or has changed, forget what is gone.
+
+        Of every source that was read: what comes of it by itself, if that is asked for.
+        """
         known = self._known()
         present = {os.fsencode(source.path) for source in sources}
         gone = [row.id for path, row in known.items() if path not in present]
@@ -86,12 +90,13 @@ class SourceIndex:
                 database.executemany(
                     "DELETE FROM source WHERE id = ?", [(number,) for number in gone]
                 )
+        reader = SourceReader(adapter, alone=alone)
         if depth is Depth.FACTS or not deep:
-            self._read(adapter, stale, depth, watch=watch, shared=shared)
-        else:  # what a list has needed once, the next list will need again
-            shallow = [source for source in stale if not self._was_deep(known, source)]
-            self._read(adapter, deep, Depth.FACTS, watch=watch, shared=shared)
-            self._read(adapter, shallow, depth, watch=watch, shared=shared)
+            return self._read(reader, stale, depth, watch=watch)
+        # What a list has needed once, the next list will need again.
+        shallow = [source for source in stale if not self._was_deep(known, source)]
+        results = self._read(reader, deep, Depth.FACTS, watch=watch)
+        return results | self._read(reader, shallow, depth, watch=watch)
 
     def stale(self, sources: Sequence[SourceRef], depth: Depth) -> list[SourceRef]:
         """The sources that an update would read."""
@@ -126,7 +131,7 @@ class SourceIndex:
         """Read some sources to full depth, whatever is known of them."""
         known = self._known()
         wanting = [s for s in sources if not self._holds(known, s, Depth.FACTS)]
-        self._read(adapter, wanting, Depth.FACTS, watch=None, shared=True)
+        self._read(SourceReader(adapter), wanting, Depth.FACTS, watch=None)
 
     def _known(self) -> dict[bytes, Known]:
         with self._store.guarded() as database:
@@ -152,26 +157,27 @@ class SourceIndex:
 
     def _read(
         self,
-        adapter: Adapter,
+        reader: SourceReader,
         stale: Sequence[SourceRef],
         depth: Depth,
         *,
         watch: Watch | None,
-        shared: bool,
-    ) -> None:
+    ) -> dict[bytes, bytes]:
         if not stale:
-            return
-        size = total_size(stale)
-        workers = core_count() if shared and size > _WORTH_SHARING else 1
-        work = partial(_read_encoded, adapter, depth, self._left(stale, depth))
-        done = 0
+            return {}
+        sizes = [total_size((source,)) for source in stale]
+        size, done = sum(sizes), 0
+        workers = core_count() if size > _WORTH_SHARING else 1
+        work = partial(_read_encoded, reader, depth, self._left(stale, depth))
+        results: dict[bytes, bytes] = {}
         portion: list[tuple[SourceRef, Entry]] = []
         missing = dict(enumerate(stale))
         try:
             for number, result in work_through(stale, work, workers=workers):
-                source = missing.pop(number)
-                portion.append((source, _ENTRIES.decode(result)))
-                done += _size_of(source)
+                source, entry = missing.pop(number), _ENTRIES.decode(result)
+                portion.append((source, entry))
+                results[os.fsencode(source.path)] = entry.result
+                done += sizes[number]
                 if watch is not None:
                     watch(done, size)
                 if len(portion) >= _PORTION:
@@ -180,6 +186,7 @@ class SourceIndex:
             portion.extend((source, _ENTRIES.decode(work(source))) for source in missing.values())
         finally:
             self._write(portion)
+        return results
 
     def _left(self, stale: Sequence[SourceRef], depth: Depth) -> dict[bytes, Left]:
         """Where the sources were left, of those that can be read on at this depth."""
@@ -279,11 +286,7 @@ class SourceIndex:
 
 
 def _read_encoded(
-    adapter: Adapter, depth: Depth, left: dict[bytes, Left], source: SourceRef
+    reader: SourceReader, depth: Depth, left: dict[bytes, Left], source: SourceRef
 ) -> bytes:
-    entry = read_entry(adapter, source, depth, left.get(os.fsencode(source.path)))
+    entry = reader.entry(source, depth, left.get(os.fsencode(source.path)))
     return msgspec.msgpack.encode(entry)
-
-
-def _size_of(source: SourceRef) -> int:
-    return total_size((source,))

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from stat import S_ISDIR
 from typing import Final
 
@@ -21,30 +19,33 @@ UNSETTLED: Final = b"?"
 
 def stamp(source: SourceRef) -> bytes:
     """What to compare; `UNSETTLED` while the source is being written this very moment."""
+    path = str(source.path)
     parts: list[str] = []
-    newest = 0
-    for path in (str(source.path), f"{source.path}-wal", *map(str, source.beside)):
-        parts.append(path)  # what lies beside may become another file
-        for line, changed in _look(path):
-            parts.append(line)
-            newest = max(newest, changed)
+    newest = max(_look(each, parts) for each in (path, f"{path}-wal", *map(str, source.beside)))
     if newest > time.time_ns() - UNSETTLED_NS:
         return UNSETTLED
     return "\n".join(parts).encode("utf-8", "surrogateescape")
 
 
-def _look(path: str) -> Iterator[tuple[str, int]]:
+def _look(path: str, parts: list[str]) -> int:
+    """Note how a file is, or every file of a folder; the time of the newest change."""
+    parts.append(path)  # what lies beside may become another file
     try:
         found = os.stat(path)  # noqa: PTH116 - thousands of times per command
     except OSError:
-        yield "-", 0
-        return
+        parts.append("-")
+        return 0
     # The mode, too: what was readable may have been closed.
-    line = f"{found.st_size} {found.st_mtime_ns} {found.st_ino} {found.st_mode}"
-    yield line, found.st_mtime_ns
+    parts.append(f"{found.st_size} {found.st_mtime_ns} {found.st_ino} {found.st_mode}")
     if S_ISDIR(found.st_mode):
-        for place, folders, names in os.walk(path):
-            folders.sort()
-            for name in sorted(names):
-                for line, changed in _look(str(Path(place, name))):
-                    yield f"{name} {line}", changed
+        return max(found.st_mtime_ns, _look_below(path, parts))
+    return found.st_mtime_ns
+
+
+def _look_below(folder: str, parts: list[str]) -> int:
+    newest = 0
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            newest = max(newest, _look(os.path.join(place, name), parts))  # noqa: PTH118
+    return newest

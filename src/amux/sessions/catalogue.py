@@ -224,7 +224,8 @@ class Catalogue:
         indexed = IndexedAgent(self._library, store, agent)
         if not indexed.has_sources and not store.exists():
             return []  # nobody is here: leave no trace of having looked
-        indexed.update(Depth.FACTS if kind == "sessions" else Depth.USAGE, watch=self.watch)
+        depth = Depth.FACTS if kind == "sessions" else Depth.USAGE
+        indexed.update(depth, watch=self.watch, make=make)
         indexed.bring_up(kind, basis, make)
         answers.remember(
             agent, indexed.snapshot, roots=indexed.roots, files=indexed.files, env=indexed.env

@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
 
 from amux.adapters._base import SourceRef
 from amux.index.answers import Kind
+from amux.index.encoding import pack, unpack
 from amux.index.faults import IndexUnavailableError
 from amux.index.links import Clusters
 from amux.index.reading import Depth, maker_of
@@ -17,12 +22,14 @@ from amux.index.results import Made, ResultIndex
 from amux.index.snapshot import take_snapshot
 from amux.index.sources import SourceIndex, Watch
 from amux.index.store import Store
+from amux.model.facts import Facts
 from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly, assemble
 from amux.sessions.library import Library
 from amux.sessions.parts import Part
 
 _PORTION = 500
+_MADE: Final = msgspec.msgpack.Decoder(Made)
 
 Make = Callable[[Assembly], Made]
 """What is to be kept of the sessions of one cluster."""
@@ -55,6 +62,7 @@ class IndexedAgent:
         self._clusters = Clusters()
         self._members: dict[int, list[int]] = {}
         self._marks: dict[int, tuple[bytes, bytes]] = {}
+        self._made: dict[bytes, bytes] = {}  # of sources by themselves, just now
 
     @property
     def has_sources(self) -> bool:
@@ -65,10 +73,11 @@ class IndexedAgent:
         """How many bytes an update would have to read."""
         return self._sources.waiting([*self._by_path.values()], depth)
 
-    def update(self, depth: Depth, *, watch: Watch | None = None) -> None:
-        """Read what is new or has changed."""
+    def update(self, depth: Depth, *, watch: Watch | None = None, make: Make | None = None) -> None:
+        """Read what is new or has changed; `make` what `bring_up` will ask for on the way."""
         found = [*self._by_path.values()]
-        self._sources.update(self._adapter, found, depth, watch=watch)
+        alone = None if make is None else partial(_make_alone, make)
+        self._made = self._sources.update(self._adapter, found, depth, watch=watch, alone=alone)
         self._clusters = self._sources.clusters(depth)
         self._members = self._clusters.members()
         self._marks = self._sources.marks()
@@ -114,13 +123,26 @@ class IndexedAgent:
         results.forget(results.all_made() - marks.keys())
         portion: list[tuple[int, bytes, Made]] = []
         dirty = [cluster for cluster, mark in marks.items() if made.get(cluster) != mark]
-        for cluster, assembly in self._assemble_all(dirty):
-            portion.append((cluster, marks[cluster], make(assembly)))
+        for cluster, result in self._make_all(dirty, make):
+            portion.append((cluster, marks[cluster], result))
             if len(portion) >= _PORTION:
                 results.keep(portion, basis=basis)
                 portion = []
         if portion:
             results.keep(portion, basis=basis)
+
+    def _make_all(self, clusters: Collection[int], make: Make) -> Iterator[tuple[int, Made]]:
+        """The results of some clusters; most were made where their only source was read."""
+        waiting: list[int] = []
+        for cluster in clusters:
+            members = self._members[cluster]
+            made = self._made.get(self._marks[members[0]][0]) if len(members) == 1 else None
+            if made:
+                yield cluster, unpack(made, _MADE)
+            else:
+                waiting.append(cluster)
+        for cluster, assembly in self._assemble_all(waiting):
+            yield cluster, make(assembly)
 
     def _assemble(self, cluster: int) -> Assembly:
         parts: list[Part] = []
@@ -146,6 +168,14 @@ class IndexedAgent:
 
     def _mark(self, cluster: int) -> bytes:
         return b"".join(self._marks[number][1] for number in sorted(self._members[cluster]))
+
+
+def _make_alone(
+    make: Make, source: SourceRef, facts: tuple[Facts, ...], problems: tuple[Problem, ...]
+) -> bytes:
+    """What a cluster comes to that has no other source."""
+    parts = [Part(facts=each, source=source) for each in facts]
+    return pack(make(assemble(source.agent, parts, problems)))
 
 
 def _outside(sources: Sequence[SourceRef], roots: tuple[str, ...]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from amux.adapters._base import SourceRef
 from amux.index.faults import IndexUnavailableError
-from amux.index.reading import Depth, maker_of, read_facts
+from amux.index.reading import Depth, SourceReader, maker_of
 from amux.index.sources import SourceIndex
 from amux.index.store import Store
 from amux.model.base import Model
@@ -138,7 +138,7 @@ class IndexManager:
         if kept is None:
             return None
         depth, facts, problems = kept
-        now = read_facts(self._reader.library.adapter(name), source, depth.want)
+        now = SourceReader(self._reader.library.adapter(name)).whole(source, depth.want)
         fields = {
             field
             for one, other in zip(facts, now.facts, strict=False)
