@@ -425,7 +425,6 @@ class Client:
         coster = Coster(
             self.models,
             self.run_index,
-            today=self._host.now().date(),
             annotations=self._annotation_file,
         )
         return SessionReader(

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,25 @@ def test_the_second_time_nothing_is_written(home: Path, tmp_path: Path) -> None:
     with indexed(home, tmp_path / "cache") as client:
         ask(client)
     assert state() == before
+
+
+def test_what_was_made_one_day_holds_on_the_next(home: Path, tmp_path: Path) -> None:
+    def on(day: int) -> Client:
+        now = datetime(2026, 3, day, 12, tzinfo=UTC)
+        return create_client(home=home, now=now, env={"AMUX_CACHE_DIR": str(tmp_path / "cache")})
+
+    def kept() -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in (tmp_path / "cache").glob("*.db")}
+
+    for _ in range(2):  # the first use also notes which agents there are
+        with on(1) as client:
+            ask(client)
+    before = kept()
+    with on(2) as client, opened_below(home) as opened:
+        client.list_report(None, SessionListOptions(limit=None))
+        client.sessions.total_cost(group_by="model")
+        assert opened() == []
+    assert kept() == before
 
 
 def test_a_new_session_is_the_only_one_read(home: Path, tmp_path: Path) -> None:

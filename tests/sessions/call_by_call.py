@@ -16,7 +16,8 @@ from amux.model.usage import NANO, Call, Tokens
 from amux.sessions.assemble import Assembly
 from amux.sessions.costing import Coster, SessionCost
 from amux.sessions.parts import Joined
-from amux.sessions.views import cwd_of, models_of, primary_model, time_span
+from amux.sessions.spans import time_span
+from amux.sessions.views import cwd_of, models_of, primary_model
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ def loose_entries(
             entry = of_call(
                 loose,
                 call,
-                coster.price(loose.agent, call),
+                coster.price(loose, call),
                 tags=(),
                 created=time_span(loose)[0],
                 reasons=reasons,

@@ -19,7 +19,7 @@ def hold(home: Path, **more: Any) -> Holdings:
     registry, client = AdapterRegistry(), open_client(home)
     library = Library(Host(home, env={}), registry)
     assemblies = [library.assembly(name) for name in registry.names()]
-    coster = Coster(client.models, client.run_index, today=NOW.date())
+    coster = Coster(client.models, client.run_index)
     return Holdings(library, assemblies, coster, **more)
 
 

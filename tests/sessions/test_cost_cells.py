@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
-from builders import CAPTURES, LARGE, NOW, PRICES, SMALL, START, UNKNOWN, open_client
+from builders import CAPTURES, LARGE, PRICES, SMALL, START, UNKNOWN, open_client
 from call_by_call import slow_report
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -120,7 +120,7 @@ GROUPINGS: list[tuple[GroupBy, ...]] = [
 
 
 def coster_with(known: list[Run]) -> Coster:
-    return Coster(ModelRegistry(PRICES), RunIndex(known), today=NOW.date())
+    return Coster(ModelRegistry(PRICES), RunIndex(known))
 
 
 @settings(max_examples=100, deadline=None)

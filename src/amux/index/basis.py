@@ -1,4 +1,4 @@
-"""What results rest on besides the sources: versions, settings, runs, prices, the day.
+"""What results rest on besides the sources: versions, settings, runs, prices.
 
 Asked by `stat` alone. Installing or upgrading a package (another catalogue of prices, a plugin)
 changes the folder it is installed into.
@@ -25,7 +25,7 @@ def basis_of(host: Host, project_dir: Path | None) -> bytes:
     """A mark that changes when results must be made anew."""
     from _blake2 import blake2b
 
-    lines = [__version__, sys.version, str(host.home), host.now().date().isoformat()]
+    lines = [__version__, sys.version, str(host.home)]
     for folder in (host.config_dir(), *host.project_folders(project_dir)):
         for name in _WATCHED:
             lines += _state(f"{folder}{os.sep}{name}")

@@ -26,7 +26,8 @@ from amux.sessions.costing import UNPRICED, Coster, gaps_of
 from amux.sessions.filters import Moment, check_moment
 from amux.sessions.parts import Joined
 from amux.sessions.reader import SessionReader
-from amux.sessions.views import primary_model, time_span
+from amux.sessions.spans import time_span
+from amux.sessions.views import primary_model
 
 BLOCK_HOURS = 5
 LONGEST_BLOCK = 168
@@ -115,7 +116,7 @@ class _Hours:
             reasons = gaps_of([loose])
             for call in loose.calls:
                 tally = self._slice(call.model, call.at or created, None, reasons)
-                tally.add_call(call.tokens, self._coster.price(loose.agent, call))
+                tally.add_call(call.tokens, self._coster.price(loose, call))
 
     def blocks(
         self, agent: str, length: timedelta, *, model: str | None, now: datetime

@@ -24,7 +24,8 @@ from amux.model.usage import Call, Tokens
 from amux.sessions.assemble import Assembly
 from amux.sessions.costing import UNPRICED, Coster, Days, SessionCost, gaps_of, local_day
 from amux.sessions.parts import Joined
-from amux.sessions.views import cwd_of, models_of, primary_model, time_span
+from amux.sessions.spans import time_span
+from amux.sessions.views import cwd_of, models_of, primary_model
 
 UNKNOWN_MODEL = "unknown"
 
@@ -288,7 +289,7 @@ def _loose_cells(
         at = call.at or created
         if within is None or within(at):
             tally = tallies.setdefault((call.model or UNKNOWN_MODEL, at), Tally())
-            tally.add_call(call.tokens, coster.price(loose.agent, call))
+            tally.add_call(call.tokens, coster.price(loose, call))
     for (model, at), tally in tallies.items():
         about = _About(loose.agent, None, at, cwd_of(loose), reasons)
         yield about.cell(tally, local_day(at, zone), model)

@@ -21,6 +21,7 @@ from amux.pricing.rates import Rates, cost_nusd, usd_per_million
 from amux.pricing.registry import ModelRegistry
 from amux.run_index import Run, RunIndex
 from amux.sessions.parts import Joined
+from amux.sessions.spans import time_span
 
 UNPRICED = "unpriced-model"
 
@@ -135,12 +136,10 @@ class Coster:
         prices: ModelRegistry,
         runs: RunIndex,
         *,
-        today: date,
         annotations: AnnotationFile | None = None,
     ) -> None:
         self._registry = prices
         self._runs = runs
-        self._today = today  # the day of calls whose time was not recorded
         self._annotation_file = annotations
         self._annotations = Annotations()
 
@@ -194,18 +193,18 @@ class Coster:
         """What could not be read of the annotations."""
         return self._annotations.problems
 
-    def price(self, agent: str, call: Call) -> int | None:
+    def price(self, session: Joined, call: Call) -> int | None:
         """The agent's own figure, else the catalogue's; None when neither knows."""
         if call.native_nusd is not None:
             return call.native_nusd
-        rates = self._rates(agent, call)
+        rates = self._rates(session, call)
         return None if rates is None else cost_nusd(call.tokens, rates)
 
-    def rates_used(self, agent: str, call: Call) -> tuple[dict[str, float] | None, str | None]:
+    def rates_used(self, session: Joined, call: Call) -> tuple[dict[str, float] | None, str | None]:
         """USD per million tokens by bucket, and who says so; no rates for an agent's own figure."""
         if call.native_nusd is not None:
             return None, "native"
-        rates = self._rates(agent, call)
+        rates = self._rates(session, call)
         if rates is None:
             return None, None
         tokens = call.tokens
@@ -218,13 +217,14 @@ class Coster:
             "output": usd_per_million(rate.output),
         }, rates.origin
 
-    def _rates(self, agent: str, call: Call) -> Rates | None:
+    def _rates(self, session: Joined, call: Call) -> Rates | None:
         if call.model is None:
             return None
-        day = local_day(call.at, UTC) if call.at else self._today
-        return self._registry.rates(agent, call.model, day)
+        # A call whose time was not recorded has the price of the day on which its session began.
+        day = local_day(call.at or time_span(session)[0], UTC)
+        return self._registry.rates(session.agent, call.model, day)
 
-    def _prices_of(self, agent: str, calls: Sequence[Call]) -> list[int | None]:
+    def _prices_of(self, session: Joined, calls: Sequence[Call]) -> list[int | None]:
         """As `price`, for many: rates are looked up when the model or the day changes."""
         prices: list[int | None] = []
         model: str | None = None
@@ -235,11 +235,13 @@ class Coster:
             if call.native_nusd is not None:
                 prices.append(call.native_nusd)
                 continue
-            at = call.at
-            called_on = self._today if at is None else days.of(at)
+            if call.at is None:
+                prices.append(self.price(session, call))
+                continue
+            called_on = days.of(call.at)
             if called_on != day or call.model != model:
                 day, model = called_on, call.model
-                rates = None if model is None else self._registry.rates(agent, model, day)
+                rates = None if model is None else self._registry.rates(session.agent, model, day)
             prices.append(None if rates is None else cost_nusd(call.tokens, rates))
         return prices
 
@@ -247,7 +249,7 @@ class Coster:
         """The session's cost; None when nothing at all was recorded."""
         members = list(session.with_children())
         calls = [call for member in members for call in member.calls]
-        prices = self._prices_of(session.agent, calls)
+        prices = self._prices_of(session, calls)
         gaps = gaps_of(members)
         recorded = _recorded_total(session)
         if recorded is not None:

@@ -44,7 +44,7 @@ def explain_cost(session: Joined, coster: Coster) -> CostExplanation:
     explained = [
         entry
         for member in session.with_children()
-        for entry in _explain_member(member, coster, shares)
+        for entry in _explain_member(session, member, coster, shares)
     ]
     return CostExplanation(
         unified_id=unified_id(session.agent, session.session_id),
@@ -57,11 +57,11 @@ def explain_cost(session: Joined, coster: Coster) -> CostExplanation:
 
 
 def _explain_member(
-    member: Joined, coster: Coster, shares: dict[int, int | None]
+    session: Joined, member: Joined, coster: Coster, shares: dict[int, int | None]
 ) -> Iterator[ExplainedCall]:
     for call in member.calls:
         share = shares.get(id(call))
-        rates, origin = coster.rates_used(member.agent, call)
+        rates, origin = coster.rates_used(session, call)
         yield ExplainedCall(
             session_id=member.session_id,
             call=call,

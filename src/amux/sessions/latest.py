@@ -11,8 +11,8 @@ from amux.model.ids import NativeRef
 from amux.sessions.assemble import Assembly
 from amux.sessions.library import Library
 from amux.sessions.registry import AdapterRegistry
+from amux.sessions.spans import time_span
 from amux.sessions.stamps import stamp_of
-from amux.sessions.views import time_span
 
 
 def find_latest(

@@ -15,7 +15,8 @@ from amux.sessions.costing import Coster
 from amux.sessions.listing import sort_sessions
 from amux.sessions.parts import Joined
 from amux.sessions.reader import SessionReader
-from amux.sessions.views import summarize, time_span
+from amux.sessions.spans import time_span
+from amux.sessions.views import summarize
 
 RECENT = 5
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any
 
-from amux.adapters._base import SourceRef
 from amux.model.annotation import Note
 from amux.model.ids import unified_id
 from amux.model.message import SessionMessage
@@ -17,6 +15,7 @@ from amux.model.trace import count_messages, count_turns
 from amux.model.usage import Call
 from amux.sessions.costing import SessionCost
 from amux.sessions.parts import Joined
+from amux.sessions.spans import time_span
 
 
 def summarize(
@@ -108,21 +107,6 @@ def _compactions(session: Joined) -> int:
         log = part.facts.rollout
         by_log[log] = max(by_log.get(log, 0), part.facts.compactions)
     return sum(by_log.values())
-
-
-def time_span(session: Joined) -> tuple[datetime, datetime]:
-    """When it began and when it last changed: from its records, else from the file."""
-    created = [part.facts.created_at for part in session.parts if part.facts.created_at]
-    updated = [part.facts.updated_at for part in session.parts if part.facts.updated_at]
-    first = min(created) if created else _file_time(session.current.source)
-    return first, max([*updated, first])
-
-
-def _file_time(source: SourceRef) -> datetime:
-    try:
-        return datetime.fromtimestamp(source.path.stat().st_mtime, UTC)
-    except OSError:
-        return datetime.fromtimestamp(0, UTC)
 
 
 def cwd_of(session: Joined) -> str | None:
