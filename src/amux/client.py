@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from amux.model.ids import NativeRef
     from amux.model.options import ExportFormat, SessionListOptions, SessionQuery
     from amux.pricing.registry import ModelRegistry
+    from amux.pricing.remembered import RememberedRates
     from amux.run_index import RunIndex
     from amux.runs.launch import InstalledAgent, Launch
     from amux.sessions.bound import BoundAdapter
@@ -179,7 +180,11 @@ class Client:
         """Prices, with the user's overrides."""
         from amux.pricing.registry import ModelRegistry
 
-        return ModelRegistry(self.config.prices, today=lambda: self._host.now().date())
+        return ModelRegistry(
+            self.config.prices,
+            today=lambda: self._host.now().date(),
+            remembered=self._remembered_rates(),
+        )
 
     @cached_property
     def run_index(self) -> RunIndex:
@@ -452,6 +457,15 @@ class Client:
         from amux.index.store import Store, index_path
 
         return Store(index_path(self._host.cache_dir(), self._host.home))
+
+    def _remembered_rates(self) -> RememberedRates | None:
+        """Beside the index, and only where there is one."""
+        if self._store is None:
+            return None
+        from amux.index.basis import packages_mark
+        from amux.pricing.remembered import RememberedRates
+
+        return RememberedRates(self._host.cache_dir() / "rates.json", packages_mark())
 
     def _basis_of_results(self) -> bytes:
         from amux.index.basis import basis_of

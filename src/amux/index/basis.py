@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -23,15 +24,27 @@ _PACKAGES: Final = ("site-packages", "dist-packages")
 
 def basis_of(host: Host, project_dir: Path | None) -> bytes:
     """A mark that changes when results must be made anew."""
-    from _blake2 import blake2b
-
     lines = [__version__, sys.version, str(host.home)]
     for folder in (host.config_dir(), *host.project_folders(project_dir)):
         for name in _WATCHED:
             lines += _state(f"{folder}{os.sep}{name}")
+    return _mark([*lines, *_packages()])
+
+
+def packages_mark() -> str:
+    """A mark that changes when anything is installed, upgraded or removed."""
+    return _mark([__version__, sys.version, *_packages()]).hex()
+
+
+def _packages() -> Iterator[str]:
     for path in sys.path:
         if path.endswith(_PACKAGES):
-            lines += _state(path)
+            yield from _state(path)
+
+
+def _mark(lines: list[str]) -> bytes:
+    from _blake2 import blake2b
+
     return blake2b("\n".join(lines).encode("utf-8", "surrogateescape"), digest_size=16).digest()
 
 

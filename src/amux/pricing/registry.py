@@ -18,6 +18,7 @@ from amux.model.base import Model
 from amux.model.usage import NANO, Tokens
 from amux.pricing.catalogue import AGENT_PROVIDERS, find_rates, is_claude, plain_name
 from amux.pricing.rates import Rates, UsdPrices, bucket_rates, cost_nusd, usd_per_million
+from amux.pricing.remembered import RememberedRates
 
 _DATE_SUFFIX = re.compile(r"[-@]\d{4}-?\d{2}-?\d{2}$")
 
@@ -48,8 +49,10 @@ class ModelRegistry:
         prices: Mapping[str, PriceSettings] | None = None,
         *,
         today: Callable[[], date] = _today,
+        remembered: RememberedRates | None = None,
     ) -> None:
         self._today = today
+        self._remembered = remembered
         self._own: dict[str, PriceSettings] = {}
         self._known: dict[tuple[str, str, date], Rates | None] = {}
         self._lasting: dict[tuple[str, str], Rates | None] = {}  # the same on every day
@@ -75,7 +78,7 @@ class ModelRegistry:
         if (*key, day) not in self._known:
             rates, lasting = self._own_rates(agent, model, day), True
             if rates is None:
-                rates, lasting = find_rates(agent, model, day)
+                rates, lasting = self._listed_rates(agent, model, day)
             if lasting:
                 self._lasting[key] = rates
             self._known[*key, day] = rates
@@ -127,6 +130,18 @@ class ModelRegistry:
         self._own.update({model.lower(): price for model, price in prices.items()})
         self._known.clear()
         self._lasting.clear()
+
+    def _listed_rates(self, agent: str, model: str, day: date) -> tuple[Rates | None, bool]:
+        """Those of the catalogue, and whether they are the same on every day."""
+        if self._remembered is None:
+            return find_rates(agent, model, day)
+        is_known, rates = self._remembered.find(agent, model)
+        if is_known:
+            return rates, True
+        rates, lasting = find_rates(agent, model, day)
+        if lasting:
+            self._remembered.add(agent, model, rates)
+        return rates, lasting
 
     def _own_rates(self, agent: str, model: str, day: date) -> Rates | None:
         for name in _own_names(model):
