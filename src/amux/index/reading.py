@@ -23,6 +23,7 @@ from amux.model.trace import Trace
 
 _EDGE: Final = 256
 _GROWS_S: Final = 14 * 24 * 3600
+_LARGE: Final = 1 << 20
 
 
 def maker_of(adapter: Adapter) -> str:
@@ -111,7 +112,7 @@ class SourceReader:
         """Read what there is to read and make it fit to be kept."""
         mark = stamp(source)  # before reading: what is written meanwhile is a later change
         depth, reading = self._read(source, depth, left)
-        progress = reading.progress if reading.progress and _may_grow(source) else None
+        progress = reading.progress if reading.progress and _is_worth_leaving(source) else None
         facts, lines = _encode(reading)
         return Entry(
             stamp=mark,
@@ -138,13 +139,16 @@ class SourceReader:
         return depth, reading
 
 
-def _may_grow(source: SourceRef) -> bool:
-    """Whether it was written to lately; older ones rarely grow, and keeping their state costs."""
+def _is_worth_leaving(source: SourceRef) -> bool:
+    """Whether it may grow, and reading on will then save something: keeping its state costs.
+
+    Old logs rarely grow, and a small one is read again in milliseconds.
+    """
     try:
-        changed = os.stat(source.path).st_mtime  # noqa: PTH116 - for every source
-        return changed > time.time() - _GROWS_S
+        found = os.stat(source.path)  # noqa: PTH116 - for every source
     except OSError:
         return False
+    return found.st_size >= _LARGE and found.st_mtime > time.time() - _GROWS_S
 
 
 def _encode(reading: Reading) -> tuple[bytes, bytes]:
