@@ -6,7 +6,7 @@ Building a client does no I/O. The faces talk to the client and to nothing below
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, tzinfo
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
@@ -397,7 +397,7 @@ class Client:
         """What a person wants to see first: agents, last sessions, this week's cost."""
         from amux.sessions.overview import make_overview
 
-        return make_overview(self._reader, since=self._host.now() - timedelta(days=7))
+        return make_overview(self._reader, now=self._host.now())
 
     def close(self) -> None:
         """Free what is held open: the index, if it was used."""

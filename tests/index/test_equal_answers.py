@@ -50,6 +50,20 @@ def test_every_capture_gives_the_same_answers_with_an_index(
             assert everything(client) == direct
 
 
+@pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.name)
+def test_every_capture_looks_the_same_at_a_glance(capture: Capture, tmp_path: Path) -> None:
+    def glance(client: Client) -> bytes:
+        return msgspec.json.encode([client.overview(), client.agents(), client.cost_blocks()])
+
+    sessions = create_client(home=capture.home).list_report(None, EVERYTHING).sessions
+    now = max(session.updated_at for session in sessions)
+    direct = glance(create_client(home=capture.home, now=now))
+    env = {"AMUX_CACHE_DIR": str(tmp_path / "cache")}
+    for _ in range(2):
+        with create_client(home=capture.home, now=now, env=env) as client:
+            assert glance(client) == direct
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     return capture_named("claude-2.1.325").copy_to(tmp_path / "home")

@@ -172,13 +172,13 @@ def test_cells_may_be_kept_as_bytes_and_come_in_any_order(
 
 
 @settings(max_examples=50, deadline=None)
-@given(assemblies(), st.none() | TIMES, st.none() | TIMES)
-def test_calls_may_be_chosen_by_their_own_time(
-    assembly: Assembly, since: datetime | None, until: datetime | None
+@given(assemblies(), TIMES, st.sampled_from(ZONES))
+def test_calls_may_be_chosen_by_their_own_day(
+    assembly: Assembly, first: datetime, zone: ZoneInfo
 ) -> None:
     coster = coster_with([])
-    options = CostAggregationOptions(since=since, until=until)
-    report = CostReport(coster, options, UTC, by_call=True)
+    first_day = first.astimezone(zone).date()
+    report = CostReport(coster, CostAggregationOptions(), zone, first_day=first_day)
     report.add_assembly(assembly)
     everything = [*assembly.sessions, *assembly.unattributed]
     counted = sum(
@@ -186,16 +186,12 @@ def test_calls_may_be_chosen_by_their_own_time(
         for top in everything
         for member in top.with_children()
         for call in member.calls
-        if in_span(call.at or created_at(top.facts), since, until)
+        if (call.at or created_at(top.facts)).astimezone(zone).date() >= first_day
     )
     found = report.summary()
     assert counted == sum(
         (found.input_tokens, found.cached_tokens, found.cache_write_tokens, found.output_tokens)
     )
-
-
-def in_span(moment: datetime, since: datetime | None, until: datetime | None) -> bool:
-    return (since is None or since <= moment) and (until is None or moment <= until)
 
 
 def created_at(facts: Facts) -> datetime:

@@ -6,25 +6,30 @@ This is the quick way: no adapter is imported and no file opened but the index i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 from amux.index.snapshot import take_snapshot
 from amux.index.store import Store
 
-Kind = Literal["sessions", "spending"]
+Kind = Literal["sessions", "spending", "hours"]
 
 EVERYBODY: Final = "*"
 """Stands for all agents; its record says which these are."""
 
 
+Look = Callable[[Sequence[str], Sequence[str]], bytes]
+"""Tells the state of an agent's places, as `look_at` does."""
+
+
 class Answers:
     """What was looked at for an answer, agent by agent."""
 
-    def __init__(self, store: Store, kind: Kind, basis: bytes) -> None:
+    def __init__(self, store: Store, kind: Kind, basis: bytes, *, look: Look | None = None) -> None:
         self._store = store
         self._kind = kind
         self._basis = basis
+        self._look = look or look_at
 
     def remember(
         self,
@@ -76,7 +81,7 @@ class Answers:
         places = json.loads(row[1])  # noqa: TID251 - likewise
         if any(env.get(name) != value for name, value in places["env"].items()):
             return False
-        return row[0] == look(places["roots"], places["files"])
+        return row[0] == self._look(places["roots"], places["files"])
 
     def _row(self, agent: str) -> tuple[bytes, str] | None:
         with self._store.guarded() as database:
@@ -87,7 +92,7 @@ class Answers:
             return found
 
 
-def look(roots: Sequence[str], files: Sequence[str]) -> bytes:
+def look_at(roots: Sequence[str], files: Sequence[str]) -> bytes:
     """The state of an agent's places; b"" while it cannot be told."""
     below, beside = take_snapshot(roots), take_snapshot((), files)
     return below + beside if below and beside else b""

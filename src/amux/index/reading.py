@@ -55,6 +55,7 @@ _KEYS: Final = msgspec.msgpack.Decoder(tuple[bytes, ...])
 class Entry(msgspec.Struct, frozen=True, array_like=True):
     """What is kept of one source. `lines` are the keys of its lines, apart from the other facts."""
 
+    size: int  # bytes of its own file
     stamp: bytes
     digest: bytes  # of all that is kept
     depth: int
@@ -115,6 +116,7 @@ class SourceReader:
         progress = reading.progress if reading.progress and _is_worth_leaving(source) else None
         facts, lines = _encode(reading)
         return Entry(
+            size=total_size((source,)),
             stamp=mark,
             digest=blake2b(facts + lines, digest_size=16).digest(),
             depth=depth,

@@ -16,7 +16,7 @@ from amux.index.store import Store
 
 _SESSION_FIELDS: Final = (
     "agent", "cluster", "id", "names", "created", "updated", "turns", "usd", "hidden", "cwd",
-    "models", "title", "body",
+    "models", "title", "version", "body",
 )  # fmt: skip
 _ADD_SESSION: Final = (
     f"INSERT INTO session ({', '.join(_SESSION_FIELDS)})"  # noqa: S608 - names of our own
@@ -37,6 +37,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str | None
     models: str  # one per line, each between line ends
     title: str
+    version: str | None  # of the agent
     body: bytes
 
 
@@ -81,7 +82,8 @@ class ResultIndex:
                 [
                     (
                         self._agent, cluster, row.id, row.names, row.created, row.updated,
-                        row.turns, row.usd, row.hidden, row.cwd, row.models, row.title, row.body,
+                        row.turns, row.usd, row.hidden, row.cwd, row.models, row.title, row.version,
+                        row.body,
                     )
                     for cluster, _, one in made
                     for row in one.sessions

@@ -40,13 +40,13 @@ _PORTION: Final = 256
 _WORTH_SHARING: Final = 8 << 20
 _ENTRIES: Final = msgspec.msgpack.Decoder(Entry)
 _WRITE: Final = """
-INSERT INTO source (agent, path, maker, stamp, digest, depth, own, named, content, noted, facts,
-  lines, offset, edge, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (agent, path) DO UPDATE SET maker = excluded.maker, stamp = excluded.stamp,
-  digest = excluded.digest, depth = excluded.depth, own = excluded.own, named = excluded.named,
-  content = excluded.content,
-  noted = excluded.noted, facts = excluded.facts, lines = excluded.lines,
-  offset = excluded.offset, edge = excluded.edge, state = excluded.state
+INSERT INTO source (agent, path, size, maker, stamp, digest, depth, own, named, content, noted,
+  facts, lines, offset, edge, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (agent, path) DO UPDATE SET size = excluded.size, maker = excluded.maker,
+  stamp = excluded.stamp, digest = excluded.digest, depth = excluded.depth, own = excluded.own,
+  named = excluded.named, content = excluded.content, noted = excluded.noted,
+  facts = excluded.facts, lines = excluded.lines, offset = excluded.offset, edge = excluded.edge,
+  state = excluded.state
 """
 
 
@@ -206,8 +206,8 @@ class SourceIndex:
     def _write(self, portion: list[tuple[SourceRef, Entry]]) -> None:
         rows = [
             (
-                self._agent, os.fsencode(source.path), self._maker, entry.stamp, entry.digest,
-                entry.depth,
+                self._agent, os.fsencode(source.path), entry.size, self._maker, entry.stamp,
+                entry.digest, entry.depth,
                 entry.links.own, entry.links.named, entry.links.content, entry.links.noted,
                 entry.facts, entry.lines, entry.offset, entry.edge, entry.state,
             )

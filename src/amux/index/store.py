@@ -18,7 +18,7 @@ from amux.index.faults import IndexUnavailableError, UndecodableError
 if TYPE_CHECKING:
     from amux.index.texts_sync import TextStore
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Raised whenever a table changes: an index of another format is made anew."""
 
 _WAIT_SECONDS: Final = 5.0
@@ -28,6 +28,7 @@ CREATE TABLE source (
   id INTEGER PRIMARY KEY,
   agent TEXT NOT NULL,
   path BLOB NOT NULL,
+  size INTEGER NOT NULL,
   stamp BLOB NOT NULL,
   digest BLOB NOT NULL,
   maker TEXT NOT NULL,
@@ -73,6 +74,7 @@ CREATE TABLE session (
   cwd TEXT,
   models TEXT NOT NULL,
   title TEXT NOT NULL,
+  version TEXT,
   body BLOB NOT NULL
 );
 CREATE INDEX session_cluster ON session (agent, cluster);

@@ -4,30 +4,24 @@ A block begins at the full hour (UTC) of its first call and lasts a whole number
 unless told otherwise. The first call after its end begins the next one, so hours without calls
 belong to no block. Each agent has blocks of its own, as each has limits of its own.
 
-Calls are summed by hour and model before there are blocks: blocks begin and end at full hours. So
-memory grows with the hours worked, not with the calls. What was recorded for a session without a
-call counts when the session began. Runs whose session is gone are left out: nobody knows when they
-called.
+Blocks begin and end at full hours, so they are sums over hours, and memory grows with the hours
+worked, not with the calls. Runs whose session is gone are left out: nobody knows when they called.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from amux.errors import ValidationError
 from amux.model.cost import BlockProjection, BurnRate, CostBlock
-from amux.model.ids import unified_id
 from amux.model.usage import NANO
-from amux.sessions.assemble import Assembly
-from amux.sessions.cells import UNKNOWN_MODEL, Tally, has_extra, reasons_of
-from amux.sessions.costing import UNPRICED, Coster, gaps_of
+from amux.sessions.cells import Tally
+from amux.sessions.costing import UNPRICED
 from amux.sessions.filters import Moment, check_moment
-from amux.sessions.parts import Joined
+from amux.sessions.hours import Hour, assembly_hours, decode_hours, encode_hours
 from amux.sessions.reader import SessionReader
-from amux.sessions.spans import time_span
-from amux.sessions.views import primary_model
 
 BLOCK_HOURS = 5
 LONGEST_BLOCK = 168
@@ -47,27 +41,6 @@ class BlockOptions:
     hours: int = BLOCK_HOURS
 
 
-@dataclass(slots=True)
-class _Slice:
-    """What was spent on one model within one hour."""
-
-    model: str
-    first_at: datetime
-    last_at: datetime
-    tally: Tally = field(default_factory=Tally)
-    sessions: set[str] = field(default_factory=set[str])
-    reasons: set[str] = field(default_factory=set[str])
-
-    def mark(self, at: datetime, session: str | None, reasons: Sequence[str]) -> Tally:
-        """Note who spent when and how certain that is; the figures are the caller's."""
-        self.first_at = min(self.first_at, at)
-        self.last_at = max(self.last_at, at)
-        if session is not None:
-            self.sessions.add(session)
-        self.reasons.update(reasons)
-        return self.tally
-
-
 def find_blocks(
     reader: SessionReader, options: BlockOptions, *, now: datetime
 ) -> tuple[CostBlock, ...]:
@@ -79,10 +52,8 @@ def find_blocks(
     found: list[CostBlock] = []
     for name in names:
         if reader.registry.knows(name):
-            hours = _Hours(reader.coster)
-            for assembly in reader.catalogue.assemblies(name, usage_only=options.model is None):
-                hours.add_assembly(assembly)
-            found.extend(hours.blocks(name, length, model=options.model, now=now))
+            hours = _hours_of(reader, name, usage_only=options.model is None)
+            found.extend(_blocks(name, hours, length, model=options.model, now=now))
     kept = [block for block in found if _reaches_into(block, since, until)]
     return tuple(sorted(kept, key=lambda block: (block.start, block.agent)))
 
@@ -101,68 +72,41 @@ def _reaches_into(block: CostBlock, since: datetime | None, until: datetime | No
     return (since is None or block.end > since) and (until is None or block.start <= until)
 
 
-class _Hours:
-    """The spending of one agent, by hour and model."""
+def _hours_of(reader: SessionReader, agent: str, *, usage_only: bool) -> Iterator[Hour]:
+    """What an agent's sessions spent, hour by hour."""
+    coster = reader.coster
+    kept = None
+    if usage_only:
+        kept = reader.catalogue.kept(
+            agent, "hours", lambda some: encode_hours(assembly_hours(some, coster)), decode_hours
+        )
+    if kept is not None:
+        yield from kept
+        return
+    for assembly in reader.catalogue.assemblies(agent, usage_only=usage_only):
+        yield from assembly_hours(assembly, coster)
 
-    def __init__(self, coster: Coster) -> None:
-        self._coster = coster
-        self._slices: dict[datetime, dict[str, _Slice]] = {}
 
-    def add_assembly(self, assembly: Assembly) -> None:
-        for session in assembly.sessions:
-            self._add_session(session)
-        for loose in assembly.unattributed:
-            created, _ = time_span(loose)
-            reasons = gaps_of([loose])
-            for call in loose.calls:
-                tally = self._slice(call.model, call.at or created, None, reasons)
-                tally.add_call(call.tokens, self._coster.price(loose, call))
+def _blocks(
+    agent: str, hours: Iterable[Hour], length: timedelta, *, model: str | None, now: datetime
+) -> Iterator[CostBlock]:
+    for start, spent in _windows(hours, length):
+        chosen = [each for each in spent if model in (None, each.model)]
+        if chosen:
+            yield _block(agent, chosen, start=start, end=_later(start, length), now=now)
 
-    def blocks(
-        self, agent: str, length: timedelta, *, model: str | None, now: datetime
-    ) -> Iterator[CostBlock]:
-        for start, slices in self._windows(length):
-            chosen = [each for each in slices if model in (None, each.model)]
-            if chosen:
-                yield _block(agent, chosen, start=start, end=_later(start, length), now=now)
 
-    def _windows(self, length: timedelta) -> Iterator[tuple[datetime, list[_Slice]]]:
-        start: datetime | None = None
-        slices: list[_Slice] = []
-        for hour in sorted(self._slices):
-            if start is None or hour >= _later(start, length):
-                if start is not None:
-                    yield start, slices
-                start, slices = hour, []
-            slices.extend(self._slices[hour].values())
-        if start is not None:
-            yield start, slices
-
-    def _add_session(self, session: Joined) -> None:
-        cost = self._coster.cost_of(session)
-        if cost is None:
-            return
-        created, _ = time_span(session)
-        name = unified_id(session.agent, session.session_id)
-        reasons = reasons_of(session, cost)
-        for call, share in zip(cost.calls, cost.shares, strict=True):
-            tally = self._slice(call.model, call.at or created, name, reasons)
-            tally.add_call(call.tokens, share)
-        if has_extra(cost):
-            tally = self._slice(primary_model(session), created, name, reasons)
-            tally.add_amount(cost.extra_tokens, cost.extra_nusd)
-
-    def _slice(
-        self, model: str | None, at: datetime, session: str | None, reasons: Sequence[str]
-    ) -> Tally:
-        moment = at if at.tzinfo is UTC else at.astimezone(UTC)
-        hour = moment.replace(minute=0, second=0, microsecond=0)
-        models = self._slices.setdefault(hour, {})
-        name = model or UNKNOWN_MODEL
-        found = models.get(name)
-        if found is None:
-            found = models[name] = _Slice(name, moment, moment)
-        return found.mark(moment, session, reasons)
+def _windows(hours: Iterable[Hour], length: timedelta) -> Iterator[tuple[datetime, list[Hour]]]:
+    start: datetime | None = None
+    spent: list[Hour] = []
+    for hour in sorted(hours, key=lambda each: each.first_at):
+        if start is None or hour.begin >= _later(start, length):
+            if start is not None:
+                yield start, spent
+            start, spent = hour.begin, []
+        spent.append(hour)
+    if start is not None:
+        yield start, spent
 
 
 def _later(moment: datetime, length: timedelta) -> datetime:
@@ -173,13 +117,13 @@ def _later(moment: datetime, length: timedelta) -> datetime:
 
 
 def _block(
-    agent: str, slices: Sequence[_Slice], *, start: datetime, end: datetime, now: datetime
+    agent: str, hours: Sequence[Hour], *, start: datetime, end: datetime, now: datetime
 ) -> CostBlock:
     tally = Tally()
-    for each in slices:
-        tally.add_sum(each.tally)
-    first_at = min(each.first_at for each in slices)
-    last_at = max(each.last_at for each in slices)
+    for each in hours:
+        tally.add_sum(each)
+    first_at = min(each.first_at for each in hours)
+    last_at = max(each.last_at for each in hours)
     rate = _burn_rate(tally, last_at - first_at)
     is_active = start <= now < end
     return CostBlock(
@@ -190,22 +134,22 @@ def _block(
         first_at=first_at,
         last_at=last_at,
         call_count=tally.calls,
-        session_count=len(set[str]().union(*(each.sessions for each in slices))),
+        session_count=len({each.session for each in hours} - {None}),
         total_usd=tally.nusd / NANO,
         input_tokens=tally.input,
         output_tokens=tally.output,
         thinking_tokens=tally.thinking or 0,
         cached_tokens=tally.cache_read,
         cache_write_tokens=tally.cache_write,
-        models=tuple(sorted({each.model for each in slices})),
+        models=tuple(sorted({each.model for each in hours})),
         burn_rate=rate,
         projection=_projection(tally, rate, end - now) if is_active and rate else None,
-        incomplete=_incomplete(tally, slices),
+        incomplete=_incomplete(tally, hours),
     )
 
 
-def _incomplete(tally: Tally, slices: Iterable[_Slice]) -> tuple[str, ...]:
-    reasons = set[str]().union(*(each.reasons for each in slices))
+def _incomplete(tally: Tally, hours: Iterable[Hour]) -> tuple[str, ...]:
+    reasons = set[str]().union(*(each.reasons for each in hours))
     return tuple(sorted(reasons | {UNPRICED} if tally.unpriced_calls else reasons))
 
 

@@ -6,9 +6,10 @@ notice. An index that fails on the way is left alone for the rest of the call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from amux.adapters._base import NativeSearch, SourceRef
 from amux.index.faults import IndexUnavailableError
@@ -23,7 +24,7 @@ from amux.sessions.registry import AdapterRegistry
 
 if TYPE_CHECKING:
     from amux.index.answers import Kind
-    from amux.index.results import Made
+    from amux.index.census import Counted
     from amux.index.sources import Watch
     from amux.index.store import Store
     from amux.index.texts_sync import TextStore
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from amux.sessions.cost import CostReport
     from amux.sessions.indexed import IndexedAgent, Make
     from amux.sessions.text_candidates import TextCandidates
+
+T = TypeVar("T")
 
 _LITTLE = 4 << 20
 
@@ -52,6 +55,26 @@ class Catalogue:
         self._basis = basis
         self.watch: Watch | None = None
         self._no_texts = False
+        self._looks: dict[tuple[str, ...], bytes] | None = None
+
+    @contextmanager
+    def one_look(self) -> Generator[None]:
+        """Within it files are looked at once, however many questions are asked."""
+        self._looks = {}
+        try:
+            yield
+        finally:
+            self._looks = None
+
+    def _look(self, roots: Sequence[str], files: Sequence[str]) -> bytes:
+        from amux.index.answers import look_at
+
+        if self._looks is None:
+            return look_at(roots, files)
+        key = (*roots, "", *files)
+        if key not in self._looks:
+            self._looks[key] = look_at(roots, files)
+        return self._looks[key]
 
     def assemblies(
         self,
@@ -171,19 +194,44 @@ class Catalogue:
 
     def _kept_cells(self, agent: str, report: CostReport) -> list[Cell] | None:
         """What the index says was spent; None when it cannot be asked."""
-        from amux.index.results import Made
         from amux.sessions.cells import decode_cells, encode_cells
+
+        return self.kept(
+            agent, "spending", lambda some: encode_cells(report.cells_of(some)), decode_cells
+        )
+
+    def kept(
+        self,
+        agent: str,
+        kind: Kind,
+        encode: Callable[[Assembly], bytes],
+        decode: Callable[[bytes], Iterable[T]],
+    ) -> list[T] | None:
+        """What the sessions of an agent come to, from the index; None when it cannot be asked."""
+        from amux.index.results import Made
 
         if self._store is None or not self._is_indexed(agent):
             return None
+        try:
+            payloads = self._bring_up(
+                self._store, agent, kind, lambda some: Made(payload=encode(some))
+            )
+            with self._store.guarded():
+                return [value for payload in payloads for value in decode(payload)]
+        except IndexUnavailableError:
+            self._store = None
+            return None
 
-        def make(assembly: Assembly) -> Made:
-            return Made(payload=encode_cells(report.cells_of(assembly)))
+    def census(self, agent: str, coster: Coster) -> Counted | None:
+        """How many sessions an agent has, from the index; None when it cannot be asked."""
+        if self._store is None or not self._is_indexed(agent):
+            return None
+        from amux.index.census import take_census
+        from amux.sessions.rows import make_rows
 
         try:
-            payloads = self._bring_up(self._store, agent, "spending", make)
-            with self._store.guarded():
-                return [cell for payload in payloads for cell in decode_cells(payload)]
+            self._bring_up(self._store, agent, "sessions", lambda some: make_rows(some, coster))
+            return take_census(self._store, agent)
         except IndexUnavailableError:
             self._store = None
             return None
@@ -218,7 +266,7 @@ class Catalogue:
         from amux.sessions.indexed import IndexedAgent
 
         basis = self._basis()
-        answers = Answers(store, kind, basis)
+        answers = Answers(store, kind, basis, look=self._look)
         if store.exists() and answers.still_hold((agent,), self._library.env):
             return answers.payloads((agent,))
         indexed = IndexedAgent(self._library, store, agent)

@@ -11,10 +11,10 @@ spending is known still has a cell: it is a session all the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
-from typing import Final, Literal
+from typing import Final, Literal, TypedDict
 
 import msgspec
 
@@ -35,20 +35,26 @@ CellKind = Literal["spent", "unspent", "named"]
 """What a cell says of its session. `spent`: it spent this. `unspent`: nothing that it spent is
 known. `named`: it names models that none of its calls used; it counts where one is asked for."""
 
-Within = Callable[[datetime], bool]
-"""Whether a call made at that time is to be counted."""
+
+class FigureFields(TypedDict):
+    """The fields of `Figures`."""
+
+    calls: int
+    input: int
+    cache_read: int
+    cache_write: int
+    cache_write_1h: int
+    output: int
+    thinking: int | None
+    nusd: int
+    unpriced_calls: int
+    unpriced_input: int
+    unpriced_output: int
 
 
-class Cell(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
-    """The spending of one session, sub-agents included, on one model on one day."""
+class Figures(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
+    """Spending that was summed; no figure exceeds 64 bits, so that it can be kept."""
 
-    agent: str
-    session: str | None  # unified id; None: billed calls of no session
-    created_at: datetime  # when the session began: what `since` and `until` choose by
-    cwd: str | None
-    day: str  # ISO date in the zone of the report
-    model: str
-    kind: CellKind = "spent"
     calls: int = 0
     input: int = 0
     cache_read: int = 0
@@ -60,6 +66,18 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False)
     unpriced_calls: int = 0
     unpriced_input: int = 0
     unpriced_output: int = 0
+
+
+class Cell(Figures, frozen=True, kw_only=True, array_like=True, gc=False):
+    """The spending of one session, sub-agents included, on one model on one day."""
+
+    agent: str
+    session: str | None  # unified id; None: billed calls of no session
+    created_at: datetime  # when the session began: what `since` and `until` choose by
+    cwd: str | None
+    day: str  # ISO date in the zone of the report
+    model: str
+    kind: CellKind = "spent"
     reasons: tuple[str, ...] = ()  # why the figures are a lower bound, beyond a missing price
     mentions: tuple[str, ...] = ()  # models the session names without a cell that spent on them
 
@@ -109,7 +127,7 @@ class Tally:
         if tokens.thinking is not None:
             self.thinking = (self.thinking or 0) + tokens.thinking
 
-    def add_sum(self, other: Tally | Cell) -> None:
+    def add_sum(self, other: Tally | Figures) -> None:
         """Count what was summed before."""
         self.calls += other.calls
         self.input += other.input
@@ -123,6 +141,22 @@ class Tally:
         self.unpriced_output += other.unpriced_output
         if other.thinking is not None:
             self.thinking = (self.thinking or 0) + other.thinking
+
+    def bounded(self) -> FigureFields:
+        """All figures, none larger than can be kept."""
+        return {
+            "calls": self.calls,
+            "input": _bounded(self.input),
+            "cache_read": _bounded(self.cache_read),
+            "cache_write": _bounded(self.cache_write),
+            "cache_write_1h": _bounded(self.cache_write_1h),
+            "output": _bounded(self.output),
+            "thinking": None if self.thinking is None else _bounded(self.thinking),
+            "nusd": _bounded(self.nusd),
+            "unpriced_calls": self.unpriced_calls,
+            "unpriced_input": _bounded(self.unpriced_input),
+            "unpriced_output": _bounded(self.unpriced_output),
+        }
 
     @property
     def tokens(self) -> Tokens:
@@ -155,18 +189,8 @@ class _About:
             cwd=self.cwd,
             day=day.isoformat(),
             model=model,
-            calls=tally.calls,
-            input=_bounded(tally.input),
-            cache_read=_bounded(tally.cache_read),
-            cache_write=_bounded(tally.cache_write),
-            cache_write_1h=_bounded(tally.cache_write_1h),
-            output=_bounded(tally.output),
-            thinking=None if tally.thinking is None else _bounded(tally.thinking),
-            nusd=_bounded(tally.nusd),
-            unpriced_calls=tally.unpriced_calls,
-            unpriced_input=_bounded(tally.unpriced_input),
-            unpriced_output=_bounded(tally.unpriced_output),
             reasons=self.reasons,
+            **tally.bounded(),
         )
 
 
@@ -175,14 +199,12 @@ def _bounded(figure: int) -> int:
     return min(figure, _LARGEST)
 
 
-def assembly_cells(
-    assembly: Assembly, coster: Coster, zone: tzinfo, *, within: Within | None = None
-) -> Iterator[Cell]:
+def assembly_cells(assembly: Assembly, coster: Coster, zone: tzinfo) -> Iterator[Cell]:
     """The cells of all sessions of one agent, and those of its calls without a session."""
     for session in assembly.sessions:
-        yield from session_cells(session, coster, zone, within=within)
+        yield from session_cells(session, coster, zone)
     for loose in assembly.unattributed:
-        yield from _loose_cells(loose, coster, zone, within=within)
+        yield from _loose_cells(loose, coster, zone)
 
 
 def encode_cells(cells: Iterable[Cell]) -> bytes:
@@ -195,13 +217,8 @@ def decode_cells(data: bytes) -> list[Cell]:
     return unpack(data, _CELLS)
 
 
-def session_cells(
-    session: Joined, coster: Coster, zone: tzinfo, *, within: Within | None = None
-) -> list[Cell]:
-    """All that one session spent, its sub-agents included.
-
-    With `within` only what was spent at such times counts, and a session without any is left out.
-    """
+def session_cells(session: Joined, coster: Coster, zone: tzinfo) -> list[Cell]:
+    """All that one session spent, its sub-agents included."""
     created, _ = time_span(session)
     cost = coster.cost_of(session)
     about = _About(
@@ -213,13 +230,12 @@ def session_cells(
     )
     tallies: dict[tuple[str, date], Tally] = {}
     if cost is not None:
-        _tally_calls(tallies, cost.calls, cost.shares, created=created, zone=zone, within=within)
-        if has_extra(cost) and (within is None or within(created)):
+        _tally_calls(tallies, cost.calls, cost.shares, created=created, zone=zone)
+        if has_extra(cost):
             key = (primary_model(session) or UNKNOWN_MODEL, local_day(created, zone))
             tallies.setdefault(key, Tally()).add_amount(cost.extra_tokens, cost.extra_nusd)
     cells = [about.cell(tally, day, model) for (model, day), tally in tallies.items()]
-    if within is None:
-        cells.extend(_presence(session, cells, about, day=local_day(created, zone)))
+    cells.extend(_presence(session, cells, about, day=local_day(created, zone)))
     return cells
 
 
@@ -241,17 +257,13 @@ def _tally_calls(
     *,
     created: datetime,
     zone: tzinfo,
-    within: Within | None,
 ) -> None:
     model: str | None = None
     day: date | None = None
     tally = Tally()
     days = Days(zone)
     for call, share in zip(calls, shares, strict=True):
-        at = call.at or created
-        if within is not None and not within(at):
-            continue
-        called_on = days.of(at)
+        called_on = days.of(call.at or created)
         if called_on != day or call.model != model:
             day, model = called_on, call.model
             tally = tallies.setdefault((model or UNKNOWN_MODEL, day), Tally())
@@ -278,18 +290,14 @@ def _named(session: Joined) -> Iterable[str]:
     return dict.fromkeys(model for part in session.parts for model in part.facts.models)
 
 
-def _loose_cells(
-    loose: Joined, coster: Coster, zone: tzinfo, *, within: Within | None
-) -> Iterator[Cell]:
+def _loose_cells(loose: Joined, coster: Coster, zone: tzinfo) -> Iterator[Cell]:
     """Calls of no session have no beginning to be chosen by: each moment is a cell."""
     created, _ = time_span(loose)
     reasons = gaps_of([loose])
     tallies: dict[tuple[str, datetime], Tally] = {}
     for call in loose.calls:
-        at = call.at or created
-        if within is None or within(at):
-            tally = tallies.setdefault((call.model or UNKNOWN_MODEL, at), Tally())
-            tally.add_call(call.tokens, coster.price(loose, call))
+        key = (call.model or UNKNOWN_MODEL, call.at or created)
+        tallies.setdefault(key, Tally()).add_call(call.tokens, coster.price(loose, call))
     for (model, at), tally in tallies.items():
         about = _About(loose.agent, None, at, cwd_of(loose), reasons)
         yield about.cell(tally, local_day(at, zone), model)

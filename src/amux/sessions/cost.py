@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, tzinfo
+from datetime import date, datetime, tzinfo
 
 from amux.model.cost import CostBreakdown, CostRecord, CostSummary, UnpricedModel
 from amux.model.ids import unified_id
@@ -74,11 +74,11 @@ class CostReport:
         options: CostAggregationOptions,
         zone: tzinfo,
         *,
-        by_call: bool = False,
+        first_day: date | None = None,
     ) -> None:
-        """With `by_call`, `since` and `until` choose calls by their time, not whole sessions."""
+        """With `first_day` only what was spent since then counts, whenever a session began."""
         self._coster = coster
-        self._by_call = by_call
+        self._first_day = None if first_day is None else first_day.isoformat()
         self._options = options
         self._zone = zone
         self._grouping = Grouping(group_names(options.group_by))
@@ -92,8 +92,7 @@ class CostReport:
     def add_assembly(self, assembly: Assembly) -> None:
         """All sessions of one agent."""
         self.know(assembly.agent, (session.session_id for session in assembly.everyone()))
-        within = self._in_span if self._by_call else None
-        for cell in assembly_cells(assembly, self._coster, self._zone, within=within):
+        for cell in self.cells_of(assembly):
             self.add_cell(cell)
 
     @property
@@ -103,8 +102,8 @@ class CostReport:
 
     @property
     def takes_cells(self) -> bool:
-        """Whether the cells of whole sessions are enough: no single call and no run is chosen."""
-        return not self._by_call and not self.names_models and not self._coster.runs.runs
+        """Whether the cells of whole sessions are enough: no model is named, no run recorded."""
+        return not self.names_models and not self._coster.runs.runs
 
     def cells_of(self, assembly: Assembly) -> Iterable[Cell]:
         """All cells of some sessions, whatever is asked for."""
@@ -118,7 +117,7 @@ class CostReport:
         """One cell, if it fits the options."""
         if not cell.fits(self._options.model):
             return
-        if not self._by_call and not self._in_span(cell.created_at):
+        if not self._in_span(cell.created_at) or self._is_too_early(cell):
             return
         native_id = _native_id(cell)
         tags = () if native_id is None else self._coster.tags_by_id(cell.agent, native_id)
@@ -174,11 +173,19 @@ class CostReport:
     def _in_span(self, moment: datetime) -> bool:
         return in_span(moment, self._options.since, self._options.until)
 
+    def _is_too_early(self, cell: Cell) -> bool:
+        """Whether it is of a day before the first that counts, or tells of no spending."""
+        if self._first_day is None:
+            return False
+        return cell.day < self._first_day or cell.kind != "spent"
+
     def _run_fits(self, run: Run) -> bool:
         options = self._options
+        first = self._first_day
         return (
             options.agent in (None, run.agent)
             and self._in_span(run.at)
+            and (first is None or local_day(run.at, self._zone).isoformat() >= first)
             and options.model in (None, run.model)
             and has_any_tag(run.tags, options.tags)
         )

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
 
-from amux.adapters._base import Persistence, SourceRef
+from amux.adapters._base import Persistence
+from amux.index.reading import total_size
 from amux.model.base import Model
 from amux.model.cost import CostSummary
-from amux.model.options import CostAggregationOptions
+from amux.model.options import CostAggregationOptions, SessionListOptions
 from amux.model.session import SessionSummary
 from amux.sessions.cost import CostReport
-from amux.sessions.costing import Coster
+from amux.sessions.costing import Coster, local_day
 from amux.sessions.listing import sort_sessions
 from amux.sessions.parts import Joined
 from amux.sessions.reader import SessionReader
+from amux.sessions.rows import moment_at
 from amux.sessions.spans import time_span
 from amux.sessions.views import summarize
 
+if TYPE_CHECKING:
+    from amux.index.census import Counted
+
 RECENT = 5
+_LAST: Final = SessionListOptions(sort="updated", limit=RECENT)
+
+_Read = tuple["_Seen", Sequence[SessionSummary]]
 
 
 class AgentStatus(Model, frozen=True, kw_only=True):
@@ -49,57 +58,89 @@ class Overview(Model, frozen=True, kw_only=True):
 
 
 class _Seen:
-    """What the sessions of one agent come to, one after the other."""
+    """What the sessions of one agent come to."""
 
-    def __init__(self, sources: Sequence[SourceRef]) -> None:
-        self.sources = sources  # looked for once
+    def __init__(self) -> None:
         self.count = 0
+        self.size = 0
         self.oldest: datetime | None = None
         self.newest: datetime | None = None
         self.version: str | None = None
+        self._last = ""  # the session that changed last; of several the one whose id comes first
+
+    @classmethod
+    def kept(cls, counted: Counted) -> _Seen:
+        """As the index has it."""
+        seen = cls()
+        seen.count, seen.size, seen.version = counted.sessions, counted.size, counted.version
+        if counted.oldest is not None and counted.newest is not None:
+            seen.oldest, seen.newest = moment_at(counted.oldest), moment_at(counted.newest)
+        return seen
 
     def add(self, session: Joined) -> None:
+        """One session after the other."""
         created, updated = time_span(session)
         self.count += 1
         if self.oldest is None or created < self.oldest:
             self.oldest = created
-        if self.newest is None or updated > self.newest:
+        is_earlier_name = updated == self.newest and session.session_id < self._last
+        if self.newest is None or updated > self.newest or is_earlier_name:
             self.newest, self.version = updated, session.facts.version
+            self._last = session.session_id
 
 
 def agent_statuses(reader: SessionReader, agent: str | None = None) -> tuple[AgentStatus, ...]:
     """Each known agent, or one, and what it has here."""
     names = [name for name in reader.registry.names() if agent in (None, name)]
-    return tuple(_look_at(reader, name) for name in names)
+    return tuple(_status(reader, name, _look_at(reader, name)) for name in names)
 
 
-def _look_at(reader: SessionReader, name: str) -> AgentStatus:
-    seen = _Seen(reader.library.sources(name))
-    for assembly in reader.catalogue.assemblies(name, sources=seen.sources):
-        for session in assembly.sessions:
-            if session.listed:
+def _look_at(reader: SessionReader, name: str) -> _Seen:
+    counted = reader.catalogue.census(name, reader.coster)
+    return _read(reader, name)[0] if counted is None else _Seen.kept(counted)
+
+
+def _read(reader: SessionReader, name: str, report: CostReport | None = None) -> _Read:
+    """All sessions of an agent, looked at one by one."""
+    seen, recent, coster = _Seen(), list[SessionSummary](), reader.coster
+    sources = reader.library.sources(name)
+    seen.size = total_size(sources)
+    for assembly in reader.catalogue.assemblies(name, sources=sources):
+        if report is not None:
+            report.add_assembly(assembly)
+        for session in assembly.everyone():
+            if session.listed and session.kind != "subagent":
                 seen.add(session)
-    return _status(reader, name, seen)
+                recent += [] if session.archived else [_summary(session, coster)]
+        recent = sort_sessions(recent, "updated", descending=True)[:RECENT]
+    return seen, recent
 
 
-def make_overview(reader: SessionReader, *, since: datetime) -> Overview:
-    """One pass over everything; the week is counted by the calls made in it."""
+def make_overview(reader: SessionReader, *, now: datetime) -> Overview:
+    """A week is seven days, today included; it has what was spent on them."""
+    names, coster = reader.registry.names(), reader.coster
+    first_day = local_day(now, reader.zone) - timedelta(days=6)
+    report = CostReport(coster, CostAggregationOptions(), reader.zone, first_day=first_day)
     statuses: list[AgentStatus] = []
     recent: list[SessionSummary] = []
-    coster = reader.coster
-    report = CostReport(coster, CostAggregationOptions(since=since), reader.zone, by_call=True)
-    for name in reader.registry.names():
-        seen = _Seen(reader.library.sources(name))
-        for assembly in reader.catalogue.assemblies(name, sources=seen.sources):
-            report.add_assembly(assembly)
-            for session in assembly.sessions:
-                if session.listed:
-                    seen.add(session)
-                    recent += [] if session.archived else [_summary(session, coster)]
-            recent = sort_sessions(recent, "updated", descending=True)[:RECENT]
+    for name in names:
+        with reader.catalogue.one_look():
+            seen, last = _glance(reader, name, report)
+        recent = sort_sessions([*recent, *last], "updated", descending=True)[:RECENT]
         statuses.append(_status(reader, name, seen))
     report.add_lost_runs()
     return Overview(agents=tuple(statuses), recent=tuple(recent), week=report.summary())
+
+
+def _glance(reader: SessionReader, name: str, report: CostReport) -> _Read:
+    """What there is of an agent and what it spent: from the index, else in one pass."""
+    catalogue = reader.catalogue
+    counted = catalogue.census(name, reader.coster)
+    if counted is None:
+        return _read(reader, name, report)
+    catalogue.spend((name,), report)
+    last = catalogue.list_report((name,), _LAST, reader.coster).sessions
+    return _Seen.kept(counted), last
 
 
 def _summary(session: Joined, coster: Coster) -> SessionSummary:
@@ -119,20 +160,9 @@ def _status(reader: SessionReader, name: str, seen: _Seen) -> AgentStatus:
         records_usage=info.capabilities.records_usage,
         roots=tuple(root.as_posix() for root in reader.library.roots(name)),
         session_count=seen.count,
-        bytes=_size(seen.sources),
+        bytes=seen.size,
         oldest=seen.oldest,
         newest=seen.newest,
         version=seen.version,
         evidence=info.evidence,
     )
-
-
-def _size(sources: Iterable[SourceRef]) -> int:
-    """Bytes of all sources; one that vanished meanwhile counts nothing."""
-    size = 0
-    for source in sources:
-        try:
-            size += source.path.stat().st_size
-        except OSError:
-            continue
-    return size

@@ -34,6 +34,11 @@ def microseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
 
+def moment_at(microseconds: int) -> datetime:
+    """The moment again."""
+    return _EPOCH + microseconds * _MICROSECOND
+
+
 def make_rows(assembly: Assembly, coster: Coster) -> Made:
     """The sessions of a cluster that a list may show, and the problems met."""
     return Made(
@@ -56,6 +61,7 @@ def _row(session: Joined, coster: Coster) -> SessionRow:
         cwd=None if summary.cwd is None else storable(plain_place(summary.cwd)),
         models=storable("".join(f"\n{model}\n" for model in summary.models)),
         title=storable(summary.title),
+        version=None if session.facts.version is None else storable(session.facts.version),
         body=_body(summary),
     )
 
