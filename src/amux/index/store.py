@@ -18,7 +18,7 @@ from amux.index.faults import IndexUnavailableError, UndecodableError
 if TYPE_CHECKING:
     from amux.index.texts_sync import TextStore
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Raised whenever a table changes: an index of another format is made anew."""
 
 _WAIT_SECONDS: Final = 5.0
@@ -73,7 +73,9 @@ CREATE TABLE session (
   cwd TEXT,
   models TEXT NOT NULL,
   title TEXT NOT NULL,
-  body BLOB NOT NULL
+  keys BLOB NOT NULL,
+  body BLOB NOT NULL,
+  places BLOB NOT NULL
 );
 CREATE INDEX session_cluster ON session (agent, cluster);
 CREATE INDEX session_created ON session (created);

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from amux.adapters._base import Adapter, SourceRef
+from amux.index.findable import place_key
 from amux.index.pool import core_count, work_through
 from amux.index.reading import total_size
 from amux.index.stamps import UNSETTLED, stamp
@@ -25,17 +26,17 @@ from amux.index.texts_source import Batch, source_texts
 from amux.model.texts import TextDoc
 
 Watch = Callable[[int, int], None]
-Unit = tuple[bytes, str]
-"""The path of a source, and a session of it."""
-
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS text_sources (
   agent TEXT NOT NULL, path BLOB NOT NULL, stamp BLOB NOT NULL, maker TEXT NOT NULL,
   PRIMARY KEY (agent, path)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS text_members (
-  agent TEXT NOT NULL, path BLOB NOT NULL, session TEXT NOT NULL, unit INTEGER NOT NULL UNIQUE,
-  PRIMARY KEY (agent, path, session)
+  agent TEXT NOT NULL, path BLOB NOT NULL, key INTEGER NOT NULL, unit INTEGER NOT NULL,
+  PRIMARY KEY (agent, path, unit)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS text_answers (
+  agent TEXT PRIMARY KEY, state BLOB NOT NULL
 ) WITHOUT ROWID;
 """
 _BULK: Final = 4 << 20
@@ -61,13 +62,28 @@ class TextStore:
         """Free the file handle."""
         self.index.close()
 
-    def units(self, agent: str) -> dict[Unit, int]:
-        """Every session of every source of an agent whose texts are known."""
+    def units(self, agent: str) -> dict[int, int]:
+        """Every session of every source of an agent that has texts, by its `place_key`."""
         with translated():
             rows = self.index.connection.execute(
-                "SELECT path, session, unit FROM text_members WHERE agent = ?", (agent,)
+                "SELECT key, unit FROM text_members WHERE agent = ?", (agent,)
             )
-            return {(path, session): unit for path, session, unit in rows}
+            return dict(rows.fetchall())
+
+    def is_current(self, agent: str, state: bytes) -> bool:
+        """Whether the agent's texts were read when its files were in this state."""
+        with translated():
+            row = self.index.connection.execute(
+                "SELECT state FROM text_answers WHERE agent = ?", (agent,)
+            ).fetchone()
+        return bool(state) and row is not None and bytes(row[0]) == state
+
+    def remember(self, agent: str, state: bytes) -> None:
+        """Note the state of the agent's files; taken before they were read."""
+        with translated():
+            self.index.connection.execute(
+                "INSERT OR REPLACE INTO text_answers VALUES (?, ?)", (agent, state)
+            )
 
     def update(
         self,
@@ -141,7 +157,10 @@ class TextStore:
             )
             connection.executemany(
                 "INSERT INTO text_members VALUES (?, ?, ?, ?)",
-                [(agent, path, session, unit) for session, unit in units.items()],
+                [
+                    (agent, path, place_key(agent, str(source.path), session), unit)
+                    for session, unit in units.items()
+                ],
             )
 
     def _forget(self, agent: str, paths: Iterable[bytes]) -> None:

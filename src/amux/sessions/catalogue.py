@@ -14,6 +14,7 @@ from amux.adapters._base import NativeSearch, SourceRef
 from amux.index.faults import IndexUnavailableError
 from amux.index.reading import maker_of
 from amux.model.options import SessionListOptions
+from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly
 from amux.sessions.choosing import NOTHING_UNREAD, choose_sessions
 from amux.sessions.costing import Coster
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from amux.sessions.cells import Cell
     from amux.sessions.cost import CostReport
     from amux.sessions.indexed import IndexedAgent, Make
+    from amux.sessions.search import Holdings
+    from amux.sessions.subjects import Subject
     from amux.sessions.text_candidates import TextCandidates
 
 _LITTLE = 4 << 20
@@ -109,9 +112,63 @@ class Catalogue:
         each = (self.assemblies(agent) for agent in agents)
         return list_sessions(chain.from_iterable(each), options, coster)
 
+    def holdings(self, agents: Sequence[str], coster: Coster, *, by_words: bool) -> Holdings:
+        """All sessions of some agents to be searched, and who knows which of them hold a word."""
+        from amux.sessions.search import Holdings
+        from amux.sessions.subjects import assembled_subjects
+
+        subjects: list[Subject] = []
+        problems: list[Problem] = []
+        kept = self._add_kept(agents, coster, subjects, problems)
+        others = [name for name in agents if name not in kept]
+        assemblies = [each for name in others for each in self.assemblies(name)]
+        subjects += assembled_subjects(assemblies, coster)
+        problems += (each for assembly in assemblies for each in assembly.problems)
+        texts = self.text_candidates(kept) if by_words else None
+        return Holdings(
+            self._library,
+            subjects,
+            lambda: (*problems, *coster.problems),
+            texts,
+            None if texts is None else texts.words,
+        )
+
+    def _add_kept(
+        self,
+        agents: Sequence[str],
+        coster: Coster,
+        subjects: list[Subject],
+        problems: list[Problem],
+    ) -> list[str]:
+        """Add the sessions that have rows, brought up to date; of which agents these are all."""
+        if self._store is None:
+            return []
+        from amux.sessions.kept import kept_sessions
+        from amux.sessions.rows import decode_problems
+
+        store, indexed = self._store, [name for name in agents if self._is_indexed(name)]
+        try:
+            payloads = self._bring_up_rows(store, indexed, coster)
+            rows = kept_sessions(store, indexed, coster) if store.exists() else []
+            with store.guarded():
+                problems += decode_problems(payloads)
+        except IndexUnavailableError:
+            self._store = None
+            return []
+        subjects += rows
+        return indexed
+
+    def give_up_index(self) -> bool:
+        """Do without the index from now on, since it has failed; whether there was one."""
+        had_one, self._store = self._store is not None, None
+        return had_one
+
     def text_candidates(self, agents: Sequence[str]) -> TextCandidates | None:
-        """Who knows which messages hold a word, brought up to date; None: look at all of them."""
-        if self._store is None or self._no_texts:
+        """Who knows which messages hold a word, brought up to date; None: look at all of them.
+
+        To be asked after the rows of these agents were brought up to date.
+        """
+        if self._store is None or self._no_texts or not self._store.exists():
             return None
         from amux.index.texts_errors import IndexDamagedError, IndexUnusableError
         from amux.sessions.candidates import NativeCandidates
@@ -125,7 +182,8 @@ class Catalogue:
             if isinstance(error, IndexDamagedError):
                 self._store.remove_texts()
             return None
-        return TextCandidates(store, read, NativeCandidates(self._library))
+        others = NativeCandidates(self._library)
+        return TextCandidates(store, read, others, discard=self._store.remove_texts)
 
     def _has_texts(self, agent: str) -> bool:
         """An agent with a full-text index of its own is asked itself."""
@@ -133,14 +191,21 @@ class Catalogue:
         return self._is_indexed(agent) and not isinstance(adapter, NativeSearch)
 
     def _updated_texts(self, store: Store, agents: Sequence[str]) -> TextStore:
+        from amux.index.answers import Answers
+
         texts = store.texts()
+        answers = Answers(store, "sessions", self._basis())
+        states = {agent: answers.state(agent) for agent in agents}
+        if all(texts.is_current(agent, state) for agent, state in states.items()):
+            return texts
         if texts.index.needs_rebuild:  # dead words can only be got rid of together
             store.remove_texts()
             texts = store.texts()
-        for agent in agents:
-            adapter, sources = self._library.adapter(agent), self._library.sources(agent)
-            maker = maker_of(adapter)
-            texts.update(adapter, sources, maker=maker, watch=self.watch)
+        for agent, state in states.items():
+            if not texts.is_current(agent, state):
+                adapter, sources = self._library.adapter(agent), self._library.sources(agent)
+                texts.update(adapter, sources, maker=maker_of(adapter), watch=self.watch)
+                texts.remember(agent, state)
         return texts
 
     def _list_directly(
@@ -193,13 +258,9 @@ class Catalogue:
     ) -> ListReport:
         from amux.index.answers import Answers
         from amux.index.listing import find_sessions
-        from amux.sessions.rows import make_rows, report_of, wanted_rows
+        from amux.sessions.rows import report_of, wanted_rows
 
-        problems: list[bytes] = []
-        for agent in agents:
-            problems += self._bring_up(
-                store, agent, "sessions", lambda some: make_rows(some, coster)
-            )
+        problems = self._bring_up_rows(store, agents, coster)
         if tuple(agents) == self._registry.names() and store.exists():
             Answers(store, "sessions", self._basis()).remember_everybody(agents)
         if not store.exists():
@@ -207,6 +268,18 @@ class Catalogue:
         listed = find_sessions(store, wanted_rows(agents, options))
         with store.guarded():
             return report_of(listed, problems, coster)
+
+    def _bring_up_rows(self, store: Store, agents: Sequence[str], coster: Coster) -> list[bytes]:
+        """The rows of some agents, up to date; the problems met, still encoded."""
+        from amux.sessions.rows import make_rows
+
+        return [
+            problem
+            for agent in agents
+            for problem in self._bring_up(
+                store, agent, "sessions", lambda some: make_rows(some, coster)
+            )
+        ]
 
     def _bring_up(self, store: Store, agent: str, kind: Kind, make: Make) -> list[bytes]:
         """Results of one kind, up to date: what is kept besides rows.

@@ -9,10 +9,9 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from amux.model.message import Role
-from amux.model.session import SearchHit, SessionSummary
-from amux.sessions.assemble import Assembly
+from amux.model.session import SearchHit
 from amux.sessions.matching import Tally
-from amux.sessions.parts import Joined
+from amux.sessions.subjects import Subject
 from amux.sessions.terms import Term
 
 
@@ -26,10 +25,9 @@ class Place(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """Hits that are known without a look at the source, and where to read them."""
+    """Hits that are known without a look at the source: of which conversation, which messages."""
 
-    assembly: Assembly
-    member: Joined
+    place: int
     numbers: Collection[int]
 
 
@@ -37,8 +35,9 @@ class Unread(NamedTuple):
 class Finding:
     """What a session holds of the query. Of its hits the best `room` are kept; None: all."""
 
-    summary: SessionSummary
+    subject: Subject
     room: int | None
+    relevance: float = 0.0
     weights: dict[Term, float] = field(default_factory=dict[Term, float])
     is_match: bool = False
     snippet: str | None = None

@@ -11,13 +11,12 @@ from itertools import chain, pairwise
 from typing import Final
 
 from amux.model.message import SessionMessage
-from amux.sessions.assemble import Assembly
+from amux.model.words import fold
 from amux.sessions.candidates import Shortlist
 from amux.sessions.filtering import admitted_passages
 from amux.sessions.findings import Finding, Place, Unread
 from amux.sessions.library import Library
 from amux.sessions.matching import OnWords, Tally, Window
-from amux.sessions.parts import Joined
 from amux.sessions.passages import MACHINE_WEIGHT, TITLE_WEIGHT
 from amux.sessions.query import Query
 
@@ -37,20 +36,24 @@ class Scanner:
         self._query = query
         self._filters = query.filters.of_messages
         self.on_words = on_words
+        self._needs_words = all(each.wanted for each in query.alternatives)
 
     def look_at_title(self, finding: Finding) -> None:
         """A title counts for ranking; it is a hit unless messages are asked for."""
+        title = finding.subject.traits.title
+        if self._needs_words and self.on_words is None:
+            folded = fold(title)
+            if not any(term.count(title, folded) for term in self._query.terms):
+                return
         tally = Tally(self._query, on_words=self.on_words)
-        tally.add(finding.summary.title, weight=TITLE_WEIGHT)
+        tally.add(title, weight=TITLE_WEIGHT)
         finding.hold(tally.weights)
         if tally.is_match and not self._filters:
             finding.is_match = True
             finding.snippet = tally.excerpt().text or None
 
-    def look_at_messages(
-        self, finding: Finding, assembly: Assembly, member: Joined, shortlist: Shortlist
-    ) -> None:
-        """The messages of a session, or of a sub-agent of it."""
+    def look_at_messages(self, finding: Finding, place: int, shortlist: Shortlist) -> None:
+        """The messages of a conversation: the session's own, or that of a sub-agent of it."""
         if shortlist.numbers is not None:
             if not shortlist.numbers:
                 return
@@ -58,32 +61,36 @@ class Scanner:
                 finding.is_match = True
                 finding.hit_count += len(shortlist.numbers)
                 finding.hold(shortlist.weights)
-                finding.unread.append(Unread(assembly, member, shortlist.numbers))
+                finding.unread.append(Unread(place, shortlist.numbers))
                 return
         known: Known = {}
-        for message, place in self._messages(finding, assembly, member, shortlist.numbers):
-            self._look_at_message(finding, message, place, known)
-        somewhere = Place(session_id=_child(finding, member))
-        for pieces in self._library.long_texts(assembly, member):
+        for message, found_at in self._messages(finding, place, shortlist.numbers):
+            self._look_at_message(finding, message, found_at, known)
+        conversation = finding.subject.conversations()[place]
+        somewhere = Place(session_id=conversation.session_id if place else None)
+        for pieces in self._library.long_texts(conversation):
             self._look_at_long_text(finding, pieces, somewhere, known)
 
     def show(self, finding: Finding) -> None:
         """Read the hits that were known without reading; which are the best, only they tell."""
-        for assembly, member, numbers in finding.unread:
-            for message, place in self._messages(finding, assembly, member, numbers):
+        for place, numbers in finding.unread:
+            for message, found_at in self._messages(finding, place, numbers):
                 tally = self._tally(message)
                 if tally is not None:
-                    finding.show(tally, place)
+                    finding.show(tally, found_at)
         finding.unread.clear()
 
     def _messages(
-        self, finding: Finding, assembly: Assembly, member: Joined, numbers: Iterable[int] | None
+        self, finding: Finding, place: int, numbers: Iterable[int] | None
     ) -> Iterator[tuple[SessionMessage, Place]]:
         """The messages of these numbers, each with its place; reading ends with the last."""
         wanted = None if numbers is None else frozenset(numbers)
         last = None if wanted is None else max(wanted, default=0)
-        session_id = _child(finding, member)
-        for number, message in enumerate(self._library.searchable(assembly, member), start=1):
+        subject = finding.subject
+        conversation = subject.conversations()[place]
+        session_id = conversation.session_id if place else None
+        messages = self._library.searchable(subject.traits.agent, conversation)
+        for number, message in enumerate(messages, start=1):
             if wanted is None or number in wanted:
                 yield message, Place(number, message.role, message.timestamp, session_id)
             if number == last:
@@ -126,11 +133,6 @@ class Scanner:
         finding.hold(tally.weights)
         if tally.is_match and not is_hit:
             finding.match(tally, place)
-
-
-def _child(finding: Finding, member: Joined) -> str | None:
-    """The id of a sub-agent; None for the session itself."""
-    return None if member.session_id == finding.summary.session_id else member.session_id
 
 
 def _marked(pieces: Iterable[str]) -> Iterator[Window]:
