@@ -102,7 +102,8 @@ class TextIndex:
         with translated():
             connection = sqlite3.connect(path, timeout=_LOCK_WAIT_S, isolation_level=None)
             try:
-                connection.execute("PRAGMA page_size = 8192")  # only a new file takes it
+                connection.execute("PRAGMA page_size = 8192")  # only a new file takes these
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = NORMAL")
             except sqlite3.DatabaseError:
@@ -157,6 +158,7 @@ class TextIndex:
                     self.save()
             self._vocabulary.renew()
             self._db.execute("COMMIT")
+            self._db.executescript("PRAGMA incremental_vacuum")  # a script is run to its end
             self._db.execute(f"PRAGMA cache_size = {self._cache_size}")
 
     def add(self, unit: int, docs: Iterable[TextDoc]) -> int:

@@ -7,17 +7,17 @@ is kept with the stamp the source had when it was read.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from amux.adapters._base import Adapter, SourceRef
 from amux.index.findable import place_key
 from amux.index.pool import core_count, work_through
-from amux.index.reading import total_size
+from amux.index.reading import maker_of, total_size
 from amux.index.stamps import UNSETTLED, stamp
 from amux.index.texts import TextIndex
 from amux.index.texts_database import transaction
@@ -45,6 +45,32 @@ _SHARED_AT_MOST: Final = 8 << 20
 """Larger sources are read here, batch by batch: their texts would not fit into memory twice."""
 
 _BATCHES: Final = msgspec.msgpack.Decoder(list[tuple[str, list[tuple[int, tuple[str, ...], str]]]])
+
+
+class _Stale(NamedTuple):
+    """A source to be read, and the stamp it has."""
+
+    source: SourceRef
+    stamp: bytes
+
+
+class _Progress:
+    """How much is done, told to whoever watches."""
+
+    def __init__(self, total: int, watch: Watch | None) -> None:
+        self.total = total
+        self._watch = watch
+        self._done = 0
+        self._saved = 0
+
+    def add(self, size: int) -> bool:
+        """Note that some more is done; whether it is time to save."""
+        self._done += size
+        if self._watch is not None:
+            self._watch(self._done, self.total)
+        is_due = self._done - self._saved > _SAVED_EVERY
+        self._saved = self._done if is_due else self._saved
+        return is_due
 
 
 class TextStore:
@@ -78,33 +104,44 @@ class TextStore:
             ).fetchone()
         return bool(state) and row is not None and bytes(row[0]) == state
 
-    def remember(self, agent: str, state: bytes) -> None:
-        """Note the state of the agent's files; taken before they were read."""
-        with translated():
-            self.index.connection.execute(
-                "INSERT OR REPLACE INTO text_answers VALUES (?, ?)", (agent, state)
+    def remember(self, states: Mapping[str, bytes]) -> None:
+        """Note the states that the files of some agents were in before they were read."""
+        with translated(), transaction(self.index.connection):
+            self.index.connection.executemany(
+                "INSERT OR REPLACE INTO text_answers VALUES (?, ?)", states.items()
             )
 
     def update(
         self,
-        adapter: Adapter,
-        sources: Sequence[SourceRef],
+        wanted: Iterable[tuple[Adapter, Sequence[SourceRef]]],
         *,
-        maker: str,
         watch: Watch | None = None,
     ) -> None:
-        """Read the texts of what is new or has changed, forget those of what is gone."""
+        """Read the texts of what is new or has changed, forget those of what is gone.
+
+        All agents in one go: what a bulk load has added is put together once, at its end.
+        """
+        stale = [(adapter, self._stale(adapter, sources)) for adapter, sources in wanted]
+        progress = _Progress(total_size(each.source for _, some in stale for each in some), watch)
+        in_bulk = progress.total > _BULK
+        if in_bulk:
+            self.index.begin_bulk()
+        for adapter, some in stale:
+            self._read(adapter, some, progress, in_bulk=in_bulk)
+        if in_bulk:
+            self.index.finish_bulk()
+
+    def _stale(self, adapter: Adapter, sources: Sequence[SourceRef]) -> list[_Stale]:
+        """What is to be read; the texts of sources that are gone are forgotten."""
         agent = adapter.info.name
-        known = self._stamps(agent, maker)
-        now = {os.fsencode(source.path): (source, stamp(source)) for source in sources}
+        known = self._stamps(agent, maker_of(adapter))
+        now = {os.fsencode(source.path): _Stale(source, stamp(source)) for source in sources}
         self._forget(agent, known.keys() - now.keys())
-        stale = [
-            (source, mark)
-            for path, (source, mark) in now.items()
-            if mark == UNSETTLED or known.get(path) != mark
+        return [
+            each
+            for path, each in now.items()
+            if each.stamp == UNSETTLED or known.get(path) != each.stamp
         ]
-        if stale:
-            self._read(adapter, stale, maker, watch)
 
     def _stamps(self, agent: str, maker: str) -> dict[bytes, bytes]:
         with translated():
@@ -116,32 +153,15 @@ class TextStore:
             return dict(rows.fetchall())
 
     def _read(
-        self,
-        adapter: Adapter,
-        stale: Sequence[tuple[SourceRef, bytes]],
-        maker: str,
-        watch: Watch | None,
+        self, adapter: Adapter, stale: Sequence[_Stale], progress: _Progress, *, in_bulk: bool
     ) -> None:
-        total = total_size(source for source, _ in stale)
-        in_bulk = total > _BULK
-        if in_bulk:
-            self.index.begin_bulk()
-        done = saved = 0
-        for number, batches in _texts(adapter, [source for source, _ in stale], shared=in_bulk):
-            source, mark = stale[number]
-            self._replace(adapter.info.name, source, mark, maker, batches)
-            done += total_size((source,))
-            if watch is not None:
-                watch(done, total)
-            if in_bulk and done - saved > _SAVED_EVERY:
-                saved = done
+        for number, batches in _texts(adapter, [each.source for each in stale], shared=in_bulk):
+            self._replace(adapter, stale[number], batches)
+            if progress.add(total_size((stale[number].source,))) and in_bulk:
                 self.index.save()
-        if in_bulk:
-            self.index.finish_bulk()
 
-    def _replace(
-        self, agent: str, source: SourceRef, mark: bytes, maker: str, batches: Iterable[Batch]
-    ) -> None:
+    def _replace(self, adapter: Adapter, stale: _Stale, batches: Iterable[Batch]) -> None:
+        agent, (source, mark) = adapter.info.name, stale
         path = os.fsencode(source.path)
         self._forget(agent, (path,))
         units: dict[str, int] = {}
@@ -153,7 +173,7 @@ class TextStore:
                 self.index.add(unit, docs)
             connection.execute(
                 "INSERT OR REPLACE INTO text_sources VALUES (?, ?, ?, ?)",
-                (agent, path, mark, maker),
+                (agent, path, mark, maker_of(adapter)),
             )
             connection.executemany(
                 "INSERT INTO text_members VALUES (?, ?, ?, ?)",

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from amux.adapters._base import NativeSearch, SourceRef
 from amux.index.faults import IndexUnavailableError
-from amux.index.reading import maker_of
 from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly
@@ -196,16 +195,14 @@ class Catalogue:
         texts = store.texts()
         answers = Answers(store, "sessions", self._basis())
         states = {agent: answers.state(agent) for agent in agents}
-        if all(texts.is_current(agent, state) for agent, state in states.items()):
-            return texts
-        if texts.index.needs_rebuild:  # dead words can only be got rid of together
+        behind = {a: state for a, state in states.items() if not texts.is_current(a, state)}
+        if behind and texts.index.needs_rebuild:  # dead words can only be got rid of together
             store.remove_texts()
-            texts = store.texts()
-        for agent, state in states.items():
-            if not texts.is_current(agent, state):
-                adapter, sources = self._library.adapter(agent), self._library.sources(agent)
-                texts.update(adapter, sources, maker=maker_of(adapter), watch=self.watch)
-                texts.remember(agent, state)
+            texts, behind = store.texts(), states
+        if behind:
+            found = [(self._library.adapter(a), self._library.sources(a)) for a in behind]
+            texts.update(found, watch=self.watch)
+            texts.remember(behind)
         return texts
 
     def _list_directly(

@@ -40,6 +40,7 @@ class Finding:
     relevance: float = 0.0
     weights: dict[Term, float] = field(default_factory=dict[Term, float])
     is_match: bool = False
+    is_in_title: bool = False
     snippet: str | None = None
     hit_count: int = 0
     unread: list[Unread] = field(default_factory=list[Unread])

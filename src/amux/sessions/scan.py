@@ -7,8 +7,9 @@ known by its beginning, which its message has too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from heapq import nlargest
 from itertools import chain, pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from amux.model.message import SessionMessage
 from amux.model.words import fold
@@ -26,6 +27,13 @@ _LONG: Final = 1 << 15
 
 Known = dict[str, tuple[Place, bool]]
 """Where long texts stand, by their beginnings, and whether their messages are hits already."""
+
+
+class _Hit(NamedTuple):
+    """A message that fits, and where it stands."""
+
+    tally: Tally
+    place: Place
 
 
 class Scanner:
@@ -48,9 +56,8 @@ class Scanner:
         tally = Tally(self._query, on_words=self.on_words)
         tally.add(title, weight=TITLE_WEIGHT)
         finding.hold(tally.weights)
-        if tally.is_match and not self._filters:
-            finding.is_match = True
-            finding.snippet = tally.excerpt().text or None
+        finding.is_in_title = tally.is_match and not self._filters
+        finding.is_match = finding.is_match or finding.is_in_title
 
     def look_at_messages(self, finding: Finding, place: int, shortlist: Shortlist) -> None:
         """The messages of a conversation: the session's own, or that of a sub-agent of it."""
@@ -73,12 +80,20 @@ class Scanner:
 
     def show(self, finding: Finding) -> None:
         """Read the hits that were known without reading; which are the best, only they tell."""
+        if finding.is_in_title:
+            tally = Tally(self._query)
+            tally.add(finding.subject.traits.title, weight=TITLE_WEIGHT)
+            finding.snippet = tally.excerpt().text or None
+        for tally, found_at in _worth_showing(self._unread(finding), finding.room):
+            finding.show(tally, found_at)
+        finding.unread.clear()
+
+    def _unread(self, finding: Finding) -> Iterator[_Hit]:
         for place, numbers in finding.unread:
             for message, found_at in self._messages(finding, place, numbers):
                 tally = self._tally(message)
                 if tally is not None:
-                    finding.show(tally, found_at)
-        finding.unread.clear()
+                    yield _Hit(tally, found_at)
 
     def _messages(
         self, finding: Finding, place: int, numbers: Iterable[int] | None
@@ -133,6 +148,18 @@ class Scanner:
         finding.hold(tally.weights)
         if tally.is_match and not is_hit:
             finding.match(tally, place)
+
+
+def _worth_showing(hits: Iterator[_Hit], room: int | None) -> Iterable[_Hit]:
+    """The first and the best, in order: of the others no excerpt need be cut."""
+    if room is None:
+        return hits
+    numbered = enumerate(hits)
+    first = next(numbered, None)
+    if first is None:
+        return ()
+    best = nlargest(room, chain((first,), numbered), key=lambda one: (one[1].tally.score, -one[0]))
+    return [hit for _, hit in sorted({first[0]: first[1], **dict(best)}.items())]
 
 
 def _marked(pieces: Iterable[str]) -> Iterator[Window]:
