@@ -146,6 +146,12 @@ class Store:
                 raise
             database.execute("COMMIT")
 
+    def version(self) -> tuple[int, int, int]:
+        """Changes whenever anything is written, by this process or another."""
+        with self.guarded() as database:
+            (foreign,) = database.execute("PRAGMA data_version").fetchone()
+            return id(database), foreign, database.total_changes
+
     def sizes(self) -> tuple[int, int]:
         """Bytes of the index and of the texts, with what SQLite keeps beside them."""
         own, texts = (

@@ -102,8 +102,9 @@ class TextIndex:
         with translated():
             connection = sqlite3.connect(path, timeout=_LOCK_WAIT_S, isolation_level=None)
             try:
-                connection.execute("PRAGMA page_size = 8192")  # only a new file takes these
-                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+                if connection.execute("PRAGMA page_count").fetchone() == (0,):
+                    connection.execute("PRAGMA page_size = 8192")
+                    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = NORMAL")
             except sqlite3.DatabaseError:

@@ -81,6 +81,7 @@ class TextStore:
         if not path.exists():
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         self.index = TextIndex.open(path)
+        self._units_of: dict[str, tuple[tuple[int, ...], dict[int, int]]] = {}
         with translated():
             self.index.connection.executescript(_TABLES)
 
@@ -91,10 +92,15 @@ class TextStore:
     def units(self, agent: str) -> dict[int, int]:
         """Every session of every source of an agent that has texts, by its `place_key`."""
         with translated():
-            rows = self.index.connection.execute(
-                "SELECT key, unit FROM text_members WHERE agent = ?", (agent,)
-            )
-            return dict(rows.fetchall())
+            database = self.index.connection
+            (foreign,) = database.execute("PRAGMA data_version").fetchone()
+            version = (foreign, database.total_changes)
+            if self._units_of.get(agent, ((), {}))[0] != version:
+                rows = database.execute(
+                    "SELECT key, unit FROM text_members WHERE agent = ?", (agent,)
+                )
+                self._units_of[agent] = version, dict(rows.fetchall())
+        return self._units_of[agent][1]
 
     def is_current(self, agent: str, state: bytes) -> bool:
         """Whether the agent's texts were read when its files were in this state."""

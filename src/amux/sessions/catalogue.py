@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from amux.sessions.cells import Cell
     from amux.sessions.cost import CostReport
     from amux.sessions.indexed import IndexedAgent, Make
+    from amux.sessions.kept import Shelf
     from amux.sessions.search import Holdings
     from amux.sessions.subjects import Subject
     from amux.sessions.text_candidates import TextCandidates
@@ -54,6 +55,7 @@ class Catalogue:
         self._basis = basis
         self.watch: Watch | None = None
         self._no_texts = False
+        self._shelf: Shelf | None = None
 
     def assemblies(
         self,
@@ -142,13 +144,14 @@ class Catalogue:
         """Add the sessions that have rows, brought up to date; of which agents these are all."""
         if self._store is None:
             return []
-        from amux.sessions.kept import kept_sessions
+        from amux.sessions.kept import Shelf
         from amux.sessions.rows import decode_problems
 
         store, indexed = self._store, [name for name in agents if self._is_indexed(name)]
         try:
             payloads = self._bring_up_rows(store, indexed, coster)
-            rows = kept_sessions(store, indexed, coster) if store.exists() else []
+            self._shelf = self._shelf or Shelf()
+            rows = self._shelf.sessions(store, indexed, coster) if store.exists() else []
             with store.guarded():
                 problems += decode_problems(payloads)
         except IndexUnavailableError:

@@ -6,13 +6,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from amux.model.message import Role
 from amux.model.session import SearchHit
 from amux.sessions.matching import Tally
 from amux.sessions.subjects import Subject
 from amux.sessions.terms import Term
+
+CONSIDERED: Final = 50
+"""Hits of one session among which the best are chosen: it may have thousands, of many megabytes."""
 
 
 class Place(NamedTuple):
@@ -33,7 +36,10 @@ class Unread(NamedTuple):
 
 @dataclass(slots=True)
 class Finding:
-    """What a session holds of the query. Of its hits the best `room` are kept; None: all."""
+    """What a session holds of the query.
+
+    Of its first `CONSIDERED` hits the best `room` are kept; None: all there are.
+    """
 
     subject: Subject
     room: int | None
@@ -69,8 +75,10 @@ class Finding:
     def show(self, tally: Tally, place: Place) -> None:
         """Keep a hit if it is among the best; of equals the earlier one."""
         self._seen += 1
-        rank = (tally.score, -self._seen)
         room = self.room
+        if room is not None and self._seen > CONSIDERED:
+            return
+        rank = (tally.score, -self._seen)
         is_kept = room is None or len(self._best) < room or (room > 0 and rank > self._best[0][:2])
         if not is_kept and self.snippet is not None:
             return

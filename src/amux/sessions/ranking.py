@@ -69,7 +69,9 @@ def _score(finding: Finding, rarity: dict[Term, float]) -> float:
     """How much of the query it holds; the same for all where no term is held by any."""
     if not rarity:
         return 1.0
-    held = sum(rarity[term] * saturated(weight) for term, weight in finding.weights.items())
+    held = 0.0
+    for term, weight in finding.weights.items():
+        held += rarity[term] * saturated(weight)
     return max(_LEAST, held)
 
 

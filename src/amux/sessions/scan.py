@@ -6,16 +6,16 @@ known by its beginning, which its message has too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import nlargest
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from typing import Final, NamedTuple
 
 from amux.model.message import SessionMessage
 from amux.model.words import fold
-from amux.sessions.candidates import Shortlist
+from amux.sessions.candidates import NONE, Shortlist
 from amux.sessions.filtering import admitted_passages
-from amux.sessions.findings import Finding, Place, Unread
+from amux.sessions.findings import CONSIDERED, Finding, Place, Unread
 from amux.sessions.library import Library
 from amux.sessions.matching import OnWords, Tally, Window
 from amux.sessions.passages import MACHINE_WEIGHT, TITLE_WEIGHT
@@ -46,20 +46,30 @@ class Scanner:
         self.on_words = on_words
         self._needs_words = all(each.wanted for each in query.alternatives)
 
-    def look_at_title(self, finding: Finding) -> None:
+    def look_at(self, finding: Finding, shortlists: Sequence[Shortlist]) -> None:
+        """The title of a session, then its messages as far as they are worth a look."""
+        if self._is_title_worth_it(finding.subject.traits.title):
+            self._look_at_title(finding)
+        for place, shortlist in enumerate(shortlists):
+            if shortlist is not NONE:
+                self._look_at_messages(finding, place, shortlist)
+
+    def _is_title_worth_it(self, title: str) -> bool:
+        """Most titles hold nothing of a query, which is seen quickly."""
+        if not self._needs_words or self.on_words is not None:
+            return True
+        folded = fold(title)
+        return any(term.count(title, folded) for term in self._query.terms)
+
+    def _look_at_title(self, finding: Finding) -> None:
         """A title counts for ranking; it is a hit unless messages are asked for."""
-        title = finding.subject.traits.title
-        if self._needs_words and self.on_words is None:
-            folded = fold(title)
-            if not any(term.count(title, folded) for term in self._query.terms):
-                return
         tally = Tally(self._query, on_words=self.on_words)
-        tally.add(title, weight=TITLE_WEIGHT)
+        tally.add(finding.subject.traits.title, weight=TITLE_WEIGHT)
         finding.hold(tally.weights)
         finding.is_in_title = tally.is_match and not self._filters
         finding.is_match = finding.is_match or finding.is_in_title
 
-    def look_at_messages(self, finding: Finding, place: int, shortlist: Shortlist) -> None:
+    def _look_at_messages(self, finding: Finding, place: int, shortlist: Shortlist) -> None:
         """The messages of a conversation: the session's own, or that of a sub-agent of it."""
         if shortlist.numbers is not None:
             if not shortlist.numbers:
@@ -154,7 +164,7 @@ def _worth_showing(hits: Iterator[_Hit], room: int | None) -> Iterable[_Hit]:
     """The first and the best, in order: of the others no excerpt need be cut."""
     if room is None:
         return hits
-    numbered = enumerate(hits)
+    numbered = enumerate(islice(hits, CONSIDERED))
     first = next(numbered, None)
     if first is None:
         return ()

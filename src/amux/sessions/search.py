@@ -119,9 +119,7 @@ class Search:
                 continue
             looked_at += 1
             finding = Finding(subject, self._options.hits)
-            scanner.look_at_title(finding)
-            for place, shortlist in enumerate(propose(subject)):
-                scanner.look_at_messages(finding, place, shortlist)
+            scanner.look_at(finding, propose(subject))
             if finding.is_match:
                 scanner.on_words = None  # nothing will have to be guessed
             if finding.is_match or finding.weights:
