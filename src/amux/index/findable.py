@@ -45,6 +45,12 @@ def light_rows(store: Store, agents: Sequence[str]) -> list[LightRow]:
         return list(map(LightRow._make, rows))
 
 
+def agents_with_rows(store: Store) -> set[str]:
+    """The agents that have any session."""
+    with store.guarded() as database:
+        return {agent for (agent,) in database.execute("SELECT DISTINCT agent FROM session")}
+
+
 def whole_row(store: Store, light: LightRow) -> tuple[bytes, bytes] | None:
     """The summary of a session and where its messages lie, encoded; None: it is gone."""
     with store.guarded() as database:

@@ -102,6 +102,12 @@ class TextStore:
                 self._units_of[agent] = version, dict(rows.fetchall())
         return self._units_of[agent][1]
 
+    def agents(self) -> set[str]:
+        """Whose texts are here."""
+        with translated():
+            rows = self.index.connection.execute("SELECT agent FROM text_answers")
+            return {agent for (agent,) in rows}
+
     def is_current(self, agent: str, state: bytes) -> bool:
         """Whether the agent's texts were read when its files were in this state."""
         with translated():

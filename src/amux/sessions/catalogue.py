@@ -176,37 +176,46 @@ class Catalogue:
         from amux.sessions.candidates import NativeCandidates
         from amux.sessions.text_candidates import TextCandidates
 
-        read = [agent for agent in agents if self._has_texts(agent)]
         try:
-            store = self._updated_texts(self._store, read)
+            store, read = self._updated_texts(self._store, agents)
+            others = NativeCandidates(self._library)
+            return TextCandidates(store, read, others, discard=self._store.remove_texts)
         except IndexUnusableError as error:
             self._no_texts = True
             if isinstance(error, IndexDamagedError):
                 self._store.remove_texts()
-            return None
-        others = NativeCandidates(self._library)
-        return TextCandidates(store, read, others, discard=self._store.remove_texts)
+        except IndexUnavailableError:
+            self._store = None
+        return None
 
     def _has_texts(self, agent: str) -> bool:
         """An agent with a full-text index of its own is asked itself."""
         adapter = self._library.adapter(agent)
         return self._is_indexed(agent) and not isinstance(adapter, NativeSearch)
 
-    def _updated_texts(self, store: Store, agents: Sequence[str]) -> TextStore:
+    def _updated_texts(self, store: Store, agents: Sequence[str]) -> tuple[TextStore, list[str]]:
+        """The texts, and whose these are. Loads no adapter of who has no sessions, nor changes."""
         from amux.index.answers import Answers
+        from amux.index.findable import agents_with_rows
 
         texts = store.texts()
         answers = Answers(store, "sessions", self._basis())
-        states = {agent: answers.state(agent) for agent in agents}
-        behind = {a: state for a, state in states.items() if not texts.is_current(a, state)}
+        present = agents_with_rows(store) | texts.agents()
+        states = {agent: answers.state(agent) for agent in agents if agent in present}
+        behind = {
+            agent: state
+            for agent, state in states.items()
+            if not texts.is_current(agent, state) and self._has_texts(agent)
+        }
         if behind and texts.index.needs_rebuild:  # dead words can only be got rid of together
             store.remove_texts()
-            texts, behind = store.texts(), states
+            texts = store.texts()
+            behind = {agent: state for agent, state in states.items() if self._has_texts(agent)}
         if behind:
             found = [(self._library.adapter(a), self._library.sources(a)) for a in behind]
             texts.update(found, watch=self.watch)
             texts.remember(behind)
-        return texts
+        return texts, [agent for agent in states if agent in texts.agents()]
 
     def _list_directly(
         self, agents: Sequence[str], options: SessionListOptions, coster: Coster
