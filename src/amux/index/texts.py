@@ -237,12 +237,12 @@ class TextIndex:
                 plan = self._plan(table, kind, folded)
                 if plan.clauses is None:
                     return Documents(None, unsure)
-                (sure if plan.exact else unsure).update(self._matching(table, plan.clauses))
+                self._add_matching(table, plan.clauses, sure if plan.exact else unsure)
             dead, loose = self._marked("dead"), self._marked("loose")
         if dead:
             sure = {key for key in sure if key >> UNIT_SHIFT not in dead}
             unsure = {key for key in unsure if key >> UNIT_SHIFT not in dead}
-        ids = sure | unsure
+        ids = sure | unsure if unsure else sure
         unsure -= sure
         if loose:
             merged = {unit << UNIT_SHIFT | LOOSE for unit in loose}
@@ -261,10 +261,11 @@ class TextIndex:
         return plan_term(kind, folded, words, positions=table == "spoken")
 
     def _unit_counts(self, table: Table, clauses: tuple[str, ...]) -> Iterable[tuple[int, int]]:
-        return units_of(self._matching(table, clauses)).items()
+        found: set[int] = set()
+        self._add_matching(table, clauses, found)
+        return units_of(found).items()
 
-    def _matching(self, table: Table, clauses: tuple[str, ...]) -> set[int]:
-        ids: set[int] = set()
+    def _add_matching(self, table: Table, clauses: tuple[str, ...], ids: set[int]) -> None:
         for some in _portions(clauses):
             # One row with all of them: a row for each would take three times as long.
             (found,) = self._db.execute(
@@ -273,7 +274,6 @@ class TextIndex:
             ).fetchone()
             if found is not None:
                 ids.update(_NUMBERS.decode(f"[{found}]"))
-        return ids
 
     def _marked(self, mark: Literal["dead", "loose"]) -> frozenset[int]:
         rows = self._db.execute(f"SELECT unit FROM text_units WHERE {mark}")  # noqa: S608 - a closed list of names

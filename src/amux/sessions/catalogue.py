@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from amux.sessions.cells import Cell
     from amux.sessions.cost import CostReport
     from amux.sessions.indexed import IndexedAgent, Make
-    from amux.sessions.kept import Shelf
+    from amux.sessions.kept import KeptSession, Shelf
     from amux.sessions.search import Holdings
     from amux.sessions.subjects import Subject
     from amux.sessions.text_candidates import TextCandidates
@@ -118,12 +118,11 @@ class Catalogue:
         from amux.sessions.search import Holdings
         from amux.sessions.subjects import assembled_subjects
 
-        subjects: list[Subject] = []
         problems: list[Problem] = []
-        kept = self._add_kept(agents, coster, subjects, problems)
+        kept, rows = self._kept(agents, coster, problems)
         others = [name for name in agents if name not in kept]
         assemblies = [each for name in others for each in self.assemblies(name)]
-        subjects += assembled_subjects(assemblies, coster)
+        subjects: list[Subject] = [*rows, *assembled_subjects(assemblies, coster)]
         problems += (each for assembly in assemblies for each in assembly.problems)
         texts = self.text_candidates(kept) if by_words else None
         return Holdings(
@@ -134,16 +133,12 @@ class Catalogue:
             None if texts is None else texts.words,
         )
 
-    def _add_kept(
-        self,
-        agents: Sequence[str],
-        coster: Coster,
-        subjects: list[Subject],
-        problems: list[Problem],
-    ) -> list[str]:
-        """Add the sessions that have rows, brought up to date; of which agents these are all."""
+    def _kept(
+        self, agents: Sequence[str], coster: Coster, problems: list[Problem]
+    ) -> tuple[Sequence[str], Sequence[KeptSession]]:
+        """The agents whose sessions have rows, and these, brought up to date."""
         if self._store is None:
-            return []
+            return (), ()
         from amux.sessions.kept import Shelf
         from amux.sessions.rows import decode_problems
 
@@ -156,9 +151,8 @@ class Catalogue:
                 problems += decode_problems(payloads)
         except IndexUnavailableError:
             self._store = None
-            return []
-        subjects += rows
-        return indexed
+            return (), ()
+        return indexed, rows
 
     def give_up_index(self) -> bool:
         """Do without the index from now on, since it has failed; whether there was one."""

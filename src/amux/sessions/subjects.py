@@ -104,9 +104,13 @@ class AssembledSubject:
         self._session = session
         self._coster = coster
 
-    @cached_property
-    def traits(self) -> SessionSummary:
+    @property
+    def traits(self) -> Traits:
         """See `Subject`."""
+        return self._summary
+
+    @cached_property
+    def _summary(self) -> SessionSummary:
         coster, session = self._coster, self._session
         return summarize(
             session,
@@ -118,12 +122,12 @@ class AssembledSubject:
     @property
     def usd(self) -> float:
         """See `Subject`."""
-        cost = self.traits.cost
+        cost = self._summary.cost
         return -1.0 if cost is None else cost.total_usd
 
     def summary(self) -> SessionSummary:
         """See `Subject`."""
-        return self.traits
+        return self._summary
 
     def conversations(self) -> Sequence[Conversation]:
         """See `Subject`."""
