@@ -7,8 +7,8 @@ message of every session is a candidate, except where an agent keeps a full-text
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Protocol
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
 
 from amux.sessions.conversation import Conversation
 from amux.sessions.library import Library
@@ -20,8 +20,7 @@ _INDEXED_LENGTH: Final = 3
 """An index of parts of words finds nothing shorter."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shortlist:
+class Shortlist(NamedTuple):
     """Messages of one session, sub-agents not included, that may fit.
 
     `numbers` count from 1 as the session's messages are read; None: all of them. No message that
@@ -32,7 +31,7 @@ class Shortlist:
 
     numbers: Collection[int] | None = None
     exact: bool = False
-    weights: Mapping[Term, float] = field(default_factory=dict[Term, float])
+    weights: Mapping[Term, float] = MappingProxyType({})
 
 
 ALL: Final = Shortlist()

@@ -20,6 +20,7 @@ from amux.sessions.library import Library
 from amux.sessions.matching import OnWords, Tally, Window
 from amux.sessions.passages import MACHINE_WEIGHT, TITLE_WEIGHT
 from amux.sessions.query import Query
+from amux.sessions.subjects import Subject
 
 _BEGINNING: Final = 1000
 _LONG: Final = 1 << 15
@@ -46,13 +47,20 @@ class Scanner:
         self.on_words = on_words
         self._needs_words = all(each.wanted for each in query.alternatives)
 
-    def look_at(self, finding: Finding, shortlists: Sequence[Shortlist]) -> None:
-        """The title of a session, then its messages as far as they are worth a look."""
-        if self._is_title_worth_it(finding.subject.traits.title):
+    def look_at(
+        self, subject: Subject, shortlists: Sequence[Shortlist], *, room: int | None
+    ) -> Finding | None:
+        """The title of a session, then its messages as far as they may fit; None: nothing does."""
+        is_title_worth_it = self._is_title_worth_it(subject.traits.title)
+        places = [place for place, some in enumerate(shortlists) if some is not NONE]
+        if not is_title_worth_it and not places:
+            return None
+        finding = Finding(subject, room)
+        if is_title_worth_it:
             self._look_at_title(finding)
-        for place, shortlist in enumerate(shortlists):
-            if shortlist is not NONE:
-                self._look_at_messages(finding, place, shortlist)
+        for place in places:
+            self._look_at_messages(finding, place, shortlists[place])
+        return finding
 
     def _is_title_worth_it(self, title: str) -> bool:
         """Most titles hold nothing of a query, which is seen quickly."""

@@ -118,8 +118,9 @@ class Search:
             if conditions and not admits_session(conditions, subject.traits):
                 continue
             looked_at += 1
-            finding = Finding(subject, self._options.hits)
-            scanner.look_at(finding, propose(subject))
+            finding = scanner.look_at(subject, propose(subject), room=self._options.hits)
+            if finding is None:
+                continue
             if finding.is_match:
                 scanner.on_words = None  # nothing will have to be guessed
             if finding.is_match or finding.weights:
@@ -154,10 +155,11 @@ class _Proposals:
     def __init__(self, holdings: Holdings, query: Query) -> None:
         self._candidates = holdings.candidates or NativeCandidates(holdings.library)
         self._query = query
+        self._needs_texts = query.needs_texts
         self._by_agent: dict[str, Propose] = {}
 
     def __call__(self, subject: Subject) -> Sequence[Shortlist]:
-        if not self._query.needs_texts:
+        if not self._needs_texts:
             return ()
         agent = subject.traits.agent
         propose = self._by_agent.get(agent)
