@@ -60,28 +60,34 @@ def prompt(text: str) -> Json:
 INTERRUPTED = {"type": "text", "text": "[Request interrupted by user]"}
 
 tool_ids = st.sampled_from(["t1", "t2", "t3"])
-steps = st.one_of(
-    st.builds(
-        lambda message, tools, output, stop: answer(message, *tools, output=output, stop=stop),
-        st.integers(0, 3),
-        st.lists(tool_ids, max_size=2),
-        st.integers(0, 9),
-        st.sampled_from([None, "tool_use"]),
-    ),
-    st.builds(results, tool_ids),
-    st.builds(results, tool_ids),
-    st.builds(results, tool_ids, tool_ids),
-    st.builds(lambda tool: results(tool, more=(INTERRUPTED,)), tool_ids),
-    st.builds(lambda tool: results(tool, interruptedMessageId="msg_1"), tool_ids),
-    st.just(results("t1", forkedFrom={"sessionId": "elsewhere"})),
-    st.just(prompt("go on")),
-    st.just(prompt("[Request interrupted by user]")),
-    st.just({"type": "api-request"}),
-    st.just({"type": "cost-state", "totalCostUSD": 0.5}),
-    st.just({"type": "system", "subtype": "compact_boundary", "content": "compacted"}),
-    st.just({**answer(9), "isApiErrorMessage": True}),
-    st.just({**answer(8), "isSidechain": True}),
-)
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> Json:
+    tools = draw(st.lists(tool_ids, max_size=2))
+    stop = draw(st.sampled_from([None, "tool_use"]))
+    return answer(draw(st.integers(0, 3)), *tools, output=draw(st.integers(0, 9)), stop=stop)
+
+
+@st.composite
+def returned(draw: st.DrawFn) -> Json:
+    tools = draw(st.lists(tool_ids, min_size=1, max_size=2))
+    more: list[tuple[Json, ...]] = [(), (), (INTERRUPTED,)]
+    flags: list[Json] = [{}, {}, {"interruptedMessageId": "msg_1"}]
+    return results(*tools, more=draw(st.sampled_from(more)), **draw(st.sampled_from(flags)))
+
+
+OTHERS: list[Json] = [
+    results("t1", forkedFrom={"sessionId": "elsewhere"}),
+    prompt("go on"),
+    prompt("[Request interrupted by user]"),
+    {"type": "api-request"},
+    {"type": "cost-state", "totalCostUSD": 0.5},
+    {"type": "system", "subtype": "compact_boundary", "content": "compacted"},
+    {**answer(9), "isApiErrorMessage": True},
+    {**answer(8), "isSidechain": True},
+]
+steps = answers() | returned() | st.sampled_from(OTHERS)
 OPENING = (prompt("begin"), answer(0, "t1"), results("t1"))
 
 

@@ -13,6 +13,7 @@ from builders import CAPTURES, ClaudeSession, open_client, uuid_of, write_claude
 
 from amux import create_client
 from amux.client import Client
+from amux.model.session import SearchHit
 from amux.testing import Capture
 
 _WORD = re.compile(r"\w{2,}")
@@ -22,10 +23,14 @@ def indexed(home: Path, cache: Path) -> Client:
     return create_client(home=home, env={"AMUX_CACHE_DIR": str(cache)})
 
 
-def hits(client: Client, query: str) -> list[tuple[str, int | None, bool]]:
-    """Which sessions are found, and in how many messages."""
+Found = tuple[str, int | None, str | None, tuple[SearchHit, ...]]
+
+
+def hits(client: Client, query: str) -> list[Found]:
+    """Which sessions are found, in how many messages, and what is shown of them."""
     found = client.sessions.search(query, limit=None)
-    return sorted((each.unified_id, each.hit_count, bool(each.snippet)) for each in found)
+    shown = [(each.unified_id, each.hit_count, each.snippet, each.hits) for each in found]
+    return sorted(shown, key=lambda one: one[0])
 
 
 def queries_of(client: Client, agent: str, chance: random.Random) -> list[str]:
@@ -70,7 +75,7 @@ def test_what_is_written_later_is_found_and_what_is_gone_is_not(tmp_path: Path) 
         assert len(hits(client, "fox")) == 2
     old.path.unlink()
     with indexed(home, cache) as client:
-        assert [name for name, _, _ in hits(client, "fox")] == [f"claude:{uuid_of(2)}"]
+        assert [name for name, *_ in hits(client, "fox")] == [f"claude:{uuid_of(2)}"]
     ClaudeSession(home, uuid_of(2)).prompt("a hen").reply("done").write()
     with indexed(home, cache) as client:
         assert hits(client, "fox") == []
@@ -85,7 +90,7 @@ def test_every_script_is_found(text: str, tmp_path: Path) -> None:
     direct = open_client(home)
     with indexed(home, tmp_path / "cache") as client:
         assert hits(client, text) == hits(direct, text)
-        assert f"claude:{uuid_of(1)}" in {name for name, _, _ in hits(client, text)}
+        assert f"claude:{uuid_of(1)}" in {name for name, *_ in hits(client, text)}
 
 
 def test_a_damaged_text_index_is_done_without_and_made_anew(tmp_path: Path) -> None:

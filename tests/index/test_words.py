@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import unicodedata
 
 import pytest
 from hypothesis import example, given, settings
@@ -38,6 +39,14 @@ def test_words_without_marks_are_the_runs_of_word_characters(text: str) -> None:
     runs = re.findall(r"\w+", fold(text))
     whole = [word for word in words(text) if J not in word and re.fullmatch(r"[a-z0-9_]+", word)]
     assert whole == [run for run in runs if re.fullmatch(r"[a-z0-9_]+", run)]
+
+
+@settings(max_examples=400)
+@given(st.one_of(texts, st.text(max_size=40)))
+@example("e\u0301\u0345 ǅ İi\u0307 ﬁ ﾊﾟ \u13a0 \ud800 Σς")
+def test_folding_is_what_it_is_said_to_be(text: str) -> None:
+    parts = unicodedata.normalize("NFKD", text)
+    assert fold(text) == re.sub("[\u0300-\u036f]", "", parts).casefold()
 
 
 @given(texts)

@@ -13,6 +13,7 @@ from amux.sessions.costing import Coster
 from amux.sessions.library import Library
 from amux.sessions.registry import AdapterRegistry
 from amux.sessions.search import Holdings, Search, SearchReport
+from amux.sessions.subjects import assembled_subjects
 
 
 def hold(home: Path, **more: Any) -> Holdings:
@@ -20,7 +21,7 @@ def hold(home: Path, **more: Any) -> Holdings:
     library = Library(Host(home, env={}), registry)
     assemblies = [library.assembly(name) for name in registry.names()]
     coster = Coster(client.models, client.run_index)
-    return Holdings(library, assemblies, coster, **more)
+    return Holdings(library, list(assembled_subjects(assemblies, coster)), **more)
 
 
 def search(holdings: Holdings, text: str, **more: Any) -> SearchReport:

@@ -399,3 +399,16 @@ def test_a_cut_word_is_not_marked_where_it_does_not_begin() -> None:
     shown, ranges = cut_excerpt(text, parse_query("auth*").terms)
     assert [shown[start:end] for start, end in ranges] == ["auth"]
     assert shown.endswith("authority")
+
+
+@given(st.text("ab_ é", max_size=30), st.text("ab", min_size=1, max_size=3))
+def test_beginnings_of_words_are_counted_as_the_pattern_counts_them(text: str, part: str) -> None:
+    term, folded = Term("prefix", part), fold(text)
+    for cut in [(False, False), (True, False), (False, True), (True, True)]:
+        matches = [match.span() for match in term.pattern.finditer(folded)]
+        whole = [
+            (start, end)
+            for start, end in matches
+            if not (cut[0] and start == 0) and not (cut[1] and end == len(folded))
+        ]
+        assert term.count(text, folded, cut=cut) == len(whole)

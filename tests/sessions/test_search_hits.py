@@ -17,12 +17,11 @@ from hypothesis import strategies as st
 from amux.model.message import SessionMessage
 from amux.model.options import SessionQuery
 from amux.model.session import SearchHit, Session
-from amux.sessions.assemble import Assembly
 from amux.sessions.candidates import Propose, Shortlist
+from amux.sessions.conversation import Conversation
 from amux.sessions.filtering import admitted_passages
 from amux.sessions.library import Library
 from amux.sessions.matching import Tally
-from amux.sessions.parts import Joined
 from amux.sessions.query import Query
 from amux.sessions.ranking import OLDEST, recency
 from amux.sessions.search import SearchReport
@@ -164,12 +163,13 @@ class ReadBefore:
         self._exact = exact
         self.asked = 0
 
-    def propose(self, assembly: Assembly, query: Query) -> Propose:
-        def shortlist(session: Joined) -> Shortlist:
+    def propose(self, agent: str, query: Query) -> Propose:
+        def shortlist(conversation: Conversation) -> Shortlist:
             self.asked += 1
             numbers: set[int] = set()
             weights: dict[Term, float] = {}
-            for number, message in enumerate(self._library.searchable(assembly, session), start=1):
+            messages = self._library.searchable(agent, conversation)
+            for number, message in enumerate(messages, start=1):
                 tally = _tally(query, message)
                 if tally is not None and tally.is_match:
                     numbers |= {number} if self._exact else {max(1, number - 1), number}
@@ -179,7 +179,7 @@ class ReadBefore:
                 return Shortlist(numbers=numbers)
             return Shortlist(numbers=numbers, exact=True, weights=weights)
 
-        return shortlist
+        return lambda subject: [shortlist(each) for each in subject.conversations()]
 
 
 def _tally(query: Query, message: SessionMessage) -> Tally | None:
@@ -216,8 +216,8 @@ def shown(report: SearchReport) -> dict[str, tuple[int | None, tuple[SearchHit, 
 
 def test_messages_that_are_no_candidates_are_not_looked_at(home: Path) -> None:
     class Nothing:
-        def propose(self, assembly: Assembly, query: Query) -> Propose:
-            return lambda _: Shortlist(numbers=())
+        def propose(self, agent: str, query: Query) -> Propose:
+            return lambda _: [Shortlist(numbers=())]
 
     write_claude(home, 1, prompt="needle", answer="needle in the answer")
     holdings = hold(home, candidates=Nothing())

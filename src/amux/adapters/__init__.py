@@ -6,6 +6,9 @@ name the table does not have, and when somebody wants to see everything.
 
 from __future__ import annotations
 
+import os
+import sys
+from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -43,9 +46,23 @@ def load_builtin(name: str) -> Adapter | None:
 
 def external_names() -> tuple[str, ...]:
     """Names of adapters that installed packages offer, without importing them."""
+    return _names_offered(tuple((folder, _changed(folder)) for folder in sys.path))
+
+
+@lru_cache(maxsize=1)
+def _names_offered(folders: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
+    """The same, asked once for a state of the folders that packages are installed into."""
     from importlib.metadata import entry_points
 
+    del folders
     return tuple(sorted({point.name for point in entry_points(group=ENTRY_POINT_GROUP)}))
+
+
+def _changed(folder: str) -> int:
+    try:
+        return os.stat(folder).st_mtime_ns  # noqa: PTH116 - pathlib is slow to load
+    except OSError:
+        return 0
 
 
 def load_external(name: str) -> object | None:

@@ -74,6 +74,11 @@ class Answers:
                 )
             ]
 
+    def state(self, agent: str) -> bytes:
+        """What stands for everything the agent's results rest on; b"" when it cannot be told."""
+        row = self._row(agent)
+        return self._basis + row[0] if row is not None and row[0] else b""
+
     def _holds(self, agent: str, env: Mapping[str, str]) -> bool:
         row = self._row(agent)
         if row is None or not row[0]:

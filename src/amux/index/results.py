@@ -16,7 +16,7 @@ from amux.index.store import Store
 
 _SESSION_FIELDS: Final = (
     "agent", "cluster", "id", "names", "created", "updated", "turns", "usd", "hidden", "cwd",
-    "models", "title", "version", "body",
+    "models", "title", "version", "keys", "body", "places",
 )  # fmt: skip
 _ADD_SESSION: Final = (
     f"INSERT INTO session ({', '.join(_SESSION_FIELDS)})"  # noqa: S608 - names of our own
@@ -39,6 +39,8 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     version: str | None  # of the agent
     body: bytes
+    keys: bytes = b""  # an array of 64-bit `findable.place_key`s
+    places: bytes = b""  # where its messages lie; of a sub-agent, its parent knows
 
 
 class Made(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +85,7 @@ class ResultIndex:
                     (
                         self._agent, cluster, row.id, row.names, row.created, row.updated,
                         row.turns, row.usd, row.hidden, row.cwd, row.models, row.title, row.version,
-                        row.body,
+                        row.keys, row.body, row.places,
                     )
                     for cluster, _, one in made
                     for row in one.sessions

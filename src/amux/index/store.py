@@ -18,7 +18,7 @@ from amux.index.faults import IndexUnavailableError, UndecodableError
 if TYPE_CHECKING:
     from amux.index.texts_sync import TextStore
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Raised whenever a table changes: an index of another format is made anew."""
 
 _WAIT_SECONDS: Final = 5.0
@@ -75,7 +75,9 @@ CREATE TABLE session (
   models TEXT NOT NULL,
   title TEXT NOT NULL,
   version TEXT,
-  body BLOB NOT NULL
+  keys BLOB NOT NULL,
+  body BLOB NOT NULL,
+  places BLOB NOT NULL
 );
 CREATE INDEX session_cluster ON session (agent, cluster);
 CREATE INDEX session_created ON session (created);
@@ -145,6 +147,12 @@ class Store:
                     database.execute("ROLLBACK")
                 raise
             database.execute("COMMIT")
+
+    def version(self) -> tuple[int, int, int]:
+        """Changes whenever anything is written, by this process or another."""
+        with self.guarded() as database:
+            (foreign,) = database.execute("PRAGMA data_version").fetchone()
+            return id(database), foreign, database.total_changes
 
     def sizes(self) -> tuple[int, int]:
         """Bytes of the index and of the texts, with what SQLite keeps beside them."""

@@ -15,19 +15,28 @@ out but the errors of `texts_errors`.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from amux.index.texts_database import create_schema, set_option, snapshot, transaction
+import msgspec
+
+from amux.index.texts_database import (
+    create_schema,
+    merge_portion,
+    set_option,
+    snapshot,
+    transaction,
+)
 from amux.index.texts_errors import translated
 from amux.index.texts_terms import Plan, TermKind, plan_term
-from amux.index.texts_vocabulary import Vocabulary
+from amux.index.texts_vocabulary import SIDES, Side, Vocabulary
 from amux.model.texts import TextDoc
 from amux.model.words import JOINT, token_text
 
-Table = Literal["spoken", "tools"]
-TABLES: Final[tuple[Table, ...]] = ("spoken", "tools")
+Table = Side
+TABLES: Final = SIDES
 
 UNIT_SHIFT: Final = 20
 LAST_ORDINAL: Final = (1 << UNIT_SHIFT) - 1
@@ -39,8 +48,9 @@ TITLE: Final = LOOSE - 1
 
 _TOO_MUCH_DEAD: Final = 0.2
 _CLAUSES_AT_ONCE: Final = 64  # FTS5 looks at every alternative for every row it finds
-_BULK_CACHE_KIB: Final = 128 << 10
+_BULK_CACHE_KIB: Final = 32 << 10
 _LOCK_WAIT_S: Final = 5.0
+_NUMBERS: Final = msgspec.json.Decoder(list[int])
 _GAP: Final = f"\n{JOINT}\n"  # a token of its own, which no phrase asks for
 
 
@@ -92,7 +102,9 @@ class TextIndex:
         with translated():
             connection = sqlite3.connect(path, timeout=_LOCK_WAIT_S, isolation_level=None)
             try:
-                connection.execute("PRAGMA page_size = 8192")  # only a new file takes it
+                if connection.execute("PRAGMA page_count").fetchone() == (0,):
+                    connection.execute("PRAGMA page_size = 8192")
+                    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = NORMAL")
             except sqlite3.DatabaseError:
@@ -137,12 +149,17 @@ class TextIndex:
     def finish_bulk(self) -> None:
         """Merge what was added into one piece, note its words and commit."""
         self._in_bulk = False
+        self.save()  # what is still in memory takes no part in merging
         with translated():
             for table in TABLES:
                 set_option(self._db, table, "automerge", 4)
-                set_option(self._db, table, "optimize")
+                is_first = True
+                while merge_portion(self._db, table, begin=is_first):
+                    is_first = False
+                    self.save()
             self._vocabulary.renew()
             self._db.execute("COMMIT")
+            self._db.executescript("PRAGMA incremental_vacuum")  # a script is run to its end
             self._db.execute(f"PRAGMA cache_size = {self._cache_size}")
 
     def add(self, unit: int, docs: Iterable[TextDoc]) -> int:
@@ -220,12 +237,12 @@ class TextIndex:
                 plan = self._plan(table, kind, folded)
                 if plan.clauses is None:
                     return Documents(None, unsure)
-                (sure if plan.exact else unsure).update(self._matching(table, plan.clauses))
+                self._add_matching(table, plan.clauses, sure if plan.exact else unsure)
             dead, loose = self._marked("dead"), self._marked("loose")
         if dead:
             sure = {key for key in sure if key >> UNIT_SHIFT not in dead}
             unsure = {key for key in unsure if key >> UNIT_SHIFT not in dead}
-        ids = sure | unsure
+        ids = sure | unsure if unsure else sure
         unsure -= sure
         if loose:
             merged = {unit << UNIT_SHIFT | LOOSE for unit in loose}
@@ -244,29 +261,19 @@ class TextIndex:
         return plan_term(kind, folded, words, positions=table == "spoken")
 
     def _unit_counts(self, table: Table, clauses: tuple[str, ...]) -> Iterable[tuple[int, int]]:
-        if len(clauses) <= _CLAUSES_AT_ONCE:
-            return (
-                self._db.execute(
-                    f"SELECT rowid >> {UNIT_SHIFT}, count(*) FROM {table} WHERE {table} MATCH ?"  # noqa: S608 - a closed list of names
-                    " GROUP BY 1",
-                    (" OR ".join(clauses),),
-                )
-                if clauses
-                else ()
-            )
-        counts: dict[int, int] = {}
-        for key in self._matching(table, clauses):
-            unit = key >> UNIT_SHIFT
-            counts[unit] = counts.get(unit, 0) + 1
-        return counts.items()
+        found: set[int] = set()
+        self._add_matching(table, clauses, found)
+        return units_of(found).items()
 
-    def _matching(self, table: Table, clauses: tuple[str, ...]) -> set[int]:
-        ids: set[int] = set()
-        for start in range(0, len(clauses), _CLAUSES_AT_ONCE):
-            some = " OR ".join(clauses[start : start + _CLAUSES_AT_ONCE])
-            rows = self._db.execute(f"SELECT rowid FROM {table} WHERE {table} MATCH ?", (some,))  # noqa: S608 - a closed list of names
-            ids.update(key for (key,) in rows)
-        return ids
+    def _add_matching(self, table: Table, clauses: tuple[str, ...], ids: set[int]) -> None:
+        for some in _portions(clauses):
+            # One row with all of them: a row for each would take three times as long.
+            (found,) = self._db.execute(
+                f"SELECT group_concat(rowid) FROM {table} WHERE {table} MATCH ?",  # noqa: S608 - a closed list of names
+                (" OR ".join(some),),
+            ).fetchone()
+            if found is not None:
+                ids.update(_NUMBERS.decode(f"[{found}]"))
 
     def _marked(self, mark: Literal["dead", "loose"]) -> frozenset[int]:
         rows = self._db.execute(f"SELECT unit FROM text_units WHERE {mark}")  # noqa: S608 - a closed list of names
@@ -280,6 +287,19 @@ class TextIndex:
     def _begin(self) -> None:
         if not self._db.in_transaction:
             self._db.execute("BEGIN IMMEDIATE")
+
+
+def units_of(ids: Iterable[int]) -> Counter[int]:
+    """How many of some documents each unit has."""
+    return Counter([key >> UNIT_SHIFT for key in ids])
+
+
+def _portions(clauses: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The first by itself: alternatives are compared for every row, and it has the most rows."""
+    if clauses:
+        yield clauses[:1]
+    for start in range(1, len(clauses), _CLAUSES_AT_ONCE):
+        yield clauses[start : start + _CLAUSES_AT_ONCE]
 
 
 def _merged(key: int, loose: frozenset[int]) -> int:

@@ -14,10 +14,11 @@ from typing import Final
 from amux.index.texts_errors import REBUILD_HINT, IndexDamagedError
 from amux.model.words import JOINT
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 """Raised when tables or tokens change: an index of another number is damaged goods."""
 
-_HASH_BYTES: Final = 64 << 20
+_HASH_BYTES: Final = 16 << 20
+_MERGED_AT_ONCE: Final = 300  # pages
 _PAGE_BYTES: Final = 4050
 _DETAIL: Final = {"spoken": "full", "tools": "none"}
 
@@ -27,7 +28,6 @@ CREATE TABLE text_units (
 );
 CREATE INDEX text_units_loose ON text_units (unit) WHERE loose;
 CREATE INDEX text_units_dead ON text_units (unit) WHERE dead;
-CREATE TABLE text_words (side TEXT PRIMARY KEY, words BLOB NOT NULL);
 CREATE TABLE text_late_words (side TEXT, word TEXT, PRIMARY KEY (side, word)) WITHOUT ROWID;
 CREATE TABLE text_state (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 """
@@ -49,6 +49,17 @@ def create_schema(db: sqlite3.Connection) -> None:
 def set_option(db: sqlite3.Connection, table: str, option: str, value: int | None = None) -> None:
     """A setting of FTS5, or a command without a value."""
     db.execute(f"INSERT INTO {table} ({table}, rank) VALUES (?, ?)", (option, value))  # noqa: S608 - a closed list of names
+
+
+def merge_portion(db: sqlite3.Connection, table: str, *, begin: bool) -> bool:
+    """Bring the pieces of a table a little nearer to one; whether there is more to do.
+
+    To begin with, all pieces are put together. What has been merged gives its pages back at once,
+    so that the file does not grow to twice its size on the way.
+    """
+    before = db.total_changes
+    set_option(db, table, "merge", -_MERGED_AT_ONCE if begin else _MERGED_AT_ONCE)
+    return db.total_changes - before > 1  # the command itself counts as a change
 
 
 @contextmanager
@@ -95,5 +106,12 @@ def _create_full_text(db: sqlite3.Connection, table: str, detail: str) -> None:
         f""" detail={detail}, tokenize="ascii tokenchars '_{JOINT}'")"""
     )
     db.execute(f"CREATE VIRTUAL TABLE {table}_words USING fts5vocab({table}, row)")
-    set_option(db, table, "pgsz", _PAGE_BYTES)
-    set_option(db, table, "hashsize", _HASH_BYTES)
+    db.execute(f"CREATE TABLE {table}_blocks (id INTEGER PRIMARY KEY, words TEXT NOT NULL)")
+    db.execute(
+        f"CREATE VIRTUAL TABLE {table}_threes USING fts5(words, content='', columnsize=0,"
+        " detail=none, tokenize='trigram case_sensitive 1')"
+    )
+    for each in (table, f"{table}_threes"):
+        set_option(db, each, "pgsz", _PAGE_BYTES)
+        set_option(db, each, "hashsize", _HASH_BYTES)
+        set_option(db, each, "usermerge", 2)

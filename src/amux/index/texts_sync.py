@@ -7,16 +7,17 @@ is kept with the stamp the source had when it was read.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from amux.adapters._base import Adapter, SourceRef
+from amux.index.findable import place_key
 from amux.index.pool import core_count, work_through
-from amux.index.reading import total_size
+from amux.index.reading import maker_of, total_size
 from amux.index.stamps import UNSETTLED, stamp
 from amux.index.texts import TextIndex
 from amux.index.texts_database import transaction
@@ -25,17 +26,17 @@ from amux.index.texts_source import Batch, source_texts
 from amux.model.texts import TextDoc
 
 Watch = Callable[[int, int], None]
-Unit = tuple[bytes, str]
-"""The path of a source, and a session of it."""
-
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS text_sources (
   agent TEXT NOT NULL, path BLOB NOT NULL, stamp BLOB NOT NULL, maker TEXT NOT NULL,
   PRIMARY KEY (agent, path)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS text_members (
-  agent TEXT NOT NULL, path BLOB NOT NULL, session TEXT NOT NULL, unit INTEGER NOT NULL UNIQUE,
-  PRIMARY KEY (agent, path, session)
+  agent TEXT NOT NULL, path BLOB NOT NULL, key INTEGER NOT NULL, unit INTEGER NOT NULL,
+  PRIMARY KEY (agent, path, unit)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS text_answers (
+  agent TEXT PRIMARY KEY, state BLOB NOT NULL
 ) WITHOUT ROWID;
 """
 _BULK: Final = 4 << 20
@@ -46,6 +47,32 @@ _SHARED_AT_MOST: Final = 8 << 20
 _BATCHES: Final = msgspec.msgpack.Decoder(list[tuple[str, list[tuple[int, tuple[str, ...], str]]]])
 
 
+class _Stale(NamedTuple):
+    """A source to be read, and the stamp it has."""
+
+    source: SourceRef
+    stamp: bytes
+
+
+class _Progress:
+    """How much is done, told to whoever watches."""
+
+    def __init__(self, total: int, watch: Watch | None) -> None:
+        self.total = total
+        self._watch = watch
+        self._done = 0
+        self._saved = 0
+
+    def add(self, size: int) -> bool:
+        """Note that some more is done; whether it is time to save."""
+        self._done += size
+        if self._watch is not None:
+            self._watch(self._done, self.total)
+        is_due = self._done - self._saved > _SAVED_EVERY
+        self._saved = self._done if is_due else self._saved
+        return is_due
+
+
 class TextStore:
     """The text index of one home and what is in it."""
 
@@ -54,6 +81,7 @@ class TextStore:
         if not path.exists():
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         self.index = TextIndex.open(path)
+        self._units_of: dict[str, tuple[tuple[int, ...], dict[int, int]]] = {}
         with translated():
             self.index.connection.executescript(_TABLES)
 
@@ -61,34 +89,71 @@ class TextStore:
         """Free the file handle."""
         self.index.close()
 
-    def units(self, agent: str) -> dict[Unit, int]:
-        """Every session of every source of an agent whose texts are known."""
+    def units(self, agent: str) -> dict[int, int]:
+        """Every session of every source of an agent that has texts, by its `place_key`."""
         with translated():
-            rows = self.index.connection.execute(
-                "SELECT path, session, unit FROM text_members WHERE agent = ?", (agent,)
+            database = self.index.connection
+            (foreign,) = database.execute("PRAGMA data_version").fetchone()
+            version = (foreign, database.total_changes)
+            if self._units_of.get(agent, ((), {}))[0] != version:
+                rows = database.execute(
+                    "SELECT key, unit FROM text_members WHERE agent = ?", (agent,)
+                )
+                self._units_of[agent] = version, dict(rows.fetchall())
+        return self._units_of[agent][1]
+
+    def agents(self) -> set[str]:
+        """Whose texts are here."""
+        with translated():
+            rows = self.index.connection.execute("SELECT agent FROM text_answers")
+            return {agent for (agent,) in rows}
+
+    def is_current(self, agent: str, state: bytes) -> bool:
+        """Whether the agent's texts were read when its files were in this state."""
+        with translated():
+            row = self.index.connection.execute(
+                "SELECT state FROM text_answers WHERE agent = ?", (agent,)
+            ).fetchone()
+        return bool(state) and row is not None and bytes(row[0]) == state
+
+    def remember(self, states: Mapping[str, bytes]) -> None:
+        """Note the states that the files of some agents were in before they were read."""
+        with translated(), transaction(self.index.connection):
+            self.index.connection.executemany(
+                "INSERT OR REPLACE INTO text_answers VALUES (?, ?)", states.items()
             )
-            return {(path, session): unit for path, session, unit in rows}
 
     def update(
         self,
-        adapter: Adapter,
-        sources: Sequence[SourceRef],
+        wanted: Iterable[tuple[Adapter, Sequence[SourceRef]]],
         *,
-        maker: str,
         watch: Watch | None = None,
     ) -> None:
-        """Read the texts of what is new or has changed, forget those of what is gone."""
+        """Read the texts of what is new or has changed, forget those of what is gone.
+
+        All agents in one go: what a bulk load has added is put together once, at its end.
+        """
+        stale = [(adapter, self._stale(adapter, sources)) for adapter, sources in wanted]
+        progress = _Progress(total_size(each.source for _, some in stale for each in some), watch)
+        in_bulk = progress.total > _BULK
+        if in_bulk:
+            self.index.begin_bulk()
+        for adapter, some in stale:
+            self._read(adapter, some, progress, in_bulk=in_bulk)
+        if in_bulk:
+            self.index.finish_bulk()
+
+    def _stale(self, adapter: Adapter, sources: Sequence[SourceRef]) -> list[_Stale]:
+        """What is to be read; the texts of sources that are gone are forgotten."""
         agent = adapter.info.name
-        known = self._stamps(agent, maker)
-        now = {os.fsencode(source.path): (source, stamp(source)) for source in sources}
+        known = self._stamps(agent, maker_of(adapter))
+        now = {os.fsencode(source.path): _Stale(source, stamp(source)) for source in sources}
         self._forget(agent, known.keys() - now.keys())
-        stale = [
-            (source, mark)
-            for path, (source, mark) in now.items()
-            if mark == UNSETTLED or known.get(path) != mark
+        return [
+            each
+            for path, each in now.items()
+            if each.stamp == UNSETTLED or known.get(path) != each.stamp
         ]
-        if stale:
-            self._read(adapter, stale, maker, watch)
 
     def _stamps(self, agent: str, maker: str) -> dict[bytes, bytes]:
         with translated():
@@ -100,32 +165,15 @@ class TextStore:
             return dict(rows.fetchall())
 
     def _read(
-        self,
-        adapter: Adapter,
-        stale: Sequence[tuple[SourceRef, bytes]],
-        maker: str,
-        watch: Watch | None,
+        self, adapter: Adapter, stale: Sequence[_Stale], progress: _Progress, *, in_bulk: bool
     ) -> None:
-        total = total_size(source for source, _ in stale)
-        in_bulk = total > _BULK
-        if in_bulk:
-            self.index.begin_bulk()
-        done = saved = 0
-        for number, batches in _texts(adapter, [source for source, _ in stale], shared=in_bulk):
-            source, mark = stale[number]
-            self._replace(adapter.info.name, source, mark, maker, batches)
-            done += total_size((source,))
-            if watch is not None:
-                watch(done, total)
-            if in_bulk and done - saved > _SAVED_EVERY:
-                saved = done
+        for number, batches in _texts(adapter, [each.source for each in stale], shared=in_bulk):
+            self._replace(adapter, stale[number], batches)
+            if progress.add(total_size((stale[number].source,))) and in_bulk:
                 self.index.save()
-        if in_bulk:
-            self.index.finish_bulk()
 
-    def _replace(
-        self, agent: str, source: SourceRef, mark: bytes, maker: str, batches: Iterable[Batch]
-    ) -> None:
+    def _replace(self, adapter: Adapter, stale: _Stale, batches: Iterable[Batch]) -> None:
+        agent, (source, mark) = adapter.info.name, stale
         path = os.fsencode(source.path)
         self._forget(agent, (path,))
         units: dict[str, int] = {}
@@ -137,11 +185,14 @@ class TextStore:
                 self.index.add(unit, docs)
             connection.execute(
                 "INSERT OR REPLACE INTO text_sources VALUES (?, ?, ?, ?)",
-                (agent, path, mark, maker),
+                (agent, path, mark, maker_of(adapter)),
             )
             connection.executemany(
                 "INSERT INTO text_members VALUES (?, ?, ?, ?)",
-                [(agent, path, session, unit) for session, unit in units.items()],
+                [
+                    (agent, path, place_key(agent, str(source.path), session), unit)
+                    for session, unit in units.items()
+                ],
             )
 
     def _forget(self, agent: str, paths: Iterable[bytes]) -> None:

@@ -98,11 +98,12 @@ class _Planner:
         text = run[0].text
         if run[0].is_ideographic:
             return self._ideographs(text)
-        within = self._words.within(text[:OVERLAP], limit=WIDEST)
-        if within is None:
+        part = text[:OVERLAP]
+        tokens = self._words.containing(part, limit=WIDEST)
+        if tokens is None:
             return _ALL
-        whole = (_phrase([text[:OVERLAP]], prefix=True), *(_phrase([token]) for token in within))
-        return Plan(whole, exact=len(text) <= OVERLAP)
+        tokens.sort(key=lambda token: token != part)  # the word itself first: it is in most texts
+        return Plan(tuple(_phrase([token]) for token in tokens), exact=len(text) <= OVERLAP)
 
     def phrase(self, runs: Sequence[_Run]) -> Plan:
         """Whole words in a row."""

@@ -1,30 +1,29 @@
-"""The distinct tokens of the index: kept in one piece after a bulk load, row by row since.
+"""The distinct tokens of the index: in blocks after a bulk load, row by row since.
 
 FTS5 can list its own tokens, but that takes a tenth of a second per hundred thousand: too long for
-every search, short enough for the end of a bulk load.
+every search, short enough for the end of a bulk load. Then they are put into blocks of some
+hundred, with an index of all three characters in a row that are in a block: a word is looked for in
+the few blocks that have all of its threes.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Final, Literal
 
 from amux.index.texts_words import WordList
 from amux.model.words import JOINT, stored_tokens
 
-_SIDES: Final = ("spoken", "tools")
+Side = Literal["spoken", "tools"]
+
+SIDES: Final[tuple[Side, ...]] = ("spoken", "tools")
 _MOST_LATE: Final = 50_000
-"""Tokens that came since; from here on it is time for a new piece."""
+"""Tokens that came since; from here on it is time for new blocks."""
 
-_Version = tuple[int, int]
-
-
-class _Loaded(NamedTuple):
-    """A list of words, and the state of the database it is true for."""
-
-    version: _Version
-    words: WordList
+_BLOCK: Final = 3900  # characters: two blocks on a page
+_THREE: Final = 3
 
 
 class Vocabulary:
@@ -32,17 +31,12 @@ class Vocabulary:
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
-        self._loaded: dict[str, _Loaded] = {}
 
-    def words(self, side: str) -> WordList:
+    def words(self, side: Side) -> WordList:
         """The tokens of a table as they are now."""
-        version = self._version()
-        loaded = self._loaded.get(side)
-        if loaded is None or loaded.version != version:
-            loaded = self._loaded[side] = _Loaded(version, self._load(side))
-        return loaded.words
+        return WordList(partial(self._blocks, side))
 
-    def note(self, side: str, prepared: Iterable[str]) -> None:
+    def note(self, side: Side, prepared: Iterable[str]) -> None:
         """Remember the tokens of texts that were added."""
         tokens = set[str]().union(*map(stored_tokens, prepared))
         before = self._db.total_changes
@@ -60,37 +54,54 @@ class Vocabulary:
         self._set_state("stale", 1)
 
     def renew(self) -> None:
-        """Put the tokens of all texts into one piece again."""
-        for side in _SIDES:
-            row = (side, self._listed(side))
-            self._db.execute("INSERT OR REPLACE INTO text_words VALUES (?, ?)", row)
+        """Put the tokens of all texts into blocks again."""
+        for side in SIDES:
+            self._db.execute(f"DELETE FROM {side}_blocks")  # noqa: S608 - a closed list of names
+            self._db.execute(f"INSERT INTO {side}_threes ({side}_threes) VALUES ('delete-all')")  # noqa: S608 - likewise
+            for block in self._listed(side):
+                self._db.execute(f"INSERT INTO {side}_blocks (words) VALUES (?)", (block,))  # noqa: S608 - likewise
+            self._db.execute(
+                f"INSERT INTO {side}_threes (rowid, words) SELECT id, words FROM {side}_blocks"  # noqa: S608 - likewise
+            )
         self._db.execute("DELETE FROM text_late_words")
         self._set_state("late", 0)
         self._set_state("stale", 0)
 
-    def frequencies(self, side: str) -> Iterator[tuple[str, int]]:
+    def frequencies(self, side: Side) -> Iterator[tuple[str, int]]:
         """Whole words and in how many texts they are."""
         for token, texts in self._db.execute(f"SELECT term, doc FROM {side}_words"):  # noqa: S608 - a closed list of names
             if JOINT not in token:
                 yield token, texts
 
-    def _load(self, side: str) -> WordList:
+    def _blocks(self, side: Side, part: str) -> Iterator[str]:
+        """The blocks that may hold a text, and the tokens that came since and do."""
         if self._state("stale"):  # a bulk load did not come to its end
-            return WordList(self._listed(side))
-        row = self._db.execute(
-            "SELECT CAST(words AS BLOB) FROM text_words WHERE side = ?", (side,)
-        ).fetchone()
-        late = self._db.execute("SELECT word FROM text_late_words WHERE side = ?", (side,))
-        later = "\n".join(word for (word,) in late).encode()
-        return WordList(later if row is None else b"%b\n%b" % (row[0], later))
+            yield from self._listed(side)
+            return
+        threes = {part[at : at + _THREE] for at in range(len(part) - _THREE + 1)}
+        all_of_them = " AND ".join(f'"{three}"' for three in threes)
+        those = f"SELECT rowid FROM {side}_threes WHERE {side}_threes MATCH :threes"  # noqa: S608 - a closed list of names
+        chosen = f"WHERE id IN ({those})" if threes else ""
+        rows = self._db.execute(
+            f"SELECT words FROM {side}_blocks {chosen} UNION ALL"  # noqa: S608 - likewise
+            " SELECT word FROM text_late_words WHERE side = :side AND instr(word, :part)",
+            {"side": side, "part": part, "threes": all_of_them},
+        )
+        for (words,) in rows:
+            yield words
 
-    def _listed(self, side: str) -> bytes:
-        tokens = self._db.execute(f"SELECT term FROM {side}_words")  # noqa: S608 - a closed list of names
-        return "\n".join(token for (token,) in tokens).encode()
-
-    def _version(self) -> _Version:
-        (foreign,) = self._db.execute("PRAGMA data_version").fetchone()
-        return foreign, self._db.total_changes
+    def _listed(self, side: Side) -> Iterator[str]:
+        """All tokens, in blocks."""
+        block: list[str] = []
+        size = 0
+        for (token,) in self._db.execute(f"SELECT term FROM {side}_words"):  # noqa: S608 - a closed list of names
+            block.append(token)
+            size += len(token) + 1
+            if size > _BLOCK:
+                yield "\n".join(block)
+                block, size = [], 0
+        if block:
+            yield "\n".join(block)
 
     def _state(self, key: str) -> int:
         row = self._db.execute(

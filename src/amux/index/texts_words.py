@@ -1,41 +1,52 @@
-"""All distinct tokens of a table in one text, to find those that contain something.
+"""The distinct tokens of a table, to find those that contain something.
 
 A word of a query is found anywhere in a text, an index finds whole tokens: so the word is looked
-for in the tokens first. Searching a few megabytes of them takes a millisecond or two.
+for in the tokens first. They come in blocks, one token per line, and only those blocks are looked
+through that may hold it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+
+Blocks = Callable[[str], Iterable[str]]
+"""The blocks of tokens that may contain a text."""
+
 
 class WordList:
-    """Distinct tokens, as UTF-8; their order is of no importance."""
+    """Distinct tokens; their order is of no importance."""
 
-    def __init__(self, tokens: bytes) -> None:
-        self._lines = b"\n%b\n" % tokens
+    def __init__(self, blocks: Blocks) -> None:
+        self._blocks = blocks
 
-    def within(self, part: str, *, limit: int) -> list[str] | None:
-        """Tokens that contain `part` but do not begin with it; None when there are too many."""
-        lines, wanted, found = self._lines, part.encode(), list[str]()
-        position = lines.find(wanted)
-        while position >= 0:
-            start = lines.rfind(b"\n", 0, position) + 1
-            end = lines.find(b"\n", position)
-            if start != position:
-                found.append(lines[start:end].decode())
-                if len(found) > limit:
-                    return None
-            position = lines.find(wanted, end)
-        return found
+    def containing(self, part: str, *, limit: int) -> list[str] | None:
+        """Tokens with `part` anywhere in them; None when there are too many."""
+        return _limited(self._lines(part), limit)
 
     def ending(self, part: str, *, limit: int) -> list[str] | None:
         """Tokens that end with `part`; None when there are too many."""
-        lines, wanted, found = self._lines, part.encode() + b"\n", list[str]()
-        position = lines.find(wanted)
-        while position >= 0:
-            start = lines.rfind(b"\n", 0, position) + 1
-            end = position + len(wanted) - 1
-            found.append(lines[start:end].decode())
-            if len(found) > limit:
-                return None
-            position = lines.find(wanted, end)
-        return found
+        return _limited((line for line in self._lines(part) if line.endswith(part)), limit)
+
+    def _lines(self, part: str) -> Iterator[str]:
+        for block in self._blocks(part):
+            yield from _lines(block, part)
+
+
+def _lines(block: str, part: str) -> Iterator[str]:
+    """The lines of a block that contain a text."""
+    position = block.find(part)
+    while position >= 0:
+        start = block.rfind("\n", 0, position) + 1
+        end = block.find("\n", position)
+        end = len(block) if end < 0 else end
+        yield block[start:end]
+        position = block.find(part, end)
+
+
+def _limited(tokens: Iterable[str], limit: int) -> list[str] | None:
+    found: list[str] = []
+    for token in tokens:
+        found.append(token)
+        if len(found) > limit:
+            return None
+    return list(dict.fromkeys(found))  # one that came later may be known already

@@ -57,7 +57,8 @@ def fold(text: str) -> str:
     """The form in which texts are compared: lower case, without accents."""
     if text.isascii():
         return text.lower()
-    return _ACCENTS.sub("", unicodedata.normalize("NFKD", text)).casefold()
+    # ASCII characters neither combine nor decompose: what is between them is folded by itself.
+    return text.encode("ascii", _FOLD_RUNS).lower().decode("utf-8", "surrogatepass")
 
 
 def fold_spaces(text: str) -> str:
@@ -148,6 +149,30 @@ def _pieces(token: str) -> Iterator[str]:
     for start in range(0, last + PIECE - OVERLAP, PIECE - OVERLAP):
         begin = JOINT if start > 0 else ""
         yield begin + token[start : start + PIECE] + (JOINT if start < last else "")
+
+
+class _FoldedRuns(dict[str, bytes]):
+    """Runs of non-ASCII characters, folded; short ones are remembered, since they come again."""
+
+    def __missing__(self, run: str) -> bytes:
+        plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", run)).casefold()
+        folded = plain.encode("utf-8", "surrogatepass")
+        if len(run) <= _REMEMBERED_LENGTH and len(self) < _REMEMBERED_RUNS:
+            self[run] = folded
+        return folded
+
+
+_FOLDED_RUNS: Final = _FoldedRuns()
+
+
+def _fold_run(error: UnicodeError) -> tuple[bytes, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return _FOLDED_RUNS[error.object[error.start : error.end]], error.end
+
+
+_FOLD_RUNS: Final = "amux.fold-runs"
+codecs.register_error(_FOLD_RUNS, _fold_run)
 
 
 class _ForeignRuns(dict[str, bytes]):

@@ -1,28 +1,26 @@
 """Which messages are worth a look: the place where an index comes in.
 
-A search asks its candidates once per agent and query, then once per session and sub-agent. Without
-an index every message of every session is a candidate, except where an agent keeps a full-text
-index of its own.
+A search asks its candidates once per agent and query, then once per session. Without an index every
+message of every session is a candidate, except where an agent keeps a full-text index of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
-from typing import Final, Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
 
-from amux.sessions.assemble import Assembly
+from amux.sessions.conversation import Conversation
 from amux.sessions.library import Library
-from amux.sessions.parts import Joined
 from amux.sessions.query import Query
+from amux.sessions.subjects import Subject
 from amux.sessions.terms import Term
 
 _INDEXED_LENGTH: Final = 3
 """An index of parts of words finds nothing shorter."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shortlist:
+class Shortlist(NamedTuple):
     """Messages of one session, sub-agents not included, that may fit.
 
     `numbers` count from 1 as the session's messages are read; None: all of them. No message that
@@ -33,20 +31,21 @@ class Shortlist:
 
     numbers: Collection[int] | None = None
     exact: bool = False
-    weights: Mapping[Term, float] = field(default_factory=dict[Term, float])
+    weights: Mapping[Term, float] = MappingProxyType({})
 
 
 ALL: Final = Shortlist()
 NONE: Final = Shortlist(numbers=())
 
-Propose = Callable[[Joined], Shortlist]
+Propose = Callable[[Subject], Sequence[Shortlist]]
+"""What may fit of a session: a list for each of its conversations, in their order."""
 
 
 class Candidates(Protocol):
     """Who knows which messages may fit a query."""
 
-    def propose(self, assembly: Assembly, query: Query) -> Propose:
-        """The function that has a shortlist for each session and sub-agent of the assembly.
+    def propose(self, agent: str, query: Query) -> Propose:
+        """The function that has shortlists for each session of an agent.
 
         Titles are not its business. The shortlists may leave out nothing that fits the words of
         the query and its filters of messages; they may ignore either, unless they are exact.
@@ -60,21 +59,21 @@ class NativeCandidates:
     def __init__(self, library: Library) -> None:
         self._library = library
 
-    def propose(self, assembly: Assembly, query: Query) -> Propose:
+    def propose(self, agent: str, query: Query) -> Propose:
         """See `Candidates`."""
-        named = self._named(assembly.agent, query)
+        named = self._named(agent, query)
         if named is None:
-            return lambda _: ALL
+            return propose_all
 
-        def shortlist(session: Joined) -> Shortlist:
+        def shortlist(conversation: Conversation) -> Shortlist:
             # An index speaks only for what lies in the database, not for files beside it.
             is_possible = any(
-                part.facts.session_id in named or part.source.session_id is not None
-                for part, _ in assembly.conversation(session)
+                each.session_id in named or each.source.session_id is not None
+                for each in conversation.stretches
             )
             return ALL if is_possible else NONE
 
-        return shortlist
+        return lambda subject: [shortlist(each) for each in subject.conversations()]
 
     def _named(self, agent: str, query: Query) -> set[str] | None:
         """Sessions worth a look, by the agent's own index; None: look at all."""
@@ -88,6 +87,11 @@ class NativeCandidates:
                 return None
             found |= sessions
         return found
+
+
+def propose_all(subject: Subject) -> Sequence[Shortlist]:
+    """Everything may fit."""
+    return [ALL for _ in subject.conversations()]
 
 
 def _keys(term: Term) -> tuple[str, ...]:

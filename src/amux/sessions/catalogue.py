@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from amux.adapters._base import NativeSearch, SourceRef
 from amux.index.faults import IndexUnavailableError
-from amux.index.reading import maker_of
 from amux.model.options import SessionListOptions
+from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly
 from amux.sessions.choosing import NOTHING_UNREAD, choose_sessions
 from amux.sessions.costing import Coster
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from amux.sessions.cells import Cell
     from amux.sessions.cost import CostReport
     from amux.sessions.indexed import IndexedAgent, Make
+    from amux.sessions.kept import KeptSession, Shelf
+    from amux.sessions.search import Holdings
+    from amux.sessions.subjects import Subject
     from amux.sessions.text_candidates import TextCandidates
 
 T = TypeVar("T")
@@ -55,6 +58,7 @@ class Catalogue:
         self._basis = basis
         self.watch: Watch | None = None
         self._no_texts = False
+        self._shelf: Shelf | None = None
         self._looks: dict[tuple[str, ...], bytes] | None = None
 
     @contextmanager
@@ -132,39 +136,103 @@ class Catalogue:
         each = (self.assemblies(agent) for agent in agents)
         return list_sessions(chain.from_iterable(each), options, coster)
 
+    def holdings(self, agents: Sequence[str], coster: Coster, *, by_words: bool) -> Holdings:
+        """All sessions of some agents to be searched, and who knows which of them hold a word."""
+        from amux.sessions.search import Holdings
+        from amux.sessions.subjects import assembled_subjects
+
+        problems: list[Problem] = []
+        kept, rows = self._kept(agents, coster, problems)
+        others = [name for name in agents if name not in kept]
+        assemblies = [each for name in others for each in self.assemblies(name)]
+        subjects: list[Subject] = [*rows, *assembled_subjects(assemblies, coster)]
+        problems += (each for assembly in assemblies for each in assembly.problems)
+        texts = self.text_candidates(kept) if by_words else None
+        return Holdings(
+            self._library,
+            subjects,
+            lambda: (*problems, *coster.problems),
+            texts,
+            None if texts is None else texts.words,
+        )
+
+    def _kept(
+        self, agents: Sequence[str], coster: Coster, problems: list[Problem]
+    ) -> tuple[Sequence[str], Sequence[KeptSession]]:
+        """The agents whose sessions have rows, and these, brought up to date."""
+        if self._store is None:
+            return (), ()
+        from amux.sessions.kept import Shelf
+        from amux.sessions.rows import decode_problems
+
+        store, indexed = self._store, [name for name in agents if self._is_indexed(name)]
+        try:
+            payloads = self._bring_up_rows(store, indexed, coster)
+            self._shelf = self._shelf or Shelf()
+            rows = self._shelf.sessions(store, indexed, coster) if store.exists() else []
+            with store.guarded():
+                problems += decode_problems(payloads)
+        except IndexUnavailableError:
+            self._store = None
+            return (), ()
+        return indexed, rows
+
+    def give_up_index(self) -> bool:
+        """Do without the index from now on, since it has failed; whether there was one."""
+        had_one, self._store = self._store is not None, None
+        return had_one
+
     def text_candidates(self, agents: Sequence[str]) -> TextCandidates | None:
-        """Who knows which messages hold a word, brought up to date; None: look at all of them."""
-        if self._store is None or self._no_texts:
+        """Who knows which messages hold a word, brought up to date; None: look at all of them.
+
+        To be asked after the rows of these agents were brought up to date.
+        """
+        if self._store is None or self._no_texts or not self._store.exists():
             return None
         from amux.index.texts_errors import IndexDamagedError, IndexUnusableError
         from amux.sessions.candidates import NativeCandidates
         from amux.sessions.text_candidates import TextCandidates
 
-        read = [agent for agent in agents if self._has_texts(agent)]
         try:
-            store = self._updated_texts(self._store, read)
+            store, read = self._updated_texts(self._store, agents)
+            others = NativeCandidates(self._library)
+            return TextCandidates(store, read, others, discard=self._store.remove_texts)
         except IndexUnusableError as error:
             self._no_texts = True
             if isinstance(error, IndexDamagedError):
                 self._store.remove_texts()
-            return None
-        return TextCandidates(store, read, NativeCandidates(self._library))
+        except IndexUnavailableError:
+            self._store = None
+        return None
 
     def _has_texts(self, agent: str) -> bool:
         """An agent with a full-text index of its own is asked itself."""
         adapter = self._library.adapter(agent)
         return self._is_indexed(agent) and not isinstance(adapter, NativeSearch)
 
-    def _updated_texts(self, store: Store, agents: Sequence[str]) -> TextStore:
+    def _updated_texts(self, store: Store, agents: Sequence[str]) -> tuple[TextStore, list[str]]:
+        """The texts, and whose these are. Loads no adapter of who has no sessions, nor changes."""
+        from amux.index.answers import Answers
+        from amux.index.findable import agents_with_rows
+
         texts = store.texts()
-        if texts.index.needs_rebuild:  # dead words can only be got rid of together
+        answers = Answers(store, "sessions", self._basis())
+        present = agents_with_rows(store) | texts.agents()
+        states = {agent: answers.state(agent) for agent in agents if agent in present}
+        behind = {
+            agent: state
+            for agent, state in states.items()
+            if not texts.is_current(agent, state) and self._has_texts(agent)
+        }
+        if behind and texts.index.needs_rebuild:  # dead words can only be got rid of together
             store.remove_texts()
             texts = store.texts()
-        for agent in agents:
-            adapter, sources = self._library.adapter(agent), self._library.sources(agent)
-            maker = maker_of(adapter)
-            texts.update(adapter, sources, maker=maker, watch=self.watch)
-        return texts
+            behind = {agent: state for agent, state in states.items() if self._has_texts(agent)}
+        if behind:
+            found = [(self._library.adapter(a), self._library.sources(a)) for a in behind]
+            texts.update(found, watch=self.watch)
+            texts.remember(behind)
+        return texts, [agent for agent in states if agent in texts.agents()]
 
     def _list_directly(
         self, agents: Sequence[str], options: SessionListOptions, coster: Coster
@@ -227,10 +295,9 @@ class Catalogue:
         if self._store is None or not self._is_indexed(agent):
             return None
         from amux.index.census import take_census
-        from amux.sessions.rows import make_rows
 
         try:
-            self._bring_up(self._store, agent, "sessions", lambda some: make_rows(some, coster))
+            self._bring_up_rows(self._store, (agent,), coster)
             return take_census(self._store, agent)
         except IndexUnavailableError:
             self._store = None
@@ -241,13 +308,9 @@ class Catalogue:
     ) -> ListReport:
         from amux.index.answers import Answers
         from amux.index.listing import find_sessions
-        from amux.sessions.rows import make_rows, report_of, wanted_rows
+        from amux.sessions.rows import report_of, wanted_rows
 
-        problems: list[bytes] = []
-        for agent in agents:
-            problems += self._bring_up(
-                store, agent, "sessions", lambda some: make_rows(some, coster)
-            )
+        problems = self._bring_up_rows(store, agents, coster)
         if tuple(agents) == self._registry.names() and store.exists():
             Answers(store, "sessions", self._basis()).remember_everybody(agents)
         if not store.exists():
@@ -255,6 +318,18 @@ class Catalogue:
         listed = find_sessions(store, wanted_rows(agents, options))
         with store.guarded():
             return report_of(listed, problems, coster)
+
+    def _bring_up_rows(self, store: Store, agents: Sequence[str], coster: Coster) -> list[bytes]:
+        """The rows of some agents, up to date; the problems met, still encoded."""
+        from amux.sessions.rows import make_rows
+
+        return [
+            problem
+            for agent in agents
+            for problem in self._bring_up(
+                store, agent, "sessions", lambda some: make_rows(some, coster)
+            )
+        ]
 
     def _bring_up(self, store: Store, agent: str, kind: Kind, make: Make) -> list[bytes]:
         """Results of one kind, up to date: what is kept besides rows.

@@ -1,31 +1,72 @@
-"""Reading the messages of one session from all the sources its conversation lies in."""
+"""Where the messages of a session lie, and reading them from there.
+
+A conversation is known by places alone: it can be kept, and read later without what it was made
+from.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amux.adapters._base import Adapter, Head, Want
+import msgspec
+
+from amux.adapters._base import Adapter, Head, SourceRef, Want
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly
 from amux.sessions.parts import Joined
 
 
+class Stretch(msgspec.Struct, frozen=True, array_like=True):
+    """One session within one source, up to a trace key."""
+
+    source: SourceRef
+    session_id: str
+    until: int | None = None
+
+
+class Conversation(msgspec.Struct, frozen=True, array_like=True):
+    """The messages of one session, sub-agents not included; history kept by reference first."""
+
+    session_id: str
+    stretches: tuple[Stretch, ...]
+    in_fragments: bool = False  # several sources may hold the same message
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of what one source says of one session."""
+        return len(self.stretches) == 1 and self.stretches[0].until is None
+
+
+def conversation_of(assembly: Assembly, session: Joined) -> Conversation:
+    """Where the session's messages lie."""
+    return Conversation(
+        session.session_id,
+        tuple(
+            Stretch(part.source, part.facts.session_id, until)
+            for part, until in assembly.conversation(session)
+        ),
+        len(session.pieces) > 1,
+    )
+
+
 def read_conversation(
-    adapter: Adapter, assembly: Assembly, session: Joined, *, want: Want
+    adapter: Adapter, conversation: Conversation, *, want: Want
 ) -> Iterator[SessionMessage | Problem]:
-    """Messages in order, history kept by reference first, and what could not be read. Streams."""
-    in_fragments = len(session.pieces) > 1
+    """Messages in order, and what could not be read. Streams."""
     seen: set[str] = set()
-    for part, until in assembly.conversation(session):
-        wanted = part.facts.session_id
+    for source, wanted, until in _places(conversation):
         inside = False
-        for item in adapter.read(part.source, want=want, only=wanted, until=until):
+        for item in adapter.read(source, want=want, only=wanted, until=until):
             if isinstance(item, Head):
                 inside = item.session_id == wanted
             elif isinstance(item, Problem):
                 yield item
             elif inside and isinstance(item, SessionMessage) and item.id not in seen:
                 yield item
-                if in_fragments and item.id is not None:
+                if conversation.in_fragments and item.id is not None:
                     seen.add(item.id)
+
+
+def _places(conversation: Conversation) -> Iterator[tuple[SourceRef, str, int | None]]:
+    return ((each.source, each.session_id, each.until) for each in conversation.stretches)

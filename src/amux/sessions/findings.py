@@ -6,14 +6,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from amux.model.message import Role
-from amux.model.session import SearchHit, SessionSummary
-from amux.sessions.assemble import Assembly
+from amux.model.session import SearchHit
 from amux.sessions.matching import Tally
-from amux.sessions.parts import Joined
+from amux.sessions.subjects import Subject
 from amux.sessions.terms import Term
+
+CONSIDERED: Final = 50
+"""Hits of one session among which the best are chosen: it may have thousands, of many megabytes."""
 
 
 class Place(NamedTuple):
@@ -26,21 +28,25 @@ class Place(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """Hits that are known without a look at the source, and where to read them."""
+    """Hits that are known without a look at the source: of which conversation, which messages."""
 
-    assembly: Assembly
-    member: Joined
+    place: int
     numbers: Collection[int]
 
 
 @dataclass(slots=True)
 class Finding:
-    """What a session holds of the query. Of its hits the best `room` are kept; None: all."""
+    """What a session holds of the query.
 
-    summary: SessionSummary
+    Of its first `CONSIDERED` hits the best `room` are kept; None: all there are.
+    """
+
+    subject: Subject
     room: int | None
+    relevance: float = 0.0
     weights: dict[Term, float] = field(default_factory=dict[Term, float])
     is_match: bool = False
+    is_in_title: bool = False
     snippet: str | None = None
     hit_count: int = 0
     unread: list[Unread] = field(default_factory=list[Unread])
@@ -69,8 +75,10 @@ class Finding:
     def show(self, tally: Tally, place: Place) -> None:
         """Keep a hit if it is among the best; of equals the earlier one."""
         self._seen += 1
-        rank = (tally.score, -self._seen)
         room = self.room
+        if room is not None and self._seen > CONSIDERED:
+            return
+        rank = (tally.score, -self._seen)
         is_kept = room is None or len(self._best) < room or (room > 0 and rank > self._best[0][:2])
         if not is_kept and self.snippet is not None:
             return

@@ -22,7 +22,7 @@ from amux.model.ids import unified_id
 from amux.model.message import SessionMessage, SessionToolCall
 from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly
-from amux.sessions.conversation import read_conversation
+from amux.sessions.conversation import conversation_of, read_conversation
 from amux.sessions.parts import Joined
 from amux.sessions.stamps import Stamp, stamp_of
 
@@ -114,7 +114,8 @@ class Thread:
         began = self._host.clock.elapsed()
         messages: list[SessionMessage] = []
         problems: list[Problem] = []
-        items = read_conversation(self._adapter, self._assembly, self._session, want="all")
+        conversation = conversation_of(self._assembly, self._session)
+        items = read_conversation(self._adapter, conversation, want="all")
         for item in items:
             if isinstance(item, SessionMessage):
                 messages.append(item)

@@ -21,7 +21,7 @@ from amux.model.facts import Facts
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly, assemble
-from amux.sessions.conversation import read_conversation
+from amux.sessions.conversation import Conversation, conversation_of, read_conversation
 from amux.sessions.parts import Joined, Part
 from amux.sessions.registry import AdapterRegistry
 from amux.sessions.tool_results import with_tool_results
@@ -101,7 +101,8 @@ class Library:
 
     def messages(self, assembly: Assembly, session: Joined) -> Iterator[SessionMessage]:
         """The session's messages in order, history kept by reference first. Streams."""
-        return with_tool_results(self._messages(assembly, session, "all"))
+        conversation = conversation_of(assembly, session)
+        return with_tool_results(self._messages(assembly.agent, conversation, "all"))
 
     def native_search(self, agent: str, terms: Sequence[str]) -> set[str] | None:
         """Ids of sessions with a text that holds all terms, by the agent's own index, if any."""
@@ -118,21 +119,21 @@ class Library:
         except AmuxError:  # somebody else's adapter failed: half an answer would hide sessions
             return None
 
-    def searchable(self, assembly: Assembly, session: Joined) -> Iterator[SessionMessage]:
+    def searchable(self, agent: str, conversation: Conversation) -> Iterator[SessionMessage]:
         """The same to search in: texts of many megabytes are cut; `long_texts` has them whole."""
-        return self._messages(assembly, session, "texts")
+        return self._messages(agent, conversation, "texts")
 
-    def long_texts(self, assembly: Assembly, session: Joined) -> Iterator[Iterator[str]]:
+    def long_texts(self, conversation: Conversation) -> Iterator[Iterator[str]]:
         """The texts that are too long to be held, each in pieces."""
-        for part, _ in assembly.conversation(session):
-            for _, windows in groupby(read_long_texts(part.source.path), key=itemgetter(0)):
+        for each in conversation.stretches:
+            for _, windows in groupby(read_long_texts(each.source.path), key=itemgetter(0)):
                 yield (window for _, window in windows)
 
     def _messages(
-        self, assembly: Assembly, session: Joined, want: Want
+        self, agent: str, conversation: Conversation, want: Want
     ) -> Iterator[SessionMessage]:
-        adapter = self._registry.require(assembly.agent)
-        for item in read_conversation(adapter, assembly, session, want=want):
+        adapter = self._registry.require(agent)
+        for item in read_conversation(adapter, conversation, want=want):
             if isinstance(item, SessionMessage):
                 yield item
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from heapq import nsmallest
 from typing import Final
-
-import msgspec
 
 from amux.model.options import SearchSort
 from amux.sessions.findings import Finding
-from amux.sessions.listing import sort_sessions
 from amux.sessions.matching import saturated
 from amux.sessions.terms import Term
 
@@ -32,49 +30,58 @@ def recency(updated_at: datetime, now: datetime) -> float:
     return max(OLDEST, math.exp2(-age))
 
 
-def rank(findings: Sequence[Finding], *, now: datetime, sort: SearchSort) -> list[Finding]:
-    """Those that fit, in order, their summaries with a relevance.
+def rank(findings: Sequence[Finding], looked_at: int, *, now: datetime) -> list[Finding]:
+    """Those that fit, each with its relevance.
 
-    `findings` are all sessions that were looked at: how rare a term is depends on the others too.
+    `findings` are all sessions with any of the terms, of those that were looked at: how rare a term
+    is depends on the others too.
     """
-    rarity = _rarity(findings)
+    rarity = _rarity(findings, looked_at)
     found = [finding for finding in findings if finding.is_match]
     scores = [
-        _score(finding, rarity) * recency(finding.summary.updated_at, now) for finding in found
+        _score(finding, rarity) * recency(finding.subject.traits.updated_at, now)
+        for finding in found
     ]
     best = max(scores, default=1.0)
     for finding, score in zip(found, scores, strict=True):
-        relevance = max(_LEAST, round(score / best, 6))
-        finding.summary = msgspec.structs.replace(finding.summary, relevance_score=relevance)
-    return _sorted(found, sort)
+        finding.relevance = max(_LEAST, round(score / best, 6))
+    return found
 
 
-def _sorted(found: list[Finding], sort: SearchSort) -> list[Finding]:
-    summaries = [finding.summary for finding in found]
-    owners = {id(finding.summary): finding for finding in found}  # equal ids may exist twice
-    if sort == "relevance":
-        newest_first = sort_sessions(summaries, "date", descending=True)
-        ordered = sorted(newest_first, key=lambda summary: -(summary.relevance_score or 0.0))
-    else:
-        ordered = sort_sessions(summaries, sort, descending=True)
-    return [owners[id(summary)] for summary in ordered]
+def first(found: Sequence[Finding], limit: int | None, *, sort: SearchSort) -> list[Finding]:
+    """The first of those that fit, in order."""
+
+    def place(finding: Finding) -> tuple[float, float, str]:
+        traits = finding.subject.traits
+        created = -traits.created_at.timestamp()
+        match sort:
+            case "relevance":
+                return -finding.relevance, created, traits.unified_id
+            case "cost":
+                return -finding.subject.usd, 0.0, traits.unified_id
+            case _:
+                return created, 0.0, traits.unified_id
+
+    return sorted(found, key=place) if limit is None else nsmallest(limit, found, key=place)
 
 
 def _score(finding: Finding, rarity: dict[Term, float]) -> float:
     """How much of the query it holds; the same for all where no term is held by any."""
     if not rarity:
         return 1.0
-    held = sum(rarity[term] * saturated(weight) for term, weight in finding.weights.items())
+    held = 0.0
+    for term, weight in finding.weights.items():
+        held += rarity[term] * saturated(weight)
     return max(_LEAST, held)
 
 
-def _rarity(findings: Sequence[Finding]) -> dict[Term, float]:
+def _rarity(findings: Sequence[Finding], looked_at: int) -> dict[Term, float]:
     """Inverse document frequency of each term over the sessions that were looked at."""
     holders: dict[Term, int] = {}
     for finding in findings:
         for term in finding.weights:
             holders[term] = holders.get(term, 0) + 1
     return {
-        term: math.log(1 + (len(findings) - count + 0.5) / (count + 0.5))
+        term: math.log(1 + (looked_at - count + 0.5) / (count + 0.5))
         for term, count in holders.items()
     }

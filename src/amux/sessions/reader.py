@@ -9,6 +9,7 @@ from typing import TypeVar, get_args
 from msgspec.structs import replace
 
 from amux.errors import AmuxError, ParseError, SessionNotFoundError, ValidationError
+from amux.index.faults import IndexUnavailableError
 from amux.model.cost import CostSummary
 from amux.model.message import SessionMessage
 from amux.model.options import (
@@ -34,7 +35,7 @@ from amux.sessions.library import Library
 from amux.sessions.listing import ListReport
 from amux.sessions.parts import Joined
 from amux.sessions.registry import AdapterRegistry
-from amux.sessions.search import Holdings, Search, SearchReport
+from amux.sessions.search import Search, SearchReport
 from amux.sessions.views import full_session
 
 Options = TypeVar("Options", SessionListOptions, SessionQuery, CostAggregationOptions)
@@ -75,10 +76,13 @@ class SessionReader:
         """A search, with what could not be read."""
         search = Search(_checked_query(query), now=self.now(), zone=self.zone)
         names = [name for name in self.registry.names() if search.wants(name)]
-        assemblies = [each for name in names for each in self.catalogue.assemblies(name)]
-        texts = self.catalogue.text_candidates(names) if search.query.terms else None
-        words = None if texts is None else texts.words
-        report = search.run(Holdings(self.library, assemblies, self.coster, texts, words))
+        by_words = bool(search.query.terms)
+        try:
+            report = search.run(self.catalogue.holdings(names, self.coster, by_words=by_words))
+        except IndexUnavailableError:
+            if not self.catalogue.give_up_index():
+                raise
+            report = search.run(self.catalogue.holdings(names, self.coster, by_words=by_words))
         return replace(report, notes=(*report.notes, *self._unknown_agents(search)))
 
     def _unknown_agents(self, search: Search) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -18,6 +18,7 @@ from amux.model.session import SessionSummary
 from amux.sessions.assemble import Assembly
 from amux.sessions.costing import Coster
 from amux.sessions.filters import plain_place
+from amux.sessions.kept import encode_places
 from amux.sessions.listing import ListReport
 from amux.sessions.parts import Joined
 from amux.sessions.views import summarize
@@ -41,13 +42,18 @@ def moment_at(microseconds: int) -> datetime:
 
 def make_rows(assembly: Assembly, coster: Coster) -> Made:
     """The sessions of a cluster that a list may show, and the problems met."""
+    findable = {id(session) for session in assembly.sessions}
     return Made(
-        sessions=[_row(s, coster) for s in assembly.everyone() if s.listed],
+        sessions=[
+            _row(s, coster, encode_places(assembly, s) if id(s) in findable else (b"", b""))
+            for s in assembly.everyone()
+            if s.listed
+        ],
         payload=pack(assembly.problems) if assembly.problems else b"",
     )
 
 
-def _row(session: Joined, coster: Coster) -> SessionRow:
+def _row(session: Joined, coster: Coster, where: tuple[bytes, bytes]) -> SessionRow:
     summary = summarize(session, coster.cost_of(session), ())
     hidden = SUBAGENT * (session.kind == "subagent") + ARCHIVED * session.archived
     return SessionRow(
@@ -63,6 +69,8 @@ def _row(session: Joined, coster: Coster) -> SessionRow:
         title=storable(summary.title),
         version=None if session.facts.version is None else storable(session.facts.version),
         body=_body(summary),
+        places=where[0],
+        keys=where[1],
     )
 
 
@@ -89,6 +97,11 @@ def wanted_rows(agents: Sequence[str], options: SessionListOptions) -> Wanted:
     )
 
 
+def decode_problems(kept: Sequence[bytes]) -> Iterator[Problem]:
+    """The problems met when rows were made."""
+    return (problem for some in kept for problem in unpack(some, _PROBLEMS))
+
+
 def report_of(listed: Listed, problems: Sequence[bytes], coster: Coster) -> ListReport:
     """Rows as a report; tags are added now, they change without the sessions."""
     return ListReport(
@@ -97,7 +110,7 @@ def report_of(listed: Listed, problems: Sequence[bytes], coster: Coster) -> List
         hidden_archived=listed.hidden_archived,
         truncated=listed.truncated,
         problems=(
-            *(problem for kept in problems for problem in unpack(kept, _PROBLEMS)),
+            *decode_problems(problems),
             *coster.problems,
         ),
     )
@@ -111,9 +124,12 @@ def _decoded(body: bytes) -> SessionSummary:
 
 
 def _summary(row: Row, coster: Coster) -> SessionSummary:
-    body = row[-1]
+    return decode_summary(row[-1], row[2].split("\n"), coster)
+
+
+def decode_summary(body: bytes, names: Sequence[str], coster: Coster) -> SessionSummary:
+    """A kept summary, with the tags and the star that it has now."""
     summary = unpack(body, _PACKED) if body.startswith(ODD) else _decoded(body)
-    names = row[2].split("\n")
     tags = coster.tags_by_names(summary.agent, names)
     starred = coster.is_starred_by_names(summary.agent, names)
     if not tags and not starred:

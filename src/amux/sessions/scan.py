@@ -6,20 +6,21 @@ known by its beginning, which its message has too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import chain, pairwise
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import nlargest
+from itertools import chain, islice, pairwise
+from typing import Final, NamedTuple
 
 from amux.model.message import SessionMessage
-from amux.sessions.assemble import Assembly
-from amux.sessions.candidates import Shortlist
+from amux.model.words import fold
+from amux.sessions.candidates import NONE, Shortlist
 from amux.sessions.filtering import admitted_passages
-from amux.sessions.findings import Finding, Place, Unread
+from amux.sessions.findings import CONSIDERED, Finding, Place, Unread
 from amux.sessions.library import Library
 from amux.sessions.matching import OnWords, Tally, Window
-from amux.sessions.parts import Joined
 from amux.sessions.passages import MACHINE_WEIGHT, TITLE_WEIGHT
 from amux.sessions.query import Query
+from amux.sessions.subjects import Subject
 
 _BEGINNING: Final = 1000
 _LONG: Final = 1 << 15
@@ -27,6 +28,13 @@ _LONG: Final = 1 << 15
 
 Known = dict[str, tuple[Place, bool]]
 """Where long texts stand, by their beginnings, and whether their messages are hits already."""
+
+
+class _Hit(NamedTuple):
+    """A message that fits, and where it stands."""
+
+    tally: Tally
+    place: Place
 
 
 class Scanner:
@@ -37,20 +45,40 @@ class Scanner:
         self._query = query
         self._filters = query.filters.of_messages
         self.on_words = on_words
+        self._needs_words = all(each.wanted for each in query.alternatives)
 
-    def look_at_title(self, finding: Finding) -> None:
+    def look_at(
+        self, subject: Subject, shortlists: Sequence[Shortlist], *, room: int | None
+    ) -> Finding | None:
+        """The title of a session, then its messages as far as they may fit; None: nothing does."""
+        is_title_worth_it = self._is_title_worth_it(subject.traits.title)
+        places = [place for place, some in enumerate(shortlists) if some is not NONE]
+        if not is_title_worth_it and not places:
+            return None
+        finding = Finding(subject, room)
+        if is_title_worth_it:
+            self._look_at_title(finding)
+        for place in places:
+            self._look_at_messages(finding, place, shortlists[place])
+        return finding
+
+    def _is_title_worth_it(self, title: str) -> bool:
+        """Most titles hold nothing of a query, which is seen quickly."""
+        if not self._needs_words or self.on_words is not None:
+            return True
+        folded = fold(title)
+        return any(term.count(title, folded) for term in self._query.terms)
+
+    def _look_at_title(self, finding: Finding) -> None:
         """A title counts for ranking; it is a hit unless messages are asked for."""
         tally = Tally(self._query, on_words=self.on_words)
-        tally.add(finding.summary.title, weight=TITLE_WEIGHT)
+        tally.add(finding.subject.traits.title, weight=TITLE_WEIGHT)
         finding.hold(tally.weights)
-        if tally.is_match and not self._filters:
-            finding.is_match = True
-            finding.snippet = tally.excerpt().text or None
+        finding.is_in_title = tally.is_match and not self._filters
+        finding.is_match = finding.is_match or finding.is_in_title
 
-    def look_at_messages(
-        self, finding: Finding, assembly: Assembly, member: Joined, shortlist: Shortlist
-    ) -> None:
-        """The messages of a session, or of a sub-agent of it."""
+    def _look_at_messages(self, finding: Finding, place: int, shortlist: Shortlist) -> None:
+        """The messages of a conversation: the session's own, or that of a sub-agent of it."""
         if shortlist.numbers is not None:
             if not shortlist.numbers:
                 return
@@ -58,32 +86,44 @@ class Scanner:
                 finding.is_match = True
                 finding.hit_count += len(shortlist.numbers)
                 finding.hold(shortlist.weights)
-                finding.unread.append(Unread(assembly, member, shortlist.numbers))
+                finding.unread.append(Unread(place, shortlist.numbers))
                 return
         known: Known = {}
-        for message, place in self._messages(finding, assembly, member, shortlist.numbers):
-            self._look_at_message(finding, message, place, known)
-        somewhere = Place(session_id=_child(finding, member))
-        for pieces in self._library.long_texts(assembly, member):
+        for message, found_at in self._messages(finding, place, shortlist.numbers):
+            self._look_at_message(finding, message, found_at, known)
+        conversation = finding.subject.conversations()[place]
+        somewhere = Place(session_id=conversation.session_id if place else None)
+        for pieces in self._library.long_texts(conversation):
             self._look_at_long_text(finding, pieces, somewhere, known)
 
     def show(self, finding: Finding) -> None:
         """Read the hits that were known without reading; which are the best, only they tell."""
-        for assembly, member, numbers in finding.unread:
-            for message, place in self._messages(finding, assembly, member, numbers):
-                tally = self._tally(message)
-                if tally is not None:
-                    finding.show(tally, place)
+        if finding.is_in_title:
+            tally = Tally(self._query)
+            tally.add(finding.subject.traits.title, weight=TITLE_WEIGHT)
+            finding.snippet = tally.excerpt().text or None
+        for tally, found_at in _worth_showing(self._unread(finding), finding.room):
+            finding.show(tally, found_at)
         finding.unread.clear()
 
+    def _unread(self, finding: Finding) -> Iterator[_Hit]:
+        for place, numbers in finding.unread:
+            for message, found_at in self._messages(finding, place, numbers):
+                tally = self._tally(message)
+                if tally is not None:
+                    yield _Hit(tally, found_at)
+
     def _messages(
-        self, finding: Finding, assembly: Assembly, member: Joined, numbers: Iterable[int] | None
+        self, finding: Finding, place: int, numbers: Iterable[int] | None
     ) -> Iterator[tuple[SessionMessage, Place]]:
         """The messages of these numbers, each with its place; reading ends with the last."""
         wanted = None if numbers is None else frozenset(numbers)
         last = None if wanted is None else max(wanted, default=0)
-        session_id = _child(finding, member)
-        for number, message in enumerate(self._library.searchable(assembly, member), start=1):
+        subject = finding.subject
+        conversation = subject.conversations()[place]
+        session_id = conversation.session_id if place else None
+        messages = self._library.searchable(subject.traits.agent, conversation)
+        for number, message in enumerate(messages, start=1):
             if wanted is None or number in wanted:
                 yield message, Place(number, message.role, message.timestamp, session_id)
             if number == last:
@@ -128,9 +168,16 @@ class Scanner:
             finding.match(tally, place)
 
 
-def _child(finding: Finding, member: Joined) -> str | None:
-    """The id of a sub-agent; None for the session itself."""
-    return None if member.session_id == finding.summary.session_id else member.session_id
+def _worth_showing(hits: Iterator[_Hit], room: int | None) -> Iterable[_Hit]:
+    """The first and the best, in order: of the others no excerpt need be cut."""
+    if room is None:
+        return hits
+    numbered = enumerate(islice(hits, CONSIDERED))
+    first = next(numbered, None)
+    if first is None:
+        return ()
+    best = nlargest(room, chain((first,), numbered), key=lambda one: (one[1].tally.score, -one[0]))
+    return [hit for _, hit in sorted({first[0]: first[1], **dict(best)}.items())]
 
 
 def _marked(pieces: Iterable[str]) -> Iterator[Window]:

@@ -7,9 +7,10 @@ own search) only say where to look; which sessions are found does not depend on 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -17,19 +18,16 @@ from msgspec.structs import replace
 from amux.model.options import SessionQuery
 from amux.model.problems import Problem
 from amux.model.session import SessionSummary
-from amux.sessions.assemble import Assembly
-from amux.sessions.candidates import NONE, Candidates, NativeCandidates, Propose
-from amux.sessions.costing import Coster
+from amux.sessions.candidates import Candidates, NativeCandidates, Propose, Shortlist
 from amux.sessions.did_you_mean import NearWords, Vocabulary, corrected
 from amux.sessions.filtering import admits_session
 from amux.sessions.findings import Finding
 from amux.sessions.library import Library
-from amux.sessions.parts import Joined
 from amux.sessions.query import Query, parse_query
 from amux.sessions.query_filters import filters_of
-from amux.sessions.ranking import rank
+from amux.sessions.ranking import first, rank
 from amux.sessions.scan import Scanner
-from amux.sessions.views import summarize
+from amux.sessions.subjects import Subject
 
 
 class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,13 +47,24 @@ class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """Where to look: sessions, what they cost, who has an index of them."""
+    """Where to look: sessions, what could not be read of them, who has an index of them."""
 
     library: Library
-    assemblies: Sequence[Assembly]
-    coster: Coster
+    subjects: Sequence[Subject]
+    problems: Callable[[], Iterable[Problem]] = tuple
     candidates: Candidates | None = None
     vocabulary: Vocabulary | None = None
+
+
+class _Scan(NamedTuple):
+    """What was found: sessions with any of the terms, and how many were looked at."""
+
+    findings: list[Finding]
+    looked_at: int
+
+    @property
+    def has_match(self) -> bool:
+        return any(finding.is_match for finding in self.findings)
 
 
 class Search:
@@ -79,56 +88,56 @@ class Search:
     def run(self, holdings: Holdings) -> SearchReport:
         """Look through the sessions that pass the filters; rank those with a hit."""
         near = None if self._options.exact else NearWords(self._parsed)
-        findings = self._scan(holdings, self._parsed, near)
-        report = self._report(holdings, self._parsed, findings)
-        if near is None or any(finding.is_match for finding in findings):
+        scan = self._scan(holdings, self._parsed, near)
+        report = self._report(holdings, self._parsed, scan)
+        if near is None or scan.has_match:
             return report
-        guess = self._guess(holdings, near, findings)
+        guess = self._guess(holdings, near, scan.findings)
         if guess is None:
             return report
         second = self._parse(guess)
-        findings = self._scan(holdings, second, None)
-        if not any(finding.is_match for finding in findings):
+        scan = self._scan(holdings, second, None)
+        if not scan.has_match:
             return replace(report, did_you_mean=guess)
-        found = self._report(holdings, second, findings)
+        found = self._report(holdings, second, scan)
         notes = report.notes
         return replace(found, notes=notes, did_you_mean=guess, corrected_to=guess)
 
     def _parse(self, text: str) -> Query:
         return parse_query(text, within=filters_of(self._options), now=self._now, zone=self._zone)
 
-    def _scan(self, holdings: Holdings, query: Query, near: NearWords | None) -> list[Finding]:
+    def _scan(self, holdings: Holdings, query: Query, near: NearWords | None) -> _Scan:
         """What each session that passes the filters holds of the query."""
         listens = bool(near) and holdings.vocabulary is None
         scanner = Scanner(holdings.library, query, on_words=near.read if near and listens else None)
         findings: list[Finding] = []
-        for assembly in holdings.assemblies if query.alternatives else ():
-            propose = _proposals(holdings, assembly, query)
-            for session, summary in _admitted(holdings, assembly, query):
-                finding = Finding(summary, self._options.hits)
-                scanner.look_at_title(finding)
-                for member in session.with_children():
-                    scanner.look_at_messages(finding, assembly, member, propose(member))
-                if finding.is_match:
-                    scanner.on_words = None  # nothing will have to be guessed
+        looked_at = 0
+        propose = _Proposals(holdings, query)
+        conditions = query.filters.of_sessions
+        for subject in holdings.subjects if query.alternatives else ():
+            if conditions and not admits_session(conditions, subject.traits):
+                continue
+            looked_at += 1
+            finding = scanner.look_at(subject, propose(subject), room=self._options.hits)
+            if finding is None:
+                continue
+            if finding.is_match:
+                scanner.on_words = None  # nothing will have to be guessed
+            if finding.is_match or finding.weights:
                 findings.append(finding)
-        return findings
+        return _Scan(findings, looked_at)
 
-    def _report(self, holdings: Holdings, query: Query, findings: list[Finding]) -> SearchReport:
-        ranked = rank(findings, now=self._now, sort=self._options.sort)
-        limit = len(ranked) if self._options.limit is None else self._options.limit
+    def _report(self, holdings: Holdings, query: Query, scan: _Scan) -> SearchReport:
+        found = rank(*scan, now=self._now)
+        shown = first(found, self._options.limit, sort=self._options.sort)
         scanner = Scanner(holdings.library, query)
-        shown = ranked[:limit]
         for finding in shown:
             scanner.show(finding)
         return SearchReport(
             sessions=tuple(_summary(finding, query) for finding in shown),
-            problems=(
-                *(each for assembly in holdings.assemblies for each in assembly.problems),
-                *holdings.coster.problems,
-            ),
+            problems=tuple(holdings.problems()),
             notes=query.notes,
-            truncated=len(ranked) - len(shown),
+            truncated=len(found) - len(shown),
         )
 
     def _guess(self, holdings: Holdings, near: NearWords, findings: list[Finding]) -> str | None:
@@ -140,33 +149,29 @@ class Search:
         return corrected(self._options.text, replacements, now=self._now) if replacements else None
 
 
-def _proposals(holdings: Holdings, assembly: Assembly, query: Query) -> Propose:
-    if not query.needs_texts:
-        return lambda _: NONE
-    candidates = holdings.candidates or NativeCandidates(holdings.library)
-    return candidates.propose(assembly, query)
+class _Proposals:
+    """Asks the candidates of each agent, once there is a session of it."""
 
+    def __init__(self, holdings: Holdings, query: Query) -> None:
+        self._candidates = holdings.candidates or NativeCandidates(holdings.library)
+        self._query = query
+        self._needs_texts = query.needs_texts
+        self._by_agent: dict[str, Propose] = {}
 
-def _admitted(
-    holdings: Holdings, assembly: Assembly, query: Query
-) -> Iterator[tuple[Joined, SessionSummary]]:
-    for session in assembly.sessions:
-        if not session.listed:
-            continue
-        coster = holdings.coster
-        summary = summarize(
-            session,
-            coster.cost_of(session),
-            coster.tags_of(session),
-            starred=coster.is_starred(session),
-        )
-        if admits_session(query.filters.of_sessions, summary):
-            yield session, summary
+    def __call__(self, subject: Subject) -> Sequence[Shortlist]:
+        if not self._needs_texts:
+            return ()
+        agent = subject.traits.agent
+        propose = self._by_agent.get(agent)
+        if propose is None:
+            propose = self._by_agent[agent] = self._candidates.propose(agent, self._query)
+        return propose(subject)
 
 
 def _summary(finding: Finding, query: Query) -> SessionSummary:
     return replace(
-        finding.summary,
+        finding.subject.summary(),
+        relevance_score=finding.relevance,
         snippet=finding.snippet,
         hits=finding.hits,
         hit_count=finding.hit_count if query.needs_texts else None,

@@ -33,8 +33,11 @@ def cut_snippet(text: str, terms: Sequence[Term]) -> str:
 
 def cut_excerpt(text: str, terms: Sequence[Term]) -> Excerpt:
     """The same, and where the hits in it are."""
-    text = text[:_LOOK_AT] if _position(text[:_LOOK_AT], terms) is not None else text
-    at = _position(text, terms) or 0
+    at = _position(text[:_LOOK_AT], terms)
+    if at is None:
+        at = _position(text, terms) or 0 if len(text) > _LOOK_AT else 0
+    else:
+        text = text[:_LOOK_AT]
     start = max(0, at - _LEAD)
     end = min(len(text), start + 2 * SNIPPET_LENGTH)
     piece = fold_spaces(text[start:end])
@@ -78,7 +81,9 @@ def _found(text: str, terms: Sequence[Term]) -> Iterator[Range]:
     """Every hit of a short text, as ranges of the original."""
     folded = fold(text)
     # ends[i]: how much of the folded text the first i characters make.
-    ends = [0, *accumulate(len(fold(character)) for character in text)]
+    ends: Sequence[int] = range(len(text) + 1)
+    if not text.isascii():
+        ends = [0, *accumulate(len(fold(character)) for character in text)]
     for term in terms:
         if term.kind == "regex":
             yield from (match.span() for match in term.pattern.finditer(text))

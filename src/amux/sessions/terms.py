@@ -59,11 +59,26 @@ class Term:
             return 0
         is_edged = self.kind != "text"
         first, last = (is_edged and cut[0]), (is_edged and cut[1])
+        if self.kind == "prefix" and " " not in self.text:
+            return self._count_prefix(folded, first=first, last=last)
         return sum(
             1
             for match in self.pattern.finditer(folded)
             if not (first and match.start() == 0) and not (last and match.end() == len(folded))
         )
+
+    def _count_prefix(self, folded: str, *, first: bool, last: bool) -> int:
+        """As the pattern does it, several times faster."""
+        count, position = 0, folded.find(self.text)
+        while position >= 0:
+            before = folded[position - 1] if position else " "
+            end = position + len(self.text)
+            if before.isalnum() or before == "_":
+                end = position + 1
+            elif not (first and not position) and not (last and end == len(folded)):
+                count += 1
+            position = folded.find(self.text, end)
+        return count
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -7,104 +7,160 @@ when any of them has a candidate.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 
-from amux.index.texts import LOOSE, TITLE, UNIT_SHIFT, Documents, Table, TextIndex
+from amux.index.faults import IndexUnavailableError
+from amux.index.texts import LOOSE, UNIT_SHIFT, Documents, Table, TextIndex, units_of
+from amux.index.texts_errors import IndexDamagedError, IndexUnusableError
 from amux.index.texts_sync import TextStore
 from amux.index.texts_terms import TermKind
-from amux.sessions.assemble import Assembly
-from amux.sessions.candidates import ALL, NONE, Candidates, Propose, Shortlist
-from amux.sessions.parts import Joined
+from amux.sessions.candidates import ALL, NONE, Candidates, Propose, Shortlist, propose_all
+from amux.sessions.kept import keys_of
 from amux.sessions.query import Alternative, Query
+from amux.sessions.subjects import Subject
 from amux.sessions.terms import Term
 
 _ORDINAL = (1 << UNIT_SHIFT) - 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Answer:
-    """What the index says of one query: documents by unit, and which of them it is not sure of."""
+    """What the index says of one query."""
 
-    by_unit: dict[int, list[int]] | None  # None: any may fit
-    unsure: frozenset[int]  # units
-    holds: dict[Term, dict[int, int]]  # how many documents of a unit hold a term
+    fitting: set[int]  # documents
+    unsure: frozenset[int]  # units with a document that may not fit
+    counts: Mapping[int, int]  # how many fitting documents a unit has
+    holds: Mapping[Term, Mapping[int, int]]  # how many documents of a unit hold a term
+
+    @cached_property
+    def ordinals(self) -> dict[int, list[int]]:
+        """The fitting documents of each unit."""
+        found: dict[int, list[int]] = {}
+        for key in self.fitting:
+            found.setdefault(key >> UNIT_SHIFT, []).append(key & _ORDINAL)
+        return found
+
+
+class _Numbers(Collection[int]):
+    """The numbers of a unit's fitting messages; how many is known before which."""
+
+    __slots__ = ("_answer", "_unit")
+
+    def __init__(self, answer: _Answer, unit: int) -> None:
+        self._answer = answer
+        self._unit = unit
+
+    def __len__(self) -> int:
+        return self._answer.counts[self._unit]
+
+    def __iter__(self) -> Iterator[int]:
+        return (ordinal + 1 for ordinal in self._answer.ordinals[self._unit])
+
+    def __contains__(self, number: object) -> bool:
+        return isinstance(number, int) and number - 1 in self._answer.ordinals[self._unit]
 
 
 class TextCandidates:
-    """Proposes what the text index holds; for sessions it does not know, everything."""
+    """Proposes what the text index holds, for the agents whose texts are in it."""
 
-    def __init__(self, store: TextStore, agents: Iterable[str], others: Candidates) -> None:
+    def __init__(
+        self,
+        store: TextStore,
+        agents: Iterable[str],
+        others: Candidates,
+        *,
+        discard: Callable[[], None],
+    ) -> None:
         self._index = store.index
         self._units = {agent: store.units(agent) for agent in agents}
         self._others = others  # for agents whose texts are not in the index
-        self._asked: tuple[Query, _Answer] | None = None
+        self._discard = discard  # what is damaged
+        self._asked: tuple[Query, _Answer | None] | None = None
 
-    def propose(self, assembly: Assembly, query: Query) -> Propose:
+    def propose(self, agent: str, query: Query) -> Propose:
         """See `Candidates`."""
-        units = self._units.get(assembly.agent)
+        units = self._units.get(agent)
         if units is None:
-            return self._others.propose(assembly, query)
+            return self._others.propose(agent, query)
         answer = self._answer(query)
-        by_unit = answer.by_unit
-        if by_unit is None:
-            return lambda _: ALL
+        if answer is None:
+            return propose_all
         may_be_sure = not query.filters.of_messages
 
-        def shortlist(session: Joined) -> Shortlist:
-            chain = assembly.conversation(session)
-            keys = [(os.fsencode(part.source.path), part.facts.session_id) for part, _ in chain]
-            numbers = [units.get(key) for key in keys]
-            if None in numbers:
-                return ALL
-            if not any(unit in by_unit for unit in numbers):
-                return NONE
-            if len(chain) > 1 or chain[0][1] is not None:
-                return ALL
-            return _listed(answer, by_unit, numbers[0] or 0, may_be_sure=may_be_sure)
+        def shortlists(subject: Subject) -> Sequence[Shortlist]:
+            keys = subject.keys
+            if keys is None:
+                return list(_of_conversations(answer, subject, units, may_be_sure=may_be_sure))
+            return [_listed(answer, units.get(key, 0), may_be_sure=may_be_sure) for key in keys]
 
-        return shortlist
+        return shortlists
 
     def words(self) -> Iterator[str]:
         """Every word that somebody said."""
         spoken: tuple[Table, ...] = ("spoken",)
-        return (word for word, _ in self._index.vocabulary(tables=spoken))
+        with self._guarded():
+            yield from (word for word, _ in self._index.vocabulary(tables=spoken))
 
-    def _answer(self, query: Query) -> _Answer:
+    def _answer(self, query: Query) -> _Answer | None:
         if self._asked is None or self._asked[0] is not query:
-            self._asked = (query, _ask(self._index, query))
+            with self._guarded():
+                self._asked = (query, _ask(self._index, query))
         return self._asked[1]
 
+    @contextmanager
+    def _guarded(self) -> Generator[None]:
+        try:
+            yield
+        except IndexUnusableError as error:
+            if isinstance(error, IndexDamagedError):
+                self._discard()
+            raise IndexUnavailableError(str(error)) from error
 
-def _listed(
-    answer: _Answer, by_unit: dict[int, list[int]], unit: int, *, may_be_sure: bool
-) -> Shortlist:
-    ordinals = by_unit[unit]
-    if max(ordinals) >= TITLE:
+
+def _of_conversations(
+    answer: _Answer, subject: Subject, units: Mapping[int, int], *, may_be_sure: bool
+) -> Iterator[Shortlist]:
+    for conversation in subject.conversations():
+        numbers = [units.get(key, 0) for key in keys_of(subject.traits.agent, conversation)]
+        if conversation.is_whole:
+            yield _listed(answer, numbers[0], may_be_sure=may_be_sure)
+        else:
+            yield ALL if any(unit in answer.counts for unit in numbers) else NONE
+
+
+def _listed(answer: _Answer, unit: int, *, may_be_sure: bool) -> Shortlist:
+    """What may fit of a unit; 0 is none, and is that of a session without texts."""
+    if unit not in answer.counts:
+        return NONE
+    if unit << UNIT_SHIFT | LOOSE in answer.fitting:
         return ALL  # a text that is too long to be held, of one of its messages
     return Shortlist(
-        numbers=[ordinal + 1 for ordinal in ordinals],
+        numbers=_Numbers(answer, unit),
         exact=may_be_sure and unit not in answer.unsure,
         weights={term: float(held[unit]) for term, held in answer.holds.items() if unit in held},
     )
 
 
-def _ask(index: TextIndex, query: Query) -> _Answer:
-    found = {term: _documents(index, term) for term in (*query.terms, *query.unwanted)}
+def _ask(index: TextIndex, query: Query) -> _Answer | None:
+    """None: any document may fit."""
+    found = {term: _documents(index, term) for term in query.all_terms}
     fitting: set[int] = set()
     unsure: set[int] = set()
     for alternative in query.alternatives:
         some = _of_alternative(alternative, found)
         if some is None:
-            return _Answer(None, frozenset(), {})
+            return None
         fitting |= some[0]
         unsure |= some[1]
-    by_unit: dict[int, list[int]] = {}
-    for key in fitting:
-        by_unit.setdefault(key >> UNIT_SHIFT, []).append(key & _ORDINAL)
-    units = frozenset(key >> UNIT_SHIFT for key in unsure & fitting)
-    return _Answer(by_unit, units, {term: _counts(found[term]) for term in query.terms})
+    return _Answer(
+        fitting,
+        frozenset(key >> UNIT_SHIFT for key in unsure & fitting),
+        units_of(fitting),
+        {term: units_of(found[term].ids or ()) for term in query.terms},
+    )
 
 
 def _of_alternative(
@@ -139,11 +195,3 @@ def _kind_of(term: Term) -> tuple[TermKind, str]:
         plain = all(character.isalnum() or character == "_" for character in term.text)
         return ("word" if plain else "literal"), term.text
     return term.kind, term.text
-
-
-def _counts(documents: Documents) -> dict[int, int]:
-    counts: dict[int, int] = {}
-    for key in documents.ids or ():
-        unit = key >> UNIT_SHIFT
-        counts[unit] = counts.get(unit, 0) + 1
-    return counts

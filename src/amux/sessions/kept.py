@@ -1,0 +1,174 @@
+"""Sessions to be found, from rows of the index: nothing is assembled, nothing priced."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from amux.index.encoding import pack, unpack
+from amux.index.faults import IndexUnavailableError, UndecodableError
+from amux.index.findable import LightRow, light_rows, place_key, whole_row
+from amux.index.store import Store
+from amux.model.session import SessionSummary
+from amux.sessions.assemble import Assembly
+from amux.sessions.conversation import Conversation, conversation_of
+from amux.sessions.costing import Coster
+from amux.sessions.parts import Joined
+
+_EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+_ANYTHING: Final = msgspec.msgpack.Decoder(Any)
+_EMPTY: Final[tuple[object, ...]] = (None, False, "", [])
+
+
+def encode_places(assembly: Assembly, session: Joined) -> tuple[bytes, bytes]:
+    """Where the messages of a session and its sub-agents lie, and the keys of these places.
+
+    There are no keys where a conversation consists of several places, or of a part of one.
+    """
+    conversations = [conversation_of(assembly, member) for member in session.with_children()]
+    plain = msgspec.to_builtins(conversations, enc_hook=_path_text)
+    for _, stretches, *_ in plain:
+        for stretch in stretches:
+            stretch[0] = {name: said for name, said in stretch[0].items() if said not in _EMPTY}
+    is_simple = all(each.is_whole for each in conversations)
+    keys = [key for each in conversations for key in keys_of(session.agent, each)]
+    return pack(plain), array("q", keys if is_simple else ()).tobytes()
+
+
+def keys_of(agent: str, conversation: Conversation) -> list[int]:
+    """The keys of the places a conversation lies in."""
+    return [
+        place_key(agent, os.fspath(each.source.path), each.session_id)
+        for each in conversation.stretches
+    ]
+
+
+def _decode_places(data: bytes) -> list[Conversation]:
+    try:
+        return msgspec.convert(unpack(data, _ANYTHING), list[Conversation], dec_hook=_text_path)
+    except msgspec.MsgspecError as error:
+        raise UndecodableError(str(error)) from error
+
+
+def _path_text(value: object) -> str:
+    return str(value)
+
+
+def _text_path(kind: type, value: str) -> Path:
+    del kind  # there is but one that is not known
+    return Path(value)
+
+
+class KeptSession:
+    """A row as a subject (see `Subject`), and its own traits."""
+
+    def __init__(self, row: LightRow, store: Store, coster: Coster) -> None:
+        self._row = row
+        self._store = store
+        self._coster = coster
+
+    @property
+    def traits(self) -> KeptSession:
+        """What is known without reading."""
+        return self
+
+    @property
+    def agent(self) -> str:
+        """The agent."""
+        return self._row.agent
+
+    @property
+    def unified_id(self) -> str:
+        """The agent and the id."""
+        return f"{self._row.agent}:{self._row.id}"
+
+    @property
+    def title(self) -> str:
+        """The title."""
+        return self._row.title
+
+    @property
+    def created_at(self) -> datetime:
+        """When it began."""
+        return _EPOCH + timedelta(microseconds=self._row.created)
+
+    @property
+    def updated_at(self) -> datetime:
+        """When it last changed."""
+        return _EPOCH + timedelta(microseconds=self._row.updated)
+
+    @property
+    def cwd(self) -> str | None:
+        """Where it was started."""
+        return self._row.cwd
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Every model it used."""
+        return tuple(filter(None, self._row.models.split("\n")))
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Its tags."""
+        return self._coster.tags_by_names(self._row.agent, self._row.names.split("\n"))
+
+    @property
+    def starred(self) -> bool:
+        """Whether a person gave it a star."""
+        return self._coster.is_starred_by_names(self._row.agent, self._row.names.split("\n"))
+
+    @property
+    def usd(self) -> float:
+        """What it cost; -1 when nothing is known."""
+        return self._row.usd
+
+    @property
+    def keys(self) -> Sequence[int] | None:
+        """The keys of its conversations, if each is whole."""
+        return array("q", self._row.keys) if self._row.keys else None
+
+    def summary(self) -> SessionSummary:
+        """What is shown of it."""
+        from amux.sessions.rows import decode_summary
+
+        with self._store.guarded():
+            return decode_summary(self._whole[0], self._row.names.split("\n"), self._coster)
+
+    def conversations(self) -> Sequence[Conversation]:
+        """Its own conversation first, then those of its sub-agents."""
+        return self._conversations
+
+    @cached_property
+    def _conversations(self) -> list[Conversation]:
+        with self._store.guarded():
+            return _decode_places(self._whole[1])
+
+    @cached_property
+    def _whole(self) -> tuple[bytes, bytes]:
+        found = whole_row(self._store, self._row)
+        if found is None:
+            raise IndexUnavailableError("another process has made the rows anew")
+        return found
+
+
+class Shelf:
+    """Every session of some agents that may be found; loaded again when the rows have changed."""
+
+    def __init__(self) -> None:
+        self._loaded_for: tuple[object, ...] = ()
+        self._sessions: list[KeptSession] = []
+
+    def sessions(self, store: Store, agents: Sequence[str], coster: Coster) -> list[KeptSession]:
+        """The sessions as they are now."""
+        now = (store, store.version(), tuple(agents), coster)
+        if now != self._loaded_for:
+            self._sessions = [KeptSession(row, store, coster) for row in light_rows(store, agents)]
+            self._loaded_for = now
+        return self._sessions

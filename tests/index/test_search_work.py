@@ -1,0 +1,160 @@
+"""How much a search reads once everything is indexed: of the sources only what it shows."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+from builders import ClaudeSession, open_client, uuid_of, write_claude, write_codex
+from msgspec.structs import replace
+from test_search_equal import hits, indexed
+from test_work import SETTLED_S, opened_below, settle
+
+from amux.client import Client
+from amux.model.options import SearchSort, SessionQuery
+
+SESSIONS = 30
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = tmp_path / "home"
+    for number in range(1, SESSIONS + 1):
+        rare = f"needle{number}" if number <= 3 else "hay"
+        write_claude(home, number, cwd=f"/src/p{number % 3}", prompt=f"common {rare} words")
+        write_codex(home, 1000 + number)
+    settle(home)
+    return home
+
+
+@pytest.fixture
+def cache(home: Path, tmp_path: Path) -> Path:
+    """The index of the home, up to date."""
+    with indexed(home, tmp_path / "cache") as client:
+        client.sessions.search("anything")
+    return tmp_path / "cache"
+
+
+def paths_of(home: Path, *numbers: int) -> list[str]:
+    names = {uuid_of(number) for number in numbers}
+    return sorted(str(path) for path in home.rglob("*.jsonl") if path.stem in names)
+
+
+def test_only_the_sessions_that_are_found_are_opened(home: Path, cache: Path) -> None:
+    with indexed(home, cache) as client, opened_below(home) as opened:
+        assert len(client.sessions.search("needle2")) == 1
+        assert opened() == paths_of(home, 2)
+
+
+def test_of_many_hits_only_the_sessions_that_are_shown_are_opened(home: Path, cache: Path) -> None:
+    with indexed(home, cache) as client, opened_below(home) as opened:
+        report = client.search_report(SessionQuery(text="common", limit=2))
+        assert len(report.sessions) == 2
+        assert report.truncated == SESSIONS - 2
+        assert len(opened()) == 2
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["nothingofthekind", "common project:p9", "common model:unknown", "common since:2099-01-01",
+     "common agent:codex", "needle1 tag:none", "needle1 is:starred", "project:p1"],
+)  # fmt: skip
+def test_what_rows_and_words_can_tell_opens_nothing(home: Path, cache: Path, query: str) -> None:
+    with indexed(home, cache) as client, opened_below(home) as opened:
+        found = client.sessions.search(query)
+        assert bool(found) == (query == "project:p1")
+        assert opened() == []
+
+
+def test_of_what_is_new_only_that_is_read(home: Path, cache: Path) -> None:
+    new = write_claude(home, 500, prompt="another needle2").path
+    time.sleep(SETTLED_S)
+    with indexed(home, cache) as client, opened_below(home) as opened:
+        assert len(client.sessions.search("needle2")) == 2
+        assert opened() == sorted([str(new), *paths_of(home, 2)])
+
+
+def test_a_client_that_stays_sees_what_others_have_written(home: Path, cache: Path) -> None:
+    with indexed(home, cache) as staying:
+        assert len(staying.sessions.search("needle2")) == 1
+        write_claude(home, 501, prompt="one more needle2")
+        with indexed(home, cache) as other:
+            assert len(other.sessions.search("needle2")) == 2
+        assert len(staying.sessions.search("needle2")) == 2
+
+
+def test_of_a_long_session_no_more_is_read_than_hits_are_weighed(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    session = ClaudeSession(home, uuid_of(1))
+    for number in range(200):
+        session.prompt(f"the common word {number}").reply("x" * 10_000)
+    session.write()
+    settle(home)
+    direct = open_client(home)
+    with indexed(home, tmp_path / "cache") as client:
+        (found,) = client.sessions.search("common")
+        assert found.hit_count == 200
+        assert [hit.message_number for hit in found.hits] == [1, 3, 5]
+        assert hits(client, "common") == hits(direct, "common")
+        (everything,) = client.sessions.search("common", hits=None)
+        assert len(everything.hits) == 200
+
+
+FILTERS = [
+    "common project:p1", "common -project:p1", "project:p2", "common agent:claude", "agent:codex",
+    "common model:sonnet", "model:gpt", "common since:2020-01-01", "common until:2020-01-01",
+    "common tag:mine", "-tag:mine common", "common is:starred", "-is:starred needle1",
+    "common role:user", "common role:assistant", "common tool:Bash", "common is:error",
+]  # fmt: skip
+
+
+@pytest.fixture
+def annotated(home: Path, tmp_path: Path) -> tuple[Client, Client]:
+    """The same sessions and the same stars and tags, with and without an index."""
+    env = {"AMUX_DATA_DIR": str(tmp_path / "data")}
+    direct = open_client(home, env=env)
+    direct.annotations.star(f"claude:{uuid_of(1)}")
+    direct.annotations.tag(f"claude:{uuid_of(2)}", "mine")
+    return direct, open_client(home, env={**env, "AMUX_CACHE_DIR": str(tmp_path / "cache")})
+
+
+@pytest.mark.parametrize("query", FILTERS)
+def test_filters_let_the_same_pass(annotated: tuple[Client, Client], query: str) -> None:
+    direct, by_rows = annotated
+    assert hits(by_rows, query) == hits(direct, query)
+
+
+@pytest.mark.parametrize("sort", ["date", "cost"])
+def test_the_order_is_the_same(home: Path, cache: Path, sort: SearchSort) -> None:
+    query = SessionQuery(text="common", sort=sort, limit=7)
+    with indexed(home, cache) as client:
+        kept = client.search_report(query)
+    direct = open_client(home).search_report(query)
+    assert [one.unified_id for one in kept.sessions] == [one.unified_id for one in direct.sessions]
+    assert kept.truncated == direct.truncated
+
+
+def test_what_is_found_is_as_complete_as_without_an_index(home: Path, tmp_path: Path) -> None:
+    env = {"AMUX_CACHE_DIR": str(tmp_path / "cache")}
+    direct = open_client(home).sessions.search("common", sort="date", limit=None)
+    with open_client(home, env=env) as client:
+        kept = client.sessions.search("common", sort="date", limit=None)
+    for one, other in zip(kept, direct, strict=True):
+        assert replace(one, relevance_score=None) == replace(other, relevance_score=None)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_damage_that_shows_only_while_searching_changes_no_answer(
+    home: Path, cache: Path, seed: int
+) -> None:
+    direct = hits(open_client(home), "needle2")
+    (texts,) = cache.glob("texts-*.db")
+    data, chance = bytearray(texts.read_bytes()), random.Random(seed)
+    page = chance.randrange(3, len(data) // 8192) * 8192
+    data[page : page + 8192] = chance.randbytes(8192)
+    texts.write_bytes(data)
+    for _ in range(2):
+        with indexed(home, cache) as client:
+            assert hits(client, "needle2") == direct
