@@ -173,8 +173,9 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What a list may show, in the terms of its options; bounds are inclusive.
 
     Where `children` or `archived` are not to be shown they are to be counted. Without a `limit`
-    everything that fits is. `named` are sessions that sources speak of which were read already:
-    they bear on them, so these have to be read, too, whether they fit or not.
+    everything that fits is shown; with a `bound`, nothing that comes behind it in the order of the
+    list. `named` are sessions that sources speak of which were read already: they bear on them, so
+    these have to be read, too, whether they fit or not.
     """
 
     since: datetime | None = None
@@ -184,6 +185,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     archived: bool = True
     descending: bool = True
     limit: int | None = None
+    bound: datetime | None = None
     named: frozenset[str] = frozenset()
 
 
@@ -199,15 +201,28 @@ class Unread(NamedTuple):
         return Unread(*(one + two for one, two in zip(self, other, strict=True)))
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """What has to be read for a list: of each source, which sessions. The others are counted.
+Chosen = Mapping[SourceRef, Sequence[str]]
+"""Sessions by source; of a source with one session it is enough that it is there."""
+
+
+class Choice(Protocol):
+    """What has to be read for a list, found out step by step; the others are counted.
 
     Whatever bears on a session that may be shown is chosen with it: its sub-agents, those it shares
-    calls or a title with. So is whatever the source's own table or head does not tell for sure.
+    calls or a title with. So is whatever a table or the head of a file does not tell for sure.
     """
 
-    chosen: Mapping[SourceRef, Sequence[str]]
-    unread: Unread = Unread()
+    def first(self) -> Chosen:
+        """What to begin with."""
+        ...
+
+    def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> Chosen:
+        """What bears on that which was just read and was not chosen before; none: all is read."""
+        ...
+
+    def unread(self) -> Unread:
+        """How many sessions fit that were never chosen."""
+        ...
 
 
 @runtime_checkable

@@ -6,7 +6,7 @@ notice. An index that fails on the way is left alone for the rest of the call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from amux.index.faults import IndexUnavailableError
 from amux.index.reading import maker_of
 from amux.model.options import SessionListOptions
 from amux.sessions.assemble import Assembly
-from amux.sessions.choosing import NOTHING_UNREAD, choose_sessions
+from amux.sessions.choosing import NOTHING_UNREAD, choose_sessions, last_shown, leaves_out
 from amux.sessions.costing import Coster
 from amux.sessions.library import Library
 from amux.sessions.listing import ListReport, list_sessions
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from amux.sessions.text_candidates import TextCandidates
 
 _LITTLE = 4 << 20
+_MUCH = 32 << 20
 
 
 class Catalogue:
@@ -101,9 +102,10 @@ class Catalogue:
         by_rows = not options.tags and not options.starred
         if self._store is not None and by_rows and all(map(self._is_indexed, agents)):
             try:
-                return self._list_rows(self._store, agents, options, coster)
+                rows = self._list_rows(self._store, agents, options, coster)
             except IndexUnavailableError:
-                self._store = None
+                self._store = rows = None
+            return self._list_directly(agents, options, coster) if rows is None else rows
         if self._store is None:
             return self._list_directly(agents, options, coster)
         each = (self.assemblies(agent) for agent in agents)
@@ -146,12 +148,13 @@ class Catalogue:
     def _list_directly(
         self, agents: Sequence[str], options: SessionListOptions, coster: Coster
     ) -> ListReport:
-        """Without an index a database is asked for what can be in the answer, and only that."""
+        """Without an index only that is read which can be in the answer."""
         assemblies: list[Assembly] = []
         unread = NOTHING_UNREAD
         for agent in agents:
             sources = self._library.sources(agent, cwd=options.cwd)
-            chosen = choose_sessions(self._library.adapter(agent), sources, options)
+            bound = last_shown(assemblies, options)
+            chosen = choose_sessions(self._library.adapter(agent), sources, options, bound=bound)
             if chosen is None:
                 chosen = self._library.assemble_sources(agent, sources), NOTHING_UNREAD
             assemblies.append(chosen[0])
@@ -181,7 +184,8 @@ class Catalogue:
             return Made(payload=encode_cells(report.cells_of(assembly)))
 
         try:
-            payloads = self._bring_up(self._store, agent, "spending", make)
+            stale = self._stale(self._store, agent, "spending")
+            payloads = self._bring_up(self._store, agent, "spending", make, indexed=stale)
             with self._store.guarded():
                 return [cell for payload in payloads for cell in decode_cells(payload)]
         except IndexUnavailableError:
@@ -190,15 +194,22 @@ class Catalogue:
 
     def _list_rows(
         self, store: Store, agents: Sequence[str], options: SessionListOptions, coster: Coster
-    ) -> ListReport:
+    ) -> ListReport | None:
+        """A list of rows; None when so much would have to be indexed first that a choice is sooner.
+
+        Such an index is made by whoever needs all of it: a report, a search, `index update`.
+        """
         from amux.index.answers import Answers
         from amux.index.listing import find_sessions
         from amux.sessions.rows import make_rows, report_of, wanted_rows
 
+        stale = {agent: self._stale(store, agent, "sessions") for agent in agents}
+        if leaves_out(options) and self._lacks_much(stale.values()):
+            return None
         problems: list[bytes] = []
-        for agent in agents:
+        for agent, indexed in stale.items():
             problems += self._bring_up(
-                store, agent, "sessions", lambda some: make_rows(some, coster)
+                store, agent, "sessions", lambda some: make_rows(some, coster), indexed=indexed
             )
         if tuple(agents) == self._registry.names() and store.exists():
             Answers(store, "sessions", self._basis()).remember_everybody(agents)
@@ -208,20 +219,35 @@ class Catalogue:
         with store.guarded():
             return report_of(listed, problems, coster)
 
-    def _bring_up(self, store: Store, agent: str, kind: Kind, make: Make) -> list[bytes]:
-        """Results of one kind, up to date: what is kept besides rows.
+    def _stale(self, store: Store, agent: str, kind: Kind) -> IndexedAgent | None:
+        """An agent whose results have to be looked at; None: they still hold."""
+        from amux.index.answers import Answers
+        from amux.sessions.indexed import IndexedAgent
+
+        answers = Answers(store, kind, self._basis())
+        if store.exists() and answers.still_hold((agent,), self._library.env):
+            return None
+        return IndexedAgent(self._library, store, agent)
+
+    def _lacks_much(self, stale: Iterable[IndexedAgent | None]) -> bool:
+        from amux.index.reading import Depth
+
+        return sum(one.waiting(Depth.FACTS) for one in stale if one is not None) > _MUCH
+
+    def _bring_up(
+        self, store: Store, agent: str, kind: Kind, make: Make, *, indexed: IndexedAgent | None
+    ) -> list[bytes]:
+        """Results of one kind, up to date: what is kept besides rows. None `indexed`: they hold.
 
         What they rest on is noted, for the quick way next time.
         """
         from amux.index.answers import Answers
         from amux.index.reading import Depth
-        from amux.sessions.indexed import IndexedAgent
 
         basis = self._basis()
         answers = Answers(store, kind, basis)
-        if store.exists() and answers.still_hold((agent,), self._library.env):
+        if indexed is None:
             return answers.payloads((agent,))
-        indexed = IndexedAgent(self._library, store, agent)
         if not indexed.has_sources and not store.exists():
             return []  # nobody is here: leave no trace of having looked
         indexed.update(Depth.FACTS if kind == "sessions" else Depth.USAGE, watch=self.watch)

@@ -8,23 +8,34 @@ those of a list that reads everything. Whatever an adapter does not tell is read
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from itertools import chain
 from typing import Final
 
-from amux.adapters._base import Adapter, Choice, Queryable, Question, SourceRef, Unread
+from amux.adapters._base import Adapter, Chosen, Queryable, Question, SourceRef, Unread
+from amux.model.facts import Facts
 from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly, assemble
+from amux.sessions.filters import in_span, same_place
 from amux.sessions.library import read_facts, take_facts
 from amux.sessions.parts import Part
+from amux.sessions.views import cwd_of, time_span
 
 NOTHING_UNREAD: Final = Unread()
 
 
 def choose_sessions(
-    adapter: Adapter, sources: Sequence[SourceRef], options: SessionListOptions
+    adapter: Adapter,
+    sources: Sequence[SourceRef],
+    options: SessionListOptions,
+    *,
+    bound: datetime | None = None,
 ) -> tuple[Assembly, Unread] | None:
-    """The sessions a list may show, and counts of the others; None when all have to be read."""
+    """The sessions a list may show, and counts of the others; None when all have to be read.
+
+    `bound`: others are to be shown already, up to this one.
+    """
     if not isinstance(adapter, Queryable) or not leaves_out(options):
         return None
     telling = [source for source in sources if adapter.tells(source)]
@@ -34,13 +45,16 @@ def choose_sessions(
     for source in sources:
         if not adapter.tells(source):
             reading.take_whole(adapter, source)
-    choice = adapter.choose(telling, _question(options, named=frozenset(reading.names())))
+    question = _question(options, bound=bound, named=frozenset(reading.names()))
+    choice = adapter.choose(telling, question)
     if choice is None:
         for source in telling:
             reading.take_whole(adapter, source)
         return reading.assembly(), NOTHING_UNREAD
-    reading.take_chosen(adapter, choice)
-    return reading.assembly(), choice.unread
+    chosen = choice.first()
+    while chosen:
+        chosen = choice.more(reading.take_chosen(adapter, chosen))
+    return reading.assembly(), choice.unread()
 
 
 def leaves_out(options: SessionListOptions) -> bool:
@@ -61,7 +75,32 @@ def _asks_for_more(options: SessionListOptions) -> bool:
     return options.model is not None or bool(options.tags) or options.starred
 
 
-def _question(options: SessionListOptions, *, named: frozenset[str]) -> Question:
+def last_shown(assemblies: Iterable[Assembly], options: SessionListOptions) -> datetime | None:
+    """When the session began with which a list ends, if it is as long as it may be."""
+    limit = _limit(options)
+    if not limit:
+        return None
+    began = sorted(
+        (at for one in assemblies for at in _shown_times(one, options)),
+        reverse=options.sort_direction == "desc",
+    )
+    return began[limit - 1] if len(began) >= limit else None
+
+
+def _shown_times(assembly: Assembly, options: SessionListOptions) -> Iterator[datetime]:
+    for session in assembly.everyone():
+        is_hidden = (session.kind == "subagent" and not options.include_children) or (
+            session.archived and not options.include_archived
+        )
+        if session.listed and not is_hidden and same_place(cwd_of(session), options.cwd):
+            began, _ = time_span(session)
+            if in_span(began, options.since, options.until):
+                yield began
+
+
+def _question(
+    options: SessionListOptions, *, bound: datetime | None, named: frozenset[str]
+) -> Question:
     asks_for_more = _asks_for_more(options)
     return Question(
         since=options.since,
@@ -71,6 +110,7 @@ def _question(options: SessionListOptions, *, named: frozenset[str]) -> Question
         archived=options.include_archived or asks_for_more,
         descending=options.sort_direction == "desc",
         limit=_limit(options),
+        bound=bound,
         named=named,
     )
 
@@ -87,11 +127,14 @@ class _Reading:
         """All of a source."""
         read_facts(adapter, source, self._parts.setdefault(source, []), self._problems)
 
-    def take_chosen(self, adapter: Queryable, choice: Choice) -> None:
-        """What was chosen of some sources."""
-        for source, ids in choice.chosen.items():
-            found = adapter.read_chosen(source, chosen=ids)
-            take_facts(found, source, self._parts.setdefault(source, []), self._problems)
+    def take_chosen(self, adapter: Queryable, chosen: Chosen) -> list[tuple[SourceRef, Facts]]:
+        """What was chosen of some sources; returns what they say."""
+        read: list[tuple[SourceRef, Facts]] = []
+        for source, ids in chosen.items():
+            parts = self._parts.setdefault(source, [])
+            take_facts(adapter.read_chosen(source, chosen=ids), source, parts, self._problems)
+            read += ((source, part.facts) for part in parts)
+        return read
 
     def names(self) -> Iterator[str]:
         """Every session that was spoken of."""

@@ -7,7 +7,7 @@ everything its facts depend on, and whoever reads on must come to the same as wh
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import ClassVar, Final, Literal
@@ -18,6 +18,7 @@ import pytest
 from amux.adapters._base import (
     USAGE_LEAVES_OUT,
     Adapter,
+    Choice,
     Item,
     Queryable,
     Question,
@@ -108,9 +109,10 @@ class IndexRules:
         choice = adapter.choose(telling, Question()) if telling else None
         if choice is None:
             return  # and it may be refused
-        assert choice.unread == Unread()
+        read = _read_all(adapter, choice)
+        assert choice.unread() == Unread()
         for source in telling:
-            ids = choice.chosen.get(source, ())
+            ids = read.get(source, ())
             chosen = [one for one in _facts(adapter.read_chosen(source, chosen=ids)) if ids]
             for facts in read_source(adapter, source, "facts").facts:
                 assert facts in chosen or not (facts.attributed and facts.addressable)
@@ -127,20 +129,38 @@ class IndexRules:
         choice = adapter.choose(telling, question) if telling else None
         if choice is None:
             return
-        read = {(source, id) for source, ids in choice.chosen.items() for id in ids}
+        chosen = _read_all(adapter, choice)
+        read = {(source, id) for source, ids in chosen.items() for id in ids}
         left = {
             (facts.kind == "subagent", facts.parent, facts.session_id)
             for source in telling
             for facts in read_source(adapter, source, "facts").facts
             if facts.attributed and facts.addressable and (source, facts.session_id) not in read
         }
-        assert sum(choice.unread) == len(left)
-        assert choice.unread.children == sum(is_child for is_child, _, _ in left)
+        assert sum(choice.unread()) == len(left)
+        assert choice.unread().children == sum(is_child for is_child, _, _ in left)
 
 
 def for_usage(facts: Iterable[Facts]) -> list[Facts]:
     """Facts without what a reading for "usage" may leave out."""
     return [msgspec.structs.replace(one, **_LEFT_OUT) for one in facts]
+
+
+def _read_all(adapter: Queryable, choice: Choice) -> dict[SourceRef, Sequence[str]]:
+    """Everything that a choice comes to."""
+    found: dict[SourceRef, Sequence[str]] = {}
+    chosen = choice.first()
+    while chosen:
+        assert not found.keys() & chosen.keys(), "nothing is chosen twice"
+        found.update(chosen)
+        chosen = choice.more(
+            [
+                (source, facts)
+                for source, ids in chosen.items()
+                for facts in _facts(adapter.read_chosen(source, chosen=ids))
+            ]
+        )
+    return found
 
 
 def _facts(items: Iterable[Item]) -> list[Facts]:

@@ -69,9 +69,7 @@ def told_by(connection: sqlite3.Connection) -> str | None:
     present = columns(connection, "sessions")
     if "id" not in present:
         return None
-    connection.create_function(
-        "amux_go_time", 1, lambda cell: micros(go_time(cell)), deterministic=True
-    )
+    connection.create_function("amux_go_time", 1, _go_micros, deterministic=True)
     has_entries = {"session_id", "kind", "role"}.issubset(columns(connection, "entries"))
     return _TOLD.format(
         began="amux_go_time(created_at)" if "created_at" in present else "NULL",
@@ -101,6 +99,10 @@ def go_time(value: object) -> datetime | None:
         return None
     found = _GO_TIME.match(value.strip())
     return None if found is None else parse_time(f"{found[1]}T{found[2]}{found[3] or 'Z'}")
+
+
+def _go_micros(cell: object) -> int | None:
+    return micros(go_time(cell))
 
 
 class _Session:

@@ -19,15 +19,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from amux.adapters._base import Choice, Question, SourceRef, Unread
+from amux.adapters._base import Choice, Chosen, Question, SourceRef, Unread
 from amux.adapters._kit.sqlite import read_foreign
 from amux.adapters._kit.tables import can_choose
 from amux.adapters._kit.values import count, moment, text
 from amux.errors import ParseError
+from amux.model.facts import Facts
 from amux.model.places import plain_place
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def choose_in_databases(
         answers = [_ask(source, told, question) for source in sources]
     except (ParseError, OSError, UnicodeEncodeError):
         return None  # reading it all tells what is wrong
-    chosen: dict[SourceRef, list[str]] = {}
+    chosen: dict[SourceRef, Sequence[str]] = {}
     unread = Unread()
     for source, answer in zip(sources, answers, strict=True):
         if answer is None:
@@ -85,7 +86,24 @@ def choose_in_databases(
         if ids:
             chosen[source] = ids
         unread = unread.plus(left)
-    return Choice(chosen=chosen, unread=unread)
+    return _Answered(chosen, unread)
+
+
+class _Answered(NamedTuple):
+    """A choice that a database has made at once."""
+
+    chosen: Chosen
+    left: Unread
+
+    def first(self) -> Chosen:
+        return self.chosen
+
+    def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> Chosen:
+        del read
+        return {}
+
+    def unread(self) -> Unread:
+        return self.left
 
 
 def _shared_names(sources: Sequence[SourceRef], told: Told) -> frozenset[str]:
@@ -122,6 +140,8 @@ def _statement(tables: str, question: Question) -> str:
     fits += ["amux_place(cwd) = :cwd"] if question.cwd is not None else []
     shows = ["TRUE"] if question.children else ["NOT nested"]
     shows += [] if question.archived else ["NOT archived"]
+    if question.bound is not None:
+        shows.append("began >= :bound" if question.descending else "began <= :bound")
     return _QUESTION.format(
         told=tables,
         fits=" AND ".join(fits) or "TRUE",
@@ -135,6 +155,7 @@ def _values(question: Question) -> dict[str, Any]:
     return {
         "since": micros(question.since),
         "until": micros(question.until),
+        "bound": micros(question.bound),
         "cwd": None if question.cwd is None else plain_place(question.cwd),
         "children": question.children,
         "archived": question.archived,
