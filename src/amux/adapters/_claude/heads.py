@@ -2,10 +2,11 @@
 
 By the first answer it is settled when and where the session began, that there is a conversation,
 whose sub-agent it is, and whether it is a warm-up: all of these go by the first line that says so.
-Nearly all heads are plain and are passed over quickly. One with a line that cannot be read, that
-was copied, or without an answer soon is read again by the rules that read the whole file. One that
-is damaged or grows too long tells nothing: reading it tells what is wrong with it. Newer versions write 100 KB of context before the first answer; a head
-of theirs ends with the prompt, and the answer is looked for when somebody asks.
+Nearly all heads are plain and are passed over quickly. One that holds copies, or no answer soon, is
+read again by the rules that read the whole file. One that is damaged or grows too long tells
+nothing: reading the file tells what is wrong with it. Newer versions write 100 KB of context before
+the first answer; a head of theirs ends with the prompt, and the answer is looked for when somebody
+asks.
 
 Sub-agents inside the file of their session are not looked for: only those with files of their own
 have an id, so only these are listed.
