@@ -125,7 +125,7 @@ def homes(draw: st.DrawFn) -> Home:
     home = Home()
     home.begin(draw(st.sampled_from(VERSIONS)), wordy=draw(st.booleans()))
     which, few = st.integers(0, 9), st.integers(0, 2)
-    styles = st.sampled_from(["resume", "fork", "named", "branch"])
+    styles = st.sampled_from(STYLES)
     versions = st.sampled_from(VERSIONS)
     for step in draw(st.lists(st.sampled_from(STEPS), min_size=2, max_size=9)):
         match step:
@@ -152,6 +152,7 @@ def homes(draw: st.DrawFn) -> Home:
     return home
 
 
+STYLES: list[Style] = ["resume", "fork", "named", "branch"]
 STEPS = ["begin", "begin", "say", "say", "copy", "copy", "note", "title", "agent"]
 
 

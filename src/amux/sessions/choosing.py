@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import chain
+from pathlib import Path
 from typing import Final
 
 from amux.adapters._base import Adapter, Chosen, Queryable, Question, SourceRef, Unread
@@ -120,18 +121,18 @@ class _Reading:
 
     def __init__(self, sources: Sequence[SourceRef]) -> None:
         self._sources = sources
-        self._parts: dict[SourceRef, list[Part]] = {}
+        self._parts: dict[Path, list[Part]] = {}
         self._problems: list[Problem] = []
 
     def take_whole(self, adapter: Adapter, source: SourceRef) -> None:
         """All of a source."""
-        read_facts(adapter, source, self._parts.setdefault(source, []), self._problems)
+        read_facts(adapter, source, self._parts.setdefault(source.path, []), self._problems)
 
     def take_chosen(self, adapter: Queryable, chosen: Chosen) -> list[tuple[SourceRef, Facts]]:
         """What was chosen of some sources; returns what they say."""
         read: list[tuple[SourceRef, Facts]] = []
         for source, ids in chosen.items():
-            parts = self._parts.setdefault(source, [])
+            parts = self._parts.setdefault(source.path, [])
             take_facts(adapter.read_chosen(source, chosen=ids), source, parts, self._problems)
             read += ((source, part.facts) for part in parts)
         return read
@@ -143,7 +144,7 @@ class _Reading:
 
     def assembly(self) -> Assembly:
         """All of it."""
-        in_order: Iterable[list[Part]] = (self._parts.get(source, []) for source in self._sources)
+        in_order = (self._parts.get(source.path, ()) for source in self._sources)
         agent = self._sources[0].agent
         return assemble(agent, chain.from_iterable(in_order), self._problems)
 

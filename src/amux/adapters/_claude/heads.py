@@ -37,7 +37,7 @@ from amux.model.problems import Problem
 from amux.model.trace import key_of
 
 _SIP: Final = 8 << 10
-_SIPS: Final = (_SIP, 64 << 10, 256 << 10)
+_SIPS: Final = (_SIP, 16 << 10, 64 << 10, 256 << 10)
 _LONGEST: Final = 1 << 20
 _KEEPS_TIMES_SINCE: Final = (2, 0, 77)
 _PLAIN_TEXT: Final = re.compile(rb'"[!#-\[\]-~]')  # begins with a letter, no space or escape

@@ -30,10 +30,12 @@ _MIGRATED: Final = re.compile(rb'"(?:rollout|item)-\d+"')
 
 def choose(sources: Sequence[SourceRef], question: Question) -> Choice | None:
     """What a list has to read of all rollouts and of the names; None: everything."""
-    heads = [_head_of(source) for source in sources]
-    if any(map(_MIGRATED.search, heads)):
-        return None
-    sketches = [_sketch(source, head) for source, head in zip(sources, heads, strict=True)]
+    sketches: list[Sketch] = []
+    for source in sources:
+        lines, rest = _head_of(source)
+        if any(map(_MIGRATED.search, (*lines[1:], rest))):
+            return None
+        sketches.append(_sketch(source, lines))
     return FileChoice(sketches, question, _Migrated(sources))
 
 
@@ -51,28 +53,31 @@ class _Migrated:
         return [(source, True) for source in self._sources] if facts.unnamed_copies else ()
 
 
-def _head_of(source: SourceRef) -> bytes:
-    """The first lines; nothing of what is no plain log."""
+def _head_of(source: SourceRef) -> tuple[list[bytes], bytes]:
+    """The first lines, and what was read behind them; nothing of what is no plain log."""
+    lines: list[bytes] = []
+    rest = b""
     if source.role == "names" or source.path.suffix != ".jsonl":
-        return b""
-    data = b""
+        return lines, rest
     try:
         with Pieces(source.path) as file:
             for wanted in _SIPS:
-                data += file.next(wanted)
-                if data.count(b"\n") >= _LINES:
+                rest += file.next(wanted)
+                *lines, rest = rest.split(b"\n", _LINES)
+                if len(lines) == _LINES:
                     break
+                rest = b"\n".join((*lines, rest))
     except OSError:
         pass  # whoever reads it will tell
-    return data
+    return lines, rest
 
 
-def _sketch(source: SourceRef, head: bytes) -> Sketch:
+def _sketch(source: SourceRef, lines: Sequence[bytes]) -> Sketch:
     name = file_name(source.path)
     untold = Sketch(source=source, session_id=name.thread_id, told=False)
     if source.role == "names":
         return Sketch(source=source, session_id=name.stem, listed=False, told=False)
-    metas = list(_metas(head))
+    metas = list(_metas(lines))
     if not metas or metas[0] is None:
         return untold
     lineage = Lineage(name=name, session_id=name.thread_id)
@@ -92,10 +97,9 @@ def _sketch(source: SourceRef, head: bytes) -> Sketch:
     )
 
 
-def _metas(head: bytes) -> Iterator[Meta | None]:
+def _metas(lines: Sequence[bytes]) -> Iterator[Meta | None]:
     """What the first lines say about the session; None for a line that says something else."""
-    lines = head.split(b"\n", _LINES)
-    for line in lines[:-1]:  # the last one may go on
+    for line in lines:
         try:
             entry = ENTRY.decode(line)
         except UNREADABLE:

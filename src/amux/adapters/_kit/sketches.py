@@ -47,59 +47,67 @@ class Kinship(Protocol):
 
 
 class FileChoice:
-    """A choice among files."""
+    """A choice among files; they go by their numbers, which cost less than comparing sources."""
 
     def __init__(
         self, sketches: Sequence[Sketch], question: Question, kinship: Kinship | None = None
     ) -> None:
+        self._sketches = sketches
         self._question = question
         self._kinship = kinship
-        self._by_source = {sketch.source: sketch for sketch in sketches}
+        self._numbers = {sketch.source.path: number for number, sketch in enumerate(sketches)}
         self._families = _Families(sketches)
-        self._read: set[SourceRef] = set()
-        self._shown: set[SourceRef] = set()
-        self._ends: set[SourceRef] = set()  # read for themselves alone
+        self._read: set[int] = set()
+        self._shown: set[int] = set()
+        self._ends: set[int] = set()  # read for themselves alone
 
     def first(self) -> Chosen:
         """What may be shown, what does not tell, and their families."""
-        question = self._question
-        twice = self._families.several()
-        unclear = [s for s in self._by_source.values() if not s.told or s.source in twice]
-        clear = (s for s in self._by_source.values() if s.told and s.source not in twice)
-        fitting = [s for s in clear if self._fits(s) and self._is_within_bound(s)]
-        by_id = sorted(fitting, key=lambda sketch: sketch.session_id)
-        shown = sorted(by_id, key=_began, reverse=question.descending)[: question.limit]
-        self._shown.update(sketch.source for sketch in (*unclear, *shown))
-        names = {sketch.session_id for sketch in (*unclear, *shown)} | question.named
+        question, sketches = self._question, self._sketches
+        unclear = {n for n, sketch in enumerate(sketches) if not sketch.told}
+        unclear |= self._families.several()
+        fitting = [
+            number
+            for number, sketch in enumerate(sketches)
+            if self._fits(sketch) and self._may_be_shown(sketch) and number not in unclear
+        ]
+        by_id = sorted(fitting, key=lambda number: sketches[number].session_id)
+        in_order = sorted(by_id, key=self._began, reverse=question.descending)
+        self._shown = unclear.union(in_order[: question.limit])
+        names = {sketches[number].session_id for number in self._shown} | question.named
         return self._choose([*self._shown, *self._families.of(names)])
 
     def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> Chosen:
         """The families of what was read, as its facts name them, and its further relations."""
-        found: list[SourceRef] = []
-        ends: list[SourceRef] = []
+        found: list[int] = []
+        ends: list[int] = []
         for source, facts in read:
-            if source in self._ends:
+            number = self._numbers[source.path]
+            if number in self._ends:
                 continue
             found += self._families.of(_names(facts))
             if self._kinship is not None:
-                shown = source in self._shown
+                shown = number in self._shown
                 for other, goes_on in self._kinship.related(source, facts, shown=shown):
-                    (found if goes_on else ends).append(other)
+                    (found if goes_on else ends).append(self._numbers[other.path])
         chosen = self._choose(found)
-        alone = self._choose(ends)
-        self._ends.update(alone)
-        return {**chosen, **alone}
+        self._ends.update(set(ends) - self._read)
+        return {**chosen, **self._choose(ends)}
 
     def unread(self) -> Unread:
         """Those that fit, by the reason why they are not shown."""
-        left = (s for s in self._by_source.values() if s.source not in self._read and self._fits(s))
-        counts = Counter(self._place(sketch) or "more" for sketch in left)
+        counts = Counter(
+            self._place(sketch) or "more"
+            for number, sketch in enumerate(self._sketches)
+            if number not in self._read and self._fits(sketch)
+        )
         return Unread(*(counts[place] for place in Unread._fields))
 
-    def _choose(self, sources: Iterable[SourceRef]) -> dict[SourceRef, Sequence[str]]:
-        fresh = [s for s in dict.fromkeys(sources) if s not in self._read]
+    def _choose(self, numbers: Iterable[int]) -> dict[SourceRef, Sequence[str]]:
+        fresh = sorted(set(numbers) - self._read)
         self._read.update(fresh)
-        return {source: (self._by_source[source].session_id,) for source in fresh}
+        chosen = (self._sketches[number] for number in fresh)
+        return {sketch.source: (sketch.session_id,) for sketch in chosen}
 
     def _fits(self, sketch: Sketch) -> bool:
         question, at = self._question, sketch.created_at
@@ -112,7 +120,7 @@ class FileChoice:
         is_late = question.since is None or at >= question.since
         return is_late and (question.until is None or at <= question.until)
 
-    def _is_within_bound(self, sketch: Sketch) -> bool:
+    def _may_be_shown(self, sketch: Sketch) -> bool:
         bound, at = self._question.bound, sketch.created_at
         if self._place(sketch) is not None:
             return False
@@ -126,32 +134,35 @@ class FileChoice:
             return "children"
         return "archived" if sketch.source.archived and not self._question.archived else None
 
+    def _began(self, number: int) -> float:
+        at = self._sketches[number].created_at
+        return 0.0 if at is None else at.timestamp()
+
 
 class _Families:
-    """Files that share names, directly or through others."""
+    """Files that share names, directly or through others; by their numbers."""
 
     def __init__(self, sketches: Sequence[Sketch]) -> None:
         self._leader: dict[str, str] = {}
-        self._members: dict[str, list[SourceRef]] = {}
-        self._own: dict[tuple[str | None, str], list[SourceRef]] = {}
-        for sketch in sketches:
+        self._members: dict[str, list[int]] = {}
+        self._own: dict[tuple[str | None, str], list[int]] = {}
+        for number, sketch in enumerate(sketches):
             for name in sketch.names:
                 self._leader[self._find(name)] = self._find(sketch.session_id)
             if sketch.listed:
                 whose = sketch.names[0] if sketch.nested and sketch.names else None
-                self._own.setdefault((whose, sketch.session_id), []).append(sketch.source)
-        for sketch in sketches:
-            leader = self._find(sketch.session_id)
-            self._members.setdefault(leader, []).append(sketch.source)
+                self._own.setdefault((whose, sketch.session_id), []).append(number)
+        for number, sketch in enumerate(sketches):
+            self._members.setdefault(self._find(sketch.session_id), []).append(number)
 
-    def of(self, names: Iterable[str]) -> Iterator[SourceRef]:
+    def of(self, names: Iterable[str]) -> Iterator[int]:
         """All files of the families that go by some of these names."""
         for leader in {self._find(name) for name in names if name in self._leader}:
             yield from self._members.get(leader, ())
 
-    def several(self) -> set[SourceRef]:
+    def several(self) -> set[int]:
         """Files whose session lies in others, too."""
-        return {source for sources in self._own.values() if len(sources) > 1 for source in sources}
+        return {number for numbers in self._own.values() if len(numbers) > 1 for number in numbers}
 
     def _find(self, name: str) -> str:
         leader = self._leader
@@ -166,7 +177,3 @@ def _names(facts: Facts) -> Iterator[str]:
     prefix = None if facts.prefix is None else facts.prefix.of
     named = (facts.session_id, *facts.aliases, facts.rollout, facts.parent, prefix, *facts.children)
     yield from filter(None, named)
-
-
-def _began(sketch: Sketch) -> float:
-    return 0.0 if sketch.created_at is None else sketch.created_at.timestamp()
