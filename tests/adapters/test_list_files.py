@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import timedelta
 from itertools import product
 from pathlib import Path
@@ -63,6 +64,25 @@ def test_every_list_of_a_capture_is_the_one_that_reads_everything(
             limit=limit, since=since, include_children=has_children, sort_direction=direction
         )
         assert listed(home, agent, options) == listed_from_everything(home, agent, options)
+
+
+def test_a_list_of_several_agents_is_the_one_that_reads_everything(tmp_path: Path) -> None:
+    agents = ("claude", "codex", "hermes", "opencode")
+    for agent in agents:
+        newest = find_captures(Path(__file__).parent.parent / "captures", agent)[-1]
+        shutil.copytree(newest.home, tmp_path, dirs_exist_ok=True, symlinks=True)
+    client = create_client(home=tmp_path)
+    for agent in agents:
+        client.adapters.register(load_builtin(agent))
+    for limit, direction, has_children in product((1, 3, 8, 20), ("asc", "desc"), (False, True)):
+        options = SessionListOptions(
+            limit=limit, sort_direction=direction, include_children=has_children
+        )
+        found = create_client(home=tmp_path).list_report(agents, options)
+        everything = client.list_report(agents, options)
+        assert msgspec.structs.replace(found, problems=()) == msgspec.structs.replace(
+            everything, problems=()
+        )
 
 
 # Heads of any file
@@ -238,12 +258,17 @@ def test_a_list_from_a_day_on_reads_what_began_since(tmp_path: Path) -> None:
     }
 
 
+def enlarge(home: Path) -> None:
+    """More bytes in the oldest session than a list would wait for."""
+    (oldest, *_) = sorted(home.rglob("*.jsonl"))
+    with oldest.open("ab") as stream:
+        stream.write(b'{"type":"attachment","attachment":"' + b"x" * (33 << 20) + b'"}\n')
+
+
 def test_the_first_list_of_much_does_not_wait_for_the_index(tmp_path: Path) -> None:
     home, cache = tmp_path / "home", tmp_path / "cache"
     many(9).write(home)
-    (large, *_) = sorted(home.rglob("*.jsonl"))
-    with large.open("ab") as stream:
-        stream.write(b'{"type":"attachment","attachment":"' + b"x" * (33 << 20) + b'"}\n')
+    enlarge(home)
     options = SessionListOptions(limit=4)
     with create_client(home=home, env={"AMUX_CACHE_DIR": str(cache)}) as client:
         first = client.list_report(("claude",), options)
@@ -251,6 +276,18 @@ def test_the_first_list_of_much_does_not_wait_for_the_index(tmp_path: Path) -> N
         client.index.update()
         assert client.list_report(("claude",), options) == first
     assert first == listed_from_everything(home, "claude", options)
+
+
+def test_a_list_does_not_wait_for_much_that_the_index_lacks(tmp_path: Path) -> None:
+    home, cache = tmp_path / "home", tmp_path / "cache"
+    many(9).write(home)
+    options = SessionListOptions(limit=4)
+    with create_client(home=home, env={"AMUX_CACHE_DIR": str(cache)}) as client:
+        client.index.update()
+        enlarge(home)
+        found = client.list_report(("claude",), options)
+        assert sum(one.stale for one in client.index.status().agents) == 1
+    assert found == listed_from_everything(home, "claude", options)
 
 
 def test_with_little_to_read_the_first_list_makes_the_index(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from amux.adapters._base import NativeSearch, SourceRef
 from amux.index.faults import IndexUnavailableError
-from amux.index.reading import maker_of
+from amux.index.reading import maker_of, total_size
 from amux.model.options import SessionListOptions
 from amux.sessions.assemble import Assembly
 from amux.sessions.choosing import NOTHING_UNREAD, choose_sessions, last_shown, leaves_out
@@ -203,8 +203,11 @@ class Catalogue:
         from amux.index.listing import find_sessions
         from amux.sessions.rows import make_rows, report_of, wanted_rows
 
+        can_choose = leaves_out(options)
+        if can_choose and not store.exists() and self._has_much(agents):
+            return None
         stale = {agent: self._stale(store, agent, "sessions") for agent in agents}
-        if leaves_out(options) and self._lacks_much(stale.values()):
+        if can_choose and store.exists() and self._lacks_much(stale.values()):
             return None
         problems: list[bytes] = []
         for agent, indexed in stale.items():
@@ -228,6 +231,16 @@ class Catalogue:
         if store.exists() and answers.still_hold((agent,), self._library.env):
             return None
         return IndexedAgent(self._library, store, agent)
+
+    def _has_much(self, agents: Sequence[str]) -> bool:
+        """Whether the sources of these agents are large; looks no further than it has to."""
+        size = 0
+        for agent in agents:
+            for source in self._library.sources(agent):
+                size += total_size((source,))
+                if size > _MUCH:
+                    return True
+        return False
 
     def _lacks_much(self, stale: Iterable[IndexedAgent | None]) -> bool:
         from amux.index.reading import Depth

@@ -12,7 +12,7 @@ from amux.adapters._base import SourceRef
 from amux.index.answers import Kind
 from amux.index.faults import IndexUnavailableError
 from amux.index.links import Clusters
-from amux.index.reading import Depth, maker_of, total_size
+from amux.index.reading import Depth, maker_of
 from amux.index.results import Made, ResultIndex
 from amux.index.snapshot import take_snapshot
 from amux.index.sources import SourceIndex, Watch
@@ -63,8 +63,7 @@ class IndexedAgent:
 
     def waiting(self, depth: Depth) -> int:
         """How many bytes an update would have to read."""
-        found = [*self._by_path.values()]
-        return self._sources.waiting(found, depth) if self._store.exists() else total_size(found)
+        return self._sources.waiting([*self._by_path.values()], depth)
 
     def update(self, depth: Depth, *, watch: Watch | None = None) -> None:
         """Read what is new or has changed."""
