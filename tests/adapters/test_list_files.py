@@ -221,6 +221,32 @@ def test_what_only_a_copy_has_is_in_the_row_of_the_original(
     assert cost.output_tokens >= 5000  # which the original does not say
 
 
+def test_an_answer_far_behind_the_head_may_be_that_of_another_session(tmp_path: Path) -> None:
+    made = Home()
+    made.begin("2.1.325", wordy=True)
+    made.copy(0, "fork", skip=0, answers=1, fuller=True)
+    made.begin("2.1.325")
+    for _, lines in made.sessions[:2]:
+        place = next(n for n, line in enumerate(lines) if line["type"] == "attachment")
+        lines[place] = {**lines[place], "attachment": "x" * (2 << 20)}
+    made.write(tmp_path)
+    for direction in ("asc", "desc"):
+        options = SessionListOptions(limit=1, sort_direction=direction)
+        found = listed(tmp_path, "claude", options)
+        assert found == listed_from_everything(tmp_path, "claude", options)
+
+
+def test_a_session_without_an_answer_is_listed(tmp_path: Path) -> None:
+    made = many(3)
+    _, lines = made.sessions[-1]
+    del lines[-1]
+    made.write(tmp_path)
+    options = SessionListOptions(limit=1)
+    found = listed(tmp_path, "claude", options)
+    assert [one.session_id for one in found.sessions] == [made.sessions[-1][0]]
+    assert found == listed_from_everything(tmp_path, "claude", options)
+
+
 # Effort
 
 

@@ -202,7 +202,7 @@ def _items(
         is_ours = False
     if has_spec_tables(connection):
         known = {item.session_id for item in items if isinstance(item, Facts)}
-        one = None if only is None else only[0]  # such tables have no outlines to choose by
+        one = None if only is None else only[0]  # nothing is chosen from such tables
         items += read_spec_tables(connection, str(path), bodies=bodies, only=one, known=known)
         is_ours = False
     if is_ours:

@@ -53,6 +53,10 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     has_request: bool
 
 
+UNKNOWN: Final = Answer("", None, has_request=False)
+"""It is too far behind to be looked for: it may be any, of any time."""
+
+
 class Beginning(msgspec.Struct, kw_only=True, gc=False):
     """What was seen up to the first answer."""
 
@@ -77,9 +81,10 @@ def answer_of(one: Beginning) -> Answer | None:
     """The first answer, looked for if it was not seen yet."""
     if one.answer is UNSET:
         seen = begin_of(one.sketch.source, to_answer=True)
-        one.answer = None if seen.answer is UNSET else seen.answer
+        is_found = seen.sketch.told and seen.answer is not UNSET
+        one.answer = seen.answer if is_found else UNKNOWN
         one.earliest = seen.earliest
-    return one.answer
+    return None if one.answer is UNSET else one.answer
 
 
 def own_id(source: SourceRef) -> str:

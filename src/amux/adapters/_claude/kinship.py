@@ -16,6 +16,7 @@ A copy bears on its original, too: it may have the final figures of a call.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from pathlib import Path
@@ -24,7 +25,7 @@ from typing import Final
 from msgspec import UNSET
 
 from amux.adapters._base import Choice, Question, SourceRef
-from amux.adapters._claude.heads import Answer, Beginning, answer_of, begin_of, own_id
+from amux.adapters._claude.heads import UNKNOWN, Answer, Beginning, answer_of, begin_of, own_id
 from amux.adapters._kit.pieces import Pieces
 from amux.adapters._kit.sketches import FileChoice, Sketch
 from amux.adapters._kit.times import parse_time
@@ -97,14 +98,14 @@ class _Group:
 
     def copies_of(self, original: Beginning, identity: bytes) -> Iterator[Beginning]:
         """Transcripts that begin with an answer of this one."""
-        keys = set(memoryview(identity).cast("q"))
+        keys = set(array("q", identity))
         for key in self._by_answer.keys() & keys:
             yield from self._by_answer[key]
         first = -inf if original.earliest is None else original.earliest
         for one in self._unseen:
             if one.earliest is None or first <= one.earliest <= _end(original):
                 answer = answer_of(one)
-                if answer is not None and key_of(answer.id) in keys:
+                if answer is UNKNOWN or (answer is not None and key_of(answer.id) in keys):
                     yield one
 
     def originals_of(self, copy: Beginning) -> Iterator[Beginning]:
