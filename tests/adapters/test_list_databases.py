@@ -147,6 +147,86 @@ def test_every_list_of_any_hermes_database_is_the_one_that_reads_everything(
         assert listed(home, "hermes", options) == listed_from_everything(home, "hermes", options)
 
 
+ODD_MOMENTS = [
+    *(None, "", "never", b"blob", -1, 0, 9e17, float("inf"), True, f"{START}", START + 20.0000004),
+    *(START + 20.0000011, (START + 20) * 1000, (START + 20) * 10**6, (START + 20) * 10**6 + 1),
+    *("2026-02-02T02:40:00", "1066-10-14", "9999-12-31T23:59:59.999999", 7_500_000_000_000_000),
+]
+ODD_TEXTS = [
+    None,
+    "",
+    " ",
+    7,
+    0.5,
+    b"/src/app",
+    "/src/app",
+    "/src/app/",
+    "C:\\src",
+    "\ufffd",
+    "a\0b",
+]
+SESSION_CELLS = {
+    "id": st.sampled_from([*NAMES] * 30 + ODD_TEXTS),
+    "source": st.sampled_from(["cli", "cli", "subagent", *ODD_TEXTS]),
+    "model_config": st.sampled_from(
+        [
+            *(None, None, None, "{}", "[", '{"_delegate_from": "s1"}', '{"_delegate_from": " "}'),
+            *(b'{"_branched_from": "s2"}', '{"_branched_from": 5}'),
+            '{"\\u005fbranched_from": "s0"}',
+        ]
+    ),
+    "parent_session_id": st.sampled_from([None] * 9 + NAMES + ODD_TEXTS),
+    "started_at": st.sampled_from([*(START + tens * 10 for tens in range(6))] * 3 + ODD_MOMENTS),
+    "ended_at": st.sampled_from([None, START + 25, START + 30, *ODD_MOMENTS]),
+    "end_reason": st.sampled_from(["compression", "branched", *ODD_TEXTS]),
+    "cwd": st.sampled_from(["/src/app"] * 9 + ODD_TEXTS),
+    "archived": st.sampled_from([0, 0, 0, 1, None, "1", "yes", 2, 0.0, 0.5, -1, b"1"]),
+}
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(SESSION_CELLS),
+        min_size=3,
+        max_size=7,
+        unique_by=lambda session: repr(session["id"]),
+    ),
+    st.sets(st.sampled_from([*SESSION_CELLS][1:])),
+    any_options(BEGAN, ["/src/app", "/src/app/", "c:/src", "C:/src", "/"]),
+)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_cells_that_hold_anything_mislead_no_list(
+    sessions: list[dict[str, Any]], absent: set[str], options: SessionListOptions
+) -> None:
+    with TemporaryDirectory(prefix="amux-list-") as folder:
+        home = Path(folder)
+        (home / ".hermes").mkdir()
+        names = [name for name in SESSION_CELLS if name not in absent]
+        connection = sqlite3.connect(home / ".hermes" / "state.db", isolation_level=None)
+        connection.execute(f"CREATE TABLE sessions ({', '.join(names)})")  # of any type, any id
+        connection.execute("CREATE TABLE messages (session_id, role, content, timestamp)")
+        connection.executemany(
+            f"INSERT INTO sessions VALUES ({', '.join(f':{name}' for name in names)})", sessions
+        )
+        connection.close()
+        assert listed(home, "hermes", options) == listed_from_everything(home, "hermes", options)
+
+
+@given(st.lists(stores(), min_size=2, max_size=3), any_options(BEGAN, ["/src/app", "/src/other"]))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_every_list_of_several_databases_is_the_one_that_reads_everything(
+    profiles: list[dict[str, Any]], options: SessionListOptions
+) -> None:
+    with TemporaryDirectory(prefix="amux-list-") as folder:
+        home = Path(folder)
+        for number, store in enumerate(profiles):
+            write_store(home / f"{number}", store)
+            place = home / ".hermes" / "profiles" / f"{number}" if number else home / ".hermes"
+            (home / f"{number}" / ".hermes").rename(place)
+            (home / ".hermes" / "profiles").mkdir(exist_ok=True)
+        assert listed(home, "hermes", options) == listed_from_everything(home, "hermes", options)
+
+
 @given(st.data())
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_list_of_any_agent_database_is_the_one_that_reads_everything(
@@ -341,3 +421,32 @@ def test_a_list_from_a_day_on_reads_only_what_began_since(
         "s49",
     }
     assert not any("s47" in one for one in statements)
+
+
+def test_filter_order_and_limit_are_those_of_one_statement(
+    tmp_path: Path, statements: list[str]
+) -> None:
+    write_many(tmp_path / "hermes", 50)
+    Database(tmp_path / "opencode").session("ses_1", at=OPENCODE_START)
+    write_database(tmp_path / "agent" / ".agent")
+    options = SessionListOptions(limit=7, since=BEGAN + timedelta(seconds=3), cwd="/src/app")
+    for agent in ("hermes", "opencode", "agent"):
+        statements.clear()
+        listed(tmp_path / agent, agent, options)
+        (asked,) = [one for one in statements if "LIMIT" in one]
+        assert "ORDER BY began DESC" in asked
+        assert "WHERE began >= 17" in asked
+        assert "amux_place(cwd) = '/src/app'" in asked
+        assert "NOT nested AND NOT archived" in asked
+        assert "LIMIT 7" in asked
+
+
+def test_choosing_takes_one_statement_and_reading_the_chosen_four(
+    tmp_path: Path, statements: list[str]
+) -> None:
+    write_many(tmp_path, 50)
+    statements.clear()
+    listed(tmp_path, "hermes", SessionListOptions(limit=5))
+    about_tables = [one for one in statements if "FROM sessions" in one or "FROM messages" in one]
+    assert ["LIMIT" in one for one in about_tables] == [True] + [False] * (len(about_tables) - 1)
+    assert len(about_tables) <= 5

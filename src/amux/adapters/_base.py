@@ -7,10 +7,10 @@ above.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Literal, Protocol, runtime_checkable
+from typing import Final, Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -169,34 +169,75 @@ class NativeSearch(Protocol):
         ...
 
 
-class Outline(msgspec.Struct, frozen=True, kw_only=True):
-    """What a database's own table of sessions says of one, before a message of it is read.
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What a list may show, in the terms of its options; bounds are inclusive.
 
-    All of it is exactly what its facts will say; where the table cannot tell when a session began
-    or where sessions may share calls, `created_at` is None and the session has to be read. `needs`
-    are sessions without which its summary would not be right: its sub-agents.
+    Where `children` or `archived` are not to be shown they are to be counted. Without a `limit`
+    everything that fits is shown; with a `bound`, nothing that comes behind it in the order of the
+    list. `named` are sessions that sources speak of which were read already: they bear on them, so
+    these have to be read, too, whether they fit or not.
     """
 
-    session_id: str
-    created_at: datetime | None = None
+    since: datetime | None = None
+    until: datetime | None = None
     cwd: str | None = None
-    is_subagent: bool = False
-    archived: bool = False
-    needs: tuple[str, ...] = ()
+    children: bool = True
+    archived: bool = True
+    descending: bool = True
+    limit: int | None = None
+    bound: datetime | None = None
+    named: frozenset[str] = frozenset()
+
+
+class Unread(NamedTuple):
+    """How many sessions fit that were not read: sub-agents, archived ones, those further on."""
+
+    children: int = 0
+    archived: int = 0
+    more: int = 0
+
+    def plus(self, other: Unread) -> Unread:
+        """Of two agents together."""
+        return Unread(*(one + two for one, two in zip(self, other, strict=True)))
+
+
+Chosen = Mapping[SourceRef, Sequence[str]]
+"""Sessions by source; of a source with one session it is enough that it is there."""
+
+
+class Choice(Protocol):
+    """What has to be read for a list, found out step by step; the others are counted.
+
+    Whatever bears on a session that may be shown is chosen with it: its sub-agents, those it shares
+    calls or a title with. So is whatever a table or the head of a file does not tell for sure.
+    """
+
+    def first(self) -> Chosen:
+        """What to begin with."""
+        ...
+
+    def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> Chosen:
+        """What bears on that which was just read and was not chosen before; none: all is read."""
+        ...
+
+    def unread(self) -> Unread:
+        """How many sessions fit that were never chosen."""
+        ...
 
 
 @runtime_checkable
 class Queryable(Protocol):
-    """An adapter whose agent keeps many sessions in one database (optional).
+    """An adapter that can tell what a list has to read without reading everything (optional).
 
-    A list then reads the few sessions it can show. Problems of the others remain unsaid.
+    Problems of what is not read remain unsaid.
     """
 
-    def outlines(self, source: SourceRef, *, alone: bool) -> Sequence[Outline] | None:
-        """All sessions of a database, by a constant number of statements; None: read it all.
+    def tells(self, source: SourceRef) -> bool:
+        """Whether a source, going by its name, can be chosen from; else all of it is read."""
+        ...
 
-        `alone`: the agent has no other source. If not, no session may share calls with theirs.
-        """
+    def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice | None:
+        """What to read of all sources that tell; None: everything, they do not tell after all."""
         ...
 
     def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:

@@ -20,9 +20,10 @@ from amux.adapters._base import (
     AgentInfo,
     Bystander,
     Capabilities,
+    Choice,
     Command,
     Item,
-    Outline,
+    Question,
     SourceRef,
     Want,
     has_bodies,
@@ -89,22 +90,16 @@ class AgentAdapter:
         else:
             yield from read_log(source.path, bodies=has_bodies(want))
 
-    def outlines(
-        self,
-        source: SourceRef,
-        *,
-        alone: bool,  # noqa: ARG002 - no session has calls of another one
-    ) -> Sequence[Outline] | None:
-        """What the table of sessions says of them."""
-        from amux.adapters._agent.database import outline_sessions
-        from amux.adapters._kit.sqlite import read_foreign
+    def tells(self, source: SourceRef) -> bool:
+        """The database does; a log has to be read."""
+        return source.path.name == _DATABASE
 
-        if source.path.name != _DATABASE:
-            return None
-        try:
-            return read_foreign(source.path, outline_sessions)
-        except (ParseError, OSError):
-            return None  # reading it all tells what is wrong with it
+    def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice | None:
+        """By the table of sessions; none of them has calls of another one."""
+        from amux.adapters._agent.database import told_by
+        from amux.adapters._kit.asking import choose_in_databases
+
+        return choose_in_databases(sources, told_by, question)
 
     def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
         """Some sessions, with the same statements that read all of them."""

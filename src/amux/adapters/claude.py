@@ -23,9 +23,11 @@ from amux.adapters._base import (
     AgentInfo,
     Bystander,
     Capabilities,
+    Choice,
     Command,
     Item,
     Progress,
+    Question,
     Reading,
     Retention,
     SourceRef,
@@ -123,6 +125,21 @@ class ClaudeAdapter:
         if source.role == "names":
             return _whole_reading(_read_title(source))
         return TranscriptReader(source, want=want).read_on(want, progress)
+
+    def tells(self, source: SourceRef) -> bool:
+        """Transcripts by their heads, titles by their place; a closed folder tells nothing."""
+        return source.path.suffix == ".jsonl" or source.path.name == TITLE_FILE
+
+    def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice:
+        """By the heads of all transcripts, and by what bears on those that may be shown."""
+        from amux.adapters._claude.kinship import choose
+
+        return choose(sources, question)
+
+    def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
+        """A file is read whole: a sidechain inside it is part of what its session costs."""
+        del chosen
+        return self.read(source, want="facts")
 
     def retention(self, root: Path) -> Retention:
         """Transcripts not touched for so many days are deleted when Claude Code starts."""

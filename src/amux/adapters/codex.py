@@ -25,10 +25,12 @@ from amux.adapters._base import (
     AgentInfo,
     Bystander,
     Capabilities,
+    Choice,
     Command,
     Head,
     Item,
     Progress,
+    Question,
     Reading,
     SourceRef,
     Want,
@@ -134,6 +136,21 @@ class CodexAdapter:
         facts = tuple(item for item in items if isinstance(item, Facts))
         problems = () if facts else tuple(item for item in items if isinstance(item, Problem))
         return Reading(facts=facts, problems=problems)
+
+    def tells(self, source: SourceRef) -> bool:
+        """Rollouts and the file of names; a closed folder tells nothing."""
+        return source.role == "session" or source.path.name == _NAMES_FILE
+
+    def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice | None:
+        """By the first lines of all rollouts."""
+        from amux.adapters._codex.heads import choose
+
+        return choose(sources, question)
+
+    def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
+        """A rollout holds one session."""
+        del chosen
+        return self.read(source, want="facts")
 
     def command(
         self,

@@ -20,9 +20,10 @@ from amux.adapters._base import (
     AgentInfo,
     Bystander,
     Capabilities,
+    Choice,
     Command,
     Item,
-    Outline,
+    Question,
     SourceRef,
     Want,
     has_bodies,
@@ -123,16 +124,17 @@ class OpenCodeAdapter:
         chosen = None if only is None else (only,)
         return _read_database(source.path, bodies=has_bodies(want), only=chosen)
 
-    def outlines(self, source: SourceRef, *, alone: bool) -> Sequence[Outline] | None:
-        """What rows and messages say of the sessions; forks may have copies from other sources."""
-        from amux.adapters._kit.sqlite import read_foreign
+    def tells(self, source: SourceRef) -> bool:
+        """A database does; a session in files has to be read."""
+        return source.path.suffix in DATABASE_SUFFIXES
 
-        if not alone or source.path.suffix not in DATABASE_SUFFIXES:
-            return None
-        try:
-            return read_foreign(source.path, _outlines)
-        except (ParseError, OSError):
-            return None  # reading it all tells what is wrong with it
+    def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice | None:
+        """By rows and heads of messages, if that is all: forks may have copies from elsewhere."""
+        from amux.adapters._kit.asking import choose_in_databases
+        from amux.adapters._opencode.asked import told_by
+
+        is_alone = len(sources) == 1 and not question.named
+        return choose_in_databases(sources, told_by, question) if is_alone else None
 
     def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
         """Some sessions, with the same statements that read all of them."""
@@ -171,15 +173,6 @@ def _is_path(named: str) -> bool:
     return named.startswith(("~", "/")) or PureWindowsPath(named).is_absolute()
 
 
-def _outlines(connection: sqlite3.Connection) -> list[Outline] | None:
-    from amux.adapters._kit.tables import columns
-    from amux.adapters._opencode.outline import outline_sessions
-    from amux.adapters._spec_tables import has_spec_tables
-
-    is_ours = columns(connection, "session") and not has_spec_tables(connection)
-    return outline_sessions(connection) if is_ours else None
-
-
 def _read_database(path: Path, *, bodies: bool, only: Sequence[str] | None) -> Iterator[Item]:
     from amux.adapters._kit.sqlite import read_foreign
 
@@ -209,7 +202,7 @@ def _items(
         is_ours = False
     if has_spec_tables(connection):
         known = {item.session_id for item in items if isinstance(item, Facts)}
-        one = None if only is None else only[0]  # such tables have no outlines to choose by
+        one = None if only is None else only[0]  # nothing is chosen from such tables
         items += read_spec_tables(connection, str(path), bodies=bodies, only=one, known=known)
         is_ours = False
     if is_ours:

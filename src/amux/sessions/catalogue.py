@@ -6,17 +6,18 @@ notice. An index that fails on the way is left alone for the rest of the call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from amux.adapters._base import NativeSearch, SourceRef
 from amux.index.faults import IndexUnavailableError
+from amux.index.reading import total_size
 from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly
-from amux.sessions.choosing import NOTHING_UNREAD, choose_sessions
+from amux.sessions.choosing import NOTHING_UNREAD, choose_sessions, last_shown, leaves_out
 from amux.sessions.costing import Coster
 from amux.sessions.library import Library
 from amux.sessions.listing import ListReport, list_sessions
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _LITTLE = 4 << 20
+_MUCH = 32 << 20
 
 
 class Catalogue:
@@ -128,9 +130,10 @@ class Catalogue:
         by_rows = not options.tags and not options.starred
         if self._store is not None and by_rows and all(map(self._is_indexed, agents)):
             try:
-                return self._list_rows(self._store, agents, options, coster)
+                rows = self._list_rows(self._store, agents, options, coster)
             except IndexUnavailableError:
-                self._store = None
+                self._store = rows = None
+            return self._list_directly(agents, options, coster) if rows is None else rows
         if self._store is None:
             return self._list_directly(agents, options, coster)
         each = (self.assemblies(agent) for agent in agents)
@@ -167,7 +170,8 @@ class Catalogue:
 
         store, indexed = self._store, [name for name in agents if self._is_indexed(name)]
         try:
-            payloads = self._bring_up_rows(store, indexed, coster)
+            stale = {name: self._stale(store, name, "sessions") for name in indexed}
+            payloads = self._bring_up_rows(store, stale, coster)
             self._shelf = self._shelf or Shelf()
             rows = self._shelf.sessions(store, indexed, coster) if store.exists() else []
             with store.guarded():
@@ -237,12 +241,13 @@ class Catalogue:
     def _list_directly(
         self, agents: Sequence[str], options: SessionListOptions, coster: Coster
     ) -> ListReport:
-        """Without an index a database is asked for what can be in the answer, and only that."""
+        """Without an index only that is read which can be in the answer."""
         assemblies: list[Assembly] = []
         unread = NOTHING_UNREAD
         for agent in agents:
             sources = self._library.sources(agent, cwd=options.cwd)
-            chosen = choose_sessions(self._library.adapter(agent), sources, options)
+            bound = last_shown(assemblies, options)
+            chosen = choose_sessions(self._library.adapter(agent), sources, options, bound=bound)
             if chosen is None:
                 chosen = self._library.assemble_sources(agent, sources), NOTHING_UNREAD
             assemblies.append(chosen[0])
@@ -281,8 +286,9 @@ class Catalogue:
         if self._store is None or not self._is_indexed(agent):
             return None
         try:
+            stale = self._stale(self._store, agent, kind)
             payloads = self._bring_up(
-                self._store, agent, kind, lambda some: Made(payload=encode(some))
+                self._store, agent, kind, lambda some: Made(payload=encode(some)), indexed=stale
             )
             with self._store.guarded():
                 return [value for payload in payloads for value in decode(payload)]
@@ -297,7 +303,8 @@ class Catalogue:
         from amux.index.census import take_census
 
         try:
-            self._bring_up_rows(self._store, (agent,), coster)
+            stale = self._stale(self._store, agent, "sessions")
+            self._bring_up_rows(self._store, {agent: stale}, coster)
             return take_census(self._store, agent)
         except IndexUnavailableError:
             self._store = None
@@ -305,12 +312,22 @@ class Catalogue:
 
     def _list_rows(
         self, store: Store, agents: Sequence[str], options: SessionListOptions, coster: Coster
-    ) -> ListReport:
+    ) -> ListReport | None:
+        """A list of rows; None when so much would have to be indexed first that a choice is sooner.
+
+        Such an index is made by whoever needs all of it: a report, a search, `index update`.
+        """
         from amux.index.answers import Answers
         from amux.index.listing import find_sessions
         from amux.sessions.rows import report_of, wanted_rows
 
-        problems = self._bring_up_rows(store, agents, coster)
+        can_choose = leaves_out(options)
+        if can_choose and not store.exists() and self._has_much(agents):
+            return None
+        stale = {agent: self._stale(store, agent, "sessions") for agent in agents}
+        if can_choose and store.exists() and self._lacks_much(stale.values()):
+            return None
+        problems = self._bring_up_rows(store, stale, coster)
         if tuple(agents) == self._registry.names() and store.exists():
             Answers(store, "sessions", self._basis()).remember_everybody(agents)
         if not store.exists():
@@ -319,32 +336,59 @@ class Catalogue:
         with store.guarded():
             return report_of(listed, problems, coster)
 
-    def _bring_up_rows(self, store: Store, agents: Sequence[str], coster: Coster) -> list[bytes]:
+    def _bring_up_rows(
+        self, store: Store, stale: Mapping[str, IndexedAgent | None], coster: Coster
+    ) -> list[bytes]:
         """The rows of some agents, up to date; the problems met, still encoded."""
         from amux.sessions.rows import make_rows
 
         return [
             problem
-            for agent in agents
+            for agent, indexed in stale.items()
             for problem in self._bring_up(
-                store, agent, "sessions", lambda some: make_rows(some, coster)
+                store, agent, "sessions", lambda some: make_rows(some, coster), indexed=indexed
             )
         ]
 
-    def _bring_up(self, store: Store, agent: str, kind: Kind, make: Make) -> list[bytes]:
-        """Results of one kind, up to date: what is kept besides rows.
+    def _stale(self, store: Store, agent: str, kind: Kind) -> IndexedAgent | None:
+        """An agent whose results have to be looked at; None: they still hold."""
+        from amux.index.answers import Answers
+        from amux.sessions.indexed import IndexedAgent
+
+        answers = Answers(store, kind, self._basis(), look=self._look)
+        if store.exists() and answers.still_hold((agent,), self._library.env):
+            return None
+        return IndexedAgent(self._library, store, agent)
+
+    def _has_much(self, agents: Sequence[str]) -> bool:
+        """Whether the sources of these agents are large; looks no further than it has to."""
+        size = 0
+        for agent in agents:
+            for source in self._library.sources(agent):
+                size += total_size((source,))
+                if size > _MUCH:
+                    return True
+        return False
+
+    def _lacks_much(self, stale: Iterable[IndexedAgent | None]) -> bool:
+        from amux.index.reading import Depth
+
+        return sum(one.waiting(Depth.FACTS) for one in stale if one is not None) > _MUCH
+
+    def _bring_up(
+        self, store: Store, agent: str, kind: Kind, make: Make, *, indexed: IndexedAgent | None
+    ) -> list[bytes]:
+        """Results of one kind, up to date: what is kept besides rows. None `indexed`: they hold.
 
         What they rest on is noted, for the quick way next time.
         """
         from amux.index.answers import Answers
         from amux.index.reading import Depth
-        from amux.sessions.indexed import IndexedAgent
 
         basis = self._basis()
-        answers = Answers(store, kind, basis, look=self._look)
-        if store.exists() and answers.still_hold((agent,), self._library.env):
+        answers = Answers(store, kind, basis)
+        if indexed is None:
             return answers.payloads((agent,))
-        indexed = IndexedAgent(self._library, store, agent)
         if not indexed.has_sources and not store.exists():
             return []  # nobody is here: leave no trace of having looked
         depth = Depth.FACTS if kind == "sessions" else Depth.USAGE

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from amux.model.message import SessionMessage
+from amux.model.places import forward_slashes
 from amux.model.words import fold
 from amux.sessions.mentions import mentioned_paths, normal_path
 from amux.sessions.passages import Passage, passages
 from amux.sessions.query_filters import Clause, Condition, is_agent
 from amux.sessions.subjects import Traits
-from amux.sessions.views import forward_slashes
 
 
 def admits_session(clauses: Sequence[Clause], session: Traits) -> bool:

@@ -9,8 +9,8 @@ from typing import TypeVar
 import msgspec
 
 from amux.errors import ValidationError
+from amux.model.places import plain_place
 from amux.model.session import SessionSummary
-from amux.sessions.views import forward_slashes
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -81,11 +81,6 @@ def same_place(cwd: str | None, wanted: str | None) -> bool:
     if wanted is None:
         return True
     return cwd is not None and plain_place(cwd) == plain_place(wanted)
-
-
-def plain_place(path: str) -> str:
-    """A directory in the one spelling that is compared."""
-    return forward_slashes(path).rstrip("/") or "/"
 
 
 def has_any_tag(tags: Sequence[str], wanted: Sequence[str] | None) -> bool:

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 
 import msgspec
 
+from amux.adapters._base import Unread
 from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
 from amux.model.session import SessionSummary
 from amux.sessions.assemble import Assembly
-from amux.sessions.choosing import NOTHING_UNREAD, Unread
+from amux.sessions.choosing import NOTHING_UNREAD
 from amux.sessions.costing import Coster
 from amux.sessions.filters import has_any_tag, in_span, same_place, used_model
 from amux.sessions.parts import Joined

@@ -13,11 +13,11 @@ from amux.index.faults import UndecodableError
 from amux.index.listing import ARCHIVED, SUBAGENT, Listed, Row, Wanted
 from amux.index.results import Made, SessionRow
 from amux.model.options import SessionListOptions
+from amux.model.places import plain_place
 from amux.model.problems import Problem
 from amux.model.session import SessionSummary
 from amux.sessions.assemble import Assembly
 from amux.sessions.costing import Coster
-from amux.sessions.filters import plain_place
 from amux.sessions.kept import encode_places
 from amux.sessions.listing import ListReport
 from amux.sessions.parts import Joined

@@ -9,6 +9,7 @@ from typing import Any
 from amux.model.annotation import Note
 from amux.model.ids import unified_id
 from amux.model.message import SessionMessage
+from amux.model.places import forward_slashes
 from amux.model.problems import Problem
 from amux.model.session import Session, SessionSummary
 from amux.model.trace import count_messages, count_turns
@@ -113,12 +114,6 @@ def cwd_of(session: Joined) -> str | None:
     """Where it was started, with forward slashes on every platform."""
     cwd = session.facts.cwd or session.noted_cwd
     return None if cwd is None else forward_slashes(cwd)
-
-
-def forward_slashes(path: str) -> str:
-    r"""`C:\a\b` to `C:/a/b`; a POSIX path, where a backslash is an ordinary character, is kept."""
-    windows = path[1:3] in (":\\", ":/") or path.startswith("\\\\")
-    return path.replace("\\", "/") if windows else path
 
 
 def models_of(session: Joined) -> tuple[str, ...]:

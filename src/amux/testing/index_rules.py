@@ -7,7 +7,7 @@ everything its facts depend on, and whoever reads on must come to the same as wh
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import ClassVar, Final, Literal
@@ -18,10 +18,13 @@ import pytest
 from amux.adapters._base import (
     USAGE_LEAVES_OUT,
     Adapter,
+    Choice,
     Item,
     Queryable,
+    Question,
     Resumable,
     SourceRef,
+    Unread,
 )
 from amux.model.base import encode_json
 from amux.model.facts import Facts
@@ -96,26 +99,72 @@ class IndexRules:
                 assert _told([*reading.problems, *reading.facts], want) == at_once
             source.path.write_bytes(whole)
 
-    def test_a24_outlines_are_what_the_facts_will_say(self, sources: list[SourceRef]) -> None:
+    def test_a24_a_choice_of_everything_tells_what_reading_everything_does(
+        self, sources: list[SourceRef]
+    ) -> None:
         adapter = self.adapter
         if not isinstance(adapter, Queryable):
-            return  # so are outlines
-        for source in sources:
-            outlines = {one.session_id: one for one in adapter.outlines(source, alone=True) or ()}
-            for facts in read_source(adapter, source, "facts").facts if outlines else ():
-                outline = outlines.pop(facts.session_id)
-                if outline.created_at is not None:
-                    assert outline.created_at == facts.created_at
-                    assert (outline.cwd, outline.archived) == (facts.cwd, facts.archived)
-                    assert outline.is_subagent == (facts.kind == "subagent")
-                chosen = adapter.read_chosen(source, chosen=[facts.session_id])
-                assert [item for item in chosen if isinstance(item, Facts)] == [facts]
-            assert outlines == {}
+            return  # so is a choice
+        telling = [source for source in sources if adapter.tells(source)]
+        choice = adapter.choose(telling, Question()) if telling else None
+        if choice is None:
+            return  # and it may be refused
+        read = _read_all(adapter, choice)
+        assert choice.unread() == Unread()
+        for source in telling:
+            ids = read.get(source, ())
+            chosen = [one for one in _facts(adapter.read_chosen(source, chosen=ids)) if ids]
+            for facts in read_source(adapter, source, "facts").facts:
+                assert facts in chosen or not (facts.attributed and facts.addressable)
+            for id in ids if len(ids) > 1 else ():
+                one = _facts(adapter.read_chosen(source, chosen=[id]))
+                assert one == [facts for facts in chosen if facts.session_id == id]
+
+    def test_a24_what_a_choice_leaves_out_it_counts(self, sources: list[SourceRef]) -> None:
+        adapter = self.adapter
+        if not isinstance(adapter, Queryable):
+            return
+        telling = [source for source in sources if adapter.tells(source)]
+        question = Question(limit=0, children=False, archived=False)
+        choice = adapter.choose(telling, question) if telling else None
+        if choice is None:
+            return
+        chosen = _read_all(adapter, choice)
+        read = {(source, id) for source, ids in chosen.items() for id in ids}
+        left = {
+            (facts.kind == "subagent", facts.parent, facts.session_id)
+            for source in telling
+            for facts in read_source(adapter, source, "facts").facts
+            if facts.attributed and facts.addressable and (source, facts.session_id) not in read
+        }
+        assert sum(choice.unread()) == len(left)
+        assert choice.unread().children == sum(is_child for is_child, _, _ in left)
 
 
 def for_usage(facts: Iterable[Facts]) -> list[Facts]:
     """Facts without what a reading for "usage" may leave out."""
     return [msgspec.structs.replace(one, **_LEFT_OUT) for one in facts]
+
+
+def _read_all(adapter: Queryable, choice: Choice) -> dict[SourceRef, Sequence[str]]:
+    """Everything that a choice comes to."""
+    found: dict[SourceRef, Sequence[str]] = {}
+    chosen = choice.first()
+    while chosen:
+        assert not found.keys() & chosen.keys(), "nothing is chosen twice"
+        found.update(chosen)
+        chosen = choice.more(
+            [
+                (source, facts)
+                for source, ids in chosen.items()
+                for facts in _facts(adapter.read_chosen(source, chosen=ids))
+            ]
+        )
+    return found
+
+
+def _facts(items: Iterable[Item]) -> list[Facts]:
+    return [item for item in items if isinstance(item, Facts)]
 
 
 def _copy_alone(source: SourceRef, home: Path, place: Path) -> SourceRef:
@@ -159,7 +208,7 @@ def _told(
 ) -> tuple[list[Facts], set[Problem]]:
     """The facts, and the problems that concern no session, as far as they were wanted."""
     items = list(items)
-    facts = [item for item in items if isinstance(item, Facts)]
+    facts = _facts(items)
     if want == "usage":
         return for_usage(facts), set()
     told = {problem for one in facts for problem in one.problems}

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from amux.adapters._base import Head, Item, Outline
+from amux.adapters._base import Head, Item
+from amux.adapters._kit.asking import micros
 from amux.adapters._kit.fold import Fold
-from amux.adapters._kit.tables import Chosen, Row, can_choose, columns, rows
+from amux.adapters._kit.tables import Chosen, Row, columns, rows
 from amux.adapters._kit.times import parse_time
 from amux.adapters._kit.values import document, items, mapping, text
 from amux.model.message import Role, SessionMessage, SessionToolCall, ToolResult
@@ -20,8 +21,13 @@ if TYPE_CHECKING:
 
 _SESSION_COLUMNS: Final = ("id", "profile", "cwd", "created_at", "updated_at")
 _ENTRY_COLUMNS: Final = ("id", "session_id", "kind", "role", "content", "metadata", "created_at")
-_WITHOUT_ROW: Final = """SELECT DISTINCT session_id FROM entries
-    WHERE session_id NOT IN (SELECT id FROM sessions WHERE id IS NOT NULL)"""
+_TOLD: Final = """told AS MATERIALIZED (SELECT amux_id(id) AS id, {began} AS began, {cwd} AS cwd,
+    FALSE AS nested, FALSE AS archived, NULL AS parent FROM sessions{without_row})"""
+_WITHOUT_ROW: Final = """
+    UNION ALL SELECT amux_id(session_id), NULL, NULL, FALSE, FALSE, NULL FROM (
+        SELECT DISTINCT session_id FROM entries
+        WHERE session_id NOT IN (SELECT id FROM sessions WHERE id IS NOT NULL))
+    WHERE amux_text(session_id) IS NOT NULL"""
 _ROLES: Final[dict[str, Role]] = {
     "user": "user",
     "assistant": "assistant",
@@ -55,25 +61,21 @@ def read_database(
     return [item for session in sessions.values() for item in session.items()]
 
 
-def outline_sessions(connection: sqlite3.Connection) -> list[Outline] | None:
-    """All sessions by their own table; None when some cannot be asked for by their id.
+def told_by(connection: sqlite3.Connection) -> str | None:
+    """What the table of sessions says of each, for lists; None when there is none.
 
     It tells when a session began. When it last changed, entries may know better than the table.
     """
-    if "id" not in columns(connection, "sessions"):
+    present = columns(connection, "sessions")
+    if "id" not in present:
         return None
-    found = {
-        id: Outline(
-            session_id=id, created_at=go_time(row.get("created_at")), cwd=text(row.get("cwd"))
-        )
-        for row in _rows(connection, "sessions", _SESSION_COLUMNS, _where("id", None))
-        if (id := text(row.get("id"))) is not None
-    }
-    if "session_id" in columns(connection, "entries"):
-        for (id,) in connection.execute(_WITHOUT_ROW):
-            if text(id) is not None:
-                found.setdefault(id, Outline(session_id=id))
-    return list(found.values()) if all(map(can_choose, found)) else None
+    connection.create_function("amux_go_time", 1, _go_micros, deterministic=True)
+    has_entries = {"session_id", "kind", "role"}.issubset(columns(connection, "entries"))
+    return _TOLD.format(
+        began="amux_go_time(created_at)" if "created_at" in present else "NULL",
+        cwd="amux_text(cwd)" if "cwd" in present else "NULL",
+        without_row=_WITHOUT_ROW if has_entries else "",
+    )
 
 
 def _where(column: str, only: Chosen | None) -> tuple[str, tuple[str, ...]]:
@@ -97,6 +99,10 @@ def go_time(value: object) -> datetime | None:
         return None
     found = _GO_TIME.match(value.strip())
     return None if found is None else parse_time(f"{found[1]}T{found[2]}{found[3] or 'Z'}")
+
+
+def _go_micros(cell: object) -> int | None:
+    return micros(go_time(cell))
 
 
 class _Session:

@@ -5,7 +5,7 @@ the conversation's headers. Bubbles outside the headers were regenerated or undo
 of it; a conversation without headers and without inline messages is a draft. The table may have
 many gigabytes: it is only ever asked for ranges of keys.
 
-There are no outlines for lists: what is known of a conversation is one value, in old versions with
+Lists read all of it: what is known of a conversation is one value, in old versions with
 all of its messages, and its place may be known only to the state of a workspace.
 """
 

@@ -10,15 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from amux.adapters._base import Outline
 from amux.adapters._hermes.draft import Draft, HeadRow
-from amux.adapters._hermes.lineage import lineage_of
 from amux.adapters._hermes.replays import COLUMNS as REPLAY_COLUMNS
 from amux.adapters._hermes.replays import Replays, find_replays
 from amux.adapters._hermes.rows import SESSION_COLUMNS, USAGE_COLUMNS, SessionRow, UsageRow
 from amux.adapters._hermes.texts import BLANKS, SUMMARY_WITHIN, messages_of
-from amux.adapters._kit.tables import Chosen, Row, can_choose, columns, rows
-from amux.adapters._kit.values import text
+from amux.adapters._kit.tables import Chosen, Row, columns, rows
 from amux.model.facts import Facts
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
@@ -48,9 +45,6 @@ _ANCESTORS: Final = """WHERE id IN (WITH RECURSIVE line(id) AS (
     SELECT id FROM sessions WHERE id IN {}
     UNION SELECT child.parent_session_id FROM sessions child JOIN line USING (id))
     SELECT id FROM line)"""
-_WITHOUT_ROW: Final = """SELECT DISTINCT session_id FROM messages
-    WHERE session_id NOT IN (SELECT id FROM sessions WHERE id IS NOT NULL)"""
-
 # Whole where only the whole can be understood: parts as JSON, and summaries, whose end matters.
 _HEAD: Final = f"""CASE
     WHEN "role" IN ('user', 'assistant')
@@ -70,36 +64,6 @@ class Found:
         default_factory=dict[str, list[SessionMessage]]
     )
     problems: list[Problem] = field(default_factory=list[Problem])
-
-
-def outline_sessions(connection: sqlite3.Connection, path: str) -> list[Outline] | None:
-    """All sessions by their own table; None when some cannot be asked for by their id.
-
-    When a session began and what it is to its parent stand there. When it last changed does not:
-    its messages tell, as far as they are not repetitions.
-    """
-    store = _Store(connection, path)
-    rows = store.sessions(None) if "id" in store.session_columns else {}
-    lost = store.sessions_without_row() if rows else []
-    if not rows or store.problems or not all(map(can_choose, (*rows, *lost))):
-        return None
-    lineages = {id: lineage_of(row, rows) for id, row in rows.items()}
-    children: dict[str, list[str]] = {}
-    for id, lineage in lineages.items():
-        if lineage.kind == "subagent" and lineage.parent is not None:
-            children.setdefault(lineage.parent, []).append(id)
-    known = [
-        Outline(
-            session_id=id,
-            created_at=row.started_at,
-            cwd=lineages[id].cwd,
-            is_subagent=lineages[id].kind == "subagent",
-            archived=row.archived,
-            needs=tuple(children.get(id, ())),
-        )
-        for id, row in rows.items()
-    ]
-    return known + [Outline(session_id=id, needs=tuple(children.get(id, ()))) for id in lost]
 
 
 def read_sessions(
@@ -158,12 +122,6 @@ class _Store:
             else:
                 found.setdefault(row.id, row)
         return found
-
-    def sessions_without_row(self) -> list[str]:
-        """Sessions whose messages are all that is left of them."""
-        if not set(self.message_columns) >= set(_KEYS):
-            return []
-        return [id for (id,) in self._connection.execute(_WITHOUT_ROW) if text(id) is not None]
 
     def usage(self, only: Chosen | None) -> Iterator[UsageRow]:
         """Usage by model, in the order it was first recorded."""

@@ -4,7 +4,7 @@ A handful of statements reads everything, however many sessions there are. Colum
 before they are asked for. Long events are compressed; without a decoder their place in the tree is
 still known. What was archived before a reset comes before the events that followed.
 
-There are no outlines for lists: when and where a session began stands in its first event.
+Lists read all of it: when and where a session began stands in its first event.
 """
 
 from __future__ import annotations

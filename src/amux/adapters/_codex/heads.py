@@ -1,0 +1,108 @@
+"""What the first lines of a rollout tell for sure.
+
+The first line says who the session is, when and where it began, whose sub-agent or fork it is; in
+older forks the second one repeats the parent's. Forks and sub-agents name their parent, so names
+are enough to find everything that bears on a session. Only rollouts that were rewritten by `codex
+migrate-rollouts` have lost the name: where there is one, all are read.
+
+What is no plain log of the newest form (a document, a compressed log, a first line without a place
+or of another form) tells nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from amux.adapters._base import Choice, Question, SourceRef
+from amux.adapters._codex.entries import ENTRY, UNREADABLE, MetaEntry
+from amux.adapters._codex.lineage import Lineage, file_name
+from amux.adapters._codex.records import Meta
+from amux.adapters._kit.pieces import Pieces
+from amux.adapters._kit.sketches import FileChoice, Sketch
+from amux.model.facts import Facts
+
+_SIPS: Final = (32 << 10, 256 << 10)
+_LINES: Final = 3  # the session's own, its parent's, and one more to see that there is no other
+_MIGRATED: Final = re.compile(rb'"(?:rollout|item)-\d+"')
+
+
+def choose(sources: Sequence[SourceRef], question: Question) -> Choice | None:
+    """What a list has to read of all rollouts and of the names; None: everything."""
+    sketches: list[Sketch] = []
+    for source in sources:
+        lines, rest = _head_of(source)
+        if any(map(_MIGRATED.search, (*lines[1:], rest))):
+            return None
+        sketches.append(_sketch(source, lines))
+    return FileChoice(sketches, question, _Migrated(sources))
+
+
+class _Migrated:
+    """A rollout that turns out to have been rewritten may be a copy of any other one."""
+
+    def __init__(self, sources: Sequence[SourceRef]) -> None:
+        self._sources = sources
+
+    def related(
+        self, source: SourceRef, facts: Facts, *, shown: bool
+    ) -> Iterable[tuple[SourceRef, bool]]:
+        """None, or all."""
+        del source, shown
+        return [(source, True) for source in self._sources] if facts.unnamed_copies else ()
+
+
+def _head_of(source: SourceRef) -> tuple[list[bytes], bytes]:
+    """The first lines, and what was read behind them; nothing of what is no plain log."""
+    lines: list[bytes] = []
+    rest = b""
+    if source.role == "names" or source.path.suffix != ".jsonl":
+        return lines, rest
+    try:
+        with Pieces(source.path) as file:
+            for wanted in _SIPS:
+                rest += file.next(wanted)
+                *lines, rest = rest.split(b"\n", _LINES)
+                if len(lines) == _LINES:
+                    break
+                rest = b"\n".join((*lines, rest))
+    except OSError:
+        pass  # whoever reads it will tell
+    return lines, rest
+
+
+def _sketch(source: SourceRef, lines: Sequence[bytes]) -> Sketch:
+    name = file_name(source.path)
+    untold = Sketch(source=source, session_id=name.thread_id, told=False)
+    if source.role == "names":
+        return Sketch(source=source, session_id=name.stem, listed=False, told=False)
+    metas = list(_metas(lines))
+    if not metas or metas[0] is None:
+        return untold
+    lineage = Lineage(name=name, session_id=name.thread_id)
+    for number, meta in enumerate(filter(None, metas)):
+        lineage.take(meta, first_line=not number, begun=bool(number))
+    if lineage.created_at is None or not lineage.meta.cwd:
+        return untold
+    prefix = None if lineage.prefix is None else lineage.prefix.of
+    names = (lineage.parent, lineage.rollout, *lineage.aliases, prefix)
+    return Sketch(
+        source=source,
+        session_id=lineage.session_id,
+        created_at=lineage.created_at,
+        cwd=lineage.meta.cwd,
+        nested=lineage.kind == "subagent",
+        names=tuple(name for name in names if name),
+    )
+
+
+def _metas(lines: Sequence[bytes]) -> Iterator[Meta | None]:
+    """What the first lines say about the session; None for a line that says something else."""
+    for line in lines:
+        try:
+            entry = ENTRY.decode(line)
+        except UNREADABLE:
+            yield None
+        else:
+            yield entry.payload if isinstance(entry, MetaEntry) else None

@@ -1,0 +1,189 @@
+"""Asking databases of sessions which of them a list can show: one statement each.
+
+An adapter writes down what its tables say of every session as common table expressions, the last of
+which is `told`:
+
+    id        as `amux_id` gives it: NULL is an id by which nothing can be asked for
+    began     when it began, as `amux_moment` gives it; NULL: only reading it tells
+    cwd       where, as text
+    nested    whether it is a sub-agent, archived: whether it is put away
+    parent    of whom it is a sub-agent, if it may be one
+
+Filters, order and limit of the list are the WHERE, ORDER BY and LIMIT of the statement around it.
+Cells hold anything in any column, so they are judged by the very functions that read them, called
+by the statement. The answer is equal to that of a list which reads everything, or there is none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from amux.adapters._base import Choice, Chosen, Question, SourceRef, Unread
+from amux.adapters._kit.sqlite import read_foreign
+from amux.adapters._kit.tables import can_choose
+from amux.adapters._kit.values import count, moment, text
+from amux.errors import ParseError
+from amux.model.facts import Facts
+from amux.model.places import plain_place
+
+if TYPE_CHECKING:
+    import sqlite3
+
+Told = Callable[["sqlite3.Connection"], str | None]
+"""The common table expressions for a database; None when its tables do not tell."""
+
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+# Between these, seconds as a float tell microseconds apart, and lists are sorted by such floats.
+_FIRST: Final = (datetime(1900, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_LAST: Final = (datetime(2200, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
+
+_QUESTION: Final = """WITH RECURSIVE {told},
+clear AS (SELECT * FROM told WHERE began BETWEEN :first AND :last),
+fitting AS (SELECT * FROM clear WHERE {fits}),
+shown AS (SELECT id FROM fitting WHERE {shows} ORDER BY began {direction}, id LIMIT :limit),
+wanted(id) AS (
+    SELECT id FROM shown
+    UNION SELECT id FROM told WHERE began IS NULL OR began NOT BETWEEN :first AND :last
+    UNION SELECT value FROM json_each(:named)
+    UNION SELECT child.id FROM wanted JOIN told child ON child.parent = wanted.id)
+SELECT 'chosen', id, 1 FROM told WHERE id IN (SELECT id FROM wanted)
+UNION ALL
+SELECT CASE WHEN nested AND NOT :children THEN 'children'
+            WHEN archived AND NOT :archived THEN 'archived' ELSE 'more' END, NULL, count(*)
+    FROM fitting WHERE id NOT IN (SELECT id FROM wanted WHERE id IS NOT NULL) GROUP BY 1
+UNION ALL
+SELECT 'odd', NULL, count(*) - count(DISTINCT id) FROM told"""
+
+_NAMES: Final = "WITH RECURSIVE {} SELECT id FROM told UNION SELECT parent FROM told"
+
+
+def choose_in_databases(
+    sources: Sequence[SourceRef], told: Told, question: Question
+) -> Choice | None:
+    """What to read of each database; None when one of them does not tell.
+
+    Where there are several, a first statement each asks for the names they have in common: whatever
+    more than one database speaks of is read.
+    """
+    try:
+        shared = _shared_names(sources, told) if len(sources) > 1 else frozenset[str]()
+        question = msgspec.structs.replace(question, named=question.named | shared)
+        answers = [_ask(source, told, question) for source in sources]
+    except (ParseError, OSError, UnicodeEncodeError):
+        return None  # reading it all tells what is wrong
+    chosen: dict[SourceRef, Sequence[str]] = {}
+    unread = Unread()
+    for source, answer in zip(sources, answers, strict=True):
+        if answer is None:
+            return None
+        ids, left = answer
+        if ids:
+            chosen[source] = ids
+        unread = unread.plus(left)
+    return _Answered(chosen, unread)
+
+
+class _Answered(NamedTuple):
+    """A choice that a database has made at once."""
+
+    chosen: Chosen
+    left: Unread
+
+    def first(self) -> Chosen:
+        return self.chosen
+
+    def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> Chosen:
+        del read
+        return {}
+
+    def unread(self) -> Unread:
+        return self.left
+
+
+def _shared_names(sources: Sequence[SourceRef], told: Told) -> frozenset[str]:
+    def names(connection: sqlite3.Connection) -> list[str]:
+        tables = told(connection)
+        if tables is None:
+            return []
+        _bring_functions(connection)
+        return [name for (name,) in connection.execute(_NAMES.format(tables)) if name is not None]
+
+    times = Counter(name for source in sources for name in read_foreign(source.path, names))
+    return frozenset(name for name, count in times.items() if count > 1)
+
+
+def _ask(source: SourceRef, told: Told, question: Question) -> tuple[list[str], Unread] | None:
+    def ask(connection: sqlite3.Connection) -> list[tuple[str, str | None, int]] | None:
+        tables = told(connection)
+        if tables is None:
+            return None
+        _bring_functions(connection)
+        return connection.execute(_statement(tables, question), _values(question)).fetchall()
+
+    rows = read_foreign(source.path, ask)
+    counts = {place: number for place, id, number in rows or () if id is None}
+    if rows is None or counts["odd"]:
+        return None
+    ids = [id for _, id, _ in rows if id is not None]
+    return ids, Unread(*(counts.get(place, 0) for place in Unread._fields))
+
+
+def _statement(tables: str, question: Question) -> str:
+    fits = ["began >= :since"] if question.since is not None else []
+    fits += ["began <= :until"] if question.until is not None else []
+    fits += ["amux_place(cwd) = :cwd"] if question.cwd is not None else []
+    shows = ["TRUE"] if question.children else ["NOT nested"]
+    shows += [] if question.archived else ["NOT archived"]
+    if question.bound is not None:
+        shows.append("began >= :bound" if question.descending else "began <= :bound")
+    return _QUESTION.format(
+        told=tables,
+        fits=" AND ".join(fits) or "TRUE",
+        shows=" AND ".join(shows),
+        direction="DESC" if question.descending else "ASC",
+    )
+
+
+def _values(question: Question) -> dict[str, Any]:
+    named: Iterable[str] = filter(can_choose, question.named)
+    return {
+        "since": micros(question.since),
+        "until": micros(question.until),
+        "bound": micros(question.bound),
+        "cwd": None if question.cwd is None else plain_place(question.cwd),
+        "children": question.children,
+        "archived": question.archived,
+        "limit": -1 if question.limit is None else question.limit,
+        "named": msgspec.json.encode(sorted(named)).decode(),
+        "first": _FIRST,
+        "last": _LAST,
+    }
+
+
+def micros(at: datetime | None) -> int | None:
+    """A moment as a database can compare it."""
+    return None if at is None else (at - _EPOCH) // _MICROSECOND
+
+
+def _bring_functions(connection: sqlite3.Connection) -> None:
+    """The functions by which cells are read, under the names statements know them by."""
+    functions: dict[str, Callable[[Any], Any]] = {
+        "amux_id": _id,
+        "amux_text": text,
+        "amux_moment": lambda cell: micros(moment(cell)),
+        "amux_flag": lambda cell: bool(count(cell)),
+        "amux_place": lambda cell: None if cell is None else plain_place(cell),
+    }
+    for name, function in functions.items():
+        connection.create_function(name, 1, function, deterministic=True)
+
+
+def _id(cell: object) -> str | None:
+    id = text(cell)
+    return id if id is not None and can_choose(id) else None

@@ -1,0 +1,179 @@
+"""Choosing among files of one session each, by what their heads tell.
+
+A sketch is what the head of a file says for sure. What a list can show, by its filters, order and
+limit, is read whole, with every file that bears on it: files that share a name with it, by their
+heads or by what was read, and those an agent's own rules relate to it. A file whose head does not
+tell, and a session that lies in several files, is read whatever is shown.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Protocol
+
+import msgspec
+
+from amux.adapters._base import Chosen, Question, SourceRef, Unread
+from amux.model.facts import Facts
+from amux.model.places import plain_place
+
+
+class Sketch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What the head of a file tells; all of it is exactly what its facts will say."""
+
+    source: SourceRef
+    session_id: str
+    listed: bool = True  # False: nothing a list shows, such as a title
+    told: bool = True  # False: it has to be read to be known
+    created_at: datetime | None = None
+    cwd: str | None = None
+    nested: bool = False
+    names: tuple[str, ...] = ()  # of sessions it belongs to or comes from, and other names of it
+
+
+class Kinship(Protocol):
+    """Which files bear on each other beyond the names in their heads."""
+
+    def related(
+        self, source: SourceRef, facts: Facts, *, shown: bool
+    ) -> Iterable[tuple[SourceRef, bool]]:
+        """Files that bear on a session that was read; of each, whether others do on it in turn.
+
+        `shown`: its row may be seen, so its title matters as well.
+        """
+        ...
+
+
+class FileChoice:
+    """A choice among files; they go by their numbers, which cost less than comparing sources."""
+
+    def __init__(
+        self, sketches: Sequence[Sketch], question: Question, kinship: Kinship | None = None
+    ) -> None:
+        self._sketches = sketches
+        self._question = question
+        self._kinship = kinship
+        self._numbers = {sketch.source.path: number for number, sketch in enumerate(sketches)}
+        self._families = _Families(sketches)
+        self._read: set[int] = set()
+        self._shown: set[int] = set()
+        self._ends: set[int] = set()  # read for themselves alone
+
+    def first(self) -> Chosen:
+        """What may be shown, what does not tell, and their families."""
+        question, sketches = self._question, self._sketches
+        unclear = {n for n, sketch in enumerate(sketches) if not sketch.told}
+        unclear |= self._families.several()
+        fitting = [
+            number
+            for number, sketch in enumerate(sketches)
+            if self._fits(sketch) and self._may_be_shown(sketch) and number not in unclear
+        ]
+        by_id = sorted(fitting, key=lambda number: sketches[number].session_id)
+        in_order = sorted(by_id, key=self._began, reverse=question.descending)
+        self._shown = unclear.union(in_order[: question.limit])
+        names = {sketches[number].session_id for number in self._shown} | question.named
+        return self._choose([*self._shown, *self._families.of(names)])
+
+    def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> Chosen:
+        """The families of what was read, as its facts name them, and its further relations."""
+        found: list[int] = []
+        ends: list[int] = []
+        for source, facts in read:
+            number = self._numbers[source.path]
+            if number in self._ends:
+                continue
+            found += self._families.of(_names(facts))
+            if self._kinship is not None:
+                shown = number in self._shown
+                for other, goes_on in self._kinship.related(source, facts, shown=shown):
+                    (found if goes_on else ends).append(self._numbers[other.path])
+        chosen = self._choose(found)
+        self._ends.update(set(ends) - self._read)
+        return {**chosen, **self._choose(ends)}
+
+    def unread(self) -> Unread:
+        """Those that fit, by the reason why they are not shown."""
+        counts = Counter(
+            self._place(sketch) or "more"
+            for number, sketch in enumerate(self._sketches)
+            if number not in self._read and self._fits(sketch)
+        )
+        return Unread(*(counts[place] for place in Unread._fields))
+
+    def _choose(self, numbers: Iterable[int]) -> dict[SourceRef, Sequence[str]]:
+        fresh = sorted(set(numbers) - self._read)
+        self._read.update(fresh)
+        chosen = (self._sketches[number] for number in fresh)
+        return {sketch.source: (sketch.session_id,) for sketch in chosen}
+
+    def _fits(self, sketch: Sketch) -> bool:
+        question, at = self._question, sketch.created_at
+        if not sketch.listed or not sketch.told or at is None:
+            return False
+        if question.cwd is not None:
+            is_there = sketch.cwd and plain_place(sketch.cwd) == plain_place(question.cwd)
+            if not is_there:
+                return False
+        is_late = question.since is None or at >= question.since
+        return is_late and (question.until is None or at <= question.until)
+
+    def _may_be_shown(self, sketch: Sketch) -> bool:
+        bound, at = self._question.bound, sketch.created_at
+        if self._place(sketch) is not None:
+            return False
+        if bound is None or at is None:
+            return True
+        return at >= bound if self._question.descending else at <= bound
+
+    def _place(self, sketch: Sketch) -> str | None:
+        """Where a list counts a session that it leaves out whatever the limit is."""
+        if sketch.nested and not self._question.children:
+            return "children"
+        return "archived" if sketch.source.archived and not self._question.archived else None
+
+    def _began(self, number: int) -> float:
+        at = self._sketches[number].created_at
+        return 0.0 if at is None else at.timestamp()
+
+
+class _Families:
+    """Files that share names, directly or through others; by their numbers."""
+
+    def __init__(self, sketches: Sequence[Sketch]) -> None:
+        self._leader: dict[str, str] = {}
+        self._members: dict[str, list[int]] = {}
+        self._own: dict[tuple[str | None, str], list[int]] = {}
+        for number, sketch in enumerate(sketches):
+            for name in sketch.names:
+                self._leader[self._find(name)] = self._find(sketch.session_id)
+            if sketch.listed:
+                whose = sketch.names[0] if sketch.nested and sketch.names else None
+                self._own.setdefault((whose, sketch.session_id), []).append(number)
+        for number, sketch in enumerate(sketches):
+            self._members.setdefault(self._find(sketch.session_id), []).append(number)
+
+    def of(self, names: Iterable[str]) -> Iterator[int]:
+        """All files of the families that go by some of these names."""
+        for leader in {self._find(name) for name in names if name in self._leader}:
+            yield from self._members.get(leader, ())
+
+    def several(self) -> set[int]:
+        """Files whose session lies in others, too."""
+        return {number for numbers in self._own.values() if len(numbers) > 1 for number in numbers}
+
+    def _find(self, name: str) -> str:
+        leader = self._leader
+        leader.setdefault(name, name)
+        while leader[name] != name:
+            leader[name] = leader[leader[name]]
+            name = leader[name]
+        return name
+
+
+def _names(facts: Facts) -> Iterator[str]:
+    prefix = None if facts.prefix is None else facts.prefix.of
+    named = (facts.session_id, *facts.aliases, facts.rollout, facts.parent, prefix, *facts.children)
+    yield from filter(None, named)

@@ -1,0 +1,324 @@
+"""A list of files reads heads and what it can show, and shows what a list of everything shows."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import timedelta
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import codex_any
+import msgspec
+import pytest
+from claude_generated import source_at, transcripts
+from claude_homes import BEGAN, VERSIONS, Home, Style
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from amux import create_client
+from amux.adapters import load_builtin
+from amux.adapters._base import Queryable, Question, SourceRef, Unread
+from amux.adapters.claude import ADAPTER as CLAUDE
+from amux.adapters.codex import ADAPTER as CODEX
+from amux.model.facts import Facts
+from amux.model.options import SessionListOptions
+from amux.sessions.listing import ListReport
+from amux.testing import find_captures
+
+CAPTURES = find_captures(Path(__file__).parent.parent / "captures", "claude", "codex")
+EVERYTHING = SessionListOptions(limit=None, include_children=True, include_archived=True)
+
+
+def listed(home: Path, agent: str, options: SessionListOptions) -> ListReport:
+    report = create_client(home=home).list_report((agent,), options)
+    return msgspec.structs.replace(report, problems=())  # nobody looks at what is not shown
+
+
+def listed_from_everything(home: Path, agent: str, options: SessionListOptions) -> ListReport:
+    """Somebody else's adapter is never asked to choose: all sessions are read."""
+    client = create_client(home=home)
+    client.adapters.register(load_builtin(agent))
+    report = client.list_report((agent,), options)
+    return msgspec.structs.replace(report, problems=())
+
+
+@pytest.fixture(scope="module", params=CAPTURES, ids=[capture.name for capture in CAPTURES])
+def captured(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, str]:
+    """A copy of a home, and the agent whose it is."""
+    return request.param.copy_to(tmp_path_factory.mktemp("capture")), request.param.agent
+
+
+def test_every_list_of_a_capture_is_the_one_that_reads_everything(
+    captured: tuple[Path, str],
+) -> None:
+    home, agent = captured
+    everything = listed_from_everything(home, agent, EVERYTHING).sessions
+    moments = [None, *(session.created_at for session in everything[::2])]
+    for limit, since, has_children, direction in product(
+        (1, 2, 5, None), moments, (False, True), ("asc", "desc")
+    ):
+        options = SessionListOptions(
+            limit=limit, since=since, include_children=has_children, sort_direction=direction
+        )
+        assert listed(home, agent, options) == listed_from_everything(home, agent, options)
+
+
+def test_a_list_of_several_agents_is_the_one_that_reads_everything(tmp_path: Path) -> None:
+    agents = ("claude", "codex", "hermes", "opencode")
+    for agent in agents:
+        newest = find_captures(Path(__file__).parent.parent / "captures", agent)[-1]
+        shutil.copytree(newest.home, tmp_path, dirs_exist_ok=True, symlinks=True)
+    client = create_client(home=tmp_path)
+    for agent in agents:
+        client.adapters.register(load_builtin(agent))
+    for limit, direction, has_children in product((1, 3, 8, 20), ("asc", "desc"), (False, True)):
+        options = SessionListOptions(
+            limit=limit, sort_direction=direction, include_children=has_children
+        )
+        found = create_client(home=tmp_path).list_report(agents, options)
+        everything = client.list_report(agents, options)
+        assert msgspec.structs.replace(found, problems=()) == msgspec.structs.replace(
+            everything, problems=()
+        )
+
+
+# Heads of any file
+
+
+def left_unread(adapter: Queryable, source: SourceRef, question: Question) -> Unread | None:
+    """What is counted when nothing may be shown; None where the file has to be read."""
+    choice = adapter.choose([source], question)
+    return None if choice is None or choice.first() else choice.unread()
+
+
+def check_head(adapter: Queryable, source: SourceRef) -> None:
+    """Either a file has to be read, or all is as its facts say: when, where, what, how many."""
+    nothing = Question(limit=0, children=False, archived=False)
+    read = adapter.read_chosen(source, chosen=(source.session_id or "",))
+    facts = [item for item in read if isinstance(item, Facts)]
+    listed = [one for one in facts if one.attributed and one.addressable]
+    # No version gives an id to a sub-agent inside the file of its session.
+    assume(not any(one.kind == "subagent" and source.role == "session" for one in listed[1:]))
+    assume(source.role == "subagent" or listed[:1] == [one for one in listed if one is facts[0]])
+    unread = left_unread(adapter, source, nothing)
+    if unread is None:
+        return
+    assert sum(unread) == len(listed)
+    for one in listed:
+        assert unread.children == (one.kind == "subagent")
+        assert one.created_at is not None
+        there = msgspec.structs.replace(nothing, since=one.created_at, until=one.created_at)
+        assert left_unread(adapter, source, there) == unread
+        if one.cwd is not None:
+            there = msgspec.structs.replace(there, cwd=one.cwd)
+            assert left_unread(adapter, source, there) == unread
+        later = msgspec.structs.replace(nothing, since=one.created_at + timedelta.resolution)
+        assert left_unread(adapter, source, later) == Unread()
+        elsewhere = msgspec.structs.replace(nothing, cwd="/nowhere")
+        assert left_unread(adapter, source, elsewhere) == Unread()
+
+
+@given(transcripts(), st.booleans())
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_the_head_of_any_transcript_tells_what_reading_it_tells(data: bytes, agent: bool) -> None:
+    with TemporaryDirectory(prefix="amux-head-") as folder:
+        source = source_at(Path(folder), agent=agent)
+        source.path.write_bytes(data)
+        check_head(CLAUDE, source)
+
+
+@given(codex_any.logs())
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_the_head_of_any_rollout_tells_what_reading_it_tells(data: bytes) -> None:
+    with TemporaryDirectory(prefix="amux-head-") as folder:
+        check_head(CODEX, codex_any.write(Path(folder), data))
+
+
+# Homes
+
+
+@st.composite
+def homes(draw: st.DrawFn) -> Home:
+    home = Home()
+    home.begin(draw(st.sampled_from(VERSIONS)), wordy=draw(st.booleans()))
+    which, few = st.integers(0, 9), st.integers(0, 2)
+    styles = st.sampled_from(STYLES)
+    versions = st.sampled_from(VERSIONS)
+    for step in draw(st.lists(st.sampled_from(STEPS), min_size=2, max_size=9)):
+        match step:
+            case "begin":
+                place = draw(st.sampled_from(["/src/app", "/src/other"]))
+                home.begin(draw(versions), cwd=place, wordy=draw(st.booleans()))
+            case "say":
+                home.say(draw(which), draw(versions))
+            case "copy":
+                home.copy(
+                    draw(which),
+                    draw(styles),
+                    skip=draw(few) * 2,
+                    answers=draw(few),
+                    fuller=draw(st.booleans()),
+                )
+            case "note":
+                home.note(draw(which), draw(which))
+            case "title":
+                home.title(draw(which))
+            case _:
+                prompt = draw(st.sampled_from(["Look", "Warmup"]))
+                home.agent(draw(which), beside=draw(st.booleans()), prompt=prompt)
+    return home
+
+
+STYLES: list[Style] = ["resume", "fork", "named", "branch"]
+STEPS = ["begin", "begin", "say", "say", "copy", "copy", "note", "title", "agent"]
+
+
+def any_options() -> st.SearchStrategy[SessionListOptions]:
+    moments = st.sampled_from([None, None, *(BEGAN + timedelta(minutes=m) for m in (3, 9, 15))])
+    return st.builds(
+        SessionListOptions,
+        since=moments,
+        until=moments,
+        limit=st.sampled_from([0, 1, 1, 2, 2, 3, None]),
+        sort_direction=st.sampled_from(["desc", "asc"]),
+        cwd=st.sampled_from([None, None, "/src/app"]),
+        include_children=st.booleans(),
+    )
+
+
+@given(st.data())
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_every_list_of_any_project_is_the_one_that_reads_everything(data: st.DataObject) -> None:
+    made = data.draw(homes())
+    with TemporaryDirectory(prefix="amux-list-") as folder:
+        home = Path(folder)
+        made.write(home)
+        for options in data.draw(st.lists(any_options(), min_size=2, max_size=4)):
+            found = listed(home, "claude", options)
+            assert found == listed_from_everything(home, "claude", options)
+
+
+@pytest.mark.parametrize("style", ["resume", "fork", "named", "branch"])
+@pytest.mark.parametrize("wordy", [False, True], ids=["short", "long"])
+@pytest.mark.parametrize("skip", [0, 4], ids=["all", "the end"])
+def test_what_only_a_copy_has_is_in_the_row_of_the_original(
+    style: Style, wordy: bool, skip: int, tmp_path: Path
+) -> None:
+    made = Home()
+    made.begin("2.1.325", wordy=wordy)
+    made.say(0, "2.1.325", wordy=wordy)
+    made.begin("2.1.325")
+    made.copy(0, style, skip=skip, answers=1, fuller=True)
+    made.write(tmp_path)
+    options = SessionListOptions(limit=1, sort_direction="asc")
+    found = listed(tmp_path, "claude", options)
+    assert found == listed_from_everything(tmp_path, "claude", options)
+    cost = found.sessions[0].cost
+    assert cost is not None
+    assert cost.output_tokens >= 5000  # which the original does not say
+
+
+def test_an_answer_far_behind_the_head_may_be_that_of_another_session(tmp_path: Path) -> None:
+    made = Home()
+    made.begin("2.1.325", wordy=True)
+    made.copy(0, "fork", skip=0, answers=1, fuller=True)
+    made.begin("2.1.325")
+    for _, lines in made.sessions[:2]:
+        place = next(n for n, line in enumerate(lines) if line["type"] == "attachment")
+        lines[place] = {**lines[place], "attachment": "x" * (2 << 20)}
+    made.write(tmp_path)
+    for direction in ("asc", "desc"):
+        options = SessionListOptions(limit=1, sort_direction=direction)
+        found = listed(tmp_path, "claude", options)
+        assert found == listed_from_everything(tmp_path, "claude", options)
+
+
+def test_a_session_without_an_answer_is_listed(tmp_path: Path) -> None:
+    made = many(3)
+    _, lines = made.sessions[-1]
+    del lines[-1]
+    made.write(tmp_path)
+    options = SessionListOptions(limit=1)
+    found = listed(tmp_path, "claude", options)
+    assert [one.session_id for one in found.sessions] == [made.sessions[-1][0]]
+    assert found == listed_from_everything(tmp_path, "claude", options)
+
+
+# Effort
+
+
+def many(count: int) -> Home:
+    home = Home()
+    for number in range(count):
+        home.begin(VERSIONS[number % len(VERSIONS)], wordy=number % 2 == 0)
+    return home
+
+
+def damage(home: Path) -> None:
+    """Behind the first answer of every session put what cannot be read without being noticed."""
+    for path in home.rglob("*.jsonl"):
+        with path.open("ab") as stream:
+            stream.write(b"no record\n")
+
+
+def test_only_what_is_shown_is_read_behind_its_head(tmp_path: Path) -> None:
+    many(30).write(tmp_path)
+    damage(tmp_path)
+    report = create_client(home=tmp_path).list_report(("claude",), SessionListOptions(limit=4))
+    read = {problem.path for problem in report.problems}
+    assert {Path(path or "").stem for path in read} == {one.session_id for one in report.sessions}
+    assert (len(read), report.truncated) == (4, 26)
+
+
+def test_a_list_from_a_day_on_reads_what_began_since(tmp_path: Path) -> None:
+    many(30).write(tmp_path)
+    newest = listed(tmp_path, "claude", SessionListOptions(limit=3)).sessions
+    damage(tmp_path)
+    options = SessionListOptions(limit=None, since=newest[-1].created_at)
+    report = create_client(home=tmp_path).list_report(("claude",), options)
+    assert {Path(problem.path or "").stem for problem in report.problems} == {
+        one.session_id for one in newest
+    }
+
+
+def enlarge(home: Path) -> None:
+    """More bytes in the oldest session than a list would wait for."""
+    (oldest, *_) = sorted(home.rglob("*.jsonl"))
+    with oldest.open("ab") as stream:
+        stream.write(b'{"type":"attachment","attachment":"' + b"x" * (33 << 20) + b'"}\n')
+
+
+def test_the_first_list_of_much_does_not_wait_for_the_index(tmp_path: Path) -> None:
+    home, cache = tmp_path / "home", tmp_path / "cache"
+    many(9).write(home)
+    enlarge(home)
+    options = SessionListOptions(limit=4)
+    with create_client(home=home, env={"AMUX_CACHE_DIR": str(cache)}) as client:
+        first = client.list_report(("claude",), options)
+        assert not cache.exists()
+        client.index.update()
+        assert client.list_report(("claude",), options) == first
+    assert first == listed_from_everything(home, "claude", options)
+
+
+def test_a_list_does_not_wait_for_much_that_the_index_lacks(tmp_path: Path) -> None:
+    home, cache = tmp_path / "home", tmp_path / "cache"
+    many(9).write(home)
+    options = SessionListOptions(limit=4)
+    with create_client(home=home, env={"AMUX_CACHE_DIR": str(cache)}) as client:
+        client.index.update()
+        enlarge(home)
+        found = client.list_report(("claude",), options)
+        assert sum(one.stale for one in client.index.status().agents) == 1
+    assert found == listed_from_everything(home, "claude", options)
+
+
+def test_with_little_to_read_the_first_list_makes_the_index(tmp_path: Path) -> None:
+    home, cache = tmp_path / "home", tmp_path / "cache"
+    many(9).write(home)
+    with create_client(home=home, env={"AMUX_CACHE_DIR": str(cache)}) as client:
+        client.list_report(("claude",), SessionListOptions(limit=4))
+    assert [*cache.glob("index-*.db")]
