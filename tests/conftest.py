@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from builders import capture_named
+from child_processes import SOURCES
 
 from amux.testing import fingerprint
 
@@ -56,6 +57,7 @@ def guarded_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         for variable in ("HOME", "USERPROFILE"):
             patch.setenv(variable, str(home))
+        patch.setenv("PYTHONPATH", SOURCES, prepend=os.pathsep)
         for variable in [name for name in os.environ if name.startswith(_MOVES)]:
             patch.delenv(variable)
         yield home

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+from child_processes import child_env
+
+CAPTURES = Path(__file__).parent.parent / "captures"
 
 
 class Result(NamedTuple):
@@ -29,15 +32,13 @@ class Cli:
 
     def __init__(self, home: Path, env: Mapping[str, str] | None = None) -> None:
         self.home = home
-        self.env = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(home),
-            "USERPROFILE": str(home),
-            "TZ": "UTC",
-            "LANG": "C.UTF-8",
-            "AMUX_CACHE_DIR": str(home.parent / "cache"),
-            **(env or {}),
-        }
+        self.env = child_env(
+            HOME=str(home),
+            USERPROFILE=str(home),
+            TZ="UTC",
+            AMUX_CACHE_DIR=str(home.parent / "cache"),
+        )
+        self.env.update(env or {})
 
     def command(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "amux", *words]
@@ -62,3 +63,11 @@ def run_python(words: Sequence[str], env: Mapping[str, str]) -> Result:
         [sys.executable, *words], env=dict(env), capture_output=True, timeout=60, check=False
     )
     return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def copied_home(to: Path, *captures: str) -> Path:
+    home = to / "home"
+    home.mkdir()
+    for capture in captures:
+        shutil.copytree(CAPTURES / capture / "home", home, dirs_exist_ok=True)
+    return home

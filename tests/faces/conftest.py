@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
-from cli_process import Cli
-
-CAPTURES = Path(__file__).parent.parent / "captures"
-
-
-def copied_home(to: Path, *captures: str) -> Path:
-    home = to / "home"
-    home.mkdir()
-    for capture in captures:
-        shutil.copytree(CAPTURES / capture / "home", home, dirs_exist_ok=True)
-    return home
+from cli_process import Cli, copied_home
 
 
 @pytest.fixture

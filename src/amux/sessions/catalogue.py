@@ -192,7 +192,7 @@ class Catalogue:
         self, store: Store, agents: Sequence[str], options: SessionListOptions, coster: Coster
     ) -> ListReport:
         from amux.index.answers import Answers
-        from amux.index.listing import find_sessions
+        from amux.index.listing import find_summaries
         from amux.sessions.rows import make_rows, report_of, wanted_rows
 
         problems: list[bytes] = []
@@ -204,9 +204,9 @@ class Catalogue:
             Answers(store, "sessions", self._basis()).remember_everybody(agents)
         if not store.exists():
             return ListReport(sessions=())
-        listed = find_sessions(store, wanted_rows(agents, options))
+        rows, omitted = find_summaries(store, wanted_rows(agents, options))
         with store.guarded():
-            return report_of(listed, problems, coster)
+            return report_of(rows, omitted, problems, coster)
 
     def _bring_up(self, store: Store, agent: str, kind: Kind, make: Make) -> list[bytes]:
         """Results of one kind, up to date: what is kept besides rows.

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from amux.adapters._base import SourceRef
-from amux.index.answers import Kind
 from amux.index.faults import IndexUnavailableError
 from amux.index.links import Clusters
 from amux.index.reading import Depth, maker_of
@@ -21,6 +21,9 @@ from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly, assemble
 from amux.sessions.library import Library
 from amux.sessions.parts import Part
+
+if TYPE_CHECKING:
+    from amux.index.answers import Kind
 
 _PORTION = 500
 

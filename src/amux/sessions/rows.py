@@ -10,7 +10,7 @@ import msgspec
 
 from amux.index.encoding import ODD, pack, storable, unpack
 from amux.index.faults import UndecodableError
-from amux.index.listing import ARCHIVED, SUBAGENT, Listed, Row, Wanted
+from amux.index.listing import ARCHIVED, SUBAGENT, Omitted, Row, Wanted
 from amux.index.results import Made, SessionRow
 from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
@@ -52,8 +52,11 @@ def _row(session: Joined, coster: Coster) -> SessionRow:
         updated=microseconds(summary.updated_at),
         turns=summary.turn_count,
         usd=-1.0 if summary.cost is None else summary.cost.total_usd,
+        is_least=summary.cost is not None and bool(summary.cost.incomplete),
         hidden=hidden,
+        kind=summary.kind,
         cwd=None if summary.cwd is None else storable(plain_place(summary.cwd)),
+        model=None if summary.model is None else storable(summary.model),
         models=storable("".join(f"\n{model}\n" for model in summary.models)),
         title=storable(summary.title),
         body=_body(summary),
@@ -61,8 +64,9 @@ def _row(session: Joined, coster: Coster) -> SessionRow:
 
 
 def _body(summary: SessionSummary) -> bytes:
+    """Indented as it is printed, so that printing it takes no parser."""
     try:
-        return msgspec.json.encode(summary)
+        return msgspec.json.format(msgspec.json.encode(summary), indent=2)
     except UnicodeEncodeError:
         return pack(summary)
 
@@ -83,13 +87,15 @@ def wanted_rows(agents: Sequence[str], options: SessionListOptions) -> Wanted:
     )
 
 
-def report_of(listed: Listed, problems: Sequence[bytes], coster: Coster) -> ListReport:
+def report_of(
+    rows: Sequence[Row], omitted: Omitted, problems: Sequence[bytes], coster: Coster
+) -> ListReport:
     """Rows as a report; tags are added now, they change without the sessions."""
     return ListReport(
-        sessions=tuple(_summary(row, coster) for row in listed.rows),
-        hidden_children=listed.hidden_children,
-        hidden_archived=listed.hidden_archived,
-        truncated=listed.truncated,
+        sessions=tuple(_summary(row, coster) for row in rows),
+        hidden_children=omitted.hidden_children,
+        hidden_archived=omitted.hidden_archived,
+        truncated=omitted.truncated,
         problems=(
             *(problem for kept in problems for problem in unpack(kept, _PROBLEMS)),
             *coster.problems,
@@ -105,11 +111,11 @@ def _decoded(body: bytes) -> SessionSummary:
 
 
 def _summary(row: Row, coster: Coster) -> SessionSummary:
-    body = row[-1]
+    names, body = row
     summary = unpack(body, _PACKED) if body.startswith(ODD) else _decoded(body)
-    names = row[2].split("\n")
-    tags = coster.tags_by_names(summary.agent, names)
-    starred = coster.is_starred_by_names(summary.agent, names)
+    known = names.split("\n")
+    tags = coster.tags_by_names(summary.agent, known)
+    starred = coster.is_starred_by_names(summary.agent, known)
     if not tags and not starred:
         return summary
     return msgspec.structs.replace(summary, tags=tags, starred=starred)
