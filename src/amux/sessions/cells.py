@@ -202,6 +202,8 @@ def session_cells(
     With `within` only what was spent at such times counts, and a session without any is left out.
     """
     created, _ = time_span(session)
+    if within is not None and not any(map(within, _moments(session, created))):
+        return []  # most sessions are older than what is asked for: no price is looked up
     cost = coster.cost_of(session)
     about = _About(
         agent=session.agent,
@@ -220,6 +222,14 @@ def session_cells(
     if within is None:
         cells.extend(_presence(session, cells, about, day=local_day(created, zone)))
     return cells
+
+
+def _moments(session: Joined, created: datetime) -> Iterator[datetime]:
+    """Every time at which it may have spent something."""
+    yield created
+    for member in session.with_children():
+        for call in member.calls:
+            yield call.at or created
 
 
 def has_extra(cost: SessionCost) -> bool:

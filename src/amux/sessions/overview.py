@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from operator import itemgetter
 
 from amux.adapters._base import Persistence, SourceRef
 from amux.model.base import Model
 from amux.model.cost import CostSummary
+from amux.model.ids import unified_id
 from amux.model.options import CostAggregationOptions
 from amux.model.session import SessionSummary
 from amux.sessions.cost import CostReport
@@ -84,7 +86,7 @@ def _look_at(reader: SessionReader, name: str) -> AgentStatus:
 def make_overview(reader: SessionReader, *, since: datetime) -> Overview:
     """One pass over everything; the week is counted by the calls made in it."""
     statuses: list[AgentStatus] = []
-    recent: list[SessionSummary] = []
+    recent = _Recent()
     coster = reader.coster
     report = CostReport(coster, CostAggregationOptions(since=since), reader.zone, by_call=True)
     for name in reader.registry.names():
@@ -94,11 +96,35 @@ def make_overview(reader: SessionReader, *, since: datetime) -> Overview:
             for session in assembly.sessions:
                 if session.listed:
                     seen.add(session)
-                    recent += [] if session.archived else [_summary(session, coster)]
-            recent = sort_sessions(recent, "updated", descending=True)[:RECENT]
+                    recent.add(session)
         statuses.append(_status(reader, name, seen))
     report.add_lost_runs()
-    return Overview(agents=tuple(statuses), recent=tuple(recent), week=report.summary())
+    summaries = (_summary(session, coster) for session in recent.sessions)
+    last = sort_sessions(summaries, "updated", descending=True)
+    return Overview(agents=tuple(statuses), recent=tuple(last), week=report.summary())
+
+
+class _Recent:
+    """The sessions that changed last; only these are summarized."""
+
+    def __init__(self) -> None:
+        self._last: list[tuple[float, str, Joined]] = []
+
+    def add(self, session: Joined) -> None:
+        """Look at one more."""
+        if session.archived:
+            return
+        rank = -time_span(session)[1].timestamp()
+        if len(self._last) == RECENT and rank > self._last[-1][0]:
+            return
+        self._last.append((rank, unified_id(session.agent, session.session_id), session))
+        self._last.sort(key=itemgetter(0, 1))
+        del self._last[RECENT:]
+
+    @property
+    def sessions(self) -> list[Joined]:
+        """At most so many as are shown."""
+        return [session for _, _, session in self._last]
 
 
 def _summary(session: Joined, coster: Coster) -> SessionSummary:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
-from typing import TypeVar, get_args
+from typing import TYPE_CHECKING, TypeVar, get_args
 
 from msgspec.structs import replace
 
@@ -34,8 +34,10 @@ from amux.sessions.library import Library
 from amux.sessions.listing import ListReport
 from amux.sessions.parts import Joined
 from amux.sessions.registry import AdapterRegistry
-from amux.sessions.search import Holdings, Search, SearchReport
 from amux.sessions.views import full_session
+
+if TYPE_CHECKING:
+    from amux.sessions.search import Search, SearchReport
 
 Options = TypeVar("Options", SessionListOptions, SessionQuery, CostAggregationOptions)
 
@@ -73,6 +75,8 @@ class SessionReader:
 
     def search_report(self, query: SessionQuery) -> SearchReport:
         """A search, with what could not be read."""
+        from amux.sessions.search import Holdings, Search
+
         search = Search(_checked_query(query), now=self.now(), zone=self.zone)
         names = [name for name in self.registry.names() if search.wants(name)]
         assemblies = [each for name in names for each in self.catalogue.assemblies(name)]
