@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli_process import Cli, copied_home
+from cli_process import Cli, command_server, copied_home
+
+
+@pytest.fixture(scope="session", autouse=True)
+def stopped_server() -> Iterator[None]:
+    yield
+    if command_server.cache_info().currsize:
+        command_server().stop()
 
 
 @pytest.fixture

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,21 +13,31 @@ from builders import write_claude
 from cli_process import Cli, copied_home
 
 RUN_ALL = """
-import io, json, sys
+import io, json, os, sys
 from amux.__main__ import main
+from amux.client import Client
 
-def run(words):
+long_way, asked = Client.list_report, []
+
+def noting(self, *arguments):
+    asked.append(arguments)
+    return long_way(self, *arguments)
+
+def run(index, words):
+    os.environ["AMUX_INDEX"] = index
+    asked.clear()
     streams = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in "oe")
     try:
         code = main(words)
         sys.stdout.flush(), sys.stderr.flush()
-        return [code, *(each.buffer.getvalue().decode() for each in (sys.stdout, sys.stderr))]
+        said = [each.buffer.getvalue().decode() for each in (sys.stdout, sys.stderr)]
+        return [code, *said, bool(asked), "msgspec" in sys.modules]
     finally:
         sys.stdout, sys.stderr = streams
 
-answers = [[*run(words), "msgspec" in sys.modules] for words in json.loads(sys.argv[1])]
-print(json.dumps(answers))
+Client.list_report = noting
+print(json.dumps([run(*each) for each in json.loads(sys.argv[1])]))
 """
 CAPTURES = ("claude/2.1.325", "claude/2.0.77", "codex/0.166.0", "gemini/0.61.0", "pi/1.5.0")
 QUICK = [
@@ -51,6 +60,7 @@ QUICK = [
 ]
 SHOWN = ["", " --json"]
 DRAWN = ["list --color always", "list --color always --no-color", "list --color always --all"]
+LISTS = ["list", "list --json"]
 LONG = ["list --starred", "list --tag x", "list --cwd .", "list --debug", "list nobody"]
 
 
@@ -58,14 +68,28 @@ class Answer(NamedTuple):
     code: int
     out: str
     err: str
-    is_long: bool  # something was loaded that only the long way needs
+    is_long: bool  # the sources, or the whole index, were asked
+    is_heavy: bool  # what only the long way needs was loaded so far
 
 
-def answers(cli: Cli, lines: Iterable[str], *, index: str = "on") -> list[Answer]:
-    words = json.dumps([line.split() for line in lines])
-    result = Cli(cli.home, {**cli.env, "AMUX_INDEX": index}).python("-c", RUN_ALL, words)
+def run(cli: Cli, *orders: tuple[str, str]) -> list[Answer]:
+    """Lines in one process, each with or without the index."""
+    words = json.dumps([(index, line.split()) for index, line in orders])
+    result = cli.python("-c", RUN_ALL, words)
     assert result.code == 0, result.err
     return [Answer(*each) for each in json.loads(result.out)]
+
+
+def answers(cli: Cli, lines: Sequence[str]) -> list[Answer]:
+    return run(cli, *(("on", line) for line in lines))
+
+
+def answers_both_ways(cli: Cli, lines: Sequence[str]) -> list[Answer]:
+    """What is said from the index, after it was found to be what is said without."""
+    every = run(cli, *((index, line) for line in lines for index in ("on", "off")))
+    for line, one, other in zip(lines, every[::2], every[1::2], strict=True):
+        assert one[:3] == other[:3], line
+    return every[::2]
 
 
 @pytest.fixture
@@ -80,62 +104,49 @@ def many(tmp_path: Path) -> Cli:
 
 def test_quick_lists_are_those_of_the_long_way(many: Cli) -> None:
     lines = [f"{line}{shown}" for line in QUICK for shown in SHOWN]
-    expected = answers(many, lines, index="off")
     answers(many, ["list"])
-    found = answers(many, lines)
-    for line, one, other in zip(lines, found, expected, strict=True):
-        assert one[:3] == other[:3], line
-        assert not one.is_long, line
+    found = answers_both_ways(many, [*lines, *DRAWN])
+    assert not any(one.is_long for one in found)
     assert {one.code for one in found} == {0}
     assert sum(bool(one.err) for one in found) > 2, "something was left out and said"
-
-
-def test_tables_are_drawn_alike(many: Cli) -> None:
-    expected = answers(many, DRAWN, index="off")
-    answers(many, ["list"])
-    assert [one[:3] for one in answers(many, DRAWN)] == [one[:3] for one in expected]
+    assert not any(one.is_heavy for one in answers(many, lines))
 
 
 def test_what_a_quick_list_cannot_tell_takes_the_long_way(many: Cli) -> None:
-    expected = answers(many, LONG, index="off")
     answers(many, ["list"])
-    for line, other in zip(LONG, expected, strict=True):
-        (one,) = answers(many, [line])
-        assert one[:3] == other[:3], line
-        assert one.is_long, line
+    assert all(one.is_long for one in answers_both_ways(many, LONG))
 
 
 def test_nothing_is_taken_from_an_index_that_is_behind(many: Cli) -> None:
-    lines = ["list", "list --json"]
-    answers(many, lines)
+    answers(many, LISTS)
     grown = write_claude(many.home, 3, prompt="new").path
-    new, as_json = answers(many, lines)
-    assert new.out.count("\n") == len(json.loads(as_json.out))
+    new, _ = answers_both_ways(many, LISTS)
+    assert new.is_long
     assert "new" in new.out
     time.sleep(0.1)
-    answers(many, lines)
+    answers(many, LISTS)
     with grown.open("ab") as file:  # the folder does not change with it
         file.write(grown.read_bytes().replace(b"new", b"old"))
-    (after,) = answers(many, ["list --json"])
-    assert after.out == answers(many, ["list --json"], index="off")[0].out
+    first, _ = answers_both_ways(many, LISTS)
+    assert first.is_long
 
 
-def test_annotated_and_broken_homes_take_the_long_way(many: Cli, tmp_path: Path) -> None:
-    lines = ["list", "list --json"]
-    answers(many, lines)
-    assert not any(one.is_long for one in answers(many, lines))
-    starred = json.loads(answers(many, lines)[1].out)[0]["unifiedId"]
-    assert many("star", starred).code == 0
-    for one, other in zip(answers(many, lines), answers(many, lines, index="off"), strict=True):
+def test_annotated_homes_take_the_long_way(many: Cli) -> None:
+    answers(many, LISTS)
+    _, as_json = answers(many, LISTS)
+    assert not as_json.is_long
+    assert many("star", json.loads(as_json.out)[0]["unifiedId"]).code == 0
+    for one in answers_both_ways(many, LISTS):
         assert one.is_long
-        assert one[:3] == other[:3]
         assert "star" in one.out
-    shutil.rmtree(many.home / ".local")
-    assert not any(one.is_long for one in answers(many, lines))
+
+
+def test_a_broken_index_is_not_listed_from(many: Cli, tmp_path: Path) -> None:
+    answers(many, LISTS)
     (index,) = (tmp_path / "cache").glob("index-*.db")
     index.write_bytes(b"no database" * 1000)
-    for one, other in zip(answers(many, lines), answers(many, lines, index="off"), strict=True):
-        assert one[:3] == other[:3]
+    first, _ = answers_both_ways(many, LISTS)
+    assert first.is_long
 
 
 def test_a_link_to_nothing_hides_no_change(many: Cli) -> None:
@@ -143,9 +154,11 @@ def test_a_link_to_nothing_hides_no_change(many: Cli) -> None:
     for number in range(20):  # wherever in the folder they are met
         (folder / f"{number}.lock").symlink_to("nowhere")
     time.sleep(0.1)
-    answers(many, ["list"])
-    assert not answers(many, ["list"])[0].is_long
+    _, again = answers(many, ["list", "list"])
+    assert not again.is_long
     for path in sorted(folder.glob("*.jsonl")):
-        path.write_bytes(path.read_bytes().replace(b"beside", b"besides"))
+        path.write_bytes(path.read_bytes() + b"\n")
         time.sleep(0.1)
-        assert answers(many, ["list"])[0].is_long, path
+        first, again = answers(many, ["list", "list"])
+        assert first.is_long, path
+        assert not again.is_long, path
