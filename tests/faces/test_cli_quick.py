@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -98,8 +99,15 @@ def many(tmp_path: Path) -> Cli:
     home = copied_home(tmp_path, *CAPTURES)
     write_claude(home, 1, prompt='a "quoted" \x1b[31m\x7f\u202e\u2028 title \U0001f600 \\ /')
     write_claude(home, 2, prompt="without usage")
-    time.sleep(0.1)  # what was written this very moment is not trusted
+    age(*home.rglob("*"))
     return Cli(home)
+
+
+def age(*paths: Path, seconds: float = 60) -> None:
+    """As if written a while ago: what was written this very moment is not trusted."""
+    past = time.time() - seconds
+    for path in paths:
+        os.utime(path, (past, past), follow_symlinks=False)
 
 
 def test_quick_lists_are_those_of_the_long_way(many: Cli) -> None:
@@ -123,10 +131,11 @@ def test_nothing_is_taken_from_an_index_that_is_behind(many: Cli) -> None:
     new, _ = answers_both_ways(many, LISTS)
     assert new.is_long
     assert "new" in new.out
-    time.sleep(0.1)
+    age(grown)
     answers(many, LISTS)
     with grown.open("ab") as file:  # the folder does not change with it
         file.write(grown.read_bytes().replace(b"new", b"old"))
+    age(grown, seconds=30)
     first, _ = answers_both_ways(many, LISTS)
     assert first.is_long
 
@@ -153,12 +162,12 @@ def test_a_link_to_nothing_hides_no_change(many: Cli) -> None:
     folder = write_claude(many.home, 4, prompt="beside a link").path.parent
     for number in range(20):  # wherever in the folder they are met
         (folder / f"{number}.lock").symlink_to("nowhere")
-    time.sleep(0.1)
+    age(*folder.iterdir())
     _, again = answers(many, ["list", "list"])
     assert not again.is_long
     for path in sorted(folder.glob("*.jsonl")):
         path.write_bytes(path.read_bytes() + b"\n")
-        time.sleep(0.1)
+        age(path, seconds=30)
         first, again = answers(many, ["list", "list"])
         assert first.is_long, path
         assert not again.is_long, path
