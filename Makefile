@@ -32,7 +32,7 @@ run: $(APP) ## Install amux into .venv and show your sessions (without any: the 
 	@if [ -n "$$($(BIN)/amux list --quiet --limit 1)" ]; then $(BIN)/amux; else $(BIN)/amux demo; fi
 
 test: lint ## Lint, type-check and run the tests, with the coverage gate
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" \
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" \
 	  $(COVERED:%=--cov=%) --cov-branch --cov-report=term:skip-covered --cov-fail-under=$(COVERAGE)
 
 test-full: smoke agents browser ## The long runs that `make test` leaves out, and the built wheel in a bare environment
@@ -46,12 +46,16 @@ browser: ## Install Chromium for the browser test, when it is missing and we are
 	  apt-get -qq -y --no-install-recommends install chromium >/dev/null; } || \
 	  echo "note: there is no Chromium: the browser test will say what to install" >&2
 
+# Each type checker keeps one core busy: they run side by side, and mypy speaks when both are done.
 lint: $(DEV) ## Ruff, mypy, pyright and the import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/pyright
 	$(BIN)/lint-imports
+	@mkdir -p build
+	@echo "$(BIN)/mypy & $(BIN)/pyright"; \
+	$(BIN)/mypy >build/mypy.txt 2>&1 & mypy=$$!; \
+	$(BIN)/pyright; code=$$?; \
+	wait $$mypy || code=1; cat build/mypy.txt; exit $$code
 
 smoke: $(DEV) ## Build the wheel, install it without the dev group, start it
 	@rm -rf build/smoke

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from builders import capture_named
+from child_processes import SOURCES
 
 from amux.testing import fingerprint
 
@@ -49,6 +50,21 @@ def _watch(event: str, arguments: tuple[object, ...]) -> None:
 sys.addaudithook(_watch)
 
 
+_ACCIDENTS = Path(__file__).parent / "faults"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What a test reaches counts only where it is reached by example.
+
+    Measuring doubles the time of a test. Hundreds of drawn examples, and the same answers after
+    hundreds of accidents, reach nothing that the plain tests of it do not.
+    """
+    for item in items:
+        is_drawn = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+        if is_drawn or item.path.is_relative_to(_ACCIDENTS):
+            item.add_marker("no_cover")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def guarded_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """HOME is an empty directory and stays one; nobody looks at the real one."""
@@ -56,6 +72,7 @@ def guarded_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         for variable in ("HOME", "USERPROFILE"):
             patch.setenv(variable, str(home))
+        patch.setenv("PYTHONPATH", SOURCES, prepend=os.pathsep)
         for variable in [name for name in os.environ if name.startswith(_MOVES)]:
             patch.delenv(variable)
         yield home

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from child_processes import SOURCES, child_env
 
 from amux.testing import fingerprint
 
@@ -33,10 +34,10 @@ class Installed:
         site = place / "site"
         write_metadata(self.package / "pyproject.toml", site)
         self.env = {
-            "PATH": os.environ["PATH"],
+            **child_env(),
             "HOME": str(self.home),
             "USERPROFILE": str(self.home),
-            "PYTHONPATH": os.pathsep.join((str(site), str(self.package / "src"))),
+            "PYTHONPATH": os.pathsep.join((str(site), str(self.package / "src"), SOURCES)),
             "PYTHONDONTWRITEBYTECODE": "1",
             "AMUX_CACHE_DIR": str(place / "cache"),
         }
@@ -44,7 +45,7 @@ class Installed:
     def run(self, *words: str, without_package: bool = False) -> subprocess.CompletedProcess[str]:
         env = dict(self.env)
         if without_package:
-            del env["PYTHONPATH"]
+            env["PYTHONPATH"] = SOURCES
         return subprocess.run(
             [sys.executable, *words],
             env=env,

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
 
 from amux.errors import ValidationError
 from amux.host import Host
 
+TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
+    from typing import Literal, Self
+
     from amux.adapters._base import AgentInfo, Capabilities
     from amux.annotations.file import AnnotationFile
     from amux.annotations.manager import AnnotationManager
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from amux.sessions.listing import ListReport
     from amux.sessions.manager import SessionManager
     from amux.sessions.overview import AgentStatus, Overview
-    from amux.sessions.quick import QuickReport
+    from amux.sessions.quick import QuickLists, QuickReport, QuickTexts
     from amux.sessions.reader import SessionReader
     from amux.sessions.registry import AdapterRegistry
     from amux.sessions.search import SearchReport
@@ -224,17 +226,26 @@ class Client:
     def quick_list(self, agents: Sequence[str] | None, **wanted: object) -> QuickReport | None:
         """The same as `list_report` from what is kept, if nothing has changed; else None.
 
-        `wanted` are since, until, model, cwd, sort, descending, limit, children and archived.
+        `wanted` are since, until, model, sort, descending, limit, children and archived.
         """
+        lists = self._quick_lists
+        return None if lists is None else lists.report(agents, wanted)
+
+    def quick_texts(self, agents: Sequence[str] | None, **wanted: object) -> QuickTexts | None:
+        """As `quick_list`, with each session as indented JSON."""
+        lists = self._quick_lists
+        return None if lists is None else lists.texts(agents, wanted)
+
+    @property
+    def _quick_lists(self) -> QuickLists | None:
         if self._given_config is not None or self.has_settings or self._store is None:
             return None
         if (self._host.data_dir() / "annotations.jsonl").exists():
             return None  # a star or a tag may have to be shown
         from amux.index.basis import basis_of
-        from amux.sessions.quick import quick_list
+        from amux.sessions.quick import QuickLists
 
-        basis = basis_of(self._host, self._project_dir)
-        return quick_list(self._store, basis, self._host.env, agents=agents, wanted=wanted)
+        return QuickLists(self._store, basis_of(self._host, self._project_dir), self._host.env)
 
     @cached_property
     def has_settings(self) -> bool:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli_process import Cli
-
-CAPTURES = Path(__file__).parent.parent / "captures"
+from cli_process import Cli, command_server, copied_home
 
 
-def copied_home(to: Path, *captures: str) -> Path:
-    home = to / "home"
-    home.mkdir()
-    for capture in captures:
-        shutil.copytree(CAPTURES / capture / "home", home, dirs_exist_ok=True)
-    return home
+@pytest.fixture(scope="session", autouse=True)
+def stopped_server() -> Iterator[None]:
+    yield
+    if command_server.cache_info().currsize:
+        command_server().stop()
 
 
 @pytest.fixture

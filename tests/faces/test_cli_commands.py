@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from cli_process import Cli
-from conftest import CAPTURES
+from cli_process import CAPTURES, Cli
 
 TOOL_SESSION = "aa25bd55-0374-401d-b6d1-ca1876f1f8e9"
 PARENT = "29c5cee3-3f53-4795-b157-dccd1a4ec3a1"

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from argparse import Namespace
+from collections.abc import Callable
+
 import pytest
 from cli_process import Cli
 
 from amux.errors import EXIT_CODES, ErrorCode, ValidationError
 from amux.faces.cli.commands import COMMANDS
-from amux.faces.cli.parser import build_parser
+from amux.faces.cli.parser import build_parser, parse
 from amux.faces.cli.topics import TOPICS, topic_text
 
 
@@ -152,3 +155,59 @@ def test_the_topic_on_exit_codes_names_every_code() -> None:
 )
 def test_exit_codes_are_those_of_the_contract(code: ErrorCode, number: int) -> None:
     assert EXIT_CODES.get(code, 1) == number
+
+
+LINES = (
+    "",
+    "--json",
+    "list",
+    "-a list show x",
+    "--agent sessions cost --by day",
+    "sessions -q",
+    "sessions list --limit 3",
+    "sessions --json search a b -- --list",
+    "cost",
+    "cost --since 7d",
+    "cost explain x",
+    "index",
+    "search list show",
+    "search one --json two",
+    "show -qacodex x",
+    "tag x list",
+    "--demo list --no-color",
+)
+WRONG = ("lst", "serch list", "sessions serach list", "list --sotr cost", "list a b c", "show")
+
+
+def said(parsed: tuple[Namespace, list[str]]) -> tuple[dict[str, object], list[str]]:
+    return {name: value for name, value in vars(parsed[0]).items() if name != "parser"}, parsed[1]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_line_says_the_same_to_the_parsers_it_needs_as_to_all(line: str) -> None:
+    words = line.split()
+    assert said(parse(words)) == said(build_parser().parse_known_args(words))
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_complaints_know_every_command(line: str) -> None:
+    def ask(read: Callable[[list[str]], tuple[Namespace, list[str]]]) -> None:
+        args, extra = read(line.split())
+        args.parser.refuse(extra)
+
+    def complaint(read: Callable[[list[str]], tuple[Namespace, list[str]]]) -> tuple[str, object]:
+        with pytest.raises(ValidationError) as caught:
+            ask(read)
+        return str(caught.value), caught.value.hint
+
+    assert complaint(parse) == complaint(build_parser().parse_known_args)
+
+
+@pytest.mark.parametrize("line", ["-h list", "-qh list", "list -h", "cost -qh"])
+def test_help_knows_every_command(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def help_of(read: Callable[[list[str]], tuple[Namespace, list[str]]]) -> str:
+        with pytest.raises(SystemExit):
+            read(line.split())
+        return capsys.readouterr().out
+
+    assert help_of(parse) == help_of(build_parser().parse_known_args)

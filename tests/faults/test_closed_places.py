@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from child_processes import child_env
 
 from amux.testing import fingerprint
 
@@ -57,7 +58,7 @@ def run_without_powers(home: Path, *words: str) -> Result:
     """Run Python like an ordinary user whose home this is."""
     done = subprocess.run(
         [sys.executable, "-c", _WITHOUT_POWERS, "-B", *words],
-        env={"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(home), "LANG": "C.UTF-8"},
+        env=child_env(HOME=str(home), TMPDIR=str(home)),
         cwd=home,
         capture_output=True,
         text=True,

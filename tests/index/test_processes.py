@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from builders import write_claude, write_codex
+from child_processes import child_env
 
 from amux import create_client
 from amux.model.options import SessionListOptions
@@ -37,8 +38,9 @@ def direct(home: Path) -> bytes:
 
 def start(home: Path, cache: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-c", ASK, str(home), str(cache)]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=child_env()
+    )
 
 
 @pytest.fixture

@@ -41,7 +41,9 @@ def opened_below(home: Path) -> Generator[Callable[[], list[str]]]:
     found = _opened
     try:
         stores = (str(home / ".claude"), str(home / ".codex"))
-        yield lambda: sorted({path for path in found if path.startswith(stores)})
+        yield lambda: sorted(
+            {path for path in found if path.startswith(stores) and not Path(path).is_dir()}
+        )
     finally:
         _opened = None
 

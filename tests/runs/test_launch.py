@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from child_processes import child_env
 
 from amux import CapabilityError, create_client
 from amux.errors import AmuxError, ErrorCode
@@ -38,7 +39,7 @@ def first_session(tmp_path: Path, agent: str, version: str) -> tuple[Path, str]:
 
 
 def amux(home: Path, programs: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    env = {"HOME": str(home), "PATH": str(programs), "LANG": "C.UTF-8"}
+    env = child_env(HOME=str(home), PATH=str(programs))
     command = [sys.executable, "-m", "amux", *words]
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from builders import (
@@ -43,33 +44,43 @@ def recorded_keys(capture: Capture, home: Path) -> dict[str, set[str]]:
     return keys
 
 
-@pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.name)
-def test_counted_and_ignored_calls_of_a_capture_are_all_there_are(
-    capture: Capture, tmp_path: Path
-) -> None:
-    home = capture.copy_to(tmp_path)
-    recorded = recorded_keys(capture, home)
-    for explanation in explain_all(capture, home).values():
+class Explained(NamedTuple):
+    """All sessions of a capture, and what the sources hold."""
+
+    sessions: dict[str, CostExplanation]
+    recorded: dict[str, set[str]]
+
+
+@pytest.fixture(scope="module", params=CAPTURES, ids=lambda capture: capture.name)
+def explained(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Explained:
+    """Each capture once for all tests."""
+    capture: Capture = request.param
+    home = capture.copy_to(tmp_path_factory.mktemp("explained"))
+    return Explained(explain_all(capture, home), recorded_keys(capture, home))
+
+
+def test_counted_and_ignored_calls_of_a_capture_are_all_there_are(explained: Explained) -> None:
+    for explanation in explained.sessions.values():
         found: dict[str, set[str]] = {}
         for one in explanation.calls:
             found.setdefault(one.session_id, set()).add(one.call.key)
         for session_id, keys in found.items():
-            assert keys == recorded[session_id]
+            assert keys == explained.recorded[session_id]
         assert len(explanation.calls) == sum(map(len, found.values())), "no record twice"
 
 
-@pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.name)
 def test_the_counted_calls_of_a_capture_make_its_cost_and_copies_are_counted_elsewhere(
-    capture: Capture, tmp_path: Path
+    explained: Explained,
 ) -> None:
-    explained = explain_all(capture, capture.copy_to(tmp_path))
     counted_in = {
         (name, one.call.key)
-        for name, explanation in explained.items()
+        for name, explanation in explained.sessions.items()
         for one in explanation.calls
         if one.counted
     }
-    for explanation in explained.values():
+    for explanation in explained.sessions.values():
         counted = [one for one in explanation.calls if one.counted]
         cost = explanation.cost
         assert cost is not None or not explanation.calls, "nothing of its own costs nothing"

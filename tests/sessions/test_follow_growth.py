@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import pytest
@@ -44,8 +45,36 @@ class Grown(NamedTuple):
         return {name: [m.to_dict() for m in messages] for name, messages in told.items()}
 
 
+class Begun(NamedTuple):
+    """The longest session in one line log, and how many bytes make it known."""
+
+    log: Path  # below the home
+    session: Session
+    size: int
+
+
 def cut_back(capture: Capture, folder: Path) -> Grown:
-    """The longest session in one line log, with as few lines as make it known."""
+    """That session, with as few lines as make it known."""
+    begun = find_beginning(capture)
+    home = capture.copy_to(folder)
+    path = home / begun.log
+    content = path.read_bytes()
+    path.write_bytes(content[: begun.size])
+    return Grown(home, capture.agent, path, begun.session, content[begun.size :])
+
+
+BEGINNINGS: dict[str, Begun] = {}
+
+
+def find_beginning(capture: Capture) -> Begun:
+    """Looked for once per capture: it takes a list for every line."""
+    if capture.name not in BEGINNINGS:
+        with TemporaryDirectory() as folder:
+            BEGINNINGS[capture.name] = _find_beginning(capture, Path(folder))
+    return BEGINNINGS[capture.name]
+
+
+def _find_beginning(capture: Capture, folder: Path) -> Begun:
     home = capture.copy_to(folder)
     client = client_at(home, ScriptedClock())
     listed = client.sessions.list(capture.agent, limit=None, include_archived=True)
@@ -56,8 +85,8 @@ def cut_back(capture: Capture, folder: Path) -> Grown:
     assert path is not None
     content = path.read_bytes()
     ends = accumulate(map(len, content.splitlines(keepends=True)))
-    begun = next(end for end in ends if _is_known(client, session, path, content[:end]))
-    return Grown(home, capture.agent, path, session, content[begun:])
+    size = next(end for end in ends if _is_known(client, session, path, content[:end]))
+    return Begun(path.relative_to(home), session, size)
 
 
 def _log_of(session: Session) -> Path | None:

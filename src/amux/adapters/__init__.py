@@ -10,6 +10,7 @@ import os
 import sys
 from functools import lru_cache
 from importlib import import_module
+from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -52,9 +53,11 @@ def external_names() -> tuple[str, ...]:
 @lru_cache(maxsize=1)
 def _names_offered(folders: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
     """The same, asked once for a state of the folders that packages are installed into."""
+    del folders
+    if not _may_have_entry_points():
+        return ()
     from importlib.metadata import entry_points
 
-    del folders
     return tuple(sorted({point.name for point in entry_points(group=ENTRY_POINT_GROUP)}))
 
 
@@ -63,6 +66,41 @@ def _changed(folder: str) -> int:
         return os.stat(folder).st_mtime_ns  # noqa: PTH116 - pathlib is slow to load
     except OSError:
         return 0
+
+
+def _may_have_entry_points() -> bool:
+    """Whether any installed package speaks of our group at all.
+
+    Importing `importlib.metadata` takes longer than a look at its files. Where packages are kept
+    in another way than in folders, it has the say.
+    """
+    others = (finder for finder in sys.meta_path if finder is not PathFinder)
+    return any(_mentions_group(place or os.curdir) for place in sys.path) or any(
+        hasattr(finder, "find_distributions") for finder in others
+    )
+
+
+def _mentions_group(place: str) -> bool:
+    try:
+        with os.scandir(place) as entries:
+            names = [entry.name for entry in entries]
+    except NotADirectoryError:
+        return True  # an archive
+    except OSError:
+        return False
+    if any(name.lower().endswith(".egg") for name in (place, *names)):
+        return True
+    wanted = ENTRY_POINT_GROUP.encode()
+    about = (name for name in names if name.lower().endswith((".dist-info", ".egg-info")))
+    return any(wanted in _read(f"{place}{os.sep}{name}{os.sep}entry_points.txt") for name in about)
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - hundreds of times
+            return file.read()
+    except OSError:
+        return b""
 
 
 def load_external(name: str) -> object | None:

@@ -5,14 +5,17 @@ This is the quick way: no adapter is imported and no file opened but the index i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Literal
 
+from amux.index.faults import UndecodableError
 from amux.index.snapshot import take_snapshot
 from amux.index.store import Store
 
-Kind = Literal["sessions", "spending", "hours"]
+TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
+if TYPE_CHECKING:
+    from typing import Final, Literal
+
+    Kind = Literal["sessions", "spending", "hours"]
 
 EVERYBODY: Final = "*"
 """Stands for all agents; its record says which these are."""
@@ -41,12 +44,12 @@ class Answers:
         env: Mapping[str, str | None] | None = None,
     ) -> None:
         """Note what the results of an agent rest on."""
-        places = json.dumps({"roots": [*roots], "files": [*files], "env": dict(env or {})})
+        places = Places(roots, files, env or {})
         with self._store.writing() as database:
             database.execute(
                 "INSERT OR REPLACE INTO answer (agent, kind, basis, snapshot, places)"
                 " VALUES (?, ?, ?, ?, ?)",
-                (agent, self._kind, self._basis, snapshot, places),
+                (agent, self._kind, self._basis, snapshot, places.encode()),
             )
 
     def remember_everybody(self, agents: Sequence[str]) -> None:
@@ -56,7 +59,7 @@ class Answers:
     def everybody(self) -> list[str] | None:
         """All agents, if that is known."""
         row = self._row(EVERYBODY)
-        return None if row is None else list(json.loads(row[1])["roots"])  # noqa: TID251 - our own text, and msgspec is slow to load
+        return None if row is None else row[1].roots
 
     def still_hold(self, agents: Iterable[str], env: Mapping[str, str]) -> bool:
         """Whether nothing has changed for any of these agents."""
@@ -69,8 +72,9 @@ class Answers:
                 payload
                 for agent in agents
                 for (payload,) in database.execute(
-                    "SELECT payload FROM made WHERE agent = ? AND kind = ? AND payload != x''",
-                    (agent, self._kind),
+                    f"SELECT payload FROM made WHERE agent = ? AND kind = '{self._kind}'"  # noqa: S608 - a word of our own, which an index knows
+                    " AND payload != x''",
+                    (agent,),
                 )
             ]
 
@@ -83,18 +87,57 @@ class Answers:
         row = self._row(agent)
         if row is None or not row[0]:
             return False
-        places = json.loads(row[1])  # noqa: TID251 - likewise
-        if any(env.get(name) != value for name, value in places["env"].items()):
+        snapshot, places = row
+        if any(env.get(name) != value for name, value in places.env.items()):
             return False
-        return row[0] == self._look(places["roots"], places["files"])
+        return snapshot == self._look(places.roots, places.files)
 
-    def _row(self, agent: str) -> tuple[bytes, str] | None:
+    def _row(self, agent: str) -> tuple[bytes, Places] | None:
         with self._store.guarded() as database:
-            found: tuple[bytes, str] | None = database.execute(
+            found: tuple[bytes, bytes] | None = database.execute(
                 "SELECT snapshot, places FROM answer WHERE agent = ? AND kind = ? AND basis = ?",
                 (agent, self._kind, self._basis),
             ).fetchone()
-            return found
+            return None if found is None else (found[0], Places.decode(found[1]))
+
+
+class Places:
+    """Where an agent's files are: folders, files outside of them, and the variables that say so.
+
+    Kept as words with a NUL between them, which is in no path: JSON would take longer to import
+    than these take to read.
+    """
+
+    __slots__ = ("env", "files", "roots")
+
+    def __init__(
+        self, roots: Sequence[str], files: Sequence[str], env: Mapping[str, str | None]
+    ) -> None:
+        self.roots = list(roots)
+        self.files = list(files)
+        self.env = env
+
+    def encode(self) -> bytes:
+        """As bytes; a file name may hold what is no Unicode."""
+        words = [f"r{root}" for root in self.roots] + [f"f{path}" for path in self.files]
+        for name, value in self.env.items():
+            words.append(f"-{name}" if value is None else f"={name}={value}")
+        return "\0".join(words).encode("utf-8", "surrogatepass")
+
+    @classmethod
+    def decode(cls, data: bytes) -> Places:
+        """The places again; raises UndecodableError for what `encode` has not made."""
+        try:
+            words = bytes(data).decode("utf-8", "surrogatepass").split("\0")
+        except (UnicodeDecodeError, TypeError) as error:
+            raise UndecodableError(str(error)) from error
+        env: dict[str, str | None] = {word[1:]: None for word in words if word[:1] == "-"}
+        for word in words:
+            if word[:1] == "=":
+                name, _, value = word[1:].partition("=")
+                env[name] = value
+        roots = [word[1:] for word in words if word[:1] == "r"]
+        return cls(roots, [word[1:] for word in words if word[:1] == "f"], env)
 
 
 def look_at(roots: Sequence[str], files: Sequence[str]) -> bytes:

@@ -10,10 +10,13 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 from amux._version import __version__
 from amux.host import Host
+
+TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
+if TYPE_CHECKING:
+    from typing import Final
 
 _WATCHED: Final = (
     "config.yaml", "config.yml", "config.toml", "config.json", "prices.json", "run-index.jsonl",

@@ -6,17 +6,29 @@ Needs nothing but `sqlite3`, so that a list of thousands costs little more than 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from amux.index.store import Store
+
+TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
+if TYPE_CHECKING:
+    from typing import Any, Final
 
 SUBAGENT: Final = 1
 ARCHIVED: Final = 2
 
 _ORDERS: Final = {"date": "created", "updated": "updated", "turns": "turns", "cost": "usd"}
 
-Row = tuple[str, str, str, int, int, int, str, bytes]
-"""Agent, id, every name of it, created, updated, turns, title, summary as JSON."""
+Row = tuple[str, bytes]
+"""Every name of a session, and its summary as indented JSON."""
+
+Line = tuple[str, str, int, int, int, str, str | None, float, int, int, str, bytes]
+"""What a table shows: agent, id, created, updated, turns, title, model, cost, whether that is the
+least it can be, what it is hidden for, kind, and how its summary begins."""
+
+_LINE: Final = (
+    "agent, id, created, updated, turns, title, model, usd, is_least, hidden, kind,"
+    " substr(body, 1, 1)"
+)
 
 
 class Wanted:
@@ -55,7 +67,9 @@ class Wanted:
     def conditions(self) -> tuple[str, dict[str, object]]:
         """Which sessions fit, as a clause that says no more than was asked, and its values."""
         values: dict[str, object] = {f"a{n}": agent for n, agent in enumerate(self.agents)}
-        clauses = [f"agent IN ({', '.join(f':{name}' for name in values)})"]
+        # Among several agents the order is worth more than the index by agent: `+` rules it out.
+        agent = "agent" if len(values) == 1 else "+agent"
+        clauses = [f"{agent} IN ({', '.join(f':{name}' for name in values)})"]
         for clause, name, value in (
             ("created >= :since", "since", self.since),
             ("created <= :until", "until", self.until),
@@ -73,36 +87,46 @@ class Wanted:
         return SUBAGENT * (not self.children) + ARCHIVED * (not self.archived)
 
 
-class Listed:
-    """The rows to show, and how many are not shown."""
+class Omitted:
+    """How many sessions fit and are not shown."""
 
-    __slots__ = ("hidden_archived", "hidden_children", "rows", "truncated")
+    __slots__ = ("hidden_archived", "hidden_children", "truncated")
 
-    def __init__(self, rows: Sequence[Row], counts: Mapping[int, int], hidden: int) -> None:
-        fitting = sum(counts.values())
-        self.rows = rows
+    def __init__(self, counts: Mapping[int, int], *, hidden: int, shown: int) -> None:
         self.hidden_children = _count(counts, hidden & SUBAGENT)
         self.hidden_archived = _count(counts, hidden) - self.hidden_children
-        self.truncated = fitting - _count(counts, hidden) - len(rows)
+        self.truncated = sum(counts.values()) - _count(counts, hidden) - shown
 
 
 def _count(counts: Mapping[int, int], mask: int) -> int:
     return sum(number for kind, number in counts.items() if kind & mask)
 
 
-def find_sessions(store: Store, wanted: Wanted) -> Listed:
-    """The rows that fit, in order, and counts of the others."""
+def find_summaries(store: Store, wanted: Wanted) -> tuple[list[Row], Omitted]:
+    """The sessions that fit, whole and in order, and counts of the others."""
+    return _find(store, wanted, "names, body")
+
+
+def find_lines(store: Store, wanted: Wanted) -> tuple[list[Line], Omitted]:
+    """The same, with no more of each session than a table shows."""
+    return _find(store, wanted, _LINE)
+
+
+def _find(store: Store, wanted: Wanted, columns: str) -> tuple[list[Any], Omitted]:
     clause, values = wanted.conditions()
     direction = "DESC" if wanted.descending else "ASC"
     with store.guarded() as database:
-        rows: list[Row] = database.execute(
-            "SELECT agent, id, names, created, updated, turns, title, body FROM session"  # noqa: S608 - our own words
+        rows = database.execute(
+            f"SELECT {columns} FROM session"  # noqa: S608 - our own words
             f" WHERE {clause} AND hidden & {wanted.hidden} = 0"
             f" ORDER BY {_ORDERS[wanted.sort]} {direction}, agent || ':' || id LIMIT :limit",
             values | {"limit": -1 if wanted.limit is None else wanted.limit},
         ).fetchall()
-        counts = database.execute(
-            f"SELECT hidden, count(*) FROM session WHERE {clause} GROUP BY hidden",  # noqa: S608 - likewise
+        counted = database.execute(
+            f"SELECT hidden, count(*) FROM session WHERE {clause} GROUP BY agent, hidden",  # noqa: S608 - likewise
             values,
         ).fetchall()
-    return Listed(rows, dict(counts), wanted.hidden)
+    counts: dict[int, int] = {}
+    for kind, number in counted:
+        counts[kind] = counts.get(kind, 0) + number
+    return rows, Omitted(counts, hidden=wanted.hidden, shown=len(rows))

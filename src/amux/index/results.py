@@ -7,16 +7,18 @@ A result holds as long as the sources of its cluster do and as long as it rests 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from amux.index.answers import Kind
 from amux.index.store import Store
 
+if TYPE_CHECKING:
+    from amux.index.answers import Kind
+
 _SESSION_FIELDS: Final = (
-    "agent", "cluster", "id", "names", "created", "updated", "turns", "usd", "hidden", "cwd",
-    "models", "title", "version", "keys", "body", "places",
+    "agent", "cluster", "id", "names", "created", "updated", "turns", "usd", "is_least", "hidden",
+    "kind", "cwd", "model", "models", "title", "version", "keys", "body", "places",
 )  # fmt: skip
 _ADD_SESSION: Final = (
     f"INSERT INTO session ({', '.join(_SESSION_FIELDS)})"  # noqa: S608 - names of our own
@@ -25,7 +27,7 @@ _ADD_SESSION: Final = (
 
 
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A session as a list needs it; `body` is its whole summary as JSON, without tags."""
+    """A session as a list needs it; `body` is its whole summary as indented JSON, without tags."""
 
     id: str
     names: str  # every id it can be found by, one per line
@@ -33,8 +35,11 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     updated: int
     turns: int
     usd: float  # -1: nothing is known
+    is_least: bool  # it has cost so much or more
     hidden: int  # a sum of `listing.SUBAGENT` and `ARCHIVED`
+    kind: str
     cwd: str | None
+    model: str | None
     models: str  # one per line, each between line ends
     title: str
     version: str | None  # of the agent
@@ -84,8 +89,8 @@ class ResultIndex:
                 [
                     (
                         self._agent, cluster, row.id, row.names, row.created, row.updated,
-                        row.turns, row.usd, row.hidden, row.cwd, row.models, row.title, row.version,
-                        row.keys, row.body, row.places,
+                        row.turns, row.usd, row.is_least, row.hidden, row.kind, row.cwd, row.model,
+                        row.models, row.title, row.version, row.keys, row.body, row.places,
                     )
                     for cluster, _, one in made
                     for row in one.sessions

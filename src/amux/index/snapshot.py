@@ -7,54 +7,98 @@ file, which is what makes the usual case quick: nothing has changed since the la
 
 from __future__ import annotations
 
+import marshal
 import os
 import time
 from collections.abc import Iterable
-from typing import Final
+
+TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
+if TYPE_CHECKING:
+    from typing import Final
 
 UNSETTLED_NS: Final = 50_000_000
 """Clocks of file systems tick in steps of a few milliseconds: a newer change may hide another."""
 
 _MOST_ENTRIES: Final = 200_000
 _SHARED_MEMORY: Final = "-shm"  # changes with every reader of a database, ours included
+_BY_HANDLE: Final = os.scandir in os.supports_fd  # no path is looked up once per file
+_FOLDER: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)  # a pipe would keep us waiting
+_PLAIN: Final = 2  # later formats of marshal depend on who else holds an object
 
 
 def take_snapshot(roots: Iterable[str], files: Iterable[str] = ()) -> bytes:
     """The state of all files below some folders and of some more; b"" when none can be told."""
     from _blake2 import blake2b
 
-    names: list[str] = []
-    stats: list[os.stat_result] = []
+    look = _Look()
     for root in roots:
-        _walk(root, names, stats)
+        look.walk(root)
     for path in files:
-        names.append(path)
-        try:
-            stats.append(os.stat(path))  # noqa: PTH116 - pathlib would be most of the work
-        except OSError:
-            names.append("-")
-    times = [found.st_mtime_ns for found in stats]
-    if len(names) > _MOST_ENTRIES or max(times, default=0) > time.time_ns() - UNSETTLED_NS:
+        look.add_file(path)
+    newest = max(look.times, default=0)
+    if len(look.names) > _MOST_ENTRIES or newest > time.time_ns() - UNSETTLED_NS:
         return b""
-    digest = blake2b("\n".join(names).encode("utf-8", "surrogateescape"), digest_size=16)
-    digest.update(repr(times).encode())
-    digest.update(repr([(s.st_size, s.st_ino, s.st_mode) for s in stats]).encode())
+    digest = blake2b("\n".join(look.names).encode("utf-8", "surrogateescape"), digest_size=16)
+    digest.update(marshal.dumps(look.times, _PLAIN))
+    digest.update(marshal.dumps(look.others, _PLAIN))
     return digest.digest()
 
 
-def _walk(root: str, names: list[str], stats: list[os.stat_result]) -> None:
-    """Add every folder and file below; links to folders are not followed, as nobody does."""
-    waiting = [root]
-    while waiting:
-        folder = waiting.pop()
-        names.append(folder)
+class _Look:
+    """Names and numbers of what was seen; bare ones, since there are tens of thousands."""
+
+    __slots__ = ("names", "others", "times")
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.times: list[int] = []
+        self.others: list[int] = []
+
+    def add_file(self, path: str) -> None:
+        """Add one file; that it is not there is a state, too."""
+        self.names.append(path)
         try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-                    elif not entry.name.endswith(_SHARED_MEMORY):
-                        stats.append(entry.stat())
-                        names.append(entry.name)
-        except OSError as error:
-            names.append(f"! {error.errno}")
+            found = os.stat(path)  # noqa: PTH116 - pathlib would be most of the work
+        except OSError:
+            self.names.append("-")
+            return
+        self.times.append(found.st_mtime_ns)
+        self.others += (found.st_size, found.st_ino, found.st_mode)
+
+    def walk(self, root: str) -> None:
+        """Add every folder and file below; links to folders are not followed, as nobody does."""
+        waiting = [root]
+        while waiting:
+            folder = waiting.pop()
+            self.names.append(folder)
+            try:
+                place = os.open(folder, _FOLDER) if _BY_HANDLE else folder
+                try:
+                    inner = self._add_entries(place)
+                finally:
+                    if isinstance(place, int):
+                        os.close(place)
+            except OSError as error:
+                self.names.append(f"! {error.errno}")
+            else:
+                waiting += [f"{folder}{os.sep}{name}" for name in inner]
+
+    def _add_entries(self, place: int | str) -> list[str]:
+        """Add the files of one folder; the names of the folders in it."""
+        names, times, others = self.names, self.times, self.others
+        folders: list[str] = []
+        with os.scandir(place) as entries:
+            for entry in entries:
+                name = entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(name)
+                elif not name.endswith(_SHARED_MEMORY):
+                    names.append(name)
+                    try:
+                        found = entry.stat()
+                    except OSError as error:  # a link to nothing, or a file gone meanwhile
+                        names.append(f"! {error.errno}")
+                        continue
+                    times.append(found.st_mtime_ns)
+                    others += (found.st_size, found.st_ino, found.st_mode)
+        return folders

@@ -11,14 +11,16 @@ import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
 
 from amux.index.faults import IndexUnavailableError, UndecodableError
 
+TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
+    from typing import Final
+
     from amux.index.texts_sync import TextStore
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """Raised whenever a table changes: an index of another format is made anew."""
 
 _WAIT_SECONDS: Final = 5.0
@@ -53,12 +55,13 @@ CREATE TABLE made (
   payload BLOB NOT NULL,
   PRIMARY KEY (agent, kind, cluster)
 ) WITHOUT ROWID;
+CREATE INDEX made_problems ON made (agent) WHERE kind = 'sessions' AND payload != x'';
 CREATE TABLE answer (
   agent TEXT NOT NULL,
   kind TEXT NOT NULL,
   basis BLOB NOT NULL,
   snapshot BLOB NOT NULL,
-  places TEXT NOT NULL,
+  places BLOB NOT NULL,
   PRIMARY KEY (agent, kind)
 ) WITHOUT ROWID;
 CREATE TABLE session (
@@ -70,8 +73,11 @@ CREATE TABLE session (
   updated INTEGER NOT NULL,
   turns INTEGER NOT NULL,
   usd REAL NOT NULL,
+  is_least INTEGER NOT NULL,
   hidden INTEGER NOT NULL,
+  kind TEXT NOT NULL,
   cwd TEXT,
+  model TEXT,
   models TEXT NOT NULL,
   title TEXT NOT NULL,
   version TEXT,

@@ -318,7 +318,7 @@ class Catalogue:
         Such an index is made by whoever needs all of it: a report, a search, `index update`.
         """
         from amux.index.answers import Answers
-        from amux.index.listing import find_sessions
+        from amux.index.listing import find_summaries
         from amux.sessions.rows import report_of, wanted_rows
 
         can_choose = leaves_out(options)
@@ -332,9 +332,9 @@ class Catalogue:
             Answers(store, "sessions", self._basis()).remember_everybody(agents)
         if not store.exists():
             return ListReport(sessions=())
-        listed = find_sessions(store, wanted_rows(agents, options))
+        rows, omitted = find_summaries(store, wanted_rows(agents, options))
         with store.guarded():
-            return report_of(listed, problems, coster)
+            return report_of(rows, omitted, problems, coster)
 
     def _bring_up_rows(
         self, store: Store, stale: Mapping[str, IndexedAgent | None], coster: Coster

@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from amux.adapters._base import SourceRef
-from amux.index.answers import Kind
 from amux.index.encoding import pack, unpack
 from amux.index.faults import IndexUnavailableError
 from amux.index.links import Clusters
@@ -27,6 +26,9 @@ from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly, assemble
 from amux.sessions.library import Library
 from amux.sessions.parts import Part
+
+if TYPE_CHECKING:
+    from amux.index.answers import Kind
 
 _PORTION = 500
 _MADE: Final = msgspec.msgpack.Decoder(Made)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from amux.adapters._base import Persistence
 from amux.index.reading import total_size
 from amux.model.base import Model
 from amux.model.cost import CostSummary
+from amux.model.ids import unified_id
 from amux.model.options import CostAggregationOptions, SessionListOptions
 from amux.model.session import SessionSummary
 from amux.sessions.cost import CostReport
@@ -89,6 +91,29 @@ class _Seen:
             self._last = session.session_id
 
 
+class _Recent:
+    """The sessions that changed last; only these are summarized."""
+
+    def __init__(self) -> None:
+        self._last: list[tuple[float, str, Joined]] = []
+
+    def add(self, session: Joined) -> None:
+        """Look at one more."""
+        if session.archived:
+            return
+        rank = -time_span(session)[1].timestamp()
+        if len(self._last) == RECENT and rank > self._last[-1][0]:
+            return
+        self._last.append((rank, unified_id(session.agent, session.session_id), session))
+        self._last.sort(key=itemgetter(0, 1))
+        del self._last[RECENT:]
+
+    @property
+    def sessions(self) -> list[Joined]:
+        """At most so many as are shown."""
+        return [session for _, _, session in self._last]
+
+
 def agent_statuses(reader: SessionReader, agent: str | None = None) -> tuple[AgentStatus, ...]:
     """Each known agent, or one, and what it has here."""
     names = [name for name in reader.registry.names() if agent in (None, name)]
@@ -102,7 +127,7 @@ def _look_at(reader: SessionReader, name: str) -> _Seen:
 
 def _read(reader: SessionReader, name: str, report: CostReport | None = None) -> _Read:
     """All sessions of an agent, looked at one by one."""
-    seen, recent, coster = _Seen(), list[SessionSummary](), reader.coster
+    seen, recent, coster = _Seen(), _Recent(), reader.coster
     sources = reader.library.sources(name)
     seen.size = total_size(sources)
     for assembly in reader.catalogue.assemblies(name, sources=sources):
@@ -111,9 +136,8 @@ def _read(reader: SessionReader, name: str, report: CostReport | None = None) ->
         for session in assembly.everyone():
             if session.listed and session.kind != "subagent":
                 seen.add(session)
-                recent += [] if session.archived else [_summary(session, coster)]
-        recent = sort_sessions(recent, "updated", descending=True)[:RECENT]
-    return seen, recent
+                recent.add(session)
+    return seen, [_summary(session, coster) for session in recent.sessions]
 
 
 def make_overview(reader: SessionReader, *, now: datetime) -> Overview:

@@ -6,17 +6,28 @@ starting Python is most of the work. Whoever gets None asks the long way, with t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from amux.index.answers import Answers
 from amux.index.faults import IndexUnavailableError
-from amux.index.listing import Listed, Row, Wanted, find_sessions
+from amux.index.listing import (
+    ARCHIVED,
+    Line,
+    Omitted,
+    Row,
+    Wanted,
+    find_lines,
+    find_summaries,
+)
 from amux.index.store import Store
 
+TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
+if TYPE_CHECKING:
+    from typing import Any
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_JSON = b"{"  # how a summary begins; a name that is no Unicode is kept in another way
 
 
 class QuickCost:
@@ -24,75 +35,101 @@ class QuickCost:
 
     __slots__ = ("incomplete", "total_usd")
 
-    def __init__(self, record: Mapping[str, Any]) -> None:
-        self.total_usd: float = record["totalUsd"]
-        self.incomplete: tuple[str, ...] = tuple(record.get("incomplete", ()))
+    def __init__(self, total_usd: float, *, is_least: bool) -> None:
+        self.total_usd = total_usd
+        self.incomplete = ("incomplete",) if is_least else ()
 
 
 class QuickSummary:
-    """A session as a list shows it; `body` is its summary as JSON."""
+    """A session as a table shows it."""
 
     __slots__ = (
-        "agent", "archived", "body", "cost", "created_at", "kind", "model", "session_id", "title",
+        "agent", "archived", "cost", "created_at", "kind", "model", "session_id", "title",
         "turn_count", "unified_id", "updated_at",
     )  # fmt: skip
 
     starred = False  # where anything is starred, the long way is taken
 
-    def __init__(self, row: Row) -> None:
-        self.agent, self.session_id, _, created, updated, self.turn_count = row[:6]
-        self.title, self.body = row[6:]
-        said = json.loads(self.body)  # noqa: TID251 - our own text, and msgspec is slow to load
+    def __init__(self, line: Line) -> None:
+        self.agent, self.session_id, created, updated, self.turn_count, self.title = line[:6]
+        self.model, usd, is_least, hidden, self.kind, _ = line[6:]
         self.unified_id = f"{self.agent}:{self.session_id}"
         self.created_at = _EPOCH + timedelta(microseconds=created)
         self.updated_at = _EPOCH + timedelta(microseconds=updated)
-        self.model: str | None = said.get("model")
-        self.cost = QuickCost(said["cost"]) if "cost" in said else None
-        self.kind: str = said.get("kind", "session")
-        self.archived: bool = said.get("archived", False)
+        self.cost = None if usd < 0 else QuickCost(usd, is_least=bool(is_least))
+        self.archived = bool(hidden & ARCHIVED)
 
 
 class QuickReport:
-    """A list, and what it leaves out; as a `ListReport`, but that problems are still encoded."""
+    """A list as a table shows it, and what it leaves out; as a `ListReport` without problems."""
 
-    __slots__ = ("hidden_archived", "hidden_children", "kept_problems", "sessions", "truncated")
+    __slots__ = ("hidden_archived", "hidden_children", "sessions", "truncated")
 
-    def __init__(self, listed: Listed, kept_problems: Sequence[bytes]) -> None:
-        self.sessions = tuple(QuickSummary(row) for row in listed.rows)
-        self.hidden_children = listed.hidden_children
-        self.hidden_archived = listed.hidden_archived
-        self.truncated = listed.truncated
-        self.kept_problems = kept_problems
+    def __init__(self, lines: Sequence[Line], omitted: Omitted) -> None:
+        self.sessions = tuple(map(QuickSummary, lines))
+        self.hidden_children = omitted.hidden_children
+        self.hidden_archived = omitted.hidden_archived
+        self.truncated = omitted.truncated
 
 
-def quick_list(
-    store: Store,
-    basis: bytes,
-    env: Mapping[str, str],
-    *,
-    agents: Sequence[str] | None,
-    wanted: Mapping[str, Any],
-) -> QuickReport | None:
-    """The list, if what is kept still holds for every agent (None: for all there are)."""
-    if not store.exists():
-        return None
-    answers = Answers(store, "sessions", basis)
-    try:
-        names = answers.everybody() if agents is None else agents
-        if names is None or not answers.still_hold(names, env):
+class QuickTexts:
+    """The same, but that each session is its whole summary as indented JSON."""
+
+    __slots__ = ("hidden_archived", "hidden_children", "sessions", "truncated")
+
+    def __init__(self, rows: Sequence[Row], omitted: Omitted) -> None:
+        self.sessions = tuple(body.decode("utf-8", "replace") for _, body in rows)
+        self.hidden_children = omitted.hidden_children
+        self.hidden_archived = omitted.hidden_archived
+        self.truncated = omitted.truncated
+
+
+class QuickLists:
+    """Lists of what is kept, as long as it holds; None: ask the long way."""
+
+    def __init__(self, store: Store, basis: bytes, env: Mapping[str, str]) -> None:
+        self._store = store
+        self._answers = Answers(store, "sessions", basis)
+        self._env = env
+
+    def report(self, agents: Sequence[str] | None, wanted: Mapping[str, Any]) -> QuickReport | None:
+        """For a table; `agents` None: all there are."""
+        try:
+            names = self._still_hold(agents)
+            if names is None:
+                return None
+            lines, omitted = find_lines(self._store, _wanted(names, wanted))
+        except IndexUnavailableError:
             return None
-        listed = find_sessions(store, Wanted(agents=names, **_in_microseconds(wanted)))
-        if any(row[-1][:1] != b"{" for row in listed.rows):
-            return None  # a name that is no Unicode: for the long way
-        return QuickReport(listed, answers.payloads(names))
-    except IndexUnavailableError:
-        return None
+        return QuickReport(lines, omitted) if all(line[-1] == _JSON for line in lines) else None
+
+    def texts(self, agents: Sequence[str] | None, wanted: Mapping[str, Any]) -> QuickTexts | None:
+        """As JSON."""
+        try:
+            names = self._still_hold(agents)
+            if names is None:
+                return None
+            rows, omitted = find_summaries(self._store, _wanted(names, wanted))
+        except IndexUnavailableError:
+            return None
+        return QuickTexts(rows, omitted) if all(row[1][:1] == _JSON for row in rows) else None
+
+    def _still_hold(self, agents: Sequence[str] | None) -> Sequence[str] | None:
+        """The agents, if what is kept of each still holds and there is no problem to report."""
+        if not self._store.exists():
+            return None
+        names = self._answers.everybody() if agents is None else agents
+        if names is None or self._answers.payloads(names):
+            return None
+        return names if self._answers.still_hold(names, self._env) else None
 
 
-def _in_microseconds(wanted: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: (value - _EPOCH) // timedelta(microseconds=1)
-        if isinstance(value, datetime)
-        else value
-        for name, value in wanted.items()
-    }
+def _wanted(agents: Sequence[str], wanted: Mapping[str, Any]) -> Wanted:
+    return Wanted(agents, **{name: _storable(value) for name, value in wanted.items()})
+
+
+def _storable(value: Any) -> Any:
+    """A moment as a whole number, and a text as a column holds it."""
+    if isinstance(value, datetime):
+        return (value - _EPOCH) // timedelta(microseconds=1)
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
-from typing import TypeVar, get_args
+from typing import TYPE_CHECKING, TypeVar, get_args
 
 from msgspec.structs import replace
 
@@ -35,8 +35,10 @@ from amux.sessions.library import Library
 from amux.sessions.listing import ListReport
 from amux.sessions.parts import Joined
 from amux.sessions.registry import AdapterRegistry
-from amux.sessions.search import Search, SearchReport
 from amux.sessions.views import full_session
+
+if TYPE_CHECKING:
+    from amux.sessions.search import Search, SearchReport
 
 Options = TypeVar("Options", SessionListOptions, SessionQuery, CostAggregationOptions)
 
@@ -74,6 +76,8 @@ class SessionReader:
 
     def search_report(self, query: SessionQuery) -> SearchReport:
         """A search, with what could not be read."""
+        from amux.sessions.search import Search
+
         search = Search(_checked_query(query), now=self.now(), zone=self.zone)
         names = [name for name in self.registry.names() if search.wants(name)]
         by_words = bool(search.query.terms)

@@ -10,7 +10,7 @@ import msgspec
 
 from amux.index.encoding import ODD, pack, storable, unpack
 from amux.index.faults import UndecodableError
-from amux.index.listing import ARCHIVED, SUBAGENT, Listed, Row, Wanted
+from amux.index.listing import ARCHIVED, SUBAGENT, Omitted, Row, Wanted
 from amux.index.results import Made, SessionRow
 from amux.model.options import SessionListOptions
 from amux.model.places import plain_place
@@ -63,8 +63,11 @@ def _row(session: Joined, coster: Coster, where: tuple[bytes, bytes]) -> Session
         updated=microseconds(summary.updated_at),
         turns=summary.turn_count,
         usd=-1.0 if summary.cost is None else summary.cost.total_usd,
+        is_least=summary.cost is not None and bool(summary.cost.incomplete),
         hidden=hidden,
+        kind=summary.kind,
         cwd=None if summary.cwd is None else storable(plain_place(summary.cwd)),
+        model=None if summary.model is None else storable(summary.model),
         models=storable("".join(f"\n{model}\n" for model in summary.models)),
         title=storable(summary.title),
         version=None if session.facts.version is None else storable(session.facts.version),
@@ -75,8 +78,9 @@ def _row(session: Joined, coster: Coster, where: tuple[bytes, bytes]) -> Session
 
 
 def _body(summary: SessionSummary) -> bytes:
+    """Indented as it is printed, so that printing it takes no parser."""
     try:
-        return msgspec.json.encode(summary)
+        return msgspec.json.format(msgspec.json.encode(summary), indent=2)
     except UnicodeEncodeError:
         return pack(summary)
 
@@ -102,13 +106,15 @@ def decode_problems(kept: Sequence[bytes]) -> Iterator[Problem]:
     return (problem for some in kept for problem in unpack(some, _PROBLEMS))
 
 
-def report_of(listed: Listed, problems: Sequence[bytes], coster: Coster) -> ListReport:
+def report_of(
+    rows: Sequence[Row], omitted: Omitted, problems: Sequence[bytes], coster: Coster
+) -> ListReport:
     """Rows as a report; tags are added now, they change without the sessions."""
     return ListReport(
-        sessions=tuple(_summary(row, coster) for row in listed.rows),
-        hidden_children=listed.hidden_children,
-        hidden_archived=listed.hidden_archived,
-        truncated=listed.truncated,
+        sessions=tuple(_summary(row, coster) for row in rows),
+        hidden_children=omitted.hidden_children,
+        hidden_archived=omitted.hidden_archived,
+        truncated=omitted.truncated,
         problems=(
             *decode_problems(problems),
             *coster.problems,
@@ -124,7 +130,8 @@ def _decoded(body: bytes) -> SessionSummary:
 
 
 def _summary(row: Row, coster: Coster) -> SessionSummary:
-    return decode_summary(row[-1], row[2].split("\n"), coster)
+    names, body = row
+    return decode_summary(body, names.split("\n"), coster)
 
 
 def decode_summary(body: bytes, names: Sequence[str], coster: Coster) -> SessionSummary:

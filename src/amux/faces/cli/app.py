@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from amux.errors import AmbiguousIdError, AmuxError
 from amux.faces.cli.output import Output
-from amux.faces.cli.parser import build_parser, load_command
+from amux.faces.cli.parser import load_command, parse
 
 CANDIDATES_SHOWN = 5
 
@@ -52,7 +52,7 @@ def _attempt(words: Sequence[str]) -> int:
 
 
 def _execute(words: Sequence[str]) -> None:
-    args, extra = build_parser().parse_known_args(words)
+    args, extra = parse(words)
     if extra:
         args.parser.refuse(extra)
     if args.completions is not None:

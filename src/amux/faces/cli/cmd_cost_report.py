@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from amux.faces.cli.context import Context
 from amux.faces.cli.csv_rows import add_csv, dollars, wants_csv, write_csv
-from amux.faces.cli.figures import Priced, count, money
+from amux.faces.cli.figures import count, money
 from amux.faces.cli.filters import add_examples, add_period, add_tags
 from amux.faces.cli.output import Column
 from amux.faces.cli.parser import CommandParser, one_of
 
+TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
+    from amux.faces.cli.figures import Priced
     from amux.model.cost import CostBreakdown, CostSummary
     from amux.model.options import GroupBy
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from amux.faces.cli.context import Context, one_agent, working_directory
 from amux.faces.cli.filters import add_examples, add_limit, add_period, add_tags
 from amux.faces.cli.parser import CommandParser, one_of
 
+TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
     from amux.model.options import SessionListOptions
     from amux.sessions.listing import ListReport
-    from amux.sessions.quick import QuickReport
+    from amux.sessions.quick import QuickReport, QuickTexts
 
 DEFAULT_LIMIT = 100
 
@@ -43,8 +42,7 @@ def run(context: Context) -> None:
     args = context.args
     agent = one_agent(args.agent_word, args.agent)
     agents = None if agent is None else [agent]
-    if (quick := _quick_list(context, agents)) is not None:
-        _write(context, quick)
+    if _list_quickly(context, agents):
         return
     with context.reading("reading sessions"):
         report = context.client.list_report(agents, _options(context))
@@ -56,23 +54,33 @@ def run(context: Context) -> None:
     context.report_problems(report.problems)
 
 
-def _quick_list(context: Context, agents: list[str] | None) -> QuickReport | None:
-    """The list from what is kept; tables for people and rows for programs need no more."""
+def _list_quickly(context: Context, agents: list[str] | None) -> bool:
+    """Whether the list could be written from what is kept; else nothing has been written."""
     args = context.args
-    if context.is_json or args.tags or args.debug or args.cwd is not None:
-        return None
-    quick = context.client.quick_list(
-        agents,
-        since=context.since,
-        until=context.until,
-        model=args.model,
-        limit=args.limit,
-        sort=args.sort,
-        descending=args.direction == "desc",
-        children=args.all or args.children,
-        archived=args.all or args.archived,
-    )
-    return None if quick is not None and quick.kept_problems else quick
+    if args.tags or args.starred or args.debug or args.cwd is not None:
+        return False
+    wanted = {
+        "since": context.since,
+        "until": context.until,
+        "model": args.model,
+        "limit": args.limit,
+        "sort": args.sort,
+        "descending": args.direction == "desc",
+        "children": args.all or args.children,
+        "archived": args.all or args.archived,
+    }
+    if context.is_json:
+        texts = context.client.quick_texts(agents, **wanted)
+        if texts is None:
+            return False
+        context.output.json_texts(texts.sessions)
+        _say_what_is_missing(context, texts)
+        return True
+    report = context.client.quick_list(agents, **wanted)
+    if report is None:
+        return False
+    _write(context, report)
+    return True
 
 
 def _write(context: Context, report: ListReport | QuickReport) -> None:
@@ -102,7 +110,7 @@ def _options(context: Context) -> SessionListOptions:
     )
 
 
-def _say_what_is_missing(context: Context, report: ListReport | QuickReport) -> None:
+def _say_what_is_missing(context: Context, report: ListReport | QuickReport | QuickTexts) -> None:
     from amux.faces.cli.figures import count
 
     hidden = [

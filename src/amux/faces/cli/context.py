@@ -10,11 +10,11 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from amux.errors import ValidationError
 from amux.faces.cli.output import Output
 
+TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
     from amux.client import Client
     from amux.faces.cli.progress_bar import Report

@@ -3,7 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+
+TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Priced(Protocol):
+        """A cost record, a breakdown or a summary."""
+
+        @property
+        def total_usd(self) -> float:
+            """The sum that is known."""
+            ...
+
+        @property
+        def incomplete(self) -> tuple[str, ...]:
+            """Why it is a lower bound; empty when it is exact."""
+            ...
+
 
 UNKNOWN = "?"
 SHORTEST_ID = 8
@@ -12,20 +29,6 @@ _MICRO = 1_000_000
 _CENT, _HUNDREDTH_CENT = 10_000, 100
 _TWO_DIGITS = 10
 _KILO, _UNITS = 1024, ("B", "KB", "MB", "GB", "TB")
-
-
-class Priced(Protocol):
-    """A cost record, a breakdown or a summary."""
-
-    @property
-    def total_usd(self) -> float:
-        """The sum that is known."""
-        ...
-
-    @property
-    def incomplete(self) -> tuple[str, ...]:
-        """Why it is a lower bound; empty when it is exact."""
-        ...
 
 
 def money(cost: Priced | None) -> str:

@@ -119,6 +119,11 @@ class Output:
         text = msgspec.json.format(encode_json(value), indent=2).decode("utf-8", "replace")
         sys.stdout.write(safe_json(text) + "\n")
 
+    def json_texts(self, texts: Sequence[str]) -> None:
+        """Write a list of values that are indented JSON already, as `json` would."""
+        inner = ",\n".join(texts).replace("\n", "\n  ")  # no line ends inside a JSON string
+        sys.stdout.write(safe_json(f"[\n  {inner}\n]\n" if texts else "[]\n"))
+
     def json_line(self, value: object) -> None:
         """Write a value of the model as one line of JSON."""
         from amux.model.base import encode_json

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from importlib import import_module
 
 from amux._version import __version__
@@ -148,8 +148,34 @@ class CommandParser(argparse.ArgumentParser):
         raise ValidationError(f"unknown {kind} `{word}`", hint=hint)
 
 
-def build_parser() -> CommandParser:
-    """The whole command tree; no command module is imported yet."""
+def parse(words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """What a command line says, and the words that nobody took.
+
+    Only the commands that are named get a parser, since most of the time goes into making them.
+    Help and complaints speak of all commands: for those everything is built.
+    """
+    if not any(map(_may_ask_for_help, words)):
+        try:
+            parsed, extra = build_parser(frozenset(words)).parse_known_args(words)
+        except ValidationError:
+            pass
+        else:
+            if not extra:
+                return parsed, extra
+    return build_parser().parse_known_args(words)
+
+
+def _may_ask_for_help(word: str) -> bool:
+    """Whether a word is, or ends in, an option that shows something else: `-qh` does."""
+    is_bundle = word.startswith("-") and not word.startswith("--") and len(word) > len("-h")
+    return is_bundle or word in _OTHER_ANSWERS
+
+
+def build_parser(named: Container[str] | None = None) -> CommandParser:
+    """The whole command tree, or what a line with these words may need of it.
+
+    No command module is imported yet.
+    """
     root = CommandParser(
         prog="amux",
         description="Every session of every AI coding agent on this machine.",
@@ -159,6 +185,10 @@ def build_parser() -> CommandParser:
     places: dict[str, Place] = {"": _open_commands(root)}
     for command in COMMANDS:
         first, _, verb = command.words.partition(" ")
+        if named is not None and (
+            first not in named or (verb and verb not in named and verb != groups[first].default)
+        ):
+            continue
         if verb and first not in places:
             parser = _add_command(root, places[""], word=first, summary=groups[first].summary)
             parser.default = groups[first].default

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from amux.faces.cli.figures import UNKNOWN, count, money, short_ids
 from amux.faces.cli.output import Column, Output
 from amux.faces.cli.times import ago, rfc3339
 
+TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
     from amux.model.session import SearchHit, SessionSummary
     from amux.sessions.quick import QuickSummary
