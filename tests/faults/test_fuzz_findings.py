@@ -91,3 +91,13 @@ def test_a_damaged_schema_that_is_not_even_text_is_a_problem(tmp_path: Path) -> 
     path.write_bytes(damaged)
     reading = readings("opencode", tmp_path)["all"]
     assert [problem.code for problem in reading.problems] == ["unknown-format"]
+
+
+def test_a_later_head_does_not_make_another_session_of_a_chat(tmp_path: Path) -> None:
+    head = {"sessionId": "2c3b37e6-d068-4bb6-bd93-a5679dbef71d", "projectHash": "h"}
+    said = {"id": "u", "timestamp": "2026-11-15T20:25:59Z", "type": "user", "content": "Hi"}
+    path = tmp_path / ".gemini/tmp/p/chats/session-2026-11-15T20-25-2c3b37e6.jsonl"
+    write_log(path, head, said, {**head, "kind": "subagent"}, {**said, "id": "v"})
+    found = readings("gemini", tmp_path)
+    assert [facts.session_id for facts in found["facts"].facts] == [head["sessionId"]]
+    assert found["all"].facts == found["texts"].facts == found["facts"].facts

@@ -179,8 +179,9 @@ class ChatReader:
 
     def _patch(self, patch: Patch) -> None:
         head = self._head
-        head.session_id = text(head.session_id) or text(patch.session_id)
-        head.kind = text(head.kind) or text(patch.kind)
+        if text(head.session_id) is None:  # whoever names the session says what it is
+            head.session_id = text(patch.session_id)
+            head.kind = text(head.kind) or text(patch.kind)
         self._summary = text(patch.summary) or self._summary
         self._directories = items(patch.directories) or self._directories
         started = moment(patch.start_time)
