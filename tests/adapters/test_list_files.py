@@ -296,8 +296,10 @@ def settle(home: Path) -> None:
 def enlarge(home: Path) -> None:
     """More bytes in the oldest session than a list would wait for."""
     (oldest, *_) = sorted(home.rglob("*.jsonl"))
+    line = b'{"type":"attachment","attachment":"' + b"x" * (1 << 20) + b'"}\n'
     with oldest.open("ab") as stream:
-        stream.write(b'{"type":"attachment","attachment":"' + b"x" * (33 << 20) + b'"}\n')
+        for _ in range(128):
+            stream.write(line)
 
 
 def test_the_first_list_of_much_does_not_wait_for_the_index(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _LITTLE = 4 << 20
-_MUCH = 32 << 20
+_MUCH = 128 << 20
 
 
 class Catalogue:
