@@ -174,8 +174,9 @@ class Client:
 
     def watch(self, report: Callable[[int, int, str], None] | None) -> None:
         """Be told how far reading has come: done, total, of what."""
-        catalogue = self._catalogue
-        catalogue.watch = None if report is None else lambda done, all_: report(done, all_, "bytes")
+        self._catalogue.watch(
+            None if report is None else lambda done, all_: report(done, all_, "bytes")
+        )
 
     @cached_property
     def models(self) -> ModelRegistry:

@@ -16,7 +16,7 @@ from amux.index.reading import Depth, SourceReader, maker_of
 from amux.index.sources import SourceIndex
 from amux.index.store import Store
 from amux.model.base import Model
-from amux.model.options import CostAggregationOptions, SessionListOptions
+from amux.model.options import CostAggregationOptions
 from amux.sessions.reader import SessionReader
 
 SAMPLE = 50
@@ -76,7 +76,7 @@ class IndexManager:
     def update(self, *, texts: bool = False) -> IndexStatus:
         """Read what is new or has changed, now rather than when it is needed."""
         reader = self._reader
-        reader.list_report(None, SessionListOptions(limit=0))
+        reader.catalogue.bring_up_rows(reader.coster)
         reader.total_cost(CostAggregationOptions())
         if texts:
             reader.catalogue.text_candidates(reader.registry.names())

@@ -1,0 +1,72 @@
+"""The text index, brought up to date before it is asked.
+
+It rests on the rows: whether an agent's texts are current is known from the same look at its files.
+A text index that fails is done without for the rest of the process; a damaged one is thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from amux.adapters._base import NativeSearch
+from amux.index.answers import Answers
+from amux.index.findable import agents_with_rows
+from amux.index.texts_errors import IndexDamagedError, IndexUnusableError
+from amux.index.texts_sync import TextStore
+from amux.sessions.candidates import NativeCandidates
+from amux.sessions.keeper import Keeper
+from amux.sessions.library import Library
+from amux.sessions.text_candidates import TextCandidates
+
+
+class TextKeeper:
+    """The texts of one home."""
+
+    def __init__(self, library: Library, keeper: Keeper) -> None:
+        self._library = library
+        self._keeper = keeper
+        self._has_failed = False
+
+    def candidates(self, agents: Sequence[str]) -> TextCandidates | None:
+        """Who knows which messages hold a word; None: look at all of them.
+
+        To be asked after the rows of these agents were brought up to date.
+        """
+        store = self._keeper.store
+        if self._has_failed or not store.exists():
+            return None
+        try:
+            texts, read = self._updated(agents)
+            others = NativeCandidates(self._library)
+            return TextCandidates(texts, read, others, discard=store.remove_texts)
+        except IndexUnusableError as error:
+            self._has_failed = True
+            if isinstance(error, IndexDamagedError):
+                store.remove_texts()
+            return None
+
+    def _updated(self, agents: Sequence[str]) -> tuple[TextStore, list[str]]:
+        """The texts, and whose these are. Loads no adapter of who has no sessions, nor changes."""
+        store = self._keeper.store
+        texts = store.texts()
+        answers = Answers(store, "sessions", self._keeper.basis())
+        present = agents_with_rows(store) | texts.agents()
+        states = {agent: answers.state(agent) for agent in agents if agent in present}
+        behind = {
+            agent: state
+            for agent, state in states.items()
+            if not texts.is_current(agent, state) and self._has_texts(agent)
+        }
+        if behind and texts.index.needs_rebuild:  # dead words can only be got rid of together
+            store.remove_texts()
+            texts = store.texts()
+            behind = {agent: state for agent, state in states.items() if self._has_texts(agent)}
+        if behind:
+            found = [(self._library.adapter(a), self._library.sources(a)) for a in behind]
+            texts.update(found, watch=self._keeper.watch)
+            texts.remember(behind)
+        return texts, [agent for agent in states if agent in texts.agents()]
+
+    def _has_texts(self, agent: str) -> bool:
+        """An agent with a full-text index of its own is asked itself."""
+        return not isinstance(self._library.adapter(agent), NativeSearch)
