@@ -6,32 +6,29 @@ Building a client does no I/O. The faces talk to the client and to nothing below
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime, tzinfo
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
 from amux.errors import ValidationError
 from amux.host import Host
+from amux.workspace import Workspace
 
 TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
     from typing import Literal, Self
 
     from amux.adapters._base import AgentInfo, Capabilities
-    from amux.annotations.file import AnnotationFile
     from amux.annotations.manager import AnnotationManager
     from amux.config import Config
-    from amux.index.store import Store
     from amux.model.change import SessionChange
     from amux.model.cost import CostBlock
     from amux.model.ids import NativeRef
     from amux.model.options import ExportFormat, SessionListOptions, SessionQuery
     from amux.pricing.registry import ModelRegistry
-    from amux.pricing.remembered import RememberedRates
     from amux.run_index import RunIndex
     from amux.runs.launch import InstalledAgent, Launch
     from amux.sessions.bound import BoundAdapter
-    from amux.sessions.catalogue import Catalogue
     from amux.sessions.doctor import RootReport
     from amux.sessions.explain import CostExplanation
     from amux.sessions.filters import Moment
@@ -40,13 +37,10 @@ if TYPE_CHECKING:
     from amux.sessions.listing import ListReport
     from amux.sessions.manager import SessionManager
     from amux.sessions.overview import AgentStatus, Overview
-    from amux.sessions.quick import QuickLists, QuickReport, QuickTexts
-    from amux.sessions.reader import SessionReader
+    from amux.sessions.quick import QuickReport, QuickTexts
     from amux.sessions.registry import AdapterRegistry
     from amux.sessions.search import SearchReport
     from amux.sessions.upkeep import IndexManager
-
-_OFF = frozenset({"0", "off", "no", "false"})
 
 
 def create_client(
@@ -132,21 +126,16 @@ class Client:
         keeps_index: bool = True,
         read_only: bool = False,
     ) -> None:
-        self._host = host
-        self._read_only = read_only
-        self._project_dir = project_dir
+        self._parts = Workspace(
+            host, project_dir=project_dir, given=config, keeps_index=keeps_index
+        )
         self._default_agent = default_agent
-        self._given_config = config
-        self._keeps_index = keeps_index
+        self._read_only = read_only
 
-    @cached_property
+    @property
     def config(self) -> Config:
         """The settings, layer over layer."""
-        from amux.config import Config
-
-        if self._given_config is not None:
-            return self._given_config
-        return Config.load(self._host, project_dir=self._project_dir)
+        return self._parts.config
 
     @property
     def default_agent(self) -> str | None:
@@ -158,43 +147,35 @@ class Client:
         """The eight read operations."""
         from amux.sessions.manager import SessionManager
 
-        return SessionManager(self._reader)
+        return SessionManager(self._parts.reader)
 
     @cached_property
     def adapters(self) -> Adapters:
         """Which agents there are."""
-        return Adapters(self._host, self._registry, self._library)
+        return Adapters(self._parts.host, self._parts.registry, self._parts.library)
 
     @cached_property
     def index(self) -> IndexManager:
         """The index: what it holds, updating, checking."""
         from amux.sessions.upkeep import IndexManager
 
-        return IndexManager(self._reader, self._store)
+        return IndexManager(self._parts.reader, self._parts.store)
 
     def watch(self, report: Callable[[int, int, str], None] | None) -> None:
         """Be told how far reading has come: done, total, of what."""
-        self._catalogue.watch(
+        self._parts.catalogue.watch(
             None if report is None else lambda done, all_: report(done, all_, "bytes")
         )
 
-    @cached_property
+    @property
     def models(self) -> ModelRegistry:
         """Prices, with the user's overrides."""
-        from amux.pricing.registry import ModelRegistry
+        return self._parts.models
 
-        return ModelRegistry(
-            self.config.prices,
-            today=lambda: self._host.now().date(),
-            remembered=self._remembered_rates(),
-        )
-
-    @cached_property
+    @property
     def run_index(self) -> RunIndex:
         """Every run that was recorded."""
-        from amux.run_index import read_run_index
-
-        return read_run_index(self._host, self._project_dir)
+        return self._parts.run_index
 
     @cached_property
     def annotations(self) -> AnnotationManager:
@@ -202,10 +183,10 @@ class Client:
         from amux.annotations.manager import AnnotationManager
 
         return AnnotationManager(
-            self._annotation_file,
+            self._parts.annotation_file,
             self.find,
             run_tags=self._run_tags,
-            now=self._host.now,
+            now=self._parts.host.now,
             read_only=self._read_only,
         )
 
@@ -218,52 +199,41 @@ class Client:
         """
         from amux.sessions.address import find_session
 
-        return find_session(self._registry, self._library, ref, agent=agent, by_title=True).ref
+        return find_session(
+            self._parts.registry, self._parts.library, ref, agent=agent, by_title=True
+        ).ref
 
     def list_report(self, agents: Sequence[str] | None, options: SessionListOptions) -> ListReport:
         """A list over some agents (None: all), with what it leaves out."""
-        return self._reader.list_report(agents, options)
+        return self._parts.reader.list_report(agents, options)
 
     def quick_list(self, agents: Sequence[str] | None, **wanted: object) -> QuickReport | None:
         """The same as `list_report` from what is kept, if nothing has changed; else None.
 
         `wanted` are since, until, model, sort, descending, limit, children and archived.
         """
-        lists = self._quick_lists
+        lists = self._parts.quick_lists
         return None if lists is None else lists.report(agents, wanted)
 
     def quick_texts(self, agents: Sequence[str] | None, **wanted: object) -> QuickTexts | None:
         """As `quick_list`, with each session as indented JSON."""
-        lists = self._quick_lists
+        lists = self._parts.quick_lists
         return None if lists is None else lists.texts(agents, wanted)
 
     @property
-    def _quick_lists(self) -> QuickLists | None:
-        if self._given_config is not None or self.has_settings or self._store is None:
-            return None
-        if (self._host.data_dir() / "annotations.jsonl").exists():
-            return None  # a star or a tag may have to be shown
-        from amux.index.basis import basis_of
-        from amux.sessions.quick import QuickLists
-
-        return QuickLists(self._store, basis_of(self._host, self._project_dir), self._host.env)
-
-    @cached_property
     def has_settings(self) -> bool:
         """Whether a person has written settings, or runs are recorded."""
-        from amux.index.basis import has_settings
-
-        return has_settings(self._host, self._project_dir)
+        return self._parts.has_settings
 
     def search_report(self, query: SessionQuery) -> SearchReport:
         """A search, with what could not be read."""
-        return self._reader.search_report(query)
+        return self._parts.reader.search_report(query)
 
     def stream_export(self, agent: str, session_id: str, format: ExportFormat) -> Iterator[str]:
         """A session as text, piece by piece, in bounded memory. Raises as `sessions.get` does."""
         from amux.render import exporter
 
-        header, messages = self._reader.stream(agent, session_id)
+        header, messages = self._parts.reader.stream(agent, session_id)
         return exporter(format)(header, messages)
 
     def follow(
@@ -290,11 +260,11 @@ class Client:
         """
         from amux.sessions.follow import Follow
 
-        opened = self._reader.open(agent, session_id)
+        opened = self._parts.reader.open(agent, session_id)
         return Follow(
-            self._library,
-            self._registry.require(agent),
-            self._host,
+            self._parts.library,
+            self._parts.registry.require(agent),
+            self._parts.host,
             opened,
             from_start=from_start,
             poll=poll,
@@ -311,7 +281,7 @@ class Client:
         """
         from amux.sessions.latest import find_latest
 
-        return find_latest(self._registry, self._library, agent=agent)
+        return find_latest(self._parts.registry, self._parts.library, agent=agent)
 
     def render_change(self, change: SessionChange, *, speaker: str | None = None) -> Iterator[str]:
         """The message of a change as an export shows it, in Markdown; nothing if it has none.
@@ -324,7 +294,7 @@ class Client:
 
     def explain_cost(self, agent: str, session_id: str) -> CostExplanation:
         """Every counted call, every ignored copy and every rate of one session."""
-        return self._reader.explain(agent, session_id)
+        return self._parts.reader.explain(agent, session_id)
 
     def cost_blocks(
         self,
@@ -345,7 +315,7 @@ class Client:
         from amux.sessions.blocks import BlockOptions, find_blocks
 
         options = BlockOptions(agent=agent, model=model, since=since, until=until, hours=hours)
-        return find_blocks(self._reader, options, now=self._host.now())
+        return find_blocks(self._parts.reader, options, now=self._parts.host.now())
 
     def plan_run(
         self,
@@ -368,10 +338,10 @@ class Client:
             raise ValidationError("no agent is named", hint="name one, or set `default_agent`")
         cwd = None
         if ref is not None:
-            cwd = self._reader.open(ref.agent, ref.native_session_id)[1].facts.cwd
+            cwd = self._parts.reader.open(ref.agent, ref.native_session_id)[1].facts.cwd
         return plan_launch(
-            self._registry.require(name),
-            self._host,
+            self._parts.registry.require(name),
+            self._parts.host,
             action,
             session_id=None if ref is None else ref.native_session_id,
             prompt=prompt,
@@ -388,14 +358,14 @@ class Client:
         """Each agent (or one): found where, how many sessions, from when to when."""
         from amux.sessions.overview import agent_statuses
 
-        return agent_statuses(self._reader, agent)
+        return agent_statuses(self._parts.reader, agent)
 
     def doctor(self, agent: str | None = None) -> tuple[RootReport, ...]:
         """Every file below the agents' roots, read or not and why; what will be lost next."""
         from amux.sessions.doctor import examine
 
-        names = self._registry.names() if agent is None else (agent,)
-        return examine(self._reader, names)
+        names = self._parts.registry.names() if agent is None else (agent,)
+        return examine(self._parts.reader, names)
 
     def lost_annotations(self, agent: str | None = None) -> tuple[str, ...]:
         """The annotated sessions (of one agent) that are not on this machine any more."""
@@ -403,18 +373,17 @@ class Client:
 
         entries = self.annotations.entries()
         ids = [each.unified_id for each in entries]
-        return lost_sessions(self._registry, self._library, ids, agent=agent)
+        return lost_sessions(self._parts.registry, self._parts.library, ids, agent=agent)
 
     def overview(self) -> Overview:
         """What a person wants to see first: agents, last sessions, this week's cost."""
         from amux.sessions.overview import make_overview
 
-        return make_overview(self._reader, now=self._host.now())
+        return make_overview(self._parts.reader, now=self._parts.host.now())
 
     def close(self) -> None:
         """Free what is held open: the index, if it was used."""
-        if "_store" in self.__dict__ and self._store is not None:
-            self._store.close()
+        self._parts.close()
 
     def __enter__(self) -> Self:
         return self
@@ -422,84 +391,10 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @cached_property
-    def _registry(self) -> AdapterRegistry:
-        from amux.sessions.registry import AdapterRegistry
-
-        return AdapterRegistry()
-
-    @cached_property
-    def _library(self) -> Library:
-        from amux.sessions.library import Library
-
-        return Library(self._host, self._registry, self.config.agents)
-
-    @cached_property
-    def _reader(self) -> SessionReader:
-        from amux.sessions.costing import Coster
-        from amux.sessions.reader import SessionReader
-
-        coster = Coster(
-            self.models,
-            self.run_index,
-            annotations=self._annotation_file,
-        )
-        return SessionReader(
-            self._registry,
-            self._library,
-            coster,
-            catalogue=self._catalogue,
-            zone=self._zone(),
-            now=self._host.now,
-        )
-
-    @cached_property
-    def _catalogue(self) -> Catalogue:
-        from amux.sessions.catalogue import Catalogue
-
-        return Catalogue(
-            self._registry, self._library, store=self._store, basis=self._basis_of_results
-        )
-
-    @cached_property
-    def _store(self) -> Store | None:
-        """The index; None when it is switched off, or when the home is not ours to write into."""
-        if self._host.env.get("AMUX_INDEX", "").strip().lower() in _OFF or not self._keeps_index:
-            return None
-        from amux.index.store import Store, index_path
-
-        return Store(index_path(self._host.cache_dir(), self._host.home))
-
-    def _remembered_rates(self) -> RememberedRates | None:
-        """Beside the index, and only where there is one."""
-        if self._store is None:
-            return None
-        from amux.index.basis import packages_mark
-        from amux.pricing.remembered import RememberedRates
-
-        return RememberedRates(self._host.cache_dir() / "rates.json", packages_mark())
-
-    def _basis_of_results(self) -> bytes:
-        from amux.index.basis import basis_of
-
-        given = b"" if self._given_config is None else repr(self._given_config).encode()
-        return basis_of(self._host, self._project_dir) + given + self.models.changes
-
-    @cached_property
-    def _annotation_file(self) -> AnnotationFile:
-        from amux.annotations.file import AnnotationFile
-
-        return AnnotationFile(self._host.data_dir())
-
     def _run_tags(self) -> Iterator[tuple[str, Sequence[str]]]:
         for run in self.run_index.runs:
             if run.session_id is not None:
                 yield f"{run.agent}:{run.session_id}", run.tags
-
-    def _zone(self) -> tzinfo:
-        from zoneinfo import ZoneInfo
-
-        return ZoneInfo(self.config.timezone)
 
 
 def create_demo_client() -> Client:

@@ -1,0 +1,161 @@
+"""A host with its settings, and the parts that work on it: each is made when it is first needed.
+
+Nothing is imported before: most commands need few of the parts.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from amux.annotations.file import AnnotationFile
+    from amux.config import Config
+    from amux.host import Host
+    from amux.index.store import Store
+    from amux.pricing.registry import ModelRegistry
+    from amux.pricing.remembered import RememberedRates
+    from amux.run_index import RunIndex
+    from amux.sessions.catalogue import Catalogue
+    from amux.sessions.library import Library
+    from amux.sessions.quick import QuickLists
+    from amux.sessions.reader import SessionReader
+    from amux.sessions.registry import AdapterRegistry
+
+_OFF = frozenset({"0", "off", "no", "false"})
+
+
+class Workspace:
+    """What a client is made of. `given` are settings that stand for all others."""
+
+    def __init__(
+        self, host: Host, *, project_dir: Path | None, given: Config | None, keeps_index: bool
+    ) -> None:
+        self.host = host
+        self.project_dir = project_dir
+        self._given = given
+        self._keeps_index = keeps_index
+
+    @cached_property
+    def config(self) -> Config:
+        """The settings, layer over layer."""
+        from amux.config import Config
+
+        if self._given is not None:
+            return self._given
+        return Config.load(self.host, project_dir=self.project_dir)
+
+    @cached_property
+    def models(self) -> ModelRegistry:
+        """Prices, with the user's overrides."""
+        from amux.pricing.registry import ModelRegistry
+
+        return ModelRegistry(
+            self.config.prices,
+            today=lambda: self.host.now().date(),
+            remembered=self._remembered_rates(),
+        )
+
+    @cached_property
+    def run_index(self) -> RunIndex:
+        """Every run that was recorded."""
+        from amux.run_index import read_run_index
+
+        return read_run_index(self.host, self.project_dir)
+
+    @cached_property
+    def annotation_file(self) -> AnnotationFile:
+        """Tags, stars and notes as they lie on the disk."""
+        from amux.annotations.file import AnnotationFile
+
+        return AnnotationFile(self.host.data_dir())
+
+    @cached_property
+    def registry(self) -> AdapterRegistry:
+        """All adapters."""
+        from amux.sessions.registry import AdapterRegistry
+
+        return AdapterRegistry()
+
+    @cached_property
+    def library(self) -> Library:
+        """The sources of all agents."""
+        from amux.sessions.library import Library
+
+        return Library(self.host, self.registry, self.config.agents)
+
+    @cached_property
+    def reader(self) -> SessionReader:
+        """What answers the questions about sessions."""
+        from zoneinfo import ZoneInfo
+
+        from amux.sessions.costing import Coster
+        from amux.sessions.reader import SessionReader
+
+        return SessionReader(
+            self.registry,
+            self.library,
+            Coster(self.models, self.run_index, annotations=self.annotation_file),
+            catalogue=self.catalogue,
+            zone=ZoneInfo(self.config.timezone),
+            now=self.host.now,
+        )
+
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        """All sessions, through the index where there is one."""
+        from amux.sessions.catalogue import Catalogue
+
+        return Catalogue(
+            self.registry, self.library, store=self.store, basis=self._basis_of_results
+        )
+
+    @cached_property
+    def store(self) -> Store | None:
+        """The index; None when it is switched off, or when the home is not ours to write into."""
+        if self.host.env.get("AMUX_INDEX", "").strip().lower() in _OFF or not self._keeps_index:
+            return None
+        from amux.index.store import Store, index_path
+
+        return Store(index_path(self.host.cache_dir(), self.host.home))
+
+    @cached_property
+    def has_settings(self) -> bool:
+        """Whether a person has written settings, or runs are recorded."""
+        from amux.index.basis import has_settings
+
+        return has_settings(self.host, self.project_dir)
+
+    @property
+    def quick_lists(self) -> QuickLists | None:
+        """Lists without any other part; None where settings or annotations may have a say."""
+        if self._given is not None or self.has_settings or self.store is None:
+            return None
+        if (self.host.data_dir() / "annotations.jsonl").exists():
+            return None  # a star or a tag may have to be shown
+        from amux.index.basis import basis_of
+        from amux.sessions.quick import QuickLists
+
+        return QuickLists(self.store, basis_of(self.host, self.project_dir), self.host.env)
+
+    def close(self) -> None:
+        """Free what is held open: the index, if it was used."""
+        if "store" in self.__dict__ and self.store is not None:
+            self.store.close()
+
+    def _remembered_rates(self) -> RememberedRates | None:
+        """Beside the index, and only where there is one."""
+        if self.store is None:
+            return None
+        from amux.index.basis import packages_mark
+        from amux.pricing.remembered import RememberedRates
+
+        return RememberedRates(self.host.cache_dir() / "rates.json", packages_mark())
+
+    def _basis_of_results(self) -> bytes:
+        from amux.index.basis import basis_of
+
+        given = b"" if self._given is None else repr(self._given).encode()
+        return basis_of(self.host, self.project_dir) + given + self.models.changes
