@@ -337,7 +337,7 @@ START = ("id", "title", "sessionTitle", "cwd", "parent", "forkedAtMessageId", "c
 BLOCK = ("type", "text", "thinking", "id", "name", "input", "tool_use_id", "is_error", "content")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     value=JSON,
     start=st.sampled_from(START),

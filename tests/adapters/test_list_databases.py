@@ -73,7 +73,7 @@ def captured(
 
 
 @given(data=st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_list_of_a_capture_is_the_one_that_reads_everything(
     captured: tuple[Path, str], data: st.DataObject
 ) -> None:
@@ -137,7 +137,7 @@ def write_store(home: Path, store: dict[str, Any]) -> None:
 
 
 @given(stores(), any_options(BEGAN, ["/src/app", "/src/other"]))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_list_of_any_hermes_database_is_the_one_that_reads_everything(
     store: dict[str, Any], options: SessionListOptions
 ) -> None:
@@ -194,7 +194,7 @@ SESSION_CELLS = {
     st.sets(st.sampled_from([*SESSION_CELLS][1:])),
     any_options(BEGAN, ["/src/app", "/src/app/", "c:/src", "C:/src", "/"]),
 )
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_cells_that_hold_anything_mislead_no_list(
     sessions: list[dict[str, Any]], absent: set[str], options: SessionListOptions
 ) -> None:
@@ -213,7 +213,7 @@ def test_cells_that_hold_anything_mislead_no_list(
 
 
 @given(st.lists(stores(), min_size=2, max_size=3), any_options(BEGAN, ["/src/app", "/src/other"]))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_list_of_several_databases_is_the_one_that_reads_everything(
     profiles: list[dict[str, Any]], options: SessionListOptions
 ) -> None:
@@ -228,7 +228,7 @@ def test_every_list_of_several_databases_is_the_one_that_reads_everything(
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_list_of_any_agent_database_is_the_one_that_reads_everything(
     data: st.DataObject,
 ) -> None:
