@@ -14,7 +14,7 @@ from amux.model.session import Session
 from amux.render import FORMATS, exporter, render
 from amux.testing.strategies import sessions
 
-few = settings(max_examples=40, deadline=None)  # whole sessions are large examples
+few = settings(max_examples=20, deadline=None)  # whole sessions are large examples
 
 
 def as_json(value: Session | SessionMessage) -> Any:
