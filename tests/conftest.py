@@ -50,19 +50,18 @@ def _watch(event: str, arguments: tuple[object, ...]) -> None:
 sys.addaudithook(_watch)
 
 
-_UNMEASURED = tuple(Path(__file__).parent / name for name in ("faults", "index", "faces"))
+_ACCIDENTS = Path(__file__).parent / "faults"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What a test reaches counts only where it is reached by example.
 
-    Measuring doubles the time of a test. Hundreds of drawn examples, the same answers after
-    hundreds of accidents, by way of an index or on a command line, reach nothing that the plain
-    tests of it do not.
+    Measuring doubles the time of a test. Hundreds of drawn examples, and the same answers after
+    hundreds of accidents, reach nothing that the plain tests of it do not.
     """
     for item in items:
         is_drawn = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
-        if is_drawn or any(map(item.path.is_relative_to, _UNMEASURED)):
+        if is_drawn or item.path.is_relative_to(_ACCIDENTS):
             item.add_marker("no_cover")
 
 

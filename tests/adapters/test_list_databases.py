@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 from agent_logs import write_database
+from everyday import newest_of_each
 from hermes_stores import START, Store
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -64,7 +65,7 @@ def any_options(began: datetime, places: list[str]) -> st.SearchStrategy[Session
 # Captures
 
 
-@pytest.fixture(scope="module", params=CAPTURES, ids=[capture.name for capture in CAPTURES])
+@pytest.fixture(scope="module", params=newest_of_each(CAPTURES))
 def captured(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, str]:

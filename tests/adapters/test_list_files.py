@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from claude_generated import source_at, transcripts
 from claude_homes import BEGAN, VERSIONS, Home, Style
+from everyday import newest_of_each
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -45,7 +46,7 @@ def listed_from_everything(home: Path, agent: str, options: SessionListOptions) 
     return msgspec.structs.replace(report, problems=())
 
 
-@pytest.fixture(scope="module", params=CAPTURES, ids=[capture.name for capture in CAPTURES])
+@pytest.fixture(scope="module", params=newest_of_each(CAPTURES))
 def captured(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from builders import CAPTURES, capture_named
+from everyday import newest_of_each
 
 from amux import create_client
 from amux.client import Client
@@ -40,7 +41,7 @@ def index_file(cache: Path) -> Path:
     return found
 
 
-@pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.name)
+@pytest.mark.parametrize("capture", newest_of_each(CAPTURES))
 def test_every_capture_gives_the_same_answers_with_an_index(
     capture: Capture, tmp_path: Path
 ) -> None:
@@ -50,7 +51,7 @@ def test_every_capture_gives_the_same_answers_with_an_index(
             assert everything(client) == direct
 
 
-@pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.name)
+@pytest.mark.parametrize("capture", newest_of_each(CAPTURES))
 def test_every_capture_looks_the_same_at_a_glance(capture: Capture, tmp_path: Path) -> None:
     def glance(client: Client) -> bytes:
         return msgspec.json.encode([client.overview(), client.agents(), client.cost_blocks()])

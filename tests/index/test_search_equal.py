@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from builders import CAPTURES, ClaudeSession, open_client, uuid_of, write_claude
+from everyday import newest_of_each
 
 from amux import create_client
 from amux.client import Client
@@ -56,7 +57,7 @@ def queries_of(client: Client, agent: str, chance: random.Random) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.name)
+@pytest.mark.parametrize("capture", newest_of_each(CAPTURES))
 def test_the_same_is_found_in_every_capture(capture: Capture, tmp_path: Path) -> None:
     direct = create_client(home=capture.home)
     queries = queries_of(direct, capture.agent, random.Random(capture.name))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from builders import CAPTURES
+from everyday import newest_of_each
 
 from amux.adapters import load_builtin
 from amux.adapters._base import Adapter, Head, SourceRef
@@ -45,7 +46,7 @@ def with_text(docs: list[TextDoc]) -> list[TextDoc]:
     return [doc for doc in docs if doc.spoken or doc.tools]
 
 
-@pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.name)
+@pytest.mark.parametrize("capture", newest_of_each(CAPTURES))
 def test_the_texts_of_every_capture_are_those_of_its_messages(
     capture: Capture, tmp_path: Path
 ) -> None:
