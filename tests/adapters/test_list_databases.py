@@ -16,33 +16,17 @@ from everyday import newest_of_each
 from hermes_stores import START, Store
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from lists import EVERYTHING, listed, listed_from_everything
 from opencode_store import START as OPENCODE_START
 from opencode_store import Database, answer, message_id, tokens
 
-from amux import create_client
-from amux.adapters import load_builtin
 from amux.model.options import SessionListOptions
-from amux.sessions.listing import ListReport
 from amux.testing import find_captures
 
 CAPTURES = find_captures(Path(__file__).parent.parent / "captures", "hermes", "opencode")
 BEGAN = datetime.fromtimestamp(START, UTC)
 NAMES = [f"s{number}" for number in range(8)]
 OPENCODE_BEGAN = datetime.fromtimestamp(OPENCODE_START / 1000, UTC)
-EVERYTHING = SessionListOptions(limit=None, include_children=True, include_archived=True)
-
-
-def listed(home: Path, agent: str, options: SessionListOptions) -> ListReport:
-    report = create_client(home=home).list_report((agent,), options)
-    return msgspec.structs.replace(report, problems=())  # nobody looks at what is not shown
-
-
-def listed_from_everything(home: Path, agent: str, options: SessionListOptions) -> ListReport:
-    """Somebody else's adapter is never asked for outlines: all sessions are read."""
-    client = create_client(home=home)
-    client.adapters.register(load_builtin(agent))
-    report = client.list_report((agent,), options)
-    return msgspec.structs.replace(report, problems=())
 
 
 def any_options(began: datetime, places: list[str]) -> st.SearchStrategy[SessionListOptions]:

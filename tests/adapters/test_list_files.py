@@ -18,6 +18,7 @@ from claude_homes import BEGAN, VERSIONS, Home, Style
 from everyday import newest_of_each
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from lists import EVERYTHING, listed, listed_from_everything
 
 from amux import create_client
 from amux.adapters import load_builtin
@@ -26,24 +27,9 @@ from amux.adapters.claude import ADAPTER as CLAUDE
 from amux.adapters.codex import ADAPTER as CODEX
 from amux.model.facts import Facts
 from amux.model.options import SessionListOptions
-from amux.sessions.listing import ListReport
 from amux.testing import find_captures
 
 CAPTURES = find_captures(Path(__file__).parent.parent / "captures", "claude", "codex")
-EVERYTHING = SessionListOptions(limit=None, include_children=True, include_archived=True)
-
-
-def listed(home: Path, agent: str, options: SessionListOptions) -> ListReport:
-    report = create_client(home=home).list_report((agent,), options)
-    return msgspec.structs.replace(report, problems=())  # nobody looks at what is not shown
-
-
-def listed_from_everything(home: Path, agent: str, options: SessionListOptions) -> ListReport:
-    """Somebody else's adapter is never asked to choose: all sessions are read."""
-    client = create_client(home=home)
-    client.adapters.register(load_builtin(agent))
-    report = client.list_report((agent,), options)
-    return msgspec.structs.replace(report, problems=())
 
 
 @pytest.fixture(scope="module", params=newest_of_each(CAPTURES))

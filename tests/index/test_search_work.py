@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-import time
 from pathlib import Path
 
 import pytest
 from builders import ClaudeSession, open_client, uuid_of, write_claude, write_codex
 from msgspec.structs import replace
 from test_search_equal import hits, indexed
-from test_work import SETTLED_S, opened_below, settle
+from test_work import age, opened_below, settle
 
 from amux.client import Client
 from amux.model.options import SearchSort, SessionQuery
@@ -70,7 +69,7 @@ def test_what_rows_and_words_can_tell_opens_nothing(home: Path, cache: Path, que
 
 def test_of_what_is_new_only_that_is_read(home: Path, cache: Path) -> None:
     new = write_claude(home, 500, prompt="another needle2").path
-    time.sleep(SETTLED_S)
+    age(new)
     with indexed(home, cache) as client, opened_below(home) as opened:
         assert len(client.sessions.search("needle2")) == 2
         assert opened() == sorted([str(new), *paths_of(home, 2)])

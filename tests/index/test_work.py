@@ -19,9 +19,6 @@ from amux.model.options import SessionListOptions
 from amux.model.usage import Tokens
 
 USED = Tokens(input=10, output=20)
-SETTLED_S = 0.1
-"""A file that has just been written may change again unseen: until then it is read again."""
-
 _opened: list[str] | None = None
 
 
@@ -54,8 +51,13 @@ def indexed(home: Path, cache: Path) -> Client:
 
 def settle(home: Path) -> None:
     """As if everything had been written a while ago."""
+    age(*home.rglob("*"))
+
+
+def age(*paths: Path) -> None:
+    """What has just been written may change again unseen: until then it is read again."""
     past = time.time() - 60
-    for path in home.rglob("*"):
+    for path in paths:
         os.utime(path, (past, past))
 
 
@@ -131,7 +133,7 @@ def test_a_new_session_is_the_only_one_read(home: Path, tmp_path: Path) -> None:
     with indexed(home, tmp_path / "cache") as client:
         ask(client)
     new = write_claude(home, 77, cwd="/src/p1", tokens=USED)
-    time.sleep(SETTLED_S)
+    age(new.path)
     with indexed(home, tmp_path / "cache") as client, opened_below(home) as opened:
         found = client.list_report(None, SessionListOptions(limit=None))
         assert opened() == [str(new.path)]

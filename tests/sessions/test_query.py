@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from amux.model.words import fold
 from amux.sessions.matching import Tally
 from amux.sessions.query import Query, parse_query
-from amux.sessions.snippets import SNIPPET_LENGTH, cut_excerpt, cut_snippet
+from amux.sessions.snippets import SNIPPET_LENGTH, cut_excerpt
 from amux.sessions.terms import Term
 
 WORDS = ("red", "green", "blue", "redder", "bluegreen", "und")
@@ -345,7 +345,7 @@ def test_windows_find_what_the_whole_text_holds(
 )
 def test_a_snippet_holds_the_hit_on_one_short_line(before: str, after: str, word: str) -> None:
     text = f"{before} {word} {after}"
-    snippet = cut_snippet(text, parse_query(word).terms)
+    snippet = cut_excerpt(text, parse_query(word).terms).text
     assert fold(word) in fold(snippet)
     assert len(snippet) <= SNIPPET_LENGTH + 2
     assert not re.search(r"\s\s|\n", snippet)
@@ -355,20 +355,20 @@ def test_a_snippet_holds_the_hit_on_one_short_line(before: str, after: str, word
 
 def test_a_snippet_has_dots_where_text_was_cut() -> None:
     terms = parse_query("needle").terms
-    assert cut_snippet("a needle here", terms) == "a needle here"
+    assert cut_excerpt("a needle here", terms).text == "a needle here"
     long = "x" * 500 + " needle " + "y" * 500
-    assert cut_snippet(long, terms).startswith("…")
-    assert cut_snippet(long, terms).endswith("…")
+    assert cut_excerpt(long, terms).text.startswith("…")
+    assert cut_excerpt(long, terms).text.endswith("…")
 
 
 def test_a_hit_far_inside_a_huge_text_is_shown() -> None:
     text = "ä " * 150_000 + "needle" + " z" * 10
-    assert "needle" in cut_snippet(text, parse_query("needle").terms)
-    assert "needle" in cut_snippet(text, parse_query("/needle/").terms)
+    assert "needle" in cut_excerpt(text, parse_query("needle").terms).text
+    assert "needle" in cut_excerpt(text, parse_query("/needle/").terms).text
 
 
 def test_a_text_without_the_hit_is_shown_from_its_start() -> None:
-    assert cut_snippet("nothing here", parse_query("needle").terms) == "nothing here"
+    assert cut_excerpt("nothing here", parse_query("needle").terms).text == "nothing here"
 
 
 @settings(max_examples=200)

@@ -34,7 +34,7 @@ from amux.adapters._base import (
     Want,
 )
 from amux.adapters._claude.ledger import can_fork
-from amux.adapters._claude.outcome import AGENT_PREFIX
+from amux.adapters._claude.outcome import AGENT_PREFIX, own_id
 from amux.adapters._claude.reader import TranscriptReader
 from amux.adapters._claude.records import text_of
 from amux.adapters._claude.scan_texts import scan_texts
@@ -115,8 +115,7 @@ class ClaudeAdapter:
             return None
         is_agent = source.role == "subagent"
         docs = scan_texts(source.path, is_agent=is_agent, tools=tools)
-        session_id = source.session_id or source.path.stem.removeprefix(AGENT_PREFIX)
-        return None if docs is None else (session_id, docs)
+        return None if docs is None else (own_id(source), docs)
 
     def read_on(
         self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None

@@ -26,13 +26,8 @@ class Excerpt(NamedTuple):
     ranges: tuple[Range, ...]
 
 
-def cut_snippet(text: str, terms: Sequence[Term]) -> str:
-    """The surroundings of the first hit, on one line, with dots where text was cut."""
-    return cut_excerpt(text, terms).text
-
-
 def cut_excerpt(text: str, terms: Sequence[Term]) -> Excerpt:
-    """The same, and where the hits in it are."""
+    """The surroundings of the first hit, with dots where text was cut, and the hits in them."""
     at = _position(text[:_LOOK_AT], terms)
     if at is None:
         at = _position(text, terms) or 0 if len(text) > _LOOK_AT else 0

@@ -27,7 +27,7 @@ from amux.adapters._base import SourceRef
 from amux.adapters._claude.conversation import Conversation
 from amux.adapters._claude.ledger import version_key
 from amux.adapters._claude.lines import LineReader
-from amux.adapters._claude.outcome import AGENT_PREFIX
+from amux.adapters._claude.outcome import own_id
 from amux.adapters._claude.prompts import WARM_UP
 from amux.adapters._claude.records import LINES, Entry, Message, Odd, Wide, text_of
 from amux.adapters._kit.pieces import Pieces
@@ -85,11 +85,6 @@ def answer_of(one: Beginning) -> Answer | None:
         one.answer = seen.answer if is_found else UNKNOWN
         one.earliest = seen.earliest
     return None if one.answer is UNSET else one.answer
-
-
-def own_id(source: SourceRef) -> str:
-    """The id of the session whose file it is."""
-    return source.session_id or source.path.stem.removeprefix(AGENT_PREFIX)
 
 
 def _untold(source: SourceRef) -> Beginning:

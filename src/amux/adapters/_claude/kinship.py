@@ -25,7 +25,8 @@ from typing import Final
 from msgspec import UNSET
 
 from amux.adapters._base import Choice, Question, SourceRef
-from amux.adapters._claude.heads import UNKNOWN, Answer, Beginning, answer_of, begin_of, own_id
+from amux.adapters._claude.heads import UNKNOWN, Answer, Beginning, answer_of, begin_of
+from amux.adapters._claude.outcome import own_id
 from amux.adapters._kit.pieces import Pieces
 from amux.adapters._kit.sketches import FileChoice, Sketch
 from amux.adapters._kit.times import parse_time

@@ -15,6 +15,11 @@ AGENT_PREFIX: Final = "agent-"
 _UNTOLD: Final = Story()
 
 
+def own_id(source: SourceRef) -> str:
+    """The id of the session whose file it is."""
+    return source.session_id or source.path.stem.removeprefix(AGENT_PREFIX)
+
+
 class Outcome:
     """The sessions of one file: their names, and the facts of each."""
 

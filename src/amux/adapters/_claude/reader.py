@@ -19,7 +19,7 @@ from amux.adapters._claude.bodies import WHOLE_LINES
 from amux.adapters._claude.conversation import Conversation
 from amux.adapters._claude.dialogue import Dialogue
 from amux.adapters._claude.lines import LineReader
-from amux.adapters._claude.outcome import AGENT_PREFIX, Outcome
+from amux.adapters._claude.outcome import AGENT_PREFIX, Outcome, own_id
 from amux.adapters._claude.records import LINES, Entry
 from amux.adapters._claude.saved import Depth, Saved, restore, save
 from amux.adapters._claude.transcript import Transcript
@@ -39,7 +39,7 @@ class TranscriptReader:
         self._only = only
         self._with_bodies = has_bodies(want)
         is_agent = source.role == "subagent"
-        self._id = source.session_id or source.path.stem.removeprefix(AGENT_PREFIX)
+        self._id = own_id(source)
         purpose: Purpose = "subagent" if is_agent else "main"
         self._transcript = Transcript(Conversation.begin(purpose, told=want != "usage"))
         self._lines = LineReader(
