@@ -73,9 +73,12 @@ def test_a_check_compares_with_the_sources(home: Path, tmp_path: Path) -> None:
         assert client.index.check(sample=3).checked == 3
     database = sqlite3.connect(path)
     (other,) = database.execute(
-        "SELECT facts FROM source WHERE agent = 'claude' LIMIT 1"
+        "SELECT facts FROM reading JOIN source USING (id) WHERE agent = 'claude' LIMIT 1"
     ).fetchone()
-    database.execute("UPDATE source SET facts = ? WHERE agent = 'claude'", (other,))
+    database.execute(
+        "UPDATE reading SET facts = ? WHERE id IN (SELECT id FROM source WHERE agent = 'claude')",
+        (other,),
+    )
     database.commit()
     database.close()
     with indexed(home, tmp_path / "cache") as client:

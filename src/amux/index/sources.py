@@ -41,12 +41,16 @@ _WORTH_SHARING: Final = 8 << 20
 _ENTRIES: Final = msgspec.msgpack.Decoder(Entry)
 _WRITE: Final = """
 INSERT INTO source (agent, path, size, maker, stamp, digest, depth, own, named, content, noted,
-  facts, lines, offset, edge, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  offset) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (agent, path) DO UPDATE SET size = excluded.size, maker = excluded.maker,
   stamp = excluded.stamp, digest = excluded.digest, depth = excluded.depth, own = excluded.own,
   named = excluded.named, content = excluded.content, noted = excluded.noted,
-  facts = excluded.facts, lines = excluded.lines, offset = excluded.offset, edge = excluded.edge,
-  state = excluded.state
+  offset = excluded.offset
+"""
+# Apart, so that looking through all sources does not turn over everything they said.
+_WRITE_READING: Final = """
+INSERT OR REPLACE INTO reading (id, facts, lines, edge, state)
+SELECT id, ?, ?, ?, ? FROM source WHERE agent = ? AND path = ?
 """
 
 
@@ -87,9 +91,9 @@ class SourceIndex:
         deep = [source for source in stale if self._was_deep(known, source)]
         if gone:
             with self._store.writing() as database:
-                database.executemany(
-                    "DELETE FROM source WHERE id = ?", [(number,) for number in gone]
-                )
+                numbers = [(number,) for number in gone]
+                database.executemany("DELETE FROM reading WHERE id = ?", numbers)
+                database.executemany("DELETE FROM source WHERE id = ?", numbers)
         reader = SourceReader(adapter, alone=alone)
         if depth is Depth.FACTS or not deep:
             return self._read(reader, stale, depth, watch=watch)
@@ -122,7 +126,8 @@ class SourceIndex:
         """What is kept of one source, and how deep it was read."""
         with self._store.guarded() as database:
             row = database.execute(
-                "SELECT depth, facts, lines FROM source WHERE agent = ? AND path = ?",
+                "SELECT depth, facts, lines FROM source JOIN reading USING (id)"
+                " WHERE agent = ? AND path = ?",
                 (self._agent, path),
             ).fetchone()
             return None if row is None else (Depth(row[0]), *decode_entry(row[1], row[2]))
@@ -193,7 +198,7 @@ class SourceIndex:
         wanted = {os.fsencode(source.path) for source in stale}
         with self._store.guarded() as database:
             rows = database.execute(
-                "SELECT path, offset, edge, state FROM source"
+                "SELECT path, offset, edge, state FROM source JOIN reading USING (id)"
                 " WHERE agent = ? AND maker = ? AND depth = ? AND offset > 0",
                 (self._agent, self._maker, depth),
             )
@@ -209,14 +214,19 @@ class SourceIndex:
                 self._agent, os.fsencode(source.path), entry.size, self._maker, entry.stamp,
                 entry.digest, entry.depth,
                 entry.links.own, entry.links.named, entry.links.content, entry.links.noted,
-                entry.facts, entry.lines, entry.offset, entry.edge, entry.state,
+                entry.offset,
             )
             for source, entry in portion
         ]  # fmt: skip
+        readings = [
+            (entry.facts, entry.lines, entry.edge, entry.state, *row[:2])
+            for row, (_, entry) in zip(rows, portion, strict=True)
+        ]
         portion.clear()
         if rows:
             with self._store.writing() as database:
                 database.executemany(_WRITE, rows)
+                database.executemany(_WRITE_READING, readings)
 
     def clusters(self, depth: Depth) -> Clusters:
         """Which sources bear on each other; by titles of each other's lines only at full depth."""
@@ -235,7 +245,8 @@ class SourceIndex:
                 for number, keys in noted:
                     clusters.add_notes(number, keys)
                 lines = database.execute(
-                    "SELECT id, lines FROM source WHERE agent = ?", (self._agent,)
+                    "SELECT id, lines FROM source JOIN reading USING (id) WHERE agent = ?",
+                    (self._agent,),
                 )
                 for number, kept in lines:
                     clusters.add_lines(number, line_keys(kept))
@@ -267,7 +278,8 @@ class SourceIndex:
     def _rows_after(self, last: int) -> list[tuple[int, bytes, bytes, bytes]]:
         with self._store.guarded() as database:
             return database.execute(
-                "SELECT id, path, facts, lines FROM source WHERE agent = ? AND id > ?"
+                "SELECT id, path, facts, lines FROM source JOIN reading USING (id)"
+                " WHERE agent = ? AND id > ?"
                 " ORDER BY id LIMIT ?",
                 (self._agent, last, _PORTION),
             ).fetchall()
@@ -279,7 +291,8 @@ class SourceIndex:
         with self._store.guarded() as database:
             for number in numbers:
                 row = database.execute(
-                    "SELECT path, facts, lines FROM source WHERE id = ?", (number,)
+                    "SELECT path, facts, lines FROM source JOIN reading USING (id) WHERE id = ?",
+                    (number,),
                 ).fetchone()
                 if row is not None:  # another process has just forgotten it
                     yield row[0], *decode_entry(row[1], row[2])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from amux.index.texts_sync import TextStore
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 """Raised whenever a table changes: an index of another format is made anew."""
 
 _WAIT_SECONDS: Final = 5.0
@@ -39,12 +39,15 @@ CREATE TABLE source (
   named BLOB NOT NULL,
   content BLOB NOT NULL,
   noted BLOB NOT NULL,
+  offset INTEGER NOT NULL,
+  UNIQUE (agent, path)
+);
+CREATE TABLE reading (
+  id INTEGER PRIMARY KEY, -- of its source
   facts BLOB NOT NULL,
   lines BLOB NOT NULL,
-  offset INTEGER NOT NULL,
   edge BLOB NOT NULL,
-  state BLOB NOT NULL,
-  UNIQUE (agent, path)
+  state BLOB NOT NULL
 );
 CREATE TABLE made (
   agent TEXT NOT NULL,
