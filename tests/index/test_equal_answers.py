@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import stat
 from collections.abc import Callable
@@ -63,6 +64,28 @@ def test_every_capture_looks_the_same_at_a_glance(capture: Capture, tmp_path: Pa
     for _ in range(2):
         with create_client(home=capture.home, now=now, env=env) as client:
             assert glance(client) == direct
+
+
+# Claude's were taken with a server that numbered its answers anew for each: they look like copies.
+UPGRADED = [
+    pytest.param([each for each in CAPTURES if each.folder == folder], id=folder)
+    for folder in dict.fromkeys(capture.folder for capture in CAPTURES)
+    if folder != "claude" and sum(each.folder == folder for each in CAPTURES) > 1
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("versions", UPGRADED)
+def test_a_home_that_saw_every_version_gives_the_same_answers_with_an_index(
+    versions: list[Capture], tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    for version in versions:
+        shutil.copytree(version.home, home, dirs_exist_ok=True, symlinks=True)
+    direct = everything(create_client(home=home))
+    for _ in range(2):
+        with indexed(home, tmp_path / "cache") as client:
+            assert everything(client) == direct
 
 
 @pytest.fixture
