@@ -180,6 +180,65 @@ def test_a_regular_expression_stands_between_slashes() -> None:
     assert holds("/usr/bin/env", "run /usr/bin/env"), "a path is no expression"
     assert holds("/[/", "a literal /[/ here"), "what does not compile is taken as text"
     assert not holds("/x*/", "abc"), "an empty match is no hit"
+    assert holds("/time(d )?out/", "it timed out")
+    assert holds("blue /red gr.*n/ und", "und blue red  green red green")
+    assert holds("cd /tmp ; ls /", "cd /tmp ; ls /"), "no expression begins or ends with a space"
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("/[/", "is no regular expression"),
+        ("/foo(/", "is no regular expression"),
+        (r"/(\w+\s?)+$/", "may take forever"),
+        (r"/(\w+)+!$/", "may take forever"),
+        ("/(.*)*x{3}y/", "may take forever"),
+        ("/((a{2,}b)?c){3,}/", "may take forever"),
+        (r"/([)\]*]a+)+/", "may take forever"),
+    ],
+)
+def test_an_expression_that_cannot_be_used_is_text_and_a_note_says_why(
+    query: str, reason: str
+) -> None:
+    parsed = parse_query(query)
+    assert parsed.terms == (Term("text", fold(query)),)
+    (note,) = parsed.notes
+    assert f"`{query}`" in note
+    assert reason in note
+
+
+@pytest.mark.parametrize(
+    "query",
+    [r"/(?>\w+\s?)+$/", r"/(\w++ )+x/", "/(ab|c?d){2}+e*/", r"/(a\+[+*]\*)+/", "/(a{3}b)*/"],
+)
+def test_an_expression_that_ends_soon_is_not_refused(query: str) -> None:
+    assert parse_query(query).notes == ()
+    assert parse_query(query).terms[0].kind == "regex"
+
+
+def test_operators_with_nothing_to_join_are_text() -> None:
+    assert holds("OR", "this or that")
+    assert holds("NOT", "why not")
+    assert holds("(", "f(x)")
+    assert holds(") OR (", "a ) or ( b")
+
+
+def test_parentheses_group() -> None:
+    assert holds("(red OR blue) green", "green blue")
+    assert not holds("(red OR blue) green", "red")
+    assert not holds("red -(green OR blue)", "red blue")
+    assert holds("red NOT (green blue)", "red blue")
+    assert holds("print(red)", "red: print")
+    assert holds("((red OR (blue", "blue"), "one that is missing stands at the end"
+    assert holds("red) blue", "blue red")
+
+
+def test_parentheses_that_stand_for_too_much_are_ignored() -> None:
+    query = " ".join(f"(a{number} OR b{number})" for number in range(40))
+    parsed = parse_query(query)
+    assert parsed.notes == ("the parentheses stand for too many alternatives; they are ignored",)
+    assert len(parsed.alternatives) == 41
+    assert parse_query("(" * 5000 + "red" + ")" * 5000).terms == (Term("text", "red"),)
 
 
 @pytest.mark.parametrize(
@@ -295,6 +354,49 @@ def test_a_query_means_what_its_tree_says(
 ) -> None:
     text = between.join(words)
     assert holds(written(tree, no=no), text) is naive(tree, text)
+
+
+# The same with parentheses: what nested lists of AND, OR and NOT say of a text.
+
+Nested = tuple[str, bool, "str | list[Nested]"]  # operator, negated, what it joins
+
+NESTED: st.SearchStrategy[Nested] = st.recursive(
+    st.tuples(st.just(""), st.booleans(), st.sampled_from(WORDS)),
+    lambda inner: st.tuples(
+        st.sampled_from([" ", " AND ", " OR "]),
+        st.booleans(),
+        st.lists(inner, min_size=1, max_size=3),
+    ),
+    max_leaves=6,
+)
+
+
+def written_nested(tree: Nested, *, no: str) -> str:
+    operator, negated, inner = tree
+    if isinstance(inner, str):
+        return f"{no if negated else ''}{inner}"
+    joined = operator.join(written_nested(each, no=no) for each in inner)
+    return f"{no if negated else ''}({joined})"
+
+
+def naive_nested(tree: Nested, text: str) -> bool:
+    operator, negated, inner = tree
+    if isinstance(inner, str):
+        return (inner in text) is not negated
+    fits = [naive_nested(each, text) for each in inner]
+    return (any(fits) if operator == " OR " else all(fits)) is not negated
+
+
+@settings(max_examples=400)
+@given(
+    tree=NESTED,
+    words=st.lists(st.sampled_from(WORDS), max_size=5),
+    no=st.sampled_from(["NOT ", "-"]),
+)
+def test_groups_mean_what_their_tree_says(tree: Nested, words: list[str], no: str) -> None:
+    query, text = f"yes {written_nested(tree, no=no)}", " ".join(["yes", *words])
+    if not parse_query(query).notes:
+        assert holds(query, text) is naive_nested(tree, text)
 
 
 def test_a_term_is_named_once_however_often_it_is_written() -> None:

@@ -2,7 +2,7 @@
 
 A letter too many, too few, another one, or two neighbours swapped is one difference (the distance
 of Damerau and Levenshtein, nothing changed twice). Words of four to seven letters may have one,
-longer ones two; shorter words, numbers and ideographs are never doubted.
+longer ones two; shorter words, ideographs and words with a digit are never doubted.
 """
 
 from __future__ import annotations

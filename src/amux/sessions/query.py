@@ -1,4 +1,4 @@
-"""The search grammar: words, "phrases", OR, NOT, prefix*, /regex/ and filters.
+"""The search grammar: words, "phrases", OR, NOT, (groups), prefix*, /regex/ and filters.
 
 No text is a wrong query. Words stand for AND and match anywhere in a text, so that 日本 finds
 日本語; `prefix*` matches only where a word begins. A phrase is whole words in a row, whatever else
@@ -6,18 +6,20 @@ than letters, digits and underscores stands between them; a phrase that holds ot
 words is that very text, spaces folded. Case is ignored and accents are folded. AND binds tighter
 than OR; `-word` is NOT word. Filters (`agent:claude`, see `query_filters`) hold for the whole
 query. Lone operators and unbalanced quotes are taken for what they most likely mean; `key:value`
-that is no filter, or none with a usable value, is looked for as it stands.
+that is no filter, or none with a usable value, is looked for as it stands, and so is an expression
+that cannot be used, or a query of nothing but operators.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
+from amux.sessions.expressions import objection
 from amux.sessions.query_filters import (
     KEYS,
     NO_FILTERS,
@@ -26,29 +28,25 @@ from amux.sessions.query_filters import (
     gather,
     read_condition,
 )
-from amux.sessions.terms import Term, phrase_term, regex_term, text_term, word_term
+from amux.sessions.query_groups import Alternative, Groups, TooManyAlternativesError
+from amux.sessions.terms import Term, phrase_term, text_term, word_term
 
 _TOKEN: Final = re.compile(
     rf"""
-    (?P<minus> (?<![^\s()]) - (?=[^\s()-]) )?  # not in `a-b`, `--flag` or a lone dash
+    (?P<minus> (?<![^\s()]) - (?=[^\s)-]) )?  # not in `a-b`, `--flag` or a lone dash
     (?:
         (?P<key> {"|".join(KEYS)} ) : (?: "(?P<quoted>[^"]*)"? | (?P<bare>[^\s"()]+) )
       | "(?P<phrase>[^"]*)"?
-      | /(?P<regex> (?: [^/\\\s] | \\. )+ )/ (?=\s|$)
+      | /(?P<regex> (?!\s) (?: [^/\\] | \\. )+ (?<!\s) )/ (?=[\s)]|$)
+      | (?P<parenthesis>[()])
       | (?P<word>[^\s"()]+)
     )
     """,
     re.VERBOSE,
 )
 _OPERATORS: Final = frozenset({"AND", "OR", "NOT"})
-
-
-@dataclass(frozen=True)
-class Alternative:
-    """All of `wanted` and none of `unwanted`, in one text."""
-
-    wanted: tuple[Term, ...]
-    unwanted: tuple[Term, ...]
+_QUOTES: Final = ' "\t\r\n'
+_TOO_MANY: Final = "the parentheses stand for too many alternatives; they are ignored"
 
 
 @dataclass(frozen=True)
@@ -94,9 +92,10 @@ class Query:
 
 
 class Token(NamedTuple):
-    """A piece of a query as written and where: a term or a condition, or nothing for OR."""
+    """A piece of a query as written and where: a term, a condition or a sign."""
 
     span: tuple[int, int]
+    sign: Literal["OR", "(", ")"] | None = None
     is_negated: bool = False
     term: Term | None = None
     condition: Condition | None = None
@@ -115,10 +114,15 @@ def parse_query(
     `within` are filters from elsewhere that must hold too. Relative times count back from `now`;
     days are those of `zone` (this machine's by default).
     """
-    reader = _Reader()
-    for token in tokens(text, now=now or datetime.now(UTC), zone=zone):
-        reader.take(token)
-    return reader.query(within)
+    found = list(tokens(text, now=now or datetime.now(UTC), zone=zone))
+    if all(token.sign for token in found):
+        found = _as_it_stands(text)
+    try:
+        return _combine(found, within)
+    except TooManyAlternativesError:
+        plain = [token for token in found if token.sign not in {"(", ")"}]
+        query = _combine(plain, within)
+        return replace(query, notes=(*query.notes, _TOO_MANY))
 
 
 def tokens(text: str, *, now: datetime, zone: tzinfo | None = None) -> Iterator[Token]:
@@ -129,20 +133,28 @@ def tokens(text: str, *, now: datetime, zone: tzinfo | None = None) -> Iterator[
         if match["word"] in _OPERATORS and not is_dashed:
             negate = match["word"] == "NOT"
             if match["word"] == "OR":
-                yield Token(match.span())
+                yield Token(match.span(), "OR")
             continue
         token = _token(match, now=now, zone=zone)
-        if token.term is not None or token.condition is not None:
+        if token.sign == ")":
+            yield token
+        elif token.sign or token.term is not None or token.condition is not None:
             yield token._replace(is_negated=negate or is_dashed)
             negate = False
 
 
 def _token(match: re.Match[str], *, now: datetime, zone: tzinfo | None) -> Token:
     key, word = match["key"], match["word"] or ""
+    if match["parenthesis"] is not None:
+        return Token(match.span(), "(" if match["parenthesis"] == "(" else ")")
+    if match["regex"] is not None:
+        return _expression(match)
     if key is None:
         lacks_value = word.endswith(":") and word[:-1] in KEYS
         note = _note(word, "has no value") if lacks_value else None
-        return Token(match.span(), term=_term(match), note=note)
+        phrase = match["phrase"]
+        term = word_term(word) if phrase is None else phrase_term(phrase)
+        return Token(match.span(), term=term, note=note)
     value = match["bare"] if match["quoted"] is None else match["quoted"]
     found = read_condition(key, value, now=now, zone=zone)
     if isinstance(found, Condition):
@@ -151,49 +163,43 @@ def _token(match: re.Match[str], *, now: datetime, zone: tzinfo | None) -> Token
     return Token(match.span(), term=text_term(written), note=_note(written, found))
 
 
+def _expression(match: re.Match[str]) -> Token:
+    pattern = match["regex"]
+    if (reason := objection(pattern)) is None:
+        return Token(match.span(), term=Term("regex", pattern))
+    written = f"/{pattern}/"
+    return Token(match.span(), term=text_term(written), note=_note(written, reason))
+
+
 def _note(written: str, reason: str) -> str:
     return f"`{written}` {reason}; it is looked for as text"
 
 
-def _term(match: re.Match[str]) -> Term | None:
-    if match["regex"] is not None:
-        return regex_term(match["regex"])
-    if match["phrase"] is not None:
-        return phrase_term(match["phrase"])
-    return word_term(match["word"])
+def _as_it_stands(text: str) -> list[Token]:
+    """Operators and parentheses without anything to join are a text like any other."""
+    term = text_term(text) if text.strip(_QUOTES) else None
+    return [] if term is None else [Token((0, len(text)), term=term)]
 
 
-class _Reader:
-    """Puts tokens together."""
-
-    def __init__(self) -> None:
-        self._alternatives: list[Alternative] = []
-        self._wanted: list[Term] = []
-        self._unwanted: list[Term] = []
-        self._conditions: list[tuple[Condition, bool]] = []
-        self._notes: dict[str, None] = {}
-
-    def take(self, token: Token) -> None:
-        if token.note is not None:
-            self._notes[token.note] = None
+def _combine(found: Sequence[Token], within: Filters) -> Query:
+    groups = Groups()
+    conditions: list[tuple[Condition, bool]] = []
+    for token in found:
         if token.condition is not None:
-            self._conditions.append((token.condition, token.is_negated))
+            conditions.append((token.condition, token.is_negated))
         elif token.term is not None:
-            (self._unwanted if token.is_negated else self._wanted).append(token.term)
+            groups.take(token.term, is_negated=token.is_negated)
+        elif token.sign == "OR":
+            groups.take_or()
+        elif token.sign == "(":
+            groups.begin(is_negated=token.is_negated)
         else:
-            self._close()
-
-    def query(self, within: Filters) -> Query:
-        self._close()
-        filters = gather(self._conditions)
-        is_selective = bool(filters) or within.is_selective
-        # NOT alone takes something back from nothing, unless a filter says from what.
-        alternatives = [each for each in self._alternatives if each.wanted or is_selective]
-        if is_selective and not alternatives:
-            alternatives.append(Alternative((), ()))
-        return Query(tuple(alternatives), filters & within, tuple(self._notes))
-
-    def _close(self) -> None:
-        if self._wanted or self._unwanted:
-            self._alternatives.append(Alternative(tuple(self._wanted), tuple(self._unwanted)))
-        self._wanted, self._unwanted = [], []
+            groups.end()
+    filters = gather(conditions)
+    is_selective = bool(filters) or within.is_selective
+    # NOT alone takes something back from nothing, unless a filter says from what.
+    alternatives = [each for each in groups.alternatives() if each.wanted or is_selective]
+    if is_selective and not alternatives:
+        alternatives.append(Alternative())
+    notes = dict.fromkeys(token.note for token in found if token.note is not None)
+    return Query(tuple(alternatives), filters & within, tuple(notes))

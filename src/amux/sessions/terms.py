@@ -9,12 +9,12 @@ word edges: where a phrase begins or ends with such a character, it may stand in
 from __future__ import annotations
 
 import re
-import warnings
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Final, Literal
 
 from amux.model.words import fold, fold_spaces
+from amux.sessions.expressions import compile_regex
 
 TermKind = Literal["text", "prefix", "phrase", "regex"]
 
@@ -115,24 +115,6 @@ def word_term(word: str) -> Term | None:
     return text_term(word)
 
 
-def regex_term(pattern: str) -> Term | None:
-    """A regular expression; what is none is a text."""
-    if compile_regex(pattern) is None:
-        return text_term(f"/{pattern}/")
-    return Term("regex", pattern)
-
-
 def is_ideographic(text: str) -> bool:
     """Whether it holds a character of a script without spaces between words."""
     return _IDEOGRAPH.search(text) is not None
-
-
-@lru_cache
-def compile_regex(pattern: str) -> re.Pattern[str] | None:
-    """A regular expression as a person wrote it; None when it is none."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # `[[` is what it is in this Python
-        try:
-            return re.compile(pattern, re.IGNORECASE)
-        except (re.error, OverflowError, RecursionError):
-            return None

@@ -19,7 +19,8 @@ from amux.index.texts_sync import TextStore
 from amux.index.texts_terms import TermKind
 from amux.sessions.candidates import ALL, NONE, Candidates, Propose, Shortlist, propose_all
 from amux.sessions.kept import keys_of
-from amux.sessions.query import Alternative, Query
+from amux.sessions.query import Query
+from amux.sessions.query_groups import Alternative
 from amux.sessions.subjects import Subject
 from amux.sessions.terms import Term
 

@@ -25,6 +25,7 @@ What `amux search` understands
   "a.b(c)"             with other signs than words: this very text
   cache OR index       one of the two; AND binds tighter than OR
   search NOT regex     the first without the second; search -regex is the same
+  (a OR b) -(c d)      parentheses group
   auth*                only where a word begins
   /time(d )?out/       a regular expression
   日本                 scripts without spaces: any part of a text
