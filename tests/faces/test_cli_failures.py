@@ -178,3 +178,30 @@ def test_a_folder_whose_name_is_not_utf8_is_no_failure(words: str, tmp_path: Pat
     result = Cli(tmp_path)(*words.split())
     assert result.code == 0
     assert name in result.out
+
+
+def test_commands_about_the_index_say_that_it_cannot_be_used(claude: Cli) -> None:
+    cache = claude.home.parent / "cache"
+    listed = claude("list", "--limit", "all").out
+    (index,) = cache.glob("index-*.db")
+    for path in cache.glob("index-*.db*"):
+        path.unlink()
+    index.mkdir()
+    status = claude("index", "status")
+    assert (status.code, status.err.count("\n")) == (0, 1)
+    assert "the index cannot be used: unable to open database file" in status.err
+    for verb in ("update", "rebuild", "check"):
+        result = claude("index", verb)
+        assert result.code == 1, verb
+        assert result.err.startswith("error: the index cannot be used: unable to open"), verb
+        assert "hint: " in result.err
+    assert claude("list", "--limit", "all").out == listed
+
+
+def test_a_check_of_nothing_does_not_say_that_all_is_well(claude: Cli) -> None:
+    without = Cli(claude.home, {"AMUX_INDEX": "off"})
+    for cli, words in ((claude, ["--sample", "0"]), (without, [])):
+        result = cli("index", "check", *words)
+        assert (result.code, result.out) == (0, "")
+        assert "nothing was checked" in result.err
+    assert claude("index", "check", "--sample", "-1").code == 2

@@ -12,10 +12,11 @@ import msgspec
 import pytest
 from builders import START, write_claude, write_codex
 
-from amux import create_client
+from amux import AmuxError, create_client
 from amux.client import Client
 from amux.model.options import SessionListOptions
 from amux.model.usage import Tokens
+from amux.sessions.upkeep import IndexManager
 
 USED = Tokens(input=10, output=20)
 
@@ -85,6 +86,38 @@ def test_a_check_compares_with_the_sources(home: Path, tmp_path: Path) -> None:
         report = client.index.check(sample=None)
         assert len(report.mismatches) == 7
         assert all("session_id" in each.fields for each in report.mismatches)
+
+
+def obstructed(cache: Path, pattern: str) -> None:
+    """A folder in the place of a file, which no program can open as a database."""
+    (path,) = cache.glob(pattern)
+    for each in cache.glob(f"{pattern}*"):
+        each.unlink()
+    path.mkdir()
+
+
+def test_texts_that_cannot_be_indexed_are_told_of(home: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    with indexed(home, cache) as client:
+        assert client.index.update(texts=True).trouble is None
+    obstructed(cache, "texts-*.db")
+    with indexed(home, cache) as client:
+        assert client.index.update().trouble is None
+        assert "unable to open" in (client.index.update(texts=True).trouble or "")
+
+
+def test_an_index_that_cannot_be_used_says_why(home: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    with indexed(home, cache) as client:
+        client.index.update()
+    obstructed(cache, "index-*.db")
+    for ask in (IndexManager.status, IndexManager.update):
+        with indexed(home, cache) as client:
+            assert "unable to open" in (ask(client.index).trouble or "")
+    with indexed(home, cache) as client, pytest.raises(AmuxError, match="unable to open") as caught:
+        client.index.check()
+    assert caught.value.code == "STORE_ERROR"
+    assert caught.value.hint
 
 
 WANTED = [

@@ -51,6 +51,7 @@ class Catalogue:
     ) -> None:
         self._registry = registry
         self._library = library
+        self.trouble: str | None = None  # why the index is not used, if it was given up
         self._keeper: Keeper | None = None
         self._texts: TextKeeper | None = None
         if store is not None:
@@ -153,7 +154,9 @@ class Catalogue:
 
         def ask(keeper: Keeper) -> TextCandidates | None:
             self._texts = self._texts or TextKeeper(self._library, keeper)
-            return self._texts.candidates(agents)
+            found = self._texts.candidates(agents)
+            self.trouble = self._texts.trouble
+            return found
 
         return self._ask(agents, ask)
 
@@ -202,8 +205,8 @@ class Catalogue:
             return None
         try:
             return question(self._keeper)
-        except IndexUnavailableError:
-            self._keeper = None
+        except IndexUnavailableError as error:
+            self._keeper, self.trouble = None, str(error)
             return None
 
     def _remember_everybody(self, agents: Sequence[str]) -> None:

@@ -25,7 +25,7 @@ class TextKeeper:
     def __init__(self, library: Library, keeper: Keeper) -> None:
         self._library = library
         self._keeper = keeper
-        self._has_failed = False
+        self.trouble: str | None = None  # why it is done without
 
     def candidates(self, agents: Sequence[str]) -> TextCandidates | None:
         """Who knows which messages hold a word; None: look at all of them.
@@ -33,14 +33,14 @@ class TextKeeper:
         To be asked after the rows of these agents were brought up to date.
         """
         store = self._keeper.store
-        if self._has_failed or not store.exists():
+        if self.trouble is not None or not store.exists():
             return None
         try:
             texts, read = self._updated(agents)
             others = NativeCandidates(self._library)
             return TextCandidates(texts, read, others, discard=store.remove_texts)
         except IndexUnusableError as error:
-            self._has_failed = True
+            self.trouble = str(error)
             if isinstance(error, IndexDamagedError):
                 store.remove_texts()
             return None

@@ -11,6 +11,7 @@ import random
 from collections.abc import Iterator, Sequence
 
 from amux.adapters._base import SourceRef
+from amux.errors import AmuxError, ErrorCode
 from amux.index.faults import IndexUnavailableError
 from amux.index.reading import Depth, SourceReader, maker_of
 from amux.index.sources import SourceIndex
@@ -40,6 +41,7 @@ class IndexStatus(Model, frozen=True, kw_only=True):
     bytes: int
     text_bytes: int
     agents: tuple[IndexedSources, ...] = ()
+    trouble: str | None = None  # why it cannot be used now; sources are read instead
 
 
 class IndexMismatch(Model, frozen=True, kw_only=True):
@@ -57,6 +59,16 @@ class IndexCheck(Model, frozen=True, kw_only=True):
     mismatches: tuple[IndexMismatch, ...] = ()
 
 
+def unusable(reason: str) -> AmuxError:
+    """What to say to who asked for the index itself."""
+    return AmuxError(
+        f"the index cannot be used: {reason}",
+        code=ErrorCode.STORE_ERROR,
+        hint="another program may be using it: try again; other commands read the sources instead",
+        recoverable=True,
+    )
+
+
 class IndexManager:
     """`client.index`: the index of this home."""
 
@@ -69,9 +81,16 @@ class IndexManager:
         store = self._store
         if store is None:
             return IndexStatus(path=None, bytes=0, text_bytes=0)
-        agents = tuple(self._agents(store)) if store.exists() else ()
+        agents: tuple[IndexedSources, ...] = ()
+        trouble = self._reader.catalogue.trouble
+        try:
+            agents = tuple(self._agents(store)) if store.exists() else ()
+        except IndexUnavailableError as error:
+            trouble = str(error)
         own, texts = store.sizes()
-        return IndexStatus(path=str(store.path), bytes=own, text_bytes=texts, agents=agents)
+        return IndexStatus(
+            path=str(store.path), bytes=own, text_bytes=texts, agents=agents, trouble=trouble
+        )
 
     def update(self, *, texts: bool = False) -> IndexStatus:
         """Read what is new or has changed, now rather than when it is needed."""
@@ -94,10 +113,13 @@ class IndexManager:
         store = self._store
         if store is None or not store.exists():
             return IndexCheck(checked=0)
-        pairs = [pair for name in self._names() for pair in self._fresh(store, name)]
-        if sample is not None and len(pairs) > sample:
-            pairs = random.sample(pairs, sample)
-        found = [self._compare(store, name, source) for name, source in pairs]
+        try:
+            pairs = [pair for name in self._names() for pair in self._fresh(store, name)]
+            if sample is not None and len(pairs) > sample:
+                pairs = random.sample(pairs, sample)
+            found = [self._compare(store, name, source) for name, source in pairs]
+        except IndexUnavailableError as error:
+            raise unusable(str(error)) from error
         return IndexCheck(
             checked=len(pairs), mismatches=tuple(each for each in found if each is not None)
         )
@@ -110,11 +132,8 @@ class IndexManager:
         for name in self._names():
             sources = self._reader.library.sources(name)
             kept = self._index(store, name)
-            try:
-                stale = kept.stale(sources, Depth.USAGE)
-                numbers = kept.counts()
-            except IndexUnavailableError:
-                return
+            stale = kept.stale(sources, Depth.USAGE)
+            numbers = kept.counts()
             if sources or numbers[0]:
                 yield IndexedSources(
                     agent=name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from amux.errors import AmuxError
 from amux.faces.cli.context import Context
 from amux.faces.cli.figures import count
-from amux.faces.cli.filters import add_examples
+from amux.faces.cli.filters import add_examples, limit_of
 from amux.faces.cli.parser import CommandParser
 
 _SAMPLE = 50
@@ -14,7 +14,11 @@ _SAMPLE = 50
 def configure(parser: CommandParser) -> None:
     """How much to check."""
     parser.add_argument(
-        "--sample", type=int, default=_SAMPLE, metavar="N", help=f"how many sources ({_SAMPLE})"
+        "--sample",
+        type=limit_of,
+        default=_SAMPLE,
+        metavar="N|all",
+        help=f"how many sources ({_SAMPLE})",
     )
     parser.add_argument("--all", action="store_true", help="every source")
     add_examples(parser, "amux index check", "amux index check --all")
@@ -24,7 +28,7 @@ def run(context: Context) -> None:
     """Check; a difference is an error."""
     args, output = context.args, context.output
     with context.busy("comparing"):
-        report = context.client.index.check(sample=None if args.all else max(0, args.sample))
+        report = context.client.index.check(sample=None if args.all else args.sample)
     if context.is_json:
         output.json(report)
     else:
@@ -34,4 +38,7 @@ def run(context: Context) -> None:
             f"{count(len(report.mismatches), 'source')} of {report.checked} differ from the index",
             hint="`amux index rebuild` makes it anew; please report this",
         )
-    output.note(f"{count(report.checked, 'source')} checked, none differs")
+    if report.checked:
+        output.note(f"{count(report.checked, 'source')} checked, none differs")
+    else:
+        output.note("nothing was checked: no source is in the index as it is now")

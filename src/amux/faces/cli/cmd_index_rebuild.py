@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amux.faces.cli.context import Context
 from amux.faces.cli.filters import add_examples
-from amux.faces.cli.index_rows import write_status
+from amux.faces.cli.index_rows import write_update
 from amux.faces.cli.parser import CommandParser
 
 
@@ -18,4 +18,4 @@ def run(context: Context) -> None:
     """Rebuild and show the outcome."""
     with context.reading("reading everything"):
         status = context.client.index.rebuild(texts=context.args.texts)
-    write_status(context, status)
+    write_update(context, status)

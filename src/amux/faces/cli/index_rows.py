@@ -21,14 +21,28 @@ _COLUMNS = (
 )
 
 
-def write_status(context: Context, status: IndexStatus) -> None:
+NO_INDEX = "there is no index: it is switched off, or this home is not yours to write to"
+
+
+def write_update(context: Context, status: IndexStatus) -> None:
+    """Print the state after an update; that it could not be made is an error."""
+    write_status(context, status, warns=False)
+    if status.trouble is not None:
+        from amux.sessions.upkeep import unusable
+
+        raise unusable(status.trouble)
+
+
+def write_status(context: Context, status: IndexStatus, *, warns: bool = True) -> None:
     """Print the state of the index."""
     output = context.output
+    if warns and status.trouble is not None:
+        output.warning(f"the index cannot be used: {status.trouble}; commands read the sources")
     if context.is_json:
         output.json(status)
         return
     if status.path is None:
-        output.note("there is no index: it is switched off, or this home is not yours to write to")
+        output.note(NO_INDEX)
         return
     agents = status.agents
     if not output.is_terminal:
