@@ -32,6 +32,21 @@ def test_rows_fit_the_terminal_with_wide_characters_too(claude: Cli, columns: in
     assert {width(line) for line in lines} == {columns}
 
 
+def costs(rows: list[str]) -> list[tuple[str, str]]:
+    return [(row.split()[0], found[0]) for row in rows if (found := re.search(r"\$\S+|—", row))]
+
+
+def test_a_narrow_terminal_shows_fewer_columns_and_no_figure_is_cut(claude: Cli) -> None:
+    narrow = COLOR.sub("", on_terminal(claude, "list", columns=40)).splitlines()
+    assert re.split(r"\s{2,}", narrow[0].strip()) == ["Session ID", "Cost", "Summary"]
+    wide = COLOR.sub("", on_terminal(claude, "list", columns=140)).splitlines()
+    assert costs(narrow[1:]) == costs(wide[1:])
+    assert len(costs(narrow[1:])) > 5
+    assert width(narrow[1]) == 40
+    index = COLOR.sub("", on_terminal(claude, "index", columns=40))
+    assert "…" not in index
+
+
 def test_colour_can_be_switched_off_and_forced(claude: Cli) -> None:
     assert "\x1b[36m" in on_terminal(claude, "list")
     for words in (["--no-color"], ["--color", "never"]):

@@ -1,4 +1,4 @@
-"""Tables of figures on narrow terminals: a cut figure would be a wrong one.
+"""Tables with figures on narrow terminals: a cut figure would be a wrong one.
 
 Columns that can be spared are left out, the least important first, until the rest fits with long
 keys shortened. Some of them also make room for a bar; the others have the room before it has.
@@ -63,7 +63,8 @@ class Figures:
     def _widths(self) -> list[int]:
         headings = [column.heading for column in self._columns]
         lines = [headings, *self._rows, *([] if self._total is None else [self._total])]
-        return [max(map(cell_len, cells)) for cells in zip(*lines, strict=True)]
+        widths = [max(map(cell_len, cells)) for cells in zip(*lines, strict=True)]
+        return list(map(_needed, self._columns, widths))
 
     def _width(self) -> int:
         widths = self._widths()
@@ -87,6 +88,8 @@ class Figures:
 
     def _shorten_keys(self, room: int) -> None:
         for at in reversed(self._texts()):
+            if self._columns[at].grows:
+                continue  # it is cut where the room ends
             excess = self._width() - room
             if excess <= 0:
                 return
@@ -100,6 +103,13 @@ class Figures:
             row.append(drawn)
         if self._total is not None:
             self._total.append("")
+
+
+def _needed(column: Column, width: int) -> int:
+    """How much room a column takes whose widest cell has this width."""
+    if column.grows:
+        return min(width, SHORTEST_KEY)
+    return width if column.widest is None else min(width, column.widest)
 
 
 def shortened(text: str, width: int) -> str:

@@ -53,12 +53,14 @@ def write_status(context: Context, status: IndexStatus, *, warns: bool = True) -
         return
     output.text(f"{status.path}: {size(status.bytes)}, texts {size(status.text_bytes)}")
     if agents:
-        rows = (
+        from amux.faces.cli.fitting import Figures
+
+        rows = [
             (a.agent, f"{a.sources:,}", f"{a.kept:,}", f"{a.stale:,}", size(a.stale_bytes),
              f"{a.sessions:,}")
             for a in agents
-        )  # fmt: skip
-        output.table(_COLUMNS, rows)
+        ]  # fmt: skip
+        Figures(_COLUMNS, rows, None).draw(output, spare=("Kept", "To read"))
     stale = sum(a.stale for a in agents)
     if stale:
         output.note(f"{count(stale, 'source')} will be read when needed (`amux index update`: now)")

@@ -49,30 +49,31 @@ def _row(session: Shown, *, by_update: bool) -> tuple[str, ...]:
 def _draw(output: Output, sessions: Sequence[Shown], *, now: datetime, by_update: bool) -> None:
     ids = short_ids(each.session_id for each in sessions)
     with_agent = len({each.agent for each in sessions}) > 1
+    when = "Updated" if by_update else "Date"
     columns = [
         *([Column("Agent")] if with_agent else []),
         Column("Session ID", style="cyan"),
         Column("Model", widest=MODEL_WIDTH),
         Column("Turns", is_number=True),
         Column("Cost", is_number=True),
-        Column("Updated" if by_update else "Date"),
+        Column(when),
         Column("Summary", grows=True),
     ]
-    output.table(
-        columns,
+    rows = [
         (
-            (
-                *([each.agent] if with_agent else []),
-                ids[each.session_id],
-                each.model or UNKNOWN,
-                f"{each.turn_count:,}",
-                money(each.cost),
-                ago(each.updated_at if by_update else each.created_at, now=now),
-                _drawn_summary(output, each),
-            )
-            for each in sessions
-        ),
-    )
+            *([each.agent] if with_agent else []),
+            ids[each.session_id],
+            each.model or UNKNOWN,
+            f"{each.turn_count:,}",
+            money(each.cost),
+            ago(each.updated_at if by_update else each.created_at, now=now),
+            _drawn_summary(output, each),
+        )
+        for each in sessions
+    ]
+    from amux.faces.cli.fitting import Figures
+
+    Figures(columns, rows, None).draw(output, spare=("Model", "Turns", when))
 
 
 def _drawn_summary(output: Output, session: Shown) -> str:
