@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from builders import SharedHome, capture_named
 from child_processes import SOURCES
+from hypothesis import settings
 
 from amux.testing import Capture, fingerprint
 
@@ -48,6 +49,9 @@ def _watch(event: str, arguments: tuple[object, ...]) -> None:
 
 
 sys.addaudithook(_watch)
+
+settings.register_profile("unhurried", deadline=None)  # a slow machine is no fault of an example
+settings.load_profile("unhurried")
 
 
 _ACCIDENTS = Path(__file__).parent / "faults"
