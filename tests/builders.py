@@ -7,7 +7,7 @@ chosen times and prices, faults. Every line is one second after the one before.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
@@ -19,6 +19,8 @@ from amux.model.usage import Tokens
 from amux.testing import Capture, find_captures
 
 Json = dict[str, Any]
+SharedHome = Callable[[Capture], Path]
+"""What the fixture `shared_home` gives."""
 
 CAPTURES = find_captures(Path(__file__).parent / "captures", *BUILTIN)
 

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from builders import capture_named
+from builders import SharedHome, capture_named
 from child_processes import SOURCES
+from hypothesis import settings
 
-from amux.testing import fingerprint
+from amux.testing import Capture, fingerprint
 
 CAPTURES = Path(__file__).parent / "captures"
 
@@ -49,6 +50,9 @@ def _watch(event: str, arguments: tuple[object, ...]) -> None:
 
 sys.addaudithook(_watch)
 
+settings.register_profile("unhurried", deadline=None)  # a slow machine is no fault of an example
+settings.load_profile("unhurried")
+
 
 _ACCIDENTS = Path(__file__).parent / "faults"
 
@@ -56,13 +60,28 @@ _ACCIDENTS = Path(__file__).parent / "faults"
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What a test reaches counts only where it is reached by example.
 
-    Measuring doubles the time of a test. Hundreds of drawn examples, and the same answers after
-    hundreds of accidents, reach nothing that the plain tests of it do not.
+    Measuring doubles the time of a test. Hundreds of drawn examples, the same answers after
+    hundreds of accidents, and the same comparison for one capture after the other reach nothing
+    that the plain tests and the first capture do not. Single tests say so by a mark, `no_cover`.
     """
+    measured: set[str] = set()
     for item in items:
-        is_drawn = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
-        if is_drawn or item.path.is_relative_to(_ACCIDENTS):
+        if item.get_closest_marker("slow"):
+            continue
+        test = item.nodeid.partition("[")[0]
+        is_again = test in measured and _is_about_a_capture(item)
+        if is_again or _is_drawn(item) or item.path.is_relative_to(_ACCIDENTS):
             item.add_marker("no_cover")
+        measured.add(test)
+
+
+def _is_drawn(item: pytest.Item) -> bool:
+    return getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+
+
+def _is_about_a_capture(item: pytest.Item) -> bool:
+    given: dict[str, object] = getattr(getattr(item, "callspec", None), "params", {})
+    return any(isinstance(value, Capture) for value in given.values())
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -104,3 +123,22 @@ def copy_capture(tmp_path: Path) -> Callable[[str], Path]:
         return capture_named(name).copy_to(tmp_path / name)
 
     return copy
+
+
+@pytest.fixture(scope="session")
+def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedHome]:
+    """Gives the copy of a captured home for tests that only read: one for all of them.
+
+    Making copies took longer than many a test. That nobody wrote is proved at the end.
+    """
+    place = tmp_path_factory.mktemp("shared")
+    homes: dict[str, Path] = {}
+
+    def share(capture: Capture) -> Path:
+        if capture.name not in homes:
+            homes[capture.name] = capture.copy_to(place / capture.name)
+        return homes[capture.name]
+
+    yield share
+    for name, home in homes.items():
+        assert fingerprint(home) == fingerprint(capture_named(name).home), "a test wrote"

@@ -84,7 +84,9 @@ def installed(tmp_path: Path) -> Installed:
 
 
 def test_the_package_passes_the_published_suite(installed: Installed) -> None:
-    done = installed.run("-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "tests")
+    place = f"--basetemp={installed.package.parent / 'tmp'}"  # else it tidies up what we left
+    words = ("-q", "-W", "error", "-p", "no:cacheprovider", place, "tests")
+    done = installed.run("-m", "pytest", *words)
     assert done.returncode == 0, done.stdout
     assert "passed" in done.stdout
     assert "skipped" not in done.stdout

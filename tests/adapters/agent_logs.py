@@ -144,6 +144,7 @@ def write_database(folder: Path) -> Path:
         ("message", "assistant", "hi", "", "{}"),
     ]
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA synchronous = OFF")
         connection.executescript(
             """CREATE TABLE sessions (id TEXT PRIMARY KEY, profile TEXT NOT NULL, cwd TEXT NOT NULL,
                 created_at TIMESTAMP NOT NULL, updated_at TIMESTAMP NOT NULL);

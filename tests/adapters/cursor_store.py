@@ -33,6 +33,7 @@ def client_on(home: Path) -> Client:
 def execute(path: Path, script: str, rows: Iterable[tuple[str, tuple[Any, ...]]] = ()) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("PRAGMA synchronous = OFF")
         connection.executescript(script)
         for statement, values in rows:
             connection.execute(statement, values)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import CAPTURES
+from builders import CAPTURES, SharedHome
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -105,8 +105,8 @@ def assert_equal_or_declined(ref: SourceRef) -> bool:
 
 
 @pytest.mark.parametrize("capture", OF_CLAUDE, ids=lambda capture: capture.name)
-def test_every_capture_is_scanned_as_it_is_read(capture: Capture, tmp_path: Path) -> None:
-    home = capture.copy_to(tmp_path)
+def test_every_capture_is_scanned_as_it_is_read(capture: Capture, shared_home: SharedHome) -> None:
+    home = shared_home(capture)
     sources = [
         ref
         for root in sorted(home.rglob("projects"))

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from builders import SharedHome
 from copilot_logs import AGENT, OWN, Json, Log, client, document, get, prompts
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from amux.adapters._copilot.workspace import parse_scalars
 from amux.adapters.copilot import ADAPTER
 from amux.host import Host
-from amux.testing import find_captures
+from amux.testing import Capture, find_captures
 
 CAPTURES = Path(__file__).parent.parent / "captures"
 
@@ -76,8 +77,10 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "capture", find_captures(CAPTURES, "copilot"), ids=lambda capture: capture.version
 )
-def test_every_file_of_a_capture_is_accounted_for(capture: Any, tmp_path: Path) -> None:
-    reports = client(capture.copy_to(tmp_path)).doctor("copilot")
+def test_every_file_of_a_capture_is_accounted_for(
+    capture: Capture, shared_home: SharedHome
+) -> None:
+    reports = client(shared_home(capture)).doctor("copilot")
     files = [file for report in reports for file in report.files]
     assert {file.status for file in files} == {"session", "bystander"}
 

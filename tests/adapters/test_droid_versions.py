@@ -8,13 +8,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from builders import SharedHome
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amux import Client, Session, create_client
 from amux.adapters.droid import ADAPTER
 from amux.host import Host
-from amux.testing import find_captures
+from amux.testing import Capture, find_captures
 
 OWN = "11111111-1111-4111-8111-111111111111"
 PARENT = "22222222-2222-4222-8222-222222222222"
@@ -301,8 +302,10 @@ def test_a_variable_replaces_the_home(platform: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "capture", find_captures(CAPTURES, "droid"), ids=lambda capture: capture.version
 )
-def test_every_file_of_a_capture_is_accounted_for(capture: Any, tmp_path: Path) -> None:
-    reports = client(capture.copy_to(tmp_path)).doctor("droid")
+def test_every_file_of_a_capture_is_accounted_for(
+    capture: Capture, shared_home: SharedHome
+) -> None:
+    reports = client(shared_home(capture)).doctor("droid")
     files = [file for report in reports for file in report.files]
     assert {file.status for file in files} == {"session", "part", "bystander"}
 

@@ -188,6 +188,7 @@ def test_cells_that_hold_anything_mislead_no_list(
         (home / ".hermes").mkdir()
         names = [name for name in SESSION_CELLS if name not in absent]
         connection = sqlite3.connect(home / ".hermes" / "state.db", isolation_level=None)
+        connection.execute("PRAGMA synchronous = OFF")
         connection.execute(f"CREATE TABLE sessions ({', '.join(names)})")  # of any type, any id
         connection.execute("CREATE TABLE messages (session_id, role, content, timestamp)")
         connection.executemany(
@@ -230,6 +231,7 @@ def test_every_list_of_any_agent_database_is_the_one_that_reads_everything(
     with TemporaryDirectory(prefix="amux-list-") as folder:
         home = Path(folder)
         connection = sqlite3.connect(write_database(home / ".agent"), isolation_level=None)
+        connection.execute("PRAGMA synchronous = OFF")
         connection.executemany(
             "INSERT INTO sessions VALUES (?, 'coder', ?, ?, ?)",
             [(id, cwd, at, at) for id, (cwd, at) in sessions.items()],

@@ -48,6 +48,7 @@ def database(home: Path) -> Generator[sqlite3.Connection]:
     path = home / PLACE
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA synchronous = OFF")
         if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             connection.executescript(SCHEMA)
         yield connection

@@ -96,14 +96,15 @@ def test_the_windows_of_a_cut_text_hold_all_of_it_and_overlap(
     text = long[: len(long) // 2] + mark + long[len(long) // 2 :]
     record = {"short": "s", "long": text, "other": "o" * (KEPT_TEXT - 1)}
     line = json.dumps(record, ensure_ascii=ascii_only).encode() + b"\n"
-    found = list(iter_long_texts(BytesIO(b'{"a": 1}\n' + line + line)))
+    another = json.dumps({"long": "y" * LONG_LINE}).encode() + b"\n"
+    found = list(iter_long_texts(BytesIO(b'{"a": 1}\n' + line + another)))
     windows = [window for number, window in found if number == found[0][0]]
     assert len({number for number, _ in found}) == 2
     assert any(mark in window for window in windows)
     assert text.startswith(windows[0])
     assert text.endswith(windows[-1])
     for one, following in pairwise(windows):
-        assert following[: OVERLAP // 12] in one
+        assert following[: OVERLAP // 12] in one[-OVERLAP - 12 :]
 
 
 def test_a_log_without_long_lines_has_no_cut_texts() -> None:

@@ -7,10 +7,11 @@ import sqlite3
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pytest
-from builders import CAPTURES, capture_named
+from builders import CAPTURES, SharedHome, capture_named
 from everyday import newest_of_each
 
 from amux import create_client
@@ -148,16 +149,33 @@ def of_another_make(path: Path) -> None:
     database.close()
 
 
-@pytest.mark.parametrize("harm", [overwrite, cut, flip, drop_a_table, of_another_make, Path.unlink])
-def test_harm_to_the_index_changes_no_answer(
-    harm: Callable[[Path], None], home: Path, tmp_path: Path
-) -> None:
-    cache = tmp_path / "cache"
+class Filled(NamedTuple):
+    home: Path
+    cache: Path
+    direct: bytes
+
+
+@pytest.fixture(scope="module")
+def filled(shared_home: SharedHome, tmp_path_factory: pytest.TempPathFactory) -> Filled:
+    """A home, an index that holds all of it, and what is said without one."""
+    home = shared_home(capture_named("claude-2.1.325"))
+    cache = tmp_path_factory.mktemp("filled") / "cache"
     direct = everything(create_client(home=home))
     with indexed(home, cache) as client:
         assert everything(client) == direct
     for leftover in cache.glob("*-wal"):
         leftover.unlink()
+    return Filled(home, cache, direct)
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("harm", [overwrite, cut, flip, drop_a_table, of_another_make, Path.unlink])
+def test_harm_to_the_index_changes_no_answer(
+    harm: Callable[[Path], None], filled: Filled, tmp_path: Path
+) -> None:
+    home, kept, direct = filled
+    cache = tmp_path / "cache"
+    shutil.copytree(kept, cache)
     harm(index_file(cache))
     for _ in range(2):
         with indexed(home, cache) as client:

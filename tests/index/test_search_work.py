@@ -119,6 +119,7 @@ def annotated(home: Path, tmp_path: Path) -> tuple[Client, Client]:
     return direct, open_client(home, env={**env, "AMUX_CACHE_DIR": str(tmp_path / "cache")})
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("query", FILTERS)
 def test_filters_let_the_same_pass(annotated: tuple[Client, Client], query: str) -> None:
     direct, by_rows = annotated

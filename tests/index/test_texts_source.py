@@ -7,7 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from builders import CAPTURES
+from builders import CAPTURES, SharedHome
 from everyday import newest_of_each
 
 from amux.adapters import load_builtin
@@ -22,8 +22,7 @@ from amux.model.texts import TextDoc, strings_in, text_doc
 from amux.testing import Capture
 
 
-def sources(capture: Capture, place: Path) -> list[tuple[Adapter, SourceRef]]:
-    home = capture.copy_to(place)
+def sources(capture: Capture, home: Path) -> list[tuple[Adapter, SourceRef]]:
     adapter = load_builtin(capture.agent)
     assert adapter is not None
     roots = [root for root in adapter.roots(Host(home, platform="linux")) if root.is_dir()]
@@ -48,10 +47,10 @@ def with_text(docs: list[TextDoc]) -> list[TextDoc]:
 
 @pytest.mark.parametrize("capture", newest_of_each(CAPTURES))
 def test_the_texts_of_every_capture_are_those_of_its_messages(
-    capture: Capture, tmp_path: Path
+    capture: Capture, shared_home: SharedHome
 ) -> None:
     seen = 0
-    for adapter, ref in sources(capture, tmp_path):
+    for adapter, ref in sources(capture, shared_home(capture)):
         found: dict[str, list[TextDoc]] = {}
         for session_id, docs in source_texts(adapter, ref, tools=True):
             found.setdefault(session_id, []).extend(with_text(docs))

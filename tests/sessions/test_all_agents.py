@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from builders import CAPTURES, open_client
+from builders import CAPTURES, SharedHome, open_client
 
 from amux.adapters import BUILTIN
 from amux.client import Client
@@ -23,6 +23,8 @@ from amux.model.cost import CostSummary
 from amux.model.options import SessionListOptions
 from amux.model.session import SessionSummary
 from amux.testing import Capture, fingerprint
+
+pytestmark = pytest.mark.no_cover  # what each agent is read by is measured where it is alone
 
 NEAR_USD = 1e-9
 TOKENS = (
@@ -73,9 +75,8 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Client]:
-    place = tmp_path_factory.mktemp("alone")
-    return {agent: open_client(c.copy_to(place / agent)) for agent, c in NEWEST.items()}
+def alone(shared_home: SharedHome) -> Mapping[str, Client]:
+    return {agent: open_client(shared_home(capture)) for agent, capture in NEWEST.items()}
 
 
 def told(session: SessionSummary) -> tuple[object, ...]:

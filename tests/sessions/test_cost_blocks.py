@@ -17,6 +17,7 @@ from builders import (
     START,
     UNKNOWN,
     ClaudeSession,
+    SharedHome,
     open_client,
     uuid_of,
     write_claude,
@@ -93,8 +94,10 @@ def assert_equal(found: list[CostBlock], expected: list[list[tuple[datetime, Cal
 
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.name)
-def test_the_blocks_of_a_capture_equal_those_made_slowly(capture: Capture, tmp_path: Path) -> None:
-    client = open_client(capture.copy_to(tmp_path))
+def test_the_blocks_of_a_capture_equal_those_made_slowly(
+    capture: Capture, shared_home: SharedHome
+) -> None:
+    client = open_client(shared_home(capture))
     total = client.sessions.total_cost(agent=capture.agent)
     sessions = all_sessions(client, capture.agent)
     for hours in (1, 5):

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
-from builders import CAPTURES, LARGE, PRICES, SMALL, START, UNKNOWN, open_client
+from builders import CAPTURES, LARGE, PRICES, SMALL, START, UNKNOWN, SharedHome, open_client
 from call_by_call import slow_report
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -200,8 +200,10 @@ def created_at(facts: Facts) -> datetime:
 
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.name)
-def test_the_cells_of_a_capture_hold_every_call_once(capture: Capture, tmp_path: Path) -> None:
-    host = Host(capture.copy_to(tmp_path), env={})
+def test_the_cells_of_a_capture_hold_every_call_once(
+    capture: Capture, shared_home: SharedHome
+) -> None:
+    host = Host(shared_home(capture), env={})
     assembly = Library(host, AdapterRegistry()).assembly(capture.agent)
     coster = coster_with([])
     cells = list(assembly_cells(assembly, coster, UTC))

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from builders import SharedHome
 
 from amux import create_client
 from amux.sessions.doctor import RootReport
@@ -20,8 +21,8 @@ def examine(home: Path, agent: str) -> list[RootReport]:
 
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=[capture.name for capture in CAPTURES])
-def test_no_file_of_a_real_home_is_unknown(capture: Capture, tmp_path: Path) -> None:
-    reports = examine(capture.copy_to(tmp_path), capture.agent)
+def test_no_file_of_a_real_home_is_unknown(capture: Capture, shared_home: SharedHome) -> None:
+    reports = examine(shared_home(capture), capture.agent)
     assert reports
     files = [file for report in reports for file in report.files]
     assert [file for file in files if file.status in ("unknown", "unread")] == []

@@ -12,6 +12,7 @@ from builders import (
     SMALL,
     UNKNOWN,
     ClaudeSession,
+    SharedHome,
     open_client,
     uuid_of,
     write_claude,
@@ -52,12 +53,10 @@ class Explained(NamedTuple):
 
 
 @pytest.fixture(scope="module", params=CAPTURES, ids=lambda capture: capture.name)
-def explained(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Explained:
+def explained(request: pytest.FixtureRequest, shared_home: SharedHome) -> Explained:
     """Each capture once for all tests."""
     capture: Capture = request.param
-    home = capture.copy_to(tmp_path_factory.mktemp("explained"))
+    home = shared_home(capture)
     return Explained(explain_all(capture, home), recorded_keys(capture, home))
 
 

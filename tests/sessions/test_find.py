@@ -9,6 +9,7 @@ import pytest
 from builders import (
     CAPTURES,
     ClaudeSession,
+    SharedHome,
     capture_named,
     open_client,
     uuid_of,
@@ -123,9 +124,9 @@ def test_an_id_with_a_colon_of_no_known_agent_is_taken_whole(home: Path) -> None
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.name)
 def test_every_session_of_a_capture_is_found_by_all_its_names(
-    capture: Capture, tmp_path: Path
+    capture: Capture, shared_home: SharedHome
 ) -> None:
-    client = open_client(capture.copy_to(tmp_path))
+    client = open_client(shared_home(capture))
     for expected in capture.sessions:
         if expected.get("addressable") is False or expected["kind"] == "subagent":
             continue

@@ -11,6 +11,7 @@ from builders import (
     CAPTURES,
     ClaudeSession,
     CodexSession,
+    SharedHome,
     open_client,
     uuid_of,
     write_claude,
@@ -47,9 +48,9 @@ def write(agent: str, home: Path, number: int) -> Path:
 
 @ALL_CAPTURES
 def test_messages_of_every_capture_keep_the_rules_of_their_roles(
-    capture: Capture, tmp_path: Path
+    capture: Capture, shared_home: SharedHome
 ) -> None:
-    client = open_client(capture.copy_to(tmp_path))
+    client = open_client(shared_home(capture))
     options = SessionListOptions(limit=None, include_children=True, include_archived=True)
     for summary in client.list_report((capture.agent,), options).sessions:
         session = client.sessions.get(capture.agent, summary.session_id)

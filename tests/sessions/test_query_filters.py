@@ -205,6 +205,7 @@ SESSION_FILTERS: dict[str, Fits] = {
 }
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("words", ["", "needle "])
 def test_filters_of_sessions_pass_alone_and_in_every_pair(made: Made, words: str) -> None:
     for (one, fits), (other, also) in itertools.product(SESSION_FILTERS.items(), repeat=2):
@@ -295,6 +296,7 @@ def _of_the_other(words: str, one: str) -> set[int]:
     return {"role:user": {1}, "role:assistant": {2}}.get(one, set()) - MESSAGE_FILTERS[one]
 
 
+@pytest.mark.no_cover
 def test_filters_of_messages_in_every_pair(talk: Client) -> None:
     for (one, fits), (other, also) in itertools.product(MESSAGE_FILTERS.items(), repeat=2):
         is_same_kind = one.split(":")[0] == other.split(":")[0]

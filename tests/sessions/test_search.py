@@ -15,6 +15,7 @@ from builders import (
     SMALL,
     START,
     ClaudeSession,
+    SharedHome,
     open_client,
     uuid_of,
     write_claude,
@@ -185,9 +186,9 @@ def test_a_hit_where_two_windows_of_a_huge_text_meet_is_found(home: Path) -> Non
     ids=lambda capture: capture.name,
 )
 def test_a_hit_inside_a_sub_agent_leads_to_the_session_it_works_for(
-    capture: Capture, tmp_path: Path
+    capture: Capture, shared_home: SharedHome
 ) -> None:
-    client = open_client(capture.copy_to(tmp_path))
+    client = open_client(shared_home(capture))
     for child in (s for s in capture.sessions if s["kind"] == "subagent"):
         said: list[str] = child["user_prompts"] or child["assistant_texts"] or []
         if not said:
@@ -200,9 +201,9 @@ def test_a_hit_inside_a_sub_agent_leads_to_the_session_it_works_for(
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.name)
 def test_every_prompt_of_a_capture_is_found_where_it_was_typed(
-    capture: Capture, tmp_path: Path
+    capture: Capture, shared_home: SharedHome
 ) -> None:
-    client = open_client(capture.copy_to(tmp_path))
+    client = open_client(shared_home(capture))
     listed = {s.session_id for s in client.sessions.list(capture.agent, limit=None)}
     wanted: dict[str, set[str]] = {}
     for session in capture.sessions:

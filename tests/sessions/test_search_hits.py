@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import CAPTURES, NOW, START, ClaudeSession, open_client, uuid_of, write_claude
+from builders import (
+    CAPTURES,
+    NOW,
+    START,
+    ClaudeSession,
+    SharedHome,
+    open_client,
+    uuid_of,
+    write_claude,
+)
 from holdings import hold, search
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,9 +46,9 @@ def with_children(session: Session) -> Iterator[Session]:
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.name)
 def test_the_number_of_a_hit_is_that_of_the_message_in_the_session(
-    capture: Capture, tmp_path: Path
+    capture: Capture, shared_home: SharedHome
 ) -> None:
-    client = open_client(capture.copy_to(tmp_path))
+    client = open_client(shared_home(capture))
     for found in client.sessions.search("/(?s)./", hits=None, limit=None):
         session = client.sessions.get(found.agent, found.session_id)
         members = {member.session_id: member for member in with_children(session)}
@@ -198,10 +207,10 @@ QUERIES = ["hello", "hello OR file NOT the", "tool:Bash", "role:user is", '"hell
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("query", QUERIES)
 def test_with_and_without_candidates_the_same_is_found(
-    exact: bool, query: str, tmp_path: Path
+    exact: bool, query: str, shared_home: SharedHome
 ) -> None:
     capture = next(one for one in CAPTURES if any(s["kind"] == "subagent" for s in one.sessions))
-    holdings = hold(capture.copy_to(tmp_path))
+    holdings = hold(shared_home(capture))
     candidates = ReadBefore(holdings.library, exact=exact)
     plain = search(holdings, query, hits=None)
     indexed = search(replace(holdings, candidates=candidates), query, hits=None)

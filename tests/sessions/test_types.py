@@ -9,7 +9,16 @@ from typing import Any
 
 import msgspec
 import pytest
-from builders import CAPTURES, LARGE, SMALL, ClaudeSession, open_client, uuid_of, write_claude
+from builders import (
+    CAPTURES,
+    LARGE,
+    SMALL,
+    ClaudeSession,
+    SharedHome,
+    open_client,
+    uuid_of,
+    write_claude,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from json_schema import violations
@@ -62,9 +71,9 @@ def outputs(client: Client, agent: str) -> Iterator[Model]:
 
 @ALL_CAPTURES
 def test_every_output_of_a_capture_fits_its_schema_and_has_no_empty_optional(
-    capture: Capture, tmp_path: Path
+    capture: Capture, shared_home: SharedHome
 ) -> None:
-    client = open_client(capture.copy_to(tmp_path))
+    client = open_client(shared_home(capture))
     schemas: dict[type, dict[str, Any]] = {}
     for output in outputs(client, capture.agent):
         kind = type(output)
