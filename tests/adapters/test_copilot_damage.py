@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from builders import SharedHome
 from copilot_logs import AGENT, OWN, Json, Log, client, document, get, prompts
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from amux.adapters._copilot.workspace import parse_scalars
@@ -49,6 +49,8 @@ def test_any_notes_can_be_read(notes: str) -> None:
     assert all(isinstance(value, str) for value in parse_scalars(notes).values())
 
 
+@example("~")
+@example("null")
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=50))
 def test_a_quoted_name_is_read_back(name: str) -> None:
     assert parse_scalars(f"name: {json.dumps(name)}").get("name", "") in (name, "~", "null")

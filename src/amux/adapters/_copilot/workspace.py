@@ -18,7 +18,8 @@ WORKSPACE: Final = "workspace.yaml"
 _LARGEST: Final = 1 << 20
 _PAIR: Final = re.compile(r"([A-Za-z_]\w{0,60}):(?: +(.*)|)")
 _BLOCK: Final = re.compile(r"[|>][+-]?\d?")
-_ABSENT: Final = frozenset({"", "~", "null"})
+_NULLS: Final = frozenset({"~", "null"})
+_QUOTED: Final = ('"', "'", "|", ">")
 
 
 class Workspace(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,8 +65,10 @@ def parse_scalars(text: str) -> dict[str, str]:
         while index < len(lines) and (not lines[index] or lines[index][0] in " \t"):
             rest.append(lines[index])
             index += 1
-        value = _scalar((pair[2] or "").strip(), rest)
-        if value not in _ABSENT:
+        first = (pair[2] or "").strip()
+        value = _scalar(first, rest)
+        is_null = value in _NULLS and not first.startswith(_QUOTED)
+        if value and not is_null:
             found.setdefault(pair[1], value)
     return found
 

@@ -33,6 +33,7 @@ _QUOTE: Final = ord('"')
 _BACKSLASH: Final = ord("\\")
 _U: Final = ord("u")
 _FIRST_HALF: Final = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}")
+_NEAR: Final = 64
 _LONGEST_ESCAPE: Final = 6
 # Both stop at the closing quote and at what is no JSON. The first takes an escape whole or not at
 # all, so that a cut is never inside one; the second only has to get past everything.
@@ -149,10 +150,13 @@ def _is_escape(raw: bytearray, position: int) -> bool:
     """Whether an escape begins here: at every other backslash of a row."""
     if position < 0 or raw[position] != _BACKSLASH:
         return False
-    first = position
-    while first > 0 and raw[first - 1] == _BACKSLASH:
-        first -= 1
-    return (position - first) % 2 == 0
+    reach = _NEAR
+    while True:  # a row may be as long as the text: it is not counted one by one
+        before = raw[max(0, position - reach) : position]
+        row = len(before) - len(before.rstrip(b"\\"))
+        if row < reach:
+            return row % 2 == 0
+        reach *= 16
 
 
 def decoded(raw: bytes) -> str:
