@@ -78,6 +78,8 @@ def test_json_has_the_hits_and_their_ranges(talk: Cli) -> None:
         ("needle --tool Bash --role assistant", "#2"),
         ("where --project app", "#1"),
         ("-- where -project:nope", "#1"),
+        ("-agent:codex where", "#1"),
+        ("where -model:nope --role user -tool:Bash", "#1"),
     ],
 )
 def test_filters_are_flags_and_words_of_the_query(talk: Cli, words: str, numbers: str) -> None:
@@ -112,6 +114,8 @@ def test_a_search_for_nothing_is_wrong_usage(talk: Cli) -> None:
     result = talk("search")
     assert (result.code, result.out) == (2, "")
     assert "no words to search for" in result.err
+    empty = talk("search", "")
+    assert (empty.code, empty.out, empty.err) == (0, "", "note: nothing found\n")
     assert talk("search", "x", "--role", "boss").code == 2
 
 

@@ -66,8 +66,8 @@ def _execute(words: Sequence[str]) -> None:
 def _unexpected(error: Exception) -> AmuxError:
     wrapped: AmuxError
     if isinstance(error, OSError) and error.strerror:
-        place = "" if error.filename is None else f" `{error.filename}`"
-        wrapped = AmuxError(f"cannot use{place}: {error.strerror}")
+        doing = "go on" if error.filename is None else f"use `{error.filename}`"
+        wrapped = AmuxError(f"cannot {doing}: {error.strerror}")
     else:
         reason = f": {error}" if str(error) else ""
         wrapped = AmuxError(

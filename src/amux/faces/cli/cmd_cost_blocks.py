@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from amux.faces.cli.context import Context
 from amux.faces.cli.csv_rows import Value, add_csv, dollars, wants_csv, write_csv
 from amux.faces.cli.figures import UNKNOWN, amount, money
-from amux.faces.cli.filters import add_examples
+from amux.faces.cli.filters import add_examples, whole_number
 from amux.faces.cli.output import Column
 from amux.faces.cli.parser import CommandParser
 from amux.faces.cli.times import rfc3339
@@ -50,7 +50,7 @@ def configure(parser: CommandParser) -> None:
     parser.add_argument(
         "--session-length",
         metavar="HOURS",
-        type=int,
+        type=whole_number,
         default=HOURS,
         help=f"how long a window is, in whole hours ({HOURS})",
     )

@@ -23,6 +23,7 @@ def configure(parser: CommandParser) -> None:
         "text",
         metavar="TEXT",
         nargs="*",
+        default=[],  # else argparse says that it is required
         help="the note, or `-` to read it from stdin; without it, the notes are shown",
     )
     parser.words = "text"

@@ -27,6 +27,7 @@ def configure(parser: CommandParser) -> None:
         help="all must occur; `amux help queries` shows what else a query may say",
     )
     parser.words = "query"
+    parser.has_filters = True
     add_examples(
         parser,
         "amux search flaky test",
@@ -98,7 +99,8 @@ def _query(context: Context) -> SessionQuery:
 
     args = context.args
     text = " ".join(args.query)
-    if not text and not (args.projects or args.tools or args.files or args.roles or args.errors):
+    narrows = args.projects or args.tools or args.files or args.roles or args.errors
+    if not args.query and not narrows:
         raise ValidationError(
             "no words to search for", hint="`amux help queries` shows what a query may be"
         )

@@ -65,6 +65,13 @@ def _time(text: str) -> str:
     return text
 
 
+def whole_number(text: str) -> int:
+    """A number from 0 up."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"`{text}` is no whole number")
+    return int(text)
+
+
 def limit_of(text: str) -> int | None:
     """A number from 0 up; None for `all`."""
     if text == "all":

@@ -78,7 +78,8 @@ class CommandParser(argparse.ArgumentParser):
     """A parser that loads its command's module when it is first used.
 
     `default` is the verb of a group when none is typed. `words` names a list of free words; those
-    standing after an option join it, which argparse alone would refuse.
+    standing after an option join it, which argparse alone would refuse. So do `-key:value`, which
+    argparse would take for the option `-k`, where `has_filters`.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -86,6 +87,7 @@ class CommandParser(argparse.ArgumentParser):
         self.module: str | None = None
         self.default: str | None = None
         self.words: str | None = None
+        self.has_filters = False
         self.children: dict[str, CommandParser] = {}
         self._is_loaded = False
 
@@ -114,10 +116,11 @@ class CommandParser(argparse.ArgumentParser):
         given = list(args or ())
         if self.default is not None and _lacks_verb(given):
             given.insert(0, self.default)
+        given, filters = _set_apart(given) if self.has_filters else (given, [])
         parsed, extra = super().parse_known_args(given, namespace or argparse.Namespace())
         if self.words is not None:
             words, extra = _free_words(extra)
-            getattr(parsed, self.words).extend(words)
+            getattr(parsed, self.words).extend([*words, *filters])
         return parsed, extra
 
     def all_actions(self) -> Sequence[argparse.Action]:
@@ -299,6 +302,19 @@ def _lacks_verb(args: Sequence[str]) -> bool:
         elif name not in _VALUE_GLOBALS and name not in _FLAG_GLOBALS:
             return True  # an option of the default verb
     return True
+
+
+def _set_apart(args: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Words in front of `--`, and `-key:value` among them apart."""
+    end = args.index("--") if "--" in args else len(args)
+    filters = [word for word in args[:end] if _is_dashed_filter(word)]
+    others = [word for word in args[:end] if not _is_dashed_filter(word)]
+    return [*others, *args[end:]], filters
+
+
+def _is_dashed_filter(word: str) -> bool:
+    key, colon, _ = word.removeprefix("-").partition(":")
+    return word.startswith("-") and bool(colon) and len(key) > 1 and key.isalpha()
 
 
 def _free_words(extra: Sequence[str]) -> tuple[list[str], list[str]]:
