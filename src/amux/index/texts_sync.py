@@ -91,16 +91,21 @@ class TextStore:
 
     def units(self, agent: str) -> dict[int, int]:
         """Every session of every source of an agent that has texts, by its `place_key`."""
+        version = self.version()
         with translated():
-            database = self.index.connection
-            (foreign,) = database.execute("PRAGMA data_version").fetchone()
-            version = (foreign, database.total_changes)
             if self._units_of.get(agent, ((), {}))[0] != version:
-                rows = database.execute(
+                rows = self.index.connection.execute(
                     "SELECT key, unit FROM text_members WHERE agent = ?", (agent,)
                 )
                 self._units_of[agent] = version, dict(rows.fetchall())
         return self._units_of[agent][1]
+
+    def version(self) -> tuple[int, int]:
+        """Changes whenever anything is written, by this process or another."""
+        with translated():
+            database = self.index.connection
+            (foreign,) = database.execute("PRAGMA data_version").fetchone()
+            return foreign, database.total_changes
 
     def agents(self) -> set[str]:
         """Whose texts are here."""

@@ -84,7 +84,7 @@ class KeptSession:
         """The agent."""
         return self._row.agent
 
-    @property
+    @cached_property
     def unified_id(self) -> str:
         """The agent and the id."""
         return f"{self._row.agent}:{self._row.id}"
@@ -94,12 +94,12 @@ class KeptSession:
         """The title."""
         return self._row.title
 
-    @property
+    @cached_property
     def created_at(self) -> datetime:
         """When it began."""
         return _EPOCH + timedelta(microseconds=self._row.created)
 
-    @property
+    @cached_property
     def updated_at(self) -> datetime:
         """When it last changed."""
         return _EPOCH + timedelta(microseconds=self._row.updated)
@@ -129,7 +129,7 @@ class KeptSession:
         """What it cost; -1 when nothing is known."""
         return self._row.usd
 
-    @property
+    @cached_property
     def keys(self) -> Sequence[int] | None:
         """The keys of its conversations, if each is whole."""
         return array("q", self._row.keys) if self._row.keys else None
@@ -166,7 +166,7 @@ class Shelf:
         self._sessions: list[KeptSession] = []
 
     def sessions(self, store: Store, agents: Sequence[str], coster: Coster) -> list[KeptSession]:
-        """The sessions as they are now."""
+        """The sessions as they are now: the same list as long as they are the same."""
         now = (store, store.version(), tuple(agents), coster)
         if now != self._loaded_for:
             self._sessions = [KeptSession(row, store, coster) for row in light_rows(store, agents)]

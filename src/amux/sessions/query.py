@@ -85,6 +85,11 @@ class Query:
         """Whether sessions have to be read: titles and counts do not answer it."""
         return bool(self.all_terms or self.filters.of_messages)
 
+    @property
+    def needs_words(self) -> bool:
+        """Whether nothing fits that holds none of the wanted terms."""
+        return all(each.wanted for each in self.alternatives)
+
     def matches(self, present: set[Term]) -> bool:
         """Whether a text that holds these terms is a hit."""
         return any(

@@ -45,7 +45,7 @@ class Scanner:
         self._query = query
         self._filters = query.filters.of_messages
         self.on_words = on_words
-        self._needs_words = all(each.wanted for each in query.alternatives)
+        self._needs_words = query.needs_words
 
     def look_at(
         self, subject: Subject, shortlists: Sequence[Shortlist], *, room: int | None

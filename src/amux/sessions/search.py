@@ -7,7 +7,7 @@ own search) only say where to look; which sessions are found does not depend on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from amux.sessions.did_you_mean import NearWords, Vocabulary, corrected
 from amux.sessions.filtering import admits_session
 from amux.sessions.findings import Finding
 from amux.sessions.library import Library
+from amux.sessions.lookup import Worth
 from amux.sessions.query import Query, parse_query
 from amux.sessions.query_filters import filters_of
 from amux.sessions.ranking import first, rank
@@ -47,13 +48,17 @@ class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """Where to look: sessions, what could not be read of them, who has an index of them."""
+    """Where to look: sessions, what could not be read of them, who has an index of them.
+
+    `worth` knows which sessions a query of words can find at all.
+    """
 
     library: Library
     subjects: Sequence[Subject]
     problems: Callable[[], Iterable[Problem]] = tuple
     candidates: Candidates | None = None
     vocabulary: Vocabulary | None = None
+    worth: Worth | None = None
 
 
 class _Scan(NamedTuple):
@@ -111,13 +116,12 @@ class Search:
         listens = bool(near) and holdings.vocabulary is None
         scanner = Scanner(holdings.library, query, on_words=near.read if near and listens else None)
         findings: list[Finding] = []
-        looked_at = 0
         propose = _Proposals(holdings, query)
-        conditions = query.filters.of_sessions
-        for subject in holdings.subjects if query.alternatives else ():
-            if conditions and not admits_session(conditions, subject.traits):
-                continue
-            looked_at += 1
+        admitted = self._admitted(holdings, query)
+        worth = None
+        if holdings.worth is not None and not listens and query.needs_words:
+            worth = holdings.worth(query)
+        for subject in _common(admitted, worth):
             finding = scanner.look_at(subject, propose(subject), room=self._options.hits)
             if finding is None:
                 continue
@@ -125,7 +129,16 @@ class Search:
                 scanner.on_words = None  # nothing will have to be guessed
             if finding.is_match or finding.weights:
                 findings.append(finding)
-        return _Scan(findings, looked_at)
+        return _Scan(findings, len(admitted))
+
+    def _admitted(self, holdings: Holdings, query: Query) -> Sequence[Subject]:
+        """The sessions that pass the filters."""
+        conditions = query.filters.of_sessions
+        if not query.alternatives:
+            return ()
+        if not conditions:
+            return holdings.subjects
+        return [each for each in holdings.subjects if admits_session(conditions, each.traits)]
 
     def _report(self, holdings: Holdings, query: Query, scan: _Scan) -> SearchReport:
         found = rank(*scan, now=self._now)
@@ -166,6 +179,17 @@ class _Proposals:
         if propose is None:
             propose = self._by_agent[agent] = self._candidates.propose(agent, self._query)
         return propose(subject)
+
+
+def _common(admitted: Sequence[Subject], worth: Collection[Subject] | None) -> Iterable[Subject]:
+    """Those that pass the filters and are worth a look; None: all are."""
+    if worth is None:
+        return admitted
+    if len(worth) < len(admitted):
+        ids = set(map(id, admitted))
+        return [subject for subject in worth if id(subject) in ids]
+    ids = set(map(id, worth))
+    return [subject for subject in admitted if id(subject) in ids]
 
 
 def _summary(finding: Finding, query: Query) -> SessionSummary:

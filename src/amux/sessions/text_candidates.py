@@ -75,14 +75,14 @@ class TextCandidates:
         discard: Callable[[], None],
     ) -> None:
         self._index = store.index
-        self._units = {agent: store.units(agent) for agent in agents}
+        self.units = {agent: store.units(agent) for agent in agents}
         self._others = others  # for agents whose texts are not in the index
         self._discard = discard  # what is damaged
         self._asked: tuple[Query, _Answer | None] | None = None
 
     def propose(self, agent: str, query: Query) -> Propose:
         """See `Candidates`."""
-        units = self._units.get(agent)
+        units = self.units.get(agent)
         if units is None:
             return self._others.propose(agent, query)
         answer = self._answer(query)
@@ -97,6 +97,11 @@ class TextCandidates:
             return [_listed(answer, units.get(key, 0), may_be_sure=may_be_sure) for key in keys]
 
         return shortlists
+
+    def units_with(self, query: Query) -> Collection[int] | None:
+        """The units with a document that may fit; None: any may have one."""
+        answer = self._answer(query)
+        return None if answer is None else answer.counts.keys()
 
     def words(self) -> Iterator[str]:
         """Every word that somebody said."""
