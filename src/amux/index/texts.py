@@ -167,7 +167,7 @@ class TextIndex:
         spoken: list[tuple[int, str]] = []
         tools: list[tuple[int, str]] = []
         base, count, highest = unit << UNIT_SHIFT, 0, 0
-        for ordinal, said, done in docs:
+        for ordinal, said, done, _ in docs:
             key = base | min(ordinal, LAST_ORDINAL)
             if said:
                 spoken.append((key, _GAP.join(map(token_text, said))))

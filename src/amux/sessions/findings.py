@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from amux.model.message import Role
 from amux.model.session import SearchHit
+from amux.sessions.candidates import FindSpots
 from amux.sessions.matching import Tally
 from amux.sessions.subjects import Subject
 from amux.sessions.terms import Term
@@ -32,6 +33,7 @@ class Unread(NamedTuple):
 
     place: int
     numbers: Collection[int]
+    spots: FindSpots | None = None
 
 
 @dataclass(slots=True)

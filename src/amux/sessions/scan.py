@@ -6,14 +6,17 @@ known by its beginning, which its message has too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import nlargest
 from itertools import chain, islice, pairwise
 from typing import Final, NamedTuple
 
+from amux.adapters._base import TextCut
 from amux.model.message import SessionMessage
 from amux.model.words import fold
 from amux.sessions.candidates import NONE, Shortlist
+from amux.sessions.cutting import Cutter
 from amux.sessions.filtering import admitted_passages
 from amux.sessions.findings import CONSIDERED, Finding, Place, Unread
 from amux.sessions.library import Library
@@ -46,6 +49,7 @@ class Scanner:
         self._filters = query.filters.of_messages
         self.on_words = on_words
         self._needs_words = query.needs_words
+        self._cutters: dict[str, Cutter | None] = {}
 
     def look_at(
         self, subject: Subject, shortlists: Sequence[Shortlist], *, room: int | None
@@ -86,7 +90,7 @@ class Scanner:
                 finding.is_match = True
                 finding.hit_count += len(shortlist.numbers)
                 finding.hold(shortlist.weights)
-                finding.unread.append(Unread(place, shortlist.numbers))
+                finding.unread.append(Unread(place, shortlist.numbers, shortlist.spots))
                 return
         known: Known = {}
         for message, found_at in self._messages(finding, place, shortlist.numbers):
@@ -107,11 +111,34 @@ class Scanner:
         finding.unread.clear()
 
     def _unread(self, finding: Finding) -> Iterator[_Hit]:
-        for place, numbers in finding.unread:
-            for message, found_at in self._messages(finding, place, numbers):
-                tally = self._tally(message)
-                if tally is not None:
-                    yield _Hit(tally, found_at)
+        """The hits that the index has told of, as far as they are still there."""
+        for place, numbers, find_spots in finding.unread:
+            left = deque(sorted(numbers))
+            spots = None if find_spots is None else find_spots()
+            cutter = None if spots is None else self._cutter(finding.subject.traits.agent)
+            if cutter is not None and spots is not None:
+                session_id = finding.subject.conversations()[place].session_id if place else None
+                for message in cutter.messages(spots, tuple(left)):
+                    tally = self._tally(message)
+                    if tally is None or not tally.is_match:
+                        break  # the file is another one than it was
+                    at = Place(left.popleft(), message.role, message.timestamp, session_id)
+                    yield _Hit(tally, at)
+            if left:
+                yield from self._read_unread(finding, place, left)
+
+    def _read_unread(self, finding: Finding, place: int, numbers: Collection[int]) -> Iterator[_Hit]:
+        for message, found_at in self._messages(finding, place, numbers):
+            tally = self._tally(message)
+            if tally is not None and tally.is_match:
+                yield _Hit(tally, found_at)
+
+    def _cutter(self, agent: str) -> Cutter | None:
+        """Who reads single messages of an agent, if anybody can."""
+        if agent not in self._cutters:
+            adapter = self._library.adapter(agent)
+            self._cutters[agent] = Cutter(adapter) if isinstance(adapter, TextCut) else None
+        return self._cutters[agent]
 
     def _messages(
         self, finding: Finding, place: int, numbers: Iterable[int] | None

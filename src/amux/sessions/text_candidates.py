@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from amux.index.faults import IndexUnavailableError
 from amux.index.texts import LOOSE, UNIT_SHIFT, Documents, Table, TextIndex, units_of
 from amux.index.texts_errors import IndexDamagedError, IndexUnusableError
+from amux.index.texts_spots import Spots
 from amux.index.texts_sync import TextStore
 from amux.index.texts_terms import TermKind
 from amux.sessions.candidates import ALL, NONE, Candidates, Propose, Shortlist, propose_all
@@ -74,6 +75,7 @@ class TextCandidates:
         *,
         discard: Callable[[], None],
     ) -> None:
+        self._store = store
         self._index = store.index
         self.units = {agent: store.units(agent) for agent in agents}
         self._others = others  # for agents whose texts are not in the index
@@ -94,9 +96,18 @@ class TextCandidates:
             keys = subject.keys
             if keys is None:
                 return list(_of_conversations(answer, subject, units, may_be_sure=may_be_sure))
-            return [_listed(answer, units.get(key, 0), may_be_sure=may_be_sure) for key in keys]
+            return [self._listed(answer, units.get(key, 0), may_be_sure) for key in keys]
 
         return shortlists
+
+    def _listed(self, answer: _Answer, unit: int, may_be_sure: bool) -> Shortlist:
+        """What may fit of a unit, and where it lies."""
+        listed = _listed(answer, unit, may_be_sure=may_be_sure)
+        return listed._replace(spots=partial(self._spots, unit)) if listed.exact else listed
+
+    def _spots(self, unit: int) -> Spots | None:
+        with self._guarded():
+            return self._store.spots(unit)
 
     def units_with(self, query: Query) -> Collection[int] | None:
         """The units with a document that may fit; None: any may have one."""
