@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
-from amux.index.texts_spots import Spots
 from amux.sessions.conversation import Conversation
 from amux.sessions.library import Library
 from amux.sessions.query import Query
@@ -21,24 +20,17 @@ _INDEXED_LENGTH: Final = 3
 """An index of parts of words finds nothing shorter."""
 
 
-FindSpots = Callable[[], Spots | None]
-"""Looks up where the messages of a session lie."""
-
-
 class Shortlist(NamedTuple):
     """Messages of one session, sub-agents not included, that may fit.
 
     `numbers` count from 1 as the session's messages are read; None: all of them. No message that
     fits is missing. With `exact` every one of them fits, filters included, so that nothing need be
     read to know it: `numbers` is then no None, and `weights` says how much the session holds of
-    each term (a weighted count, as `passages` weighs), for ranking. `spots` are where they lie, if
-    that is known.
-    """
+    each term (a weighted count, as `passages` weighs), for ranking.    """
 
     numbers: Collection[int] | None = None
     exact: bool = False
     weights: Mapping[Term, float] = MappingProxyType({})
-    spots: FindSpots | None = None
 
 
 ALL: Final = Shortlist()

@@ -157,7 +157,7 @@ class Catalogue:
 
         if self._lookup is None or not self._lookup.is_of(rows, texts.units):
             self._lookup = Lookup(rows, texts.units)
-        return Worth(self._lookup, others, texts.units_with)
+        return Worth(self._lookup, others, texts)
 
     def give_up_index(self) -> bool:
         """Do without the index from now on, since it has failed; whether there was one."""

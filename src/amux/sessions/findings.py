@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
+from amux.index.texts_spots import Spots
 from amux.model.message import Role
 from amux.model.session import SearchHit
-from amux.sessions.candidates import FindSpots
 from amux.sessions.matching import Tally
 from amux.sessions.subjects import Subject
 from amux.sessions.terms import Term
@@ -29,11 +29,14 @@ class Place(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """Hits that are known without a look at the source: of which conversation, which messages."""
+    """Hits that are known without a look at the source: of which conversation, which messages.
+
+    `spots` are where they lie, if anybody knows.
+    """
 
     place: int
     numbers: Collection[int]
-    spots: FindSpots | None = None
+    spots: Spots | None = None
 
 
 @dataclass(slots=True)
@@ -51,7 +54,7 @@ class Finding:
     is_in_title: bool = False
     snippet: str | None = None
     hit_count: int = 0
-    unread: list[Unread] = field(default_factory=list[Unread])
+    unread: Iterable[Unread] = ()
     _seen: int = 0
     _best: list[tuple[float, int, SearchHit]] = field(
         default_factory=list[tuple[float, int, SearchHit]]

@@ -6,23 +6,24 @@ known by its beginning, which its message has too.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from heapq import nlargest
-from itertools import chain, islice, pairwise
-from typing import Final, NamedTuple
+from functools import partial
+from itertools import chain, pairwise
+from typing import Final
 
 from amux.adapters._base import TextCut
 from amux.model.message import SessionMessage
 from amux.model.words import fold
+from amux.sessions.bounds import Bounds
 from amux.sessions.candidates import NONE, Shortlist
-from amux.sessions.cutting import Cutter
+from amux.sessions.cutting import Piece, cut_pieces
 from amux.sessions.filtering import admitted_passages
 from amux.sessions.findings import CONSIDERED, Finding, Place, Unread
 from amux.sessions.library import Library
 from amux.sessions.matching import OnWords, Tally, Window
-from amux.sessions.passages import MACHINE_WEIGHT, TITLE_WEIGHT
+from amux.sessions.passages import MACHINE_WEIGHT, TITLE_WEIGHT, highest_weight
 from amux.sessions.query import Query
+from amux.sessions.showing import Candidate, Hit, worth_showing
 from amux.sessions.subjects import Subject
 
 _BEGINNING: Final = 1000
@@ -31,13 +32,6 @@ _LONG: Final = 1 << 15
 
 Known = dict[str, tuple[Place, bool]]
 """Where long texts stand, by their beginnings, and whether their messages are hits already."""
-
-
-class _Hit(NamedTuple):
-    """A message that fits, and where it stands."""
-
-    tally: Tally
-    place: Place
 
 
 class Scanner:
@@ -49,7 +43,8 @@ class Scanner:
         self._filters = query.filters.of_messages
         self.on_words = on_words
         self._needs_words = query.needs_words
-        self._cutters: dict[str, Cutter | None] = {}
+        self._cutters: dict[str, TextCut | None] = {}
+        self._bounds = Bounds(query.terms)
 
     def look_at(
         self, subject: Subject, shortlists: Sequence[Shortlist], *, room: int | None
@@ -61,7 +56,7 @@ class Scanner:
             return None
         finding = Finding(subject, room)
         if is_title_worth_it:
-            self._look_at_title(finding)
+            self.look_at_title(finding)
         for place in places:
             self._look_at_messages(finding, place, shortlists[place])
         return finding
@@ -73,13 +68,17 @@ class Scanner:
         folded = fold(title)
         return any(term.count(title, folded) for term in self._query.terms)
 
-    def _look_at_title(self, finding: Finding) -> None:
-        """A title counts for ranking; it is a hit unless messages are asked for."""
+    def look_at_title(self, finding: Finding) -> bool:
+        """A title counts for ranking; it is a hit unless messages are asked for.
+
+        Whether anything of the query was found in the session so far.
+        """
         tally = Tally(self._query, on_words=self.on_words)
         tally.add(finding.subject.traits.title, weight=TITLE_WEIGHT)
         finding.hold(tally.weights)
         finding.is_in_title = tally.is_match and not self._filters
         finding.is_match = finding.is_match or finding.is_in_title
+        return finding.is_match or bool(finding.weights)
 
     def _look_at_messages(self, finding: Finding, place: int, shortlist: Shortlist) -> None:
         """The messages of a conversation: the session's own, or that of a sub-agent of it."""
@@ -90,7 +89,7 @@ class Scanner:
                 finding.is_match = True
                 finding.hit_count += len(shortlist.numbers)
                 finding.hold(shortlist.weights)
-                finding.unread.append(Unread(place, shortlist.numbers, shortlist.spots))
+                finding.unread = (*finding.unread, Unread(place, shortlist.numbers))
                 return
         known: Known = {}
         for message, found_at in self._messages(finding, place, shortlist.numbers):
@@ -106,38 +105,49 @@ class Scanner:
             tally = Tally(self._query)
             tally.add(finding.subject.traits.title, weight=TITLE_WEIGHT)
             finding.snippet = tally.excerpt().text or None
-        for tally, found_at in _worth_showing(self._unread(finding), finding.room):
+        for tally, found_at in worth_showing(self._unread(finding), finding.room):
             finding.show(tally, found_at)
-        finding.unread.clear()
+        finding.unread = ()
 
-    def _unread(self, finding: Finding) -> Iterator[_Hit]:
-        """The hits that the index has told of, as far as they are still there."""
-        for place, numbers, find_spots in finding.unread:
-            left = deque(sorted(numbers))
-            spots = None if find_spots is None else find_spots()
-            cutter = None if spots is None else self._cutter(finding.subject.traits.agent)
+    def _unread(self, finding: Finding) -> Iterator[Candidate]:
+        """The hits that the index has told of, in order."""
+        subject = finding.subject
+        for place, numbers, spots in finding.unread:
+            ordered = sorted(numbers)
+            if finding.room is not None:
+                del ordered[CONSIDERED:]
+            cutter = None if spots is None else self._cutter(subject.traits.agent)
+            pieces = None
             if cutter is not None and spots is not None:
-                session_id = finding.subject.conversations()[place].session_id if place else None
-                for message in cutter.messages(spots, tuple(left)):
-                    tally = self._tally(message)
-                    if tally is None or not tally.is_match:
-                        break  # the file is another one than it was
-                    at = Place(left.popleft(), message.role, message.timestamp, session_id)
-                    yield _Hit(tally, at)
-            if left:
-                yield from self._read_unread(finding, place, left)
+                pieces = cut_pieces(cutter, spots, ordered)
+            if pieces is None:
+                yield from (Candidate(hit) for hit in self._read_unread(finding, place, ordered))
+                continue
+            session_id = subject.conversations()[place].session_id if place else None
+            for piece in pieces:
+                weight = highest_weight(piece.adapter.role_at(piece.spot.kind))
+                bound = self._bounds.highest(piece.data, weight)
+                yield Candidate(partial(self._cut_hit, piece, session_id), bound)
 
-    def _read_unread(self, finding: Finding, place: int, numbers: Collection[int]) -> Iterator[_Hit]:
+    def _cut_hit(self, piece: Piece, session_id: str | None) -> Hit | None:
+        """The hit of a piece, if it is still one."""
+        message = piece.message()
+        tally = None if message is None else self._tally(message)
+        if message is None or tally is None or not tally.is_match:
+            return None
+        return Hit(tally, Place(piece.number, message.role, message.timestamp, session_id))
+
+    def _read_unread(self, finding: Finding, place: int, numbers: Collection[int]) -> Iterator[Hit]:
         for message, found_at in self._messages(finding, place, numbers):
             tally = self._tally(message)
-            if tally is not None and tally.is_match:
-                yield _Hit(tally, found_at)
+            if tally is not None and tally.is_match:  # else the file is another than it was
+                yield Hit(tally, found_at)
 
-    def _cutter(self, agent: str) -> Cutter | None:
+    def _cutter(self, agent: str) -> TextCut | None:
         """Who reads single messages of an agent, if anybody can."""
         if agent not in self._cutters:
             adapter = self._library.adapter(agent)
-            self._cutters[agent] = Cutter(adapter) if isinstance(adapter, TextCut) else None
+            self._cutters[agent] = adapter if isinstance(adapter, TextCut) else None
         return self._cutters[agent]
 
     def _messages(
@@ -193,18 +203,6 @@ class Scanner:
         finding.hold(tally.weights)
         if tally.is_match and not is_hit:
             finding.match(tally, place)
-
-
-def _worth_showing(hits: Iterator[_Hit], room: int | None) -> Iterable[_Hit]:
-    """The first and the best, in order: of the others no excerpt need be cut."""
-    if room is None:
-        return hits
-    numbered = enumerate(islice(hits, CONSIDERED))
-    first = next(numbered, None)
-    if first is None:
-        return ()
-    best = nlargest(room, chain((first,), numbered), key=lambda one: (one[1].tally.score, -one[0]))
-    return [hit for _, hit in sorted({first[0]: first[1], **dict(best)}.items())]
 
 
 def _marked(pieces: Iterable[str]) -> Iterator[Window]:

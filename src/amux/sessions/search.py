@@ -7,7 +7,7 @@ own search) only say where to look; which sessions are found does not depend on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import NamedTuple
@@ -23,10 +23,10 @@ from amux.sessions.did_you_mean import NearWords, Vocabulary, corrected
 from amux.sessions.filtering import admits_session
 from amux.sessions.findings import Finding
 from amux.sessions.library import Library
-from amux.sessions.lookup import Worth
+from amux.sessions.lookup import Told, Worth
 from amux.sessions.query import Query, parse_query
 from amux.sessions.query_filters import filters_of
-from amux.sessions.ranking import first, rank
+from amux.sessions.ranking import Ranking
 from amux.sessions.scan import Scanner
 from amux.sessions.subjects import Subject
 
@@ -62,14 +62,19 @@ class Holdings:
 
 
 class _Scan(NamedTuple):
-    """What was found: sessions with any of the terms, and how many were looked at."""
+    """What was found: sessions with any of the terms, and how many were looked at.
+
+    `told` are further ones, of which nothing was made yet.
+    """
 
     findings: list[Finding]
     looked_at: int
+    told: Told | None
 
     @property
     def has_match(self) -> bool:
-        return any(finding.is_match for finding in self.findings)
+        has_told = self.told is not None and bool(self.told.hits)
+        return has_told or any(finding.is_match for finding in self.findings)
 
 
 class Search:
@@ -115,21 +120,25 @@ class Search:
         """What each session that passes the filters holds of the query."""
         listens = bool(near) and holdings.vocabulary is None
         scanner = Scanner(holdings.library, query, on_words=near.read if near and listens else None)
-        findings: list[Finding] = []
-        propose = _Proposals(holdings, query)
         admitted = self._admitted(holdings, query)
-        worth = None
-        if holdings.worth is not None and not listens and query.needs_words:
-            worth = holdings.worth(query)
-        for subject in _common(admitted, worth):
-            finding = scanner.look_at(subject, propose(subject), room=self._options.hits)
+        told = None if holdings.worth is None or listens else holdings.worth(query)
+        room = self._options.hits
+        findings: list[Finding] = []
+        if told is not None:
+            if query.filters.of_sessions:
+                told.restrict(admitted)
+            taken = (told.take(place, room) for place in told.titled)
+            findings += [finding for finding in taken if scanner.look_at_title(finding)]
+        propose = _Proposals(holdings, query)
+        for subject in admitted if told is None else told.rest:
+            finding = scanner.look_at(subject, propose(subject), room=room)
             if finding is None:
                 continue
             if finding.is_match:
                 scanner.on_words = None  # nothing will have to be guessed
             if finding.is_match or finding.weights:
                 findings.append(finding)
-        return _Scan(findings, len(admitted))
+        return _Scan(findings, len(admitted), told)
 
     def _admitted(self, holdings: Holdings, query: Query) -> Sequence[Subject]:
         """The sessions that pass the filters."""
@@ -141,8 +150,9 @@ class Search:
         return [each for each in holdings.subjects if admits_session(conditions, each.traits)]
 
     def _report(self, holdings: Holdings, query: Query, scan: _Scan) -> SearchReport:
-        found = rank(*scan, now=self._now)
-        shown = first(found, self._options.limit, sort=self._options.sort)
+        options = self._options
+        ranking = Ranking(scan.findings, scan.told, scan.looked_at, now=self._now)
+        shown = ranking.first(options.limit, sort=options.sort, room=options.hits)
         scanner = Scanner(holdings.library, query)
         for finding in shown:
             scanner.show(finding)
@@ -150,7 +160,7 @@ class Search:
             sessions=tuple(_summary(finding, query) for finding in shown),
             problems=tuple(holdings.problems()),
             notes=query.notes,
-            truncated=len(found) - len(shown),
+            truncated=ranking.count - len(shown),
         )
 
     def _guess(self, holdings: Holdings, near: NearWords, findings: list[Finding]) -> str | None:
@@ -179,17 +189,6 @@ class _Proposals:
         if propose is None:
             propose = self._by_agent[agent] = self._candidates.propose(agent, self._query)
         return propose(subject)
-
-
-def _common(admitted: Sequence[Subject], worth: Collection[Subject] | None) -> Iterable[Subject]:
-    """Those that pass the filters and are worth a look; None: all are."""
-    if worth is None:
-        return admitted
-    if len(worth) < len(admitted):
-        ids = set(map(id, admitted))
-        return [subject for subject in worth if id(subject) in ids]
-    ids = set(map(id, worth))
-    return [subject for subject in admitted if id(subject) in ids]
 
 
 def _summary(finding: Finding, query: Query) -> SessionSummary:

@@ -38,6 +38,13 @@ class Term:
     kind: TermKind
     text: str
 
+    def __hash__(self) -> int:
+        return self._hash  # terms are keys of everything that is counted
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.kind, self.text))
+
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """What to look for, for `finditer`; on folded text unless it is a regular expression."""

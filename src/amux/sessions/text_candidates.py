@@ -7,10 +7,11 @@ when any of them has a candidate.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 from amux.index.faults import IndexUnavailableError
 from amux.index.texts import LOOSE, UNIT_SHIFT, Documents, Table, TextIndex, units_of
@@ -19,6 +20,7 @@ from amux.index.texts_spots import Spots
 from amux.index.texts_sync import TextStore
 from amux.index.texts_terms import TermKind
 from amux.sessions.candidates import ALL, NONE, Candidates, Propose, Shortlist, propose_all
+from amux.sessions.findings import Unread
 from amux.sessions.kept import keys_of
 from amux.sessions.query import Alternative, Query
 from amux.sessions.subjects import Subject
@@ -28,7 +30,7 @@ _ORDINAL = (1 << UNIT_SHIFT) - 1
 
 
 @dataclass(frozen=True)
-class _Answer:
+class TextAnswer:
     """What the index says of one query."""
 
     fitting: set[int]  # documents
@@ -36,13 +38,15 @@ class _Answer:
     counts: Mapping[int, int]  # how many fitting documents a unit has
     holds: Mapping[Term, Mapping[int, int]]  # how many documents of a unit hold a term
 
+    def numbers(self, unit: int) -> list[int]:
+        """The numbers of a unit's fitting messages, in order; they count from 1."""
+        first = bisect_left(self._in_order, unit << UNIT_SHIFT)
+        behind = bisect_left(self._in_order, (unit + 1) << UNIT_SHIFT, first)
+        return [(key & _ORDINAL) + 1 for key in self._in_order[first:behind]]
+
     @cached_property
-    def ordinals(self) -> dict[int, list[int]]:
-        """The fitting documents of each unit."""
-        found: dict[int, list[int]] = {}
-        for key in self.fitting:
-            found.setdefault(key >> UNIT_SHIFT, []).append(key & _ORDINAL)
-        return found
+    def _in_order(self) -> list[int]:
+        return sorted(self.fitting)
 
 
 class _Numbers(Collection[int]):
@@ -50,7 +54,7 @@ class _Numbers(Collection[int]):
 
     __slots__ = ("_answer", "_unit")
 
-    def __init__(self, answer: _Answer, unit: int) -> None:
+    def __init__(self, answer: TextAnswer, unit: int) -> None:
         self._answer = answer
         self._unit = unit
 
@@ -58,10 +62,10 @@ class _Numbers(Collection[int]):
         return self._answer.counts[self._unit]
 
     def __iter__(self) -> Iterator[int]:
-        return (ordinal + 1 for ordinal in self._answer.ordinals[self._unit])
+        return iter(self._answer.numbers(self._unit))
 
     def __contains__(self, number: object) -> bool:
-        return isinstance(number, int) and number - 1 in self._answer.ordinals[self._unit]
+        return number in self._answer.numbers(self._unit)
 
 
 class TextCandidates:
@@ -80,14 +84,14 @@ class TextCandidates:
         self.units = {agent: store.units(agent) for agent in agents}
         self._others = others  # for agents whose texts are not in the index
         self._discard = discard  # what is damaged
-        self._asked: tuple[Query, _Answer | None] | None = None
+        self._asked: tuple[Query, TextAnswer | None] | None = None
 
     def propose(self, agent: str, query: Query) -> Propose:
         """See `Candidates`."""
         units = self.units.get(agent)
         if units is None:
             return self._others.propose(agent, query)
-        answer = self._answer(query)
+        answer = self.answer(query)
         if answer is None:
             return propose_all
         may_be_sure = not query.filters.of_messages
@@ -96,23 +100,21 @@ class TextCandidates:
             keys = subject.keys
             if keys is None:
                 return list(_of_conversations(answer, subject, units, may_be_sure=may_be_sure))
-            return [self._listed(answer, units.get(key, 0), may_be_sure) for key in keys]
+            return [_listed(answer, units.get(key, 0), may_be_sure=may_be_sure) for key in keys]
 
         return shortlists
 
-    def _listed(self, answer: _Answer, unit: int, may_be_sure: bool) -> Shortlist:
-        """What may fit of a unit, and where it lies."""
-        listed = _listed(answer, unit, may_be_sure=may_be_sure)
-        return listed._replace(spots=partial(self._spots, unit)) if listed.exact else listed
+    def unread(self, query: Query, subject: Subject) -> Iterator[Unread]:
+        """The fitting messages of a session of which the index is sure."""
+        answer, units = self.answer(query), self.units[subject.traits.agent]
+        for place, key in enumerate(subject.keys or ()):
+            unit = units.get(key, 0)
+            if answer is not None and unit in answer.counts:
+                yield Unread(place, _Numbers(answer, unit), self._spots(unit))
 
     def _spots(self, unit: int) -> Spots | None:
         with self._guarded():
             return self._store.spots(unit)
-
-    def units_with(self, query: Query) -> Collection[int] | None:
-        """The units with a document that may fit; None: any may have one."""
-        answer = self._answer(query)
-        return None if answer is None else answer.counts.keys()
 
     def words(self) -> Iterator[str]:
         """Every word that somebody said."""
@@ -120,7 +122,8 @@ class TextCandidates:
         with self._guarded():
             yield from (word for word, _ in self._index.vocabulary(tables=spoken))
 
-    def _answer(self, query: Query) -> _Answer | None:
+    def answer(self, query: Query) -> TextAnswer | None:
+        """What the index says of a query; None: any document may fit."""
         if self._asked is None or self._asked[0] is not query:
             with self._guarded():
                 self._asked = (query, _ask(self._index, query))
@@ -137,7 +140,7 @@ class TextCandidates:
 
 
 def _of_conversations(
-    answer: _Answer, subject: Subject, units: Mapping[int, int], *, may_be_sure: bool
+    answer: TextAnswer, subject: Subject, units: Mapping[int, int], *, may_be_sure: bool
 ) -> Iterator[Shortlist]:
     for conversation in subject.conversations():
         numbers = [units.get(key, 0) for key in keys_of(subject.traits.agent, conversation)]
@@ -147,7 +150,7 @@ def _of_conversations(
             yield ALL if any(unit in answer.counts for unit in numbers) else NONE
 
 
-def _listed(answer: _Answer, unit: int, *, may_be_sure: bool) -> Shortlist:
+def _listed(answer: TextAnswer, unit: int, *, may_be_sure: bool) -> Shortlist:
     """What may fit of a unit; 0 is none, and is that of a session without texts."""
     if unit not in answer.counts:
         return NONE
@@ -160,7 +163,7 @@ def _listed(answer: _Answer, unit: int, *, may_be_sure: bool) -> Shortlist:
     )
 
 
-def _ask(index: TextIndex, query: Query) -> _Answer | None:
+def _ask(index: TextIndex, query: Query) -> TextAnswer | None:
     """None: any document may fit."""
     found = {term: _documents(index, term) for term in query.all_terms}
     fitting: set[int] = set()
@@ -171,7 +174,7 @@ def _ask(index: TextIndex, query: Query) -> _Answer | None:
             return None
         fitting |= some[0]
         unsure |= some[1]
-    return _Answer(
+    return TextAnswer(
         fitting,
         frozenset(key >> UNIT_SHIFT for key in unsure & fitting),
         units_of(fitting),

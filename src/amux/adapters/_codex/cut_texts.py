@@ -24,8 +24,14 @@ from amux.adapters._codex.records import CALL_TYPES, ResponseItem
 from amux.adapters._codex.texts import call_input, joined, speech_of, thought_in
 from amux.adapters._codex.tools import called_tool, tool_message
 from amux.adapters._kit.times import parse_time
-from amux.model.message import SessionMessage, SessionToolCall
+from amux.model.message import Role, SessionMessage, SessionToolCall
 
+_ROLES: Final[dict[int, Role]] = {
+    OUTPUT: "tool",
+    ANSWER: "assistant",
+    NOTICE: "assistant",
+    CONTEXT: "system",
+}
 _PARTS: Final = frozenset({TYPED, DOUBTED, INJECTED})
 
 
@@ -46,6 +52,11 @@ def cut_text(data: bytes, kind: int) -> SessionMessage | None:
     return _heard(entry.payload, at, kind)
 
 
+def role_at(kind: int) -> Role:
+    """The role of the messages of a kind."""
+    return _ROLES.get(kind, "user")
+
+
 def _heard(item: ResponseItem, at: datetime | None, kind: int) -> SessionMessage | None:
     if kind in _PARTS:
         speech = speech_of(item)
@@ -54,8 +65,9 @@ def _heard(item: ResponseItem, at: datetime | None, kind: int) -> SessionMessage
         text = joined(item.content)
     else:
         return None
-    role = "system" if kind == CONTEXT else "user"
-    return SessionMessage(role=role, content=text, timestamp=at, synthetic=kind != TYPED)
+    return SessionMessage(
+        role=role_at(kind), content=text, timestamp=at, synthetic=kind != TYPED
+    )
 
 
 def _answer(entries: list[AnyEntry], *, synthetic: bool) -> SessionMessage:
