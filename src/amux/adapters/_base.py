@@ -16,7 +16,7 @@ import msgspec
 
 from amux.host import Host
 from amux.model.facts import Facts
-from amux.model.message import Role, SessionMessage
+from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 from amux.model.texts import TextDoc
 from amux.model.usage import Call
@@ -169,10 +169,6 @@ class TextCut(Protocol):
 
         That is its role, time and texts, and whether it is synthetic. None: it is not there.
         """
-        ...
-
-    def role_at(self, kind: int) -> Role:
-        """The role of every message of a spot of that kind."""
         ...
 
 

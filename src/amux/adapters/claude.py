@@ -43,7 +43,7 @@ from amux.adapters._kit.jsonl import unreadable
 from amux.adapters._kit.streams import open_stream
 from amux.host import Host
 from amux.model.facts import Facts, TitleNote
-from amux.model.message import Role, SessionMessage
+from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 from amux.model.texts import TextDoc
 
@@ -124,12 +124,6 @@ class ClaudeAdapter:
         from amux.adapters._claude.cut_texts import cut_text
 
         return cut_text(data, kind)
-
-    def role_at(self, kind: int) -> Role:
-        """Who speaks there."""
-        from amux.adapters._claude.cut_texts import role_at
-
-        return role_at(kind)
 
     def read_on(
         self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None

@@ -50,7 +50,7 @@ from amux.adapters._kit.times import parse_time
 from amux.adapters._legacy.codex_2025 import bare_record, read_document
 from amux.host import Host
 from amux.model.facts import Facts, TitleNote
-from amux.model.message import Role, SessionMessage
+from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 from amux.model.texts import TextDoc
 
@@ -140,12 +140,6 @@ class CodexAdapter:
         from amux.adapters._codex.cut_texts import cut_text
 
         return cut_text(data, kind)
-
-    def role_at(self, kind: int) -> Role:
-        """Who speaks there."""
-        from amux.adapters._codex.cut_texts import role_at
-
-        return role_at(kind)
 
     def read_on(
         self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None

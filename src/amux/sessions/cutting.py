@@ -1,64 +1,54 @@
 """Single messages, read from where they lie: no line before them is looked at.
 
-Only as long as the file is the one that was indexed; else nothing is cut, and whoever asked reads
-in another way.
+Only as long as the file is the one that was indexed. What cannot be cut for sure is not cut: the
+messages end there, and whoever asked reads on in another way.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from amux.adapters._base import TextCut
 from amux.index.stamps import file_mark
 from amux.index.texts_spots import Spots
 from amux.model.message import SessionMessage
-from amux.model.texts import Spot
 
 _READ_ONLY: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
-class Piece(NamedTuple):
-    """The bytes of one message."""
-
-    number: int
-    data: bytes
-    spot: Spot
-    adapter: TextCut
-
-    def message(self) -> SessionMessage | None:
-        """The message; None when these bytes hold none."""
-        return self.adapter.cut_text(self.data, self.spot.kind)
-
-
-def cut_pieces(adapter: TextCut, spots: Spots, numbers: Sequence[int]) -> list[Piece] | None:
-    """The bytes of the messages of these numbers, which count from 1; None: they are to be read."""
-    places = [spots.at(number - 1) for number in numbers]
-    known = [spot for spot in places if spot is not None]
-    if len(known) < len(places):
-        return None
+def cut_messages(
+    adapter: TextCut, spots: Spots, numbers: Sequence[int]
+) -> Iterator[SessionMessage]:
+    """The messages of these numbers, which count from 1, up to one that cannot be cut."""
     try:
-        with _opened(spots) as (handle, size):
-            if any(not 0 <= spot.offset <= size - spot.length for spot in known):
-                return None
-            return [
-                Piece(number, os.pread(handle, spot.length, spot.offset), spot, adapter)
-                for number, spot in zip(numbers, known, strict=True)
-            ]
+        handle = os.open(spots.path, _READ_ONLY)
     except OSError:
-        return None
-
-
-@contextmanager
-def _opened(spots: Spots) -> Generator[tuple[int, int]]:
-    """The file and its size; an OSError when it is another than that which was indexed."""
-    handle = os.open(spots.path, _READ_ONLY)
+        return
     try:
         found = os.fstat(handle)
-        if file_mark(found).encode() != spots.mark:
-            raise FileNotFoundError(os.fsdecode(spots.path))
-        yield handle, found.st_size
+        if file_mark(found).encode() == spots.mark:
+            yield from _cut(adapter, handle, found.st_size, spots, numbers)
+    except OSError:
+        return
     finally:
         os.close(handle)
+
+
+def _cut(
+    adapter: TextCut, handle: int, size: int, spots: Spots, numbers: Sequence[int]
+) -> Iterator[SessionMessage]:
+    for number in numbers:
+        spot = spots.at(number - 1)
+        if spot is None or not 0 <= spot.offset <= size - spot.length:
+            return
+        message = adapter.cut_text(_read_at(handle, spot.offset, spot.length), spot.kind)
+        if message is None:
+            return
+        yield message
+
+
+def _read_at(handle: int, offset: int, length: int) -> bytes:
+    os.lseek(handle, offset, os.SEEK_SET)
+    return os.read(handle, length)  # `pread` is not everywhere

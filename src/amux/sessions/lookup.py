@@ -43,6 +43,7 @@ class Lookup:
                 unit = own.get(key)
                 if unit is not None:
                     self.of_unit[unit] = place
+        self.updated = [session.updated_at for session in sessions]
         folded = [fold(session.title) for session in sessions]
         self._titles = "\n".join(folded)
         self._begins = [0, *accumulate(len(title) + 1 for title in folded)]
@@ -78,6 +79,7 @@ class Told:
         self, lookup: Lookup, texts: TextCandidates, query: Query, answer: TextAnswer
     ) -> None:
         self.sessions = lookup.sessions
+        self.updated = lookup.updated
         self._texts = texts
         self._query = query
         of_unit, counts = lookup.of_unit, answer.counts
@@ -86,7 +88,7 @@ class Told:
             doubted = {of_unit[unit] for unit in counts if unit in of_unit}
         self.hits = _by_session(counts, counts, of_unit, doubted)
         self.weights = {
-            term: _by_session(held, counts, of_unit, doubted)
+            term: {**self.hits} if held is counts else _by_session(held, counts, of_unit, doubted)
             for term, held in answer.holds.items()
         }
         self.titled = lookup.titled(query.terms).difference(doubted, lookup.unknown)
@@ -149,9 +151,10 @@ def _by_session(
     """Numbers of units as numbers of sessions, of those that fit for sure."""
     found: dict[int, int] = {}
     for unit, count in counts.items():
-        if unit in fitting and unit in of_unit:
-            place = of_unit[unit]
+        if unit in fitting:
+            place = of_unit.get(unit, -1)
             found[place] = found.get(place, 0) + count
+    found.pop(-1, None)  # of sessions that are part of another, or of none
     for place in doubted:
         found.pop(place, None)
     return found

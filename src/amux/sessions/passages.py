@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from amux.model.message import Role, SessionMessage
+from amux.model.message import SessionMessage
 from amux.model.texts import strings_in
 
 TITLE_WEIGHT: Final = 5.0
@@ -41,11 +41,6 @@ def passages(message: SessionMessage) -> Iterator[Passage]:
     if message.tool_result is not None and message.tool_result.output != message.content:
         for text in strings_in(message.tool_result.output):
             yield Passage(text, MACHINE_WEIGHT)
-
-
-def highest_weight(role: Role) -> float:
-    """What no passage of a message of that role has more of."""
-    return max(_WEIGHTS.get(role, MACHINE_WEIGHT), MACHINE_WEIGHT)
 
 
 def _weight(message: SessionMessage) -> float:

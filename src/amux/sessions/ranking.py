@@ -15,7 +15,7 @@ from typing import Final
 from amux.model.options import SearchSort
 from amux.sessions.findings import Finding
 from amux.sessions.lookup import Told
-from amux.sessions.matching import saturated
+from amux.sessions.matching import SATURATION, saturated
 from amux.sessions.terms import Term
 
 HALF_LIFE: Final = timedelta(days=180)
@@ -23,6 +23,7 @@ OLDEST: Final = 0.25
 """No session counts less for its age than this."""
 
 _LEAST: Final = 1e-6
+_OLD: Final = 2.0  # half-lives until a session counts the least
 Order = tuple[float, float, str]
 
 
@@ -108,12 +109,13 @@ def _told_scores(told: Told, rarity: Mapping[Term, float], now: datetime) -> dic
     for term, held in told.weights.items():
         rare = rarity.get(term, 0.0)
         for place, weight in held.items():
-            scores[place] += rare * saturated(weight)
-    sessions = told.sessions
-    return {
-        place: max(_LEAST, score) * recency(sessions[place].updated_at, now)
-        for place, score in scores.items()
-    }
+            scores[place] += rare * (weight / (weight + SATURATION))
+    updated, exp2 = told.updated, math.exp2
+    for place, score in scores.items():
+        age = (now - updated[place]) / HALF_LIFE
+        freshness = 1.0 if age <= 0.0 else OLDEST if age >= _OLD else exp2(-age)
+        scores[place] = (score if score > _LEAST else _LEAST) * freshness
+    return scores
 
 
 def _score(finding: Finding, rarity: Mapping[Term, float]) -> float:

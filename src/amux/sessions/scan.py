@@ -6,24 +6,23 @@ known by its beginning, which its message has too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import partial
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import Final
 
 from amux.adapters._base import TextCut
 from amux.model.message import SessionMessage
 from amux.model.words import fold
-from amux.sessions.bounds import Bounds
 from amux.sessions.candidates import NONE, Shortlist
-from amux.sessions.cutting import Piece, cut_pieces
+from amux.sessions.cutting import cut_messages
 from amux.sessions.filtering import admitted_passages
-from amux.sessions.findings import CONSIDERED, Finding, Place, Unread
+from amux.sessions.findings import Finding, Place, Unread
 from amux.sessions.library import Library
 from amux.sessions.matching import OnWords, Tally, Window
-from amux.sessions.passages import MACHINE_WEIGHT, TITLE_WEIGHT, highest_weight
+from amux.sessions.passages import MACHINE_WEIGHT, TITLE_WEIGHT
 from amux.sessions.query import Query
-from amux.sessions.showing import Candidate, Hit, worth_showing
+from amux.sessions.showing import Hit, choose_shown
 from amux.sessions.subjects import Subject
 
 _BEGINNING: Final = 1000
@@ -44,7 +43,6 @@ class Scanner:
         self.on_words = on_words
         self._needs_words = query.needs_words
         self._cutters: dict[str, TextCut | None] = {}
-        self._bounds = Bounds(query.terms)
 
     def look_at(
         self, subject: Subject, shortlists: Sequence[Shortlist], *, room: int | None
@@ -105,43 +103,29 @@ class Scanner:
             tally = Tally(self._query)
             tally.add(finding.subject.traits.title, weight=TITLE_WEIGHT)
             finding.snippet = tally.excerpt().text or None
-        for tally, found_at in worth_showing(self._unread(finding), finding.room):
-            finding.show(tally, found_at)
+        finding.unread = tuple(finding.unread)
+        shown = choose_shown(self._unread(finding, by_spots=True), finding.room)
+        if shown is None:  # what was cut is not what was indexed
+            shown = choose_shown(self._unread(finding, by_spots=False), finding.room) or []
+        for each in shown:
+            finding.show(each, each.place)
         finding.unread = ()
 
-    def _unread(self, finding: Finding) -> Iterator[Candidate]:
-        """The hits that the index has told of, in order."""
+    def _unread(self, finding: Finding, *, by_spots: bool) -> Iterator[Hit]:
+        """The hits that the index has told of, in order, as far as they are still there."""
         subject = finding.subject
         for place, numbers, spots in finding.unread:
-            ordered = sorted(numbers)
-            if finding.room is not None:
-                del ordered[CONSIDERED:]
-            cutter = None if spots is None else self._cutter(subject.traits.agent)
-            pieces = None
+            left = deque(sorted(numbers))
+            cutter = self._cutter(subject.traits.agent) if by_spots else None
             if cutter is not None and spots is not None:
-                pieces = cut_pieces(cutter, spots, ordered)
-            if pieces is None:
-                yield from (Candidate(hit) for hit in self._read_unread(finding, place, ordered))
-                continue
-            session_id = subject.conversations()[place].session_id if place else None
-            for piece in pieces:
-                weight = highest_weight(piece.adapter.role_at(piece.spot.kind))
-                bound = self._bounds.highest(piece.data, weight)
-                yield Candidate(partial(self._cut_hit, piece, session_id), bound)
-
-    def _cut_hit(self, piece: Piece, session_id: str | None) -> Hit | None:
-        """The hit of a piece, if it is still one."""
-        message = piece.message()
-        tally = None if message is None else self._tally(message)
-        if message is None or tally is None or not tally.is_match:
-            return None
-        return Hit(tally, Place(piece.number, message.role, message.timestamp, session_id))
-
-    def _read_unread(self, finding: Finding, place: int, numbers: Collection[int]) -> Iterator[Hit]:
-        for message, found_at in self._messages(finding, place, numbers):
-            tally = self._tally(message)
-            if tally is not None and tally.is_match:  # else the file is another than it was
-                yield Hit(tally, found_at)
+                session_id = subject.conversations()[place].session_id if place else None
+                for message in cut_messages(cutter, spots, tuple(left)):
+                    at = Place(left.popleft(), message.role, message.timestamp, session_id)
+                    yield Hit(message, at, self._query)
+            for message, found_at in self._messages(finding, place, left) if left else ():
+                hit = Hit(message, found_at, self._query)
+                if hit.tally.is_match:  # else the file is another than it was
+                    yield hit
 
     def _cutter(self, agent: str) -> TextCut | None:
         """Who reads single messages of an agent, if anybody can."""

@@ -1,84 +1,79 @@
-"""Which hits of a session are shown: its first and its best.
+"""Hits that are known before they are read: which of them are shown, and what of them.
 
-A hit may be known by a bound of its score alone. It is decoded only if it can be among the best.
+Only where there are more than can be shown have they to be weighed, which means to look through all
+they say. Else it is enough to find the first place that fits.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable
+from functools import cached_property
 from typing import NamedTuple
 
-from amux.sessions.findings import CONSIDERED, Place
-from amux.sessions.matching import Tally
+from amux.model.message import SessionMessage
+from amux.sessions.findings import Allowance, Place
+from amux.sessions.matching import WINDOW, Tally
+from amux.sessions.passages import Passage, passages
+from amux.sessions.query import Query
+from amux.sessions.snippets import Excerpt, find_excerpt
 
 
-class Hit(NamedTuple):
-    """A message that fits, and where it stands."""
+class Hit:
+    """A message that is said to fit, and where it stands."""
 
-    tally: Tally
+    def __init__(self, message: SessionMessage, place: Place, query: Query) -> None:
+        self.place = place
+        self._query = query
+        self._passages: list[Passage] = list(passages(message))
+        self.length = sum(len(passage.text) for passage in self._passages)
+
+    @cached_property
+    def tally(self) -> Tally:
+        """What it holds of the query."""
+        tally = Tally(self._query)
+        for passage in self._passages:
+            tally.add(passage.text, weight=passage.weight)
+        return tally
+
+    def excerpt(self) -> Excerpt | None:
+        """The words around what was wanted; None: it does not fit after all."""
+        is_weighed = "tally" in self.__dict__
+        if is_weighed or len(self._query.alternatives) > 1 or self.length > WINDOW:
+            return self.tally.excerpt() if self.tally.is_match else None
+        terms = self._query.terms  # it holds all of them
+        texts = (passage.text for passage in self._passages)
+        return next(filter(None, (find_excerpt(text, terms) for text in texts)), None)
+
+
+class Shown(NamedTuple):
+    """A hit that is shown; `score` is 0 where nobody had to choose."""
+
+    score: float
     place: Place
+    cut: Excerpt
+
+    def excerpt(self) -> Excerpt:
+        """The words around what was wanted."""
+        return self.cut
 
 
-class Candidate(NamedTuple):
-    """A hit, or how to get it, and what it scores at most. None: it is none after all."""
-
-    source: Hit | Callable[[], Hit | None]
-    bound: float = math.inf
-
-    def hit(self) -> Hit | None:
-        """The hit."""
-        return self.source if isinstance(self.source, Hit) else self.source()
-
-
-class _Best:
-    """The best of some hits: by score, of equals the earlier."""
-
-    def __init__(self, room: int) -> None:
-        self.hits: dict[int, Hit] = {}
-        self._room = room
-        self._ranks: list[tuple[float, int]] = []  # score, and the place turned round; best first
-
-    def can_hold(self, bound: float, place: int) -> bool:
-        """Whether a hit that scores no more than this may be among the best."""
-        full = len(self._ranks) >= self._room
-        return not full or (self._room > 0 and (bound, -place) > self._ranks[-1])
-
-    def add(self, place: int, hit: Hit) -> None:
-        self.hits[place] = hit
-        self._ranks.append((hit.tally.score, -place))
-        self._ranks.sort(reverse=True)
-        del self._ranks[self._room :]
-
-    def places(self) -> set[int]:
-        return {-place for _, place in self._ranks}
-
-
-def worth_showing(candidates: Iterable[Candidate], room: int | None) -> Iterable[Hit]:
-    """The first and the best, in order: of the others no excerpt need be cut."""
-    if room is None:
-        return (hit for each in candidates if (hit := each.hit()) is not None)
-    return _first_and_best(islice(candidates, CONSIDERED), room)
-
-
-def _first_and_best(candidates: Iterator[Candidate], room: int) -> Iterator[Hit]:
-    best = _Best(room)
-    first: int | None = None
-    waiting: list[tuple[float, int, Candidate]] = []
-    for place, candidate in enumerate(candidates):
-        if first is None:
-            hit = candidate.hit()
-            if hit is not None:
-                first = place
-                best.add(place, hit)
-        else:
-            waiting.append((-candidate.bound, place, candidate))
-    for bound, place, candidate in sorted(waiting, key=lambda each: each[:2]):
-        if not best.can_hold(-bound, place):
+def choose_shown(hits: Iterable[Hit], room: int | None) -> list[Shown] | None:
+    """The first and the best, in order; None when one of them does not fit after all."""
+    considered: list[Hit] = []
+    allowance = Allowance(room)
+    for hit in hits:
+        considered.append(hit)
+        allowance.use(hit.length)
+        if allowance.is_used_up:
             break
-        hit = candidate.hit()
-        if hit is not None:
-            best.add(place, hit)
-    if first is not None:
-        yield from (best.hits[place] for place in sorted({first, *best.places()}))
+    scores = [0.0] * len(considered)
+    places: Iterable[int] = range(len(considered))
+    if room is not None and len(considered) > room:
+        scores = [hit.tally.score for hit in considered]
+        best = sorted(places, key=lambda place: -scores[place])[:room]
+        places = sorted({0, *best})
+    cuts = [(place, considered[place].excerpt()) for place in places]
+    shown = [
+        Shown(scores[place], considered[place].place, cut) for place, cut in cuts if cut is not None
+    ]
+    return shown if len(shown) == len(cuts) else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final, Literal
@@ -74,18 +75,50 @@ class Term:
             if not (first and match.start() == 0) and not (last and match.end() == len(folded))
         )
 
+    def find(self, text: str) -> int | None:
+        """Where it occurs first, in a text folded as `pattern` wants it."""
+        first = next(self.spans(text), None)
+        return None if first is None else first[0]
+
+    def spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Every occurrence, as `pattern` finds them; words several times faster."""
+        if not self.is_plain_word:
+            yield from (match.span() for match in self.pattern.finditer(text))
+            return
+        starts = self._prefixes(text) if self.kind == "prefix" else self._places(text)
+        yield from ((start, start + len(self.text)) for start in starts)
+
     def _count_prefix(self, folded: str, *, first: bool, last: bool) -> int:
         """As the pattern does it, several times faster."""
-        count, position = 0, folded.find(self.text)
+        return sum(
+            1
+            for at in self._prefixes(folded)
+            if not (first and not at) and not (last and at + len(self.text) == len(folded))
+        )
+
+    def _places(self, folded: str) -> Iterator[int]:
+        position = folded.find(self.text)
+        while position >= 0:
+            yield position
+            position = folded.find(self.text, position + len(self.text))
+
+    def _prefixes(self, folded: str) -> Iterator[int]:
+        """Where words begin with it."""
+        position = folded.find(self.text)
         while position >= 0:
             before = folded[position - 1] if position else " "
             end = position + len(self.text)
             if before.isalnum() or before == "_":
                 end = position + 1
-            elif not (first and not position) and not (last and end == len(folded)):
-                count += 1
+            else:
+                yield position
             position = folded.find(self.text, end)
-        return count
+
+    @cached_property
+    def is_plain_word(self) -> bool:
+        """Whether it is word characters and nothing else, to be found as they are."""
+        is_word = all(one.isalnum() or one == "_" for one in self.text)
+        return self.kind in {"text", "prefix"} and is_word
 
     @property
     def words(self) -> tuple[str, ...]:

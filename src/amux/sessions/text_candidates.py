@@ -37,16 +37,19 @@ class TextAnswer:
     unsure: frozenset[int]  # units with a document that may not fit
     counts: Mapping[int, int]  # how many fitting documents a unit has
     holds: Mapping[Term, Mapping[int, int]]  # how many documents of a unit hold a term
+    runs: tuple[list[int], ...] = ()  # the fitting documents in order, if somebody has that already
 
     def numbers(self, unit: int) -> list[int]:
         """The numbers of a unit's fitting messages, in order; they count from 1."""
-        first = bisect_left(self._in_order, unit << UNIT_SHIFT)
-        behind = bisect_left(self._in_order, (unit + 1) << UNIT_SHIFT, first)
-        return [(key & _ORDINAL) + 1 for key in self._in_order[first:behind]]
+        found: set[int] = set()
+        for run in self._runs:
+            first = bisect_left(run, unit << UNIT_SHIFT)
+            found.update(run[first : bisect_left(run, (unit + 1) << UNIT_SHIFT, first)])
+        return [(key & _ORDINAL) + 1 for key in sorted(found)]
 
     @cached_property
-    def _in_order(self) -> list[int]:
-        return sorted(self.fitting)
+    def _runs(self) -> tuple[list[int], ...]:
+        return self.runs or (sorted(self.fitting),)
 
 
 class _Numbers(Collection[int]):
@@ -166,19 +169,22 @@ def _listed(answer: TextAnswer, unit: int, *, may_be_sure: bool) -> Shortlist:
 def _ask(index: TextIndex, query: Query) -> TextAnswer | None:
     """None: any document may fit."""
     found = {term: _documents(index, term) for term in query.all_terms}
-    fitting: set[int] = set()
-    unsure: set[int] = set()
-    for alternative in query.alternatives:
-        some = _of_alternative(alternative, found)
-        if some is None:
-            return None
-        fitting |= some[0]
-        unsure |= some[1]
+    alternatives = [_of_alternative(each, found) for each in query.alternatives]
+    known = [each for each in alternatives if each is not None]
+    if len(known) < len(alternatives):
+        return None
+    fitting = known[0][0].union(*(ids for ids, _ in known[1:])) if len(known) > 1 else known[0][0]
+    unsure = set[int]().union(*(some for _, some in known))
+    counts = units_of(fitting)
     return TextAnswer(
         fitting,
         frozenset(key >> UNIT_SHIFT for key in unsure & fitting),
-        units_of(fitting),
-        {term: units_of(found[term].ids or ()) for term in query.terms},
+        counts,
+        {
+            term: counts if found[term].ids is fitting else units_of(found[term].ids or ())
+            for term in query.terms
+        },
+        next((each.runs for each in found.values() if each.ids is fitting), ()),
     )
 
 
@@ -190,7 +196,9 @@ def _of_alternative(
     known = [documents.ids for documents in wanted if documents.ids is not None]
     if not known:
         return None
-    ids: set[int] = known[0].intersection(*known[1:])
+    ids = min(known, key=len)
+    if len(known) > 1 or alternative.unwanted:
+        ids = ids.intersection(*known)
     unsure: set[int] = {key for documents in wanted for key in documents.unsure}
     if len(known) < len(wanted):
         unsure |= ids

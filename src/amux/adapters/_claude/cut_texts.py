@@ -18,14 +18,13 @@ from amux.adapters._claude.scan_texts import (
     INJECTED,
     RESULT,
     SYSTEM,
-    TYPED,
     Flags,
     FullBlock,
     result_text,
     split_user,
 )
 from amux.adapters._kit.times import parse_time
-from amux.model.message import Role, SessionMessage, SessionToolCall, ToolResult
+from amux.model.message import SessionMessage, SessionToolCall, ToolResult
 
 
 class _Said(msgspec.Struct, gc=False):
@@ -41,12 +40,6 @@ class _Line(Flags, rename="camel", gc=False):
 
 
 _LINES: Final = msgspec.json.Decoder(_Line)
-_ROLES: Final[dict[int, Role]] = {
-    ANSWER: "assistant",
-    SYSTEM: "system",
-    TYPED: "user",
-    INJECTED: "user",
-}
 
 
 def cut_text(data: bytes, kind: int) -> SessionMessage | None:
@@ -57,11 +50,6 @@ def cut_text(data: bytes, kind: int) -> SessionMessage | None:
         return _other(_LINES.decode(data), kind)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-
-
-def role_at(kind: int) -> Role:
-    """The role of the messages of a kind."""
-    return _ROLES.get(kind, "tool")
 
 
 def _other(line: _Line, kind: int) -> SessionMessage | None:

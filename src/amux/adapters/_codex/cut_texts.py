@@ -26,12 +26,6 @@ from amux.adapters._codex.tools import called_tool, tool_message
 from amux.adapters._kit.times import parse_time
 from amux.model.message import Role, SessionMessage, SessionToolCall
 
-_ROLES: Final[dict[int, Role]] = {
-    OUTPUT: "tool",
-    ANSWER: "assistant",
-    NOTICE: "assistant",
-    CONTEXT: "system",
-}
 _PARTS: Final = frozenset({TYPED, DOUBTED, INJECTED})
 
 
@@ -52,11 +46,6 @@ def cut_text(data: bytes, kind: int) -> SessionMessage | None:
     return _heard(entry.payload, at, kind)
 
 
-def role_at(kind: int) -> Role:
-    """The role of the messages of a kind."""
-    return _ROLES.get(kind, "user")
-
-
 def _heard(item: ResponseItem, at: datetime | None, kind: int) -> SessionMessage | None:
     if kind in _PARTS:
         speech = speech_of(item)
@@ -65,9 +54,8 @@ def _heard(item: ResponseItem, at: datetime | None, kind: int) -> SessionMessage
         text = joined(item.content)
     else:
         return None
-    return SessionMessage(
-        role=role_at(kind), content=text, timestamp=at, synthetic=kind != TYPED
-    )
+    role: Role = "system" if kind == CONTEXT else "user"
+    return SessionMessage(role=role, content=text, timestamp=at, synthetic=kind != TYPED)
 
 
 def _answer(entries: list[AnyEntry], *, synthetic: bool) -> SessionMessage:
