@@ -104,13 +104,15 @@ class TextStore:
                 self._units_of[agent] = version, dict(rows.fetchall())
         return self._units_of[agent][1]
 
-    def spots(self, unit: int) -> Spots | None:
-        """Where the messages of a unit lie, if anybody knows."""
+    def spots(self, units: Sequence[int]) -> dict[int, Spots]:
+        """Where the messages of some units lie, as far as anybody knows."""
+        marks = ", ".join("?" * len(units))
         with translated():
-            row = self.index.connection.execute(
-                "SELECT path, mark, spots FROM text_spots WHERE unit = ?", (unit,)
-            ).fetchone()
-            return None if row is None else Spots(*map(bytes, row))
+            rows = self.index.connection.execute(
+                f"SELECT unit, path, mark, spots FROM text_spots WHERE unit IN ({marks})",  # noqa: S608 - question marks only
+                units,
+            )
+            return {unit: Spots(path, mark, columns) for unit, path, mark, columns in rows}
 
     def version(self) -> tuple[int, int]:
         """Changes whenever anything is written, by this process or another."""

@@ -61,6 +61,18 @@ def fold(text: str) -> str:
     return text.encode("ascii", _FOLD_RUNS).lower().decode("utf-8", "surrogatepass")
 
 
+def fold_in_place(text: str) -> str | None:
+    """A form in which ASCII words are where they are in the text, and what they are when folded.
+
+    None where folding would make ASCII of other characters, or leave some out.
+    """
+    if text.isascii():
+        return text.lower()
+    foreign = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
+    is_plain = all(map(_INERT.__getitem__, set(foreign.decode("utf-8", "surrogatepass"))))
+    return text.lower() if is_plain else None
+
+
 def fold_spaces(text: str) -> str:
     """White space of any kind and length is one space."""
     return " ".join(text.split())
@@ -173,6 +185,21 @@ def _fold_run(error: UnicodeError) -> tuple[bytes, int]:
 
 _FOLD_RUNS: Final = "amux.fold-runs"
 codecs.register_error(_FOLD_RUNS, _fold_run)
+
+
+class _Inert(dict[str, bool]):
+    """Whether folding leaves a character alone, or makes something of it that is not ASCII."""
+
+    def __missing__(self, character: str) -> bool:
+        folded = fold(character)
+        is_inert = bool(folded) and not any(one.isascii() for one in folded)
+        if len(self) < _REMEMBERED_RUNS:
+            self[character] = is_inert
+        return is_inert
+
+
+_INERT: Final = _Inert()
+_ASCII: Final = bytes(range(128))
 
 
 class _ForeignRuns(dict[str, bytes]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import heappop, heappush
@@ -92,9 +92,10 @@ class Finding:
     weights: dict[Term, float] = field(default_factory=dict[Term, float])
     is_match: bool = False
     is_in_title: bool = False
+    is_told: bool = False  # its messages are known to who told of it
     snippet: str | None = None
     hit_count: int = 0
-    unread: Iterable[Unread] = ()
+    unread: Sequence[Unread] = ()
     _allowance: Allowance | None = None
     _seen: int = 0
     _best: list[tuple[float, int, SearchHit]] = field(

@@ -107,12 +107,18 @@ class Told:
     def finding(self, place: int, room: int | None) -> Finding:
         """What was found in one of the sessions; its messages are read when they are shown."""
         session = self.sessions[place]
-        finding = Finding(session, room, hit_count=self.hits.get(place, 0))
-        if finding.hit_count:
-            finding.is_match = True
-            finding.unread = self._texts.unread(self._query, session)
+        hit_count = self.hits.get(place, 0)
+        finding = Finding(session, room, is_match=hit_count > 0, hit_count=hit_count)
+        finding.is_told = finding.is_match
         finding.weights = {t: held[place] for t, held in self.weights.items() if place in held}
         return finding
+
+    def prepare(self, findings: Iterable[Finding]) -> None:
+        """Find out where the messages of some of the sessions lie."""
+        told = [finding for finding in findings if finding.is_told]
+        unread = self._texts.unread(self._query, [finding.subject for finding in told])
+        for finding, own in zip(told, unread, strict=True):
+            finding.unread = own
 
     def take(self, place: int, room: int | None) -> Finding:
         """The same, no longer counted here."""

@@ -23,6 +23,8 @@ OLDEST: Final = 0.25
 """No session counts less for its age than this."""
 
 _LEAST: Final = 1e-6
+_DIGITS: Final = 6
+_ROUNDED_BY: Final = 2e-6
 _OLD: Final = 2.0  # half-lives until a session counts the least
 Order = tuple[float, float, str]
 
@@ -55,7 +57,8 @@ class Ranking:
         best = max(max(scores, default=0.0), max(told_scores.values(), default=0.0)) or 1.0
         for finding, score in zip(self._found, scores, strict=True):
             finding.relevance = _relevance(score, best)
-        self._relevance = {place: _relevance(score, best) for place, score in told_scores.items()}
+        self._told_scores = told_scores
+        self._best = best
 
     def first(self, limit: int | None, *, sort: SearchSort, room: int | None) -> list[Finding]:
         """The first of those that fit, in order; `room` is how many hits are shown of each."""
@@ -65,16 +68,17 @@ class Ranking:
 
     def _chosen(self, limit: int | None, sort: SearchSort, room: int | None) -> Iterator[Finding]:
         """Of those that are known by numbers, all that may be among the first."""
-        relevance, told = self._relevance, self._told
+        scores, told = self._told_scores, self._told
         if told is None:
             return
         least = 0.0
         if limit is not None and sort == "relevance":
-            least = min(nlargest(limit, relevance.values()), default=0.0)
-        for place, own in relevance.items():
-            if own >= least:
+            # Relevance is rounded: what comes a little behind the last may be its equal.
+            least = min(nlargest(limit, scores.values()), default=0.0) - _ROUNDED_BY * self._best
+        for place, score in scores.items():
+            if score >= least:
                 finding = told.finding(place, room)
-                finding.relevance = own
+                finding.relevance = _relevance(score, self._best)
                 yield finding
 
 
@@ -100,7 +104,7 @@ _ORDERS: Final[dict[SearchSort, Callable[[Finding], Order]]] = {
 
 
 def _relevance(score: float, best: float) -> float:
-    return max(_LEAST, round(score / best, 6))
+    return max(_LEAST, round(score / best, _DIGITS))
 
 
 def _told_scores(told: Told, rarity: Mapping[Term, float], now: datetime) -> dict[int, float]:
@@ -114,7 +118,7 @@ def _told_scores(told: Told, rarity: Mapping[Term, float], now: datetime) -> dic
     for place, score in scores.items():
         age = (now - updated[place]) / HALF_LIFE
         freshness = 1.0 if age <= 0.0 else OLDEST if age >= _OLD else exp2(-age)
-        scores[place] = (score if score > _LEAST else _LEAST) * freshness
+        scores[place] = max(_LEAST, score) * freshness
     return scores
 
 

@@ -103,7 +103,6 @@ class Scanner:
             tally = Tally(self._query)
             tally.add(finding.subject.traits.title, weight=TITLE_WEIGHT)
             finding.snippet = tally.excerpt().text or None
-        finding.unread = tuple(finding.unread)
         shown = choose_shown(self._unread(finding, by_spots=True), finding.room)
         if shown is None:  # what was cut is not what was indexed
             shown = choose_shown(self._unread(finding, by_spots=False), finding.room) or []

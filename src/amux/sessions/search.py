@@ -153,6 +153,8 @@ class Search:
         options = self._options
         ranking = Ranking(scan.findings, scan.told, scan.looked_at, now=self._now)
         shown = ranking.first(options.limit, sort=options.sort, room=options.hits)
+        if scan.told is not None:
+            scan.told.prepare(shown)
         scanner = Scanner(holdings.library, query)
         for finding in shown:
             scanner.show(finding)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-from amux.model.words import fold, fold_spaces
+from amux.model.words import fold, fold_in_place, fold_spaces
 from amux.sessions.terms import Term
 
 SNIPPET_LENGTH: Final = 160
@@ -16,7 +16,7 @@ _LOOK_AT: Final = 200_000
 _AROUND: Final = 64
 """Characters before and behind a snippet that decide whether a word begins or ends with it."""
 
-_STEP: Final = 1024
+_STEP: Final = 2048
 _MOST_REMEMBERED: Final = 1 << 16
 
 Range = tuple[int, int]
@@ -105,9 +105,16 @@ def _early_position(text: str, terms: Sequence[Term]) -> int | None:
 
 
 def _position_in_step(step: str, terms: Sequence[Term]) -> int | None:
-    folded = fold(step)
+    folded = _folded_in_place(step, terms) or fold(step)
     found = [at for term in terms if (at := term.find(folded)) is not None]
     return _unfolded(step, folded, min(found)) if found else None
+
+
+def _folded_in_place(text: str, terms: Sequence[Term]) -> str | None:
+    """The text folded, with every character where it was; None where that cannot be."""
+    if all(term.is_ascii_word for term in terms):
+        return fold_in_place(text)
+    return None
 
 
 def _unfolded(text: str, folded: str, position: int) -> int:
@@ -137,6 +144,11 @@ _FOLDED_LENGTHS: Final = _FoldedLengths()
 
 def _found(text: str, terms: Sequence[Term]) -> Iterator[Range]:
     """Every hit of a short text, as ranges of the original."""
+    in_place = _folded_in_place(text, terms)
+    if in_place is not None:
+        for term in terms:
+            yield from term.spans(in_place)
+        return
     folded = fold(text)
     ends = _ends(text)
     for term in terms:

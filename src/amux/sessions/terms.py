@@ -120,6 +120,11 @@ class Term:
         is_word = all(one.isalnum() or one == "_" for one in self.text)
         return self.kind in {"text", "prefix"} and is_word
 
+    @cached_property
+    def is_ascii_word(self) -> bool:
+        """Whether it is such a word of ASCII alone."""
+        return self.is_plain_word and self.text.isascii()
+
     @property
     def words(self) -> tuple[str, ...]:
         """The words it consists of, for a text or a phrase."""

@@ -27,6 +27,7 @@ from amux.sessions.subjects import Subject
 from amux.sessions.terms import Term
 
 _ORDINAL = (1 << UNIT_SHIFT) - 1
+_SPOTS_AT_ONCE = 500  # SQLite takes no more than 999 parameters in old versions
 
 
 @dataclass(frozen=True)
@@ -107,17 +108,32 @@ class TextCandidates:
 
         return shortlists
 
-    def unread(self, query: Query, subject: Subject) -> Iterator[Unread]:
-        """The fitting messages of a session of which the index is sure."""
-        answer, units = self.answer(query), self.units[subject.traits.agent]
+    def unread(self, query: Query, subjects: Sequence[Subject]) -> list[list[Unread]]:
+        """The fitting messages of some sessions of which the index is sure, and where they lie."""
+        answer = self.answer(query)
+        if answer is None:
+            return [[] for _ in subjects]
+        places = [list(self._places(answer, subject)) for subject in subjects]
+        spots = self._spots([unit for some in places for _, unit in some])
+        return [
+            [Unread(place, _Numbers(answer, unit), spots.get(unit)) for place, unit in some]
+            for some in places
+        ]
+
+    def _places(self, answer: TextAnswer, subject: Subject) -> Iterator[tuple[int, int]]:
+        """The conversations of a session with a fitting message, and their units."""
+        units = self.units[subject.traits.agent]
         for place, key in enumerate(subject.keys or ()):
             unit = units.get(key, 0)
-            if answer is not None and unit in answer.counts:
-                yield Unread(place, _Numbers(answer, unit), self._spots(unit))
+            if unit in answer.counts:
+                yield place, unit
 
-    def _spots(self, unit: int) -> Spots | None:
+    def _spots(self, units: Sequence[int]) -> dict[int, Spots]:
+        found: dict[int, Spots] = {}
         with self._guarded():
-            return self._store.spots(unit)
+            for start in range(0, len(units), _SPOTS_AT_ONCE):
+                found |= self._store.spots(units[start : start + _SPOTS_AT_ONCE])
+        return found
 
     def words(self) -> Iterator[str]:
         """Every word that somebody said."""
