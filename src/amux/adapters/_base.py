@@ -162,7 +162,7 @@ class TextScan(Protocol):
 
 @runtime_checkable
 class TextCut(Protocol):
-    """An adapter whose scans tell where messages lie, and that can read one by itself (optional)."""
+    """An adapter whose scans tell where messages lie, so that one can be read alone (optional)."""
 
     def cut_text(self, data: bytes, kind: int) -> SessionMessage | None:
         """The message of a spot, given its bytes; equal to that of `read` in all that is searched.

@@ -84,7 +84,7 @@ class KeptSession:
         """The agent."""
         return self._row.agent
 
-    @cached_property
+    @property
     def unified_id(self) -> str:
         """The agent and the id."""
         return f"{self._row.agent}:{self._row.id}"
@@ -94,12 +94,12 @@ class KeptSession:
         """The title."""
         return self._row.title
 
-    @cached_property
+    @property
     def created_at(self) -> datetime:
         """When it began."""
         return _EPOCH + timedelta(microseconds=self._row.created)
 
-    @cached_property
+    @property
     def updated_at(self) -> datetime:
         """When it last changed."""
         return _EPOCH + timedelta(microseconds=self._row.updated)
@@ -129,7 +129,7 @@ class KeptSession:
         """What it cost; -1 when nothing is known."""
         return self._row.usd
 
-    @cached_property
+    @property
     def keys(self) -> Sequence[int] | None:
         """The keys of its conversations, if each is whole."""
         return array("q", self._row.keys) if self._row.keys else None

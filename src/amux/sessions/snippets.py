@@ -83,7 +83,7 @@ def _position(text: str, terms: Sequence[Term], folded: str | None = None) -> in
         found = term.find(text if term.kind == "regex" else folded)
         if found is None:
             continue
-        at = found if term.kind == "regex" else _unfolded(text, folded, found)
+        at = found if term.kind == "regex" else _unfolded(text, found)
         best = at if best is None else min(best, at)
     return best
 
@@ -105,9 +105,10 @@ def _early_position(text: str, terms: Sequence[Term]) -> int | None:
 
 
 def _position_in_step(step: str, terms: Sequence[Term]) -> int | None:
-    folded = _folded_in_place(step, terms) or fold(step)
-    found = [at for term in terms if (at := term.find(folded)) is not None]
-    return _unfolded(step, folded, min(found)) if found else None
+    in_place = _folded_in_place(step, terms)
+    folded = fold(step) if in_place is None else in_place
+    found = min((at for term in terms if (at := term.find(folded)) is not None), default=None)
+    return found if in_place is not None or found is None else _unfolded(step, found)
 
 
 def _folded_in_place(text: str, terms: Sequence[Term]) -> str | None:
@@ -117,9 +118,9 @@ def _folded_in_place(text: str, terms: Sequence[Term]) -> str | None:
     return None
 
 
-def _unfolded(text: str, folded: str, position: int) -> int:
+def _unfolded(text: str, position: int) -> int:
     """The place in the original; folding may change lengths."""
-    return position if len(text) == len(folded) else bisect_left(_ends(text), position)
+    return bisect_left(_ends(text), position)
 
 
 def _ends(text: str) -> Sequence[int]:

@@ -8,8 +8,7 @@ with the lines it lies in (see `cut_texts`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import repeat
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -155,9 +154,10 @@ def _lines(path: Path, *, tools: bool) -> Iterator[tuple[_Line, Span | None]]:
                 raise SurpriseError
             if end:
                 lines = decode(data[:end])
-                spans = line_spans(data, end, offset) if is_plain else ()
-                # With a blank line among them, or a value on two, nobody knows which is which.
-                yield from zip(lines, spans if len(spans) == len(lines) else repeat(None))
+                spans: Sequence[Span | None] = line_spans(data, end, offset) if is_plain else ()
+                if len(spans) != len(lines):  # one is blank, or a value stands on two
+                    spans = [None] * len(lines)
+                yield from zip(lines, spans, strict=True)
             rest, offset = data[end:], offset + end
     if rest:
         yield from ((line, None) for line in decode(rest))  # it may still grow
