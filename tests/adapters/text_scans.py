@@ -7,7 +7,7 @@ from typing import Protocol
 
 from amux.adapters._base import Adapter, Head, SourceRef, TextCut, TextScan
 from amux.model.message import SessionMessage
-from amux.model.texts import text_docs
+from amux.model.texts import TextDoc, text_docs
 from amux.sessions.passages import Passage, passages
 
 Searched = tuple[str, datetime | None, bool, list[Passage]]
@@ -40,6 +40,7 @@ def assert_scanned_as_read(adapter: Scanning, ref: SourceRef) -> int | None:
     How many were cut; None when the scan left the file to be read.
     """
     read = messages_of(adapter, ref)
+    scanned: list[tuple[str, list[TextDoc]]] | None = None
     for tools in (False, True):
         scanned = adapter.scan_texts(ref, tools=tools)
         if scanned is None:
