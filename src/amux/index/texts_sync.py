@@ -109,7 +109,8 @@ class TextStore:
         marks = ", ".join("?" * len(units))
         with translated():
             rows = self.index.connection.execute(
-                f"SELECT unit, path, mark, spots FROM text_spots WHERE unit IN ({marks})",  # noqa: S608 - question marks only
+                "SELECT unit, CAST(path AS BLOB), CAST(mark AS BLOB), CAST(spots AS BLOB)"  # noqa: S608 - question marks only
+                f" FROM text_spots WHERE unit IN ({marks})",
                 units,
             )
             return {unit: Spots(path, mark, columns) for unit, path, mark, columns in rows}

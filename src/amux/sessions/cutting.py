@@ -24,7 +24,7 @@ def cut_messages(
     """The messages of these numbers, which count from 1, up to one that cannot be cut."""
     try:
         handle = os.open(spots.path, _READ_ONLY)
-    except OSError:
+    except (OSError, ValueError):  # gone, or no path at all
         return
     try:
         found = os.fstat(handle)
