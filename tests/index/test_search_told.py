@@ -19,11 +19,14 @@ from amux.model.options import SearchSort, SessionQuery
 from amux.sessions.search import Holdings, Search, SearchReport
 from amux.workspace import Workspace
 
-WORDS = ("alpha", "beta", "gamma", "delta", "naïve", "日本語", "error", "errors", "x_y")
+WORDS = (
+    "alpha", "beta", "gamma", "delta", "naïve", "日本語", "error", "errors", "x_y", "グconfig",
+    "\ufb01x",
+)  # fmt: skip
 QUERIES = (
     "alpha", "beta gamma", "alpha OR delta", "alpha NOT beta", "err*", '"alpha beta"', "日本",
     "rro", "naive", "alpha role:user", "gamma agent:codex", "beta project:p1", "x_y -alpha",
-    "nothing", "title", '"beta, gamma"', "delta alpha beta gamma",
+    "nothing", "title", "conf*", "fix", '"beta, gamma"', "delta alpha beta gamma",
 )  # fmt: skip
 
 

@@ -85,6 +85,7 @@ def test_the_index_holds_exactly_the_words(text: str) -> None:
 @example("e\u0301rror", "error")
 @example("\ufb01x", "fix")
 @example("İ", "i")
+@example("グconf", "conf")
 def test_folded_in_place_ascii_words_are_where_they_were(text: str, word: str) -> None:
     in_place = fold_in_place(text)
     if in_place is None:
@@ -92,5 +93,7 @@ def test_folded_in_place_ascii_words_are_where_they_were(text: str, word: str) -
         return
     assert len(in_place) == len(text)
     assert in_place.count(word) == fold(text).count(word)
+    begins = re.compile(rf"(?<!\w){word}")
+    assert len(begins.findall(in_place)) == len(begins.findall(fold(text)))
     at = in_place.find(word)
     assert at < 0 or fold(text[at : at + len(word)]) == word

@@ -64,7 +64,7 @@ def fold(text: str) -> str:
 def fold_in_place(text: str) -> str | None:
     """A form in which ASCII words are where they are in the text, and what they are when folded.
 
-    None where folding would make ASCII of other characters, or leave some out.
+    None where folding would make ASCII of other characters, or not one of each.
     """
     if text.isascii():
         return text.lower()
@@ -188,11 +188,12 @@ codecs.register_error(_FOLD_RUNS, _fold_run)
 
 
 class _Inert(dict[str, bool]):
-    """Whether folding leaves a character alone, or makes something of it that is not ASCII."""
+    """Whether folding makes one character of another, as much part of a word, and not ASCII."""
 
     def __missing__(self, character: str) -> bool:
         folded = fold(character)
-        is_inert = bool(folded) and not any(one.isascii() for one in folded)
+        is_other = len(folded) == 1 and not folded.isascii()
+        is_inert = is_other and folded.isalnum() == character.isalnum()
         if len(self) < _REMEMBERED_RUNS:
             self[character] = is_inert
         return is_inert

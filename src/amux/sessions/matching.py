@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from amux.model.words import fold
+from amux.model.words import fold, fold_in_place
 from amux.sessions.query import Query
 from amux.sessions.snippets import SNIPPET_LENGTH, Excerpt, cut_excerpt
 from amux.sessions.terms import WHOLE, Cut, Term
@@ -37,6 +37,7 @@ class Tally:
     """
 
     __slots__ = (
+        "_is_in_place",
         "_keeps_opening",
         "_on_words",
         "_opening",
@@ -54,6 +55,8 @@ class Tally:
         self._shown: str | None = None  # the first window that holds a wanted term
         self._shown_folded: str | None = None
         self._opening = ""
+        # Words of ASCII are found sooner, in a text that nobody else is shown.
+        self._is_in_place = on_words is None and query.has_ascii_words
         self._keeps_opening = any(not each.wanted for each in query.alternatives)
         self.length = 0
         self.present: set[Term] = set()
@@ -84,7 +87,8 @@ class Tally:
         return cut_excerpt(text, tuple(self.weights), self._shown_folded)
 
     def _look(self, window: Window, weight: float) -> None:
-        folded = fold(window.text)
+        in_place = fold_in_place(window.text) if self._is_in_place else None
+        folded = fold(window.text) if in_place is None else in_place
         for term in self._query.all_terms:
             count = term.count(window.text, folded, cut=window.cut)
             if not count:
