@@ -6,7 +6,7 @@ not in the newest form, or too long to be held, is left to be read (None).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +18,8 @@ from amux.adapters._kit.line_spans import Span, line_spans
 from amux.adapters._kit.long_lines import LONG_LINE
 from amux.model.texts import Spot, TextDoc, text_doc
 
-_LARGEST: Final = 32 << 20  # a file is held whole
+_CHUNK: Final = 2 << 20
+_LARGEST: Final = 32 << 20  # the texts of a file are held at once
 
 
 class _Scan:
@@ -49,45 +50,46 @@ class _Scan:
         return Spot(begin[0], end[1] - begin[0], kind)
 
 
+class _SurpriseError(Exception):
+    """The file holds something that only reading knows."""
+
+
 def scan_texts(path: Path, *, tools: bool) -> tuple[str, list[TextDoc]] | None:
     """The session of a file and its documents; None where that is not so simple."""
-    try:
-        if path.stat().st_size > _LARGEST:
-            return None
-        lines = _lines(path.read_bytes())
-    except OSError:
-        return None
-    if lines is None:
-        return None
     rollout = new_rollout(path, bodies=True, traced=False)
     rollout.conversation.places = []
     scan = _Scan(rollout, tools=tools)
     session_id: str | None = None
-    for number, (entry, span) in enumerate(lines, start=1):
-        scan.spans.append(span)
-        take_run(rollout, Run(number, [entry]))
-        if session_id is None and rollout.begun:
-            session_id = rollout.lineage.session_id
-        if rollout.conversation.done:
-            if session_id is None:
-                return None
-            scan.keep_finished()
+    try:
+        for number, (entry, span) in enumerate(_lines(path), start=1):
+            scan.spans.append(span)
+            take_run(rollout, Run(number, [entry]))
+            if session_id is None and rollout.begun:
+                session_id = rollout.lineage.session_id
+            if rollout.conversation.done:
+                scan.keep_finished()
+    except (_SurpriseError, OSError, *UNREADABLE):
+        return None
     rollout.conversation.end_turn()
     scan.keep_finished()
     return None if session_id is None else (session_id, scan.docs)
 
 
-def _lines(data: bytes) -> Iterator[tuple[AnyEntry, Span | None]] | None:
-    """Every line with its place; None when one of them has another form."""
-    end = data.rfind(b"\n") + 1
-    spans = line_spans(data, end)
-    if any(stop - start > LONG_LINE for start, stop in spans):
-        return None
-    try:
-        entries: Sequence[AnyEntry] = ENTRY.decode_lines(data[:end])
-        rest = [ENTRY.decode(data[end:])] if end < len(data) else []
-    except UNREADABLE:
-        return None
-    if len(entries) != len(spans):
-        return None
-    return zip([*entries, *rest], [*spans, *([None] * len(rest))], strict=True)
+def _lines(path: Path) -> Iterator[tuple[AnyEntry, Span | None]]:
+    """Every line with its place; the last has none if it may still grow."""
+    rest, offset = b"", 0
+    with path.open("rb", buffering=0) as stream:
+        if path.stat().st_size > _LARGEST:
+            raise _SurpriseError
+        while chunk := stream.read(_CHUNK):
+            data = rest + chunk if rest else chunk
+            end = data.rfind(b"\n") + 1
+            spans = line_spans(data, end, offset)
+            entries = ENTRY.decode_lines(data[:end]) if end else []
+            longest = max((stop - start for start, stop in spans), default=0)
+            if len(entries) != len(spans) or max(longest, len(data) - end) > LONG_LINE:
+                raise _SurpriseError
+            yield from zip(entries, spans, strict=True)
+            rest, offset = data[end:], offset + end
+    if rest:
+        yield ENTRY.decode(rest), None
