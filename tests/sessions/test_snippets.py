@@ -82,3 +82,15 @@ def test_what_is_marked_is_what_is_wanted(some: list[str], term: Term | None) ->
         shown = [found.text[start:end] for start, end in found.ranges]
         assert shown
         assert all(term.pattern.search(fold(each)) for each in shown[:1])
+
+
+@given(
+    st.text("ab_ .\n日é", max_size=40),
+    st.sampled_from(['"a b"', '"a.b"', "a*", "ab", '"b a b"', '"日 a"', '".a"', "a.*"]),
+)
+def test_occurrences_are_those_of_the_pattern(text: str, written: str) -> None:
+    term = phrase_term(written.strip('"')) if written.startswith('"') else word_term(written)
+    assert term is not None
+    folded = fold(text)
+    assert list(term.spans(folded)) == [match.span() for match in term.pattern.finditer(folded)]
+    assert term.count(text, folded) == len(term.pattern.findall(folded))

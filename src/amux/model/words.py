@@ -68,9 +68,11 @@ def fold_in_place(text: str) -> str | None:
     """
     if text.isascii():
         return text.lower()
-    foreign = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
-    is_plain = all(map(_INERT.__getitem__, set(foreign.decode("utf-8", "surrogatepass"))))
-    return text.lower() if is_plain else None
+    data = text.encode("utf-8", "surrogatepass")
+    foreign = data.translate(None, _ASCII).decode("utf-8", "surrogatepass")
+    if not all(map(_INERT.__getitem__, set(foreign))):
+        return None
+    return data.lower().decode("utf-8", "surrogatepass")  # a text takes ten times as long as bytes
 
 
 def fold_spaces(text: str) -> str:

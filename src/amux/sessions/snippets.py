@@ -16,7 +16,7 @@ _LOOK_AT: Final = 200_000
 _AROUND: Final = 64
 """Characters before and behind a snippet that decide whether a word begins or ends with it."""
 
-_STEP: Final = 2048
+_STEP: Final = 4096
 _MOST_REMEMBERED: Final = 1 << 16
 
 Range = tuple[int, int]
@@ -75,7 +75,7 @@ def _excerpt_at(text: str, at: int, terms: Sequence[Term]) -> Excerpt:
 
 def _position(text: str, terms: Sequence[Term], folded: str | None = None) -> int | None:
     """Where the first hit begins in the original text."""
-    if len(text) > _STEP and all(term.is_plain_word for term in terms):
+    if all(term.is_plain_word for term in terms):
         return _early_position(text, terms)
     folded = fold(text) if folded is None else folded
     best: int | None = None

@@ -67,12 +67,10 @@ class Term:
             return 0
         is_edged = self.kind != "text"
         first, last = (is_edged and cut[0]), (is_edged and cut[1])
-        if self.kind == "prefix" and " " not in self.text:
-            return self._count_prefix(folded, first=first, last=last)
         return sum(
             1
-            for match in self.pattern.finditer(folded)
-            if not (first and match.start() == 0) and not (last and match.end() == len(folded))
+            for start, end in self.spans(folded)
+            if not (first and start == 0) and not (last and end == len(folded))
         )
 
     def find(self, text: str) -> int | None:
@@ -81,20 +79,24 @@ class Term:
         return None if first is None else first[0]
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Every occurrence, as `pattern` finds them; words several times faster."""
-        if not self.is_plain_word:
+        """Every occurrence, as `pattern` finds them; all but expressions several times faster."""
+        if self.kind == "regex":
             yield from (match.span() for match in self.pattern.finditer(text))
-            return
-        starts = self._prefixes(text) if self.kind == "prefix" else self._places(text)
-        yield from ((start, start + len(self.text)) for start in starts)
+        elif not self.is_plain_word:
+            yield from self._in_a_row(text)
+        else:
+            starts = self._prefixes(text) if self.kind == "prefix" else self._places(text)
+            yield from ((start, start + len(self.text)) for start in starts)
 
-    def _count_prefix(self, folded: str, *, first: bool, last: bool) -> int:
-        """As the pattern does it, several times faster."""
-        return sum(
-            1
-            for at in self._prefixes(folded)
-            if not (first and not at) and not (last and at + len(self.text) == len(folded))
-        )
+    def _in_a_row(self, folded: str) -> Iterator[tuple[int, int]]:
+        """Occurrences of several words: only where the first one stands can there be any."""
+        first = self.text.split()[0]
+        position = folded.find(first)
+        while position >= 0:
+            match = self.pattern.match(folded, position)
+            if match is not None:
+                yield match.span()
+            position = folded.find(first, position + 1 if match is None else match.end())
 
     def _places(self, folded: str) -> Iterator[int]:
         position = folded.find(self.text)
