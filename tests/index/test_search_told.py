@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
+from array import array
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,12 @@ from test_search_equal import hits, indexed
 from test_work import settle
 
 from amux.host import Host
+from amux.index.findable import LightRow
+from amux.index.store import Store
 from amux.model.options import SearchSort, SessionQuery
+from amux.sessions.costing import Coster
+from amux.sessions.kept import KeptSession
+from amux.sessions.lookup import Lookup
 from amux.sessions.search import Holdings, Search, SearchReport
 from amux.workspace import Workspace
 
@@ -82,6 +88,25 @@ def test_in_any_order_and_with_any_number_of_hits(
     for query in ("alpha", "beta gamma", "title alpha"):
         told = run(holdings, query, sort=sort, hits=shown, limit=4)
         assert told == run(replace(holdings, worth=None), query, sort=sort, hits=shown, limit=4)
+
+
+def test_sessions_that_share_a_conversation_are_asked_themselves(tmp_path: Path) -> None:
+    store, coster = Store(tmp_path / "index.db"), coster_of(tmp_path)
+    rows = [kept("one", 1, 3), kept("two", 2, 3), kept("three", 4), kept("four")]
+    sessions = [KeptSession(row, store, coster) for row in rows]
+    lookup = Lookup(sessions, {"claude": {1: 11, 2: 12, 3: 13, 4: 14}})
+    assert lookup.of_unit == {14: 2}
+    assert lookup.unknown == {0, 1, 3}
+
+
+def kept(name: str, *keys: int) -> LightRow:
+    packed = array("q", keys).tobytes()
+    return LightRow(1, "claude", name, name, 0, 0, 0.0, None, "", name, packed)
+
+
+def coster_of(home: Path) -> Coster:
+    client = open_client(home)
+    return Coster(client.models, client.run_index)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -31,18 +31,20 @@ class Lookup:
 
     def __init__(self, sessions: Sequence[KeptSession], units: Units) -> None:
         self.sessions = sessions
-        self.of_unit: dict[int, int] = {}
-        self.unknown: list[int] = []  # these have to be asked themselves
         self._units = units
+        self.of_unit: dict[int, int] = {}
+        self.unknown: set[int] = set()  # these have to be asked themselves
         for place, session in enumerate(sessions):
             own, keys = units.get(session.agent), session.keys
             if own is None or keys is None:
-                self.unknown.append(place)
+                self.unknown.add(place)
                 continue
-            for key in keys:
-                unit = own.get(key)
-                if unit is not None:
-                    self.of_unit[unit] = place
+            for unit in filter(None, map(own.get, keys)):
+                other = self.of_unit.setdefault(unit, place)
+                if other != place:  # a sub-agent of both
+                    self.unknown |= {other, place}
+        if not self.unknown.isdisjoint(self.of_unit.values()):
+            self.of_unit = {u: n for u, n in self.of_unit.items() if n not in self.unknown}
         self.updated = [session.updated_at for session in sessions]
         folded = [fold(session.title) for session in sessions]
         self._titles = "\n".join(folded)
