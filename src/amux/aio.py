@@ -412,12 +412,16 @@ def create_client(
     default_agent: str | None = None,
     config: Config | None = None,
     now: datetime | None = None,
+    max_age: float = 0.0,
 ) -> Client:
     """A client for this machine, or for another home.
 
     With `home` and no `env` the environment is empty: variables that move an agent's store on this
     machine say nothing about another home. Nor is an index kept in another home, unless
     AMUX_CACHE_DIR in `env` says where.
+
+    Every question looks at the agents' files first. With `max_age` a client that stays may answer
+    from a look that is at most so many seconds old, as it would have answered then.
     """
     return Client(
         sync.create_client(
@@ -428,6 +432,7 @@ def create_client(
             default_agent=default_agent,
             config=config,
             now=now,
+            max_age=max_age,
         )
     )
 

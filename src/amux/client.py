@@ -52,13 +52,19 @@ def create_client(
     default_agent: str | None = None,
     config: Config | None = None,
     now: datetime | None = None,
+    max_age: float = 0.0,
 ) -> Client:
     """A client for this machine, or for another home.
 
     With `home` and no `env` the environment is empty: variables that move an agent's store on this
     machine say nothing about another home. Nor is an index kept in another home, unless
     AMUX_CACHE_DIR in `env` says where.
+
+    Every question looks at the agents' files first. With `max_age` a client that stays may answer
+    from a look that is at most so many seconds old, as it would have answered then.
     """
+    if not max_age >= 0.0:
+        raise ValidationError("max_age must not be negative", fields=("max_age",))
     host = Host.from_process()
     if home is not None:
         host = Host(Path(home).absolute(), env={} if env is None else env)
@@ -74,6 +80,7 @@ def create_client(
         default_agent=default_agent,
         config=config,
         keeps_index=home is None or bool(host.env.get("AMUX_CACHE_DIR", "").strip()),
+        max_age=max_age,
     )
 
 
@@ -125,9 +132,14 @@ class Client:
         config: Config | None = None,
         keeps_index: bool = True,
         read_only: bool = False,
+        max_age: float = 0.0,
     ) -> None:
         self._parts = Workspace(
-            host, project_dir=project_dir, given=config, keeps_index=keeps_index
+            host,
+            project_dir=project_dir,
+            given=config,
+            keeps_index=keeps_index,
+            max_age=max_age,
         )
         self._default_agent = default_agent
         self._read_only = read_only

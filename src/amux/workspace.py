@@ -31,12 +31,19 @@ class Workspace:
     """What a client is made of. `given` are settings that stand for all others."""
 
     def __init__(
-        self, host: Host, *, project_dir: Path | None, given: Config | None, keeps_index: bool
+        self,
+        host: Host,
+        *,
+        project_dir: Path | None,
+        given: Config | None,
+        keeps_index: bool,
+        max_age: float = 0.0,
     ) -> None:
         self.host = host
         self.project_dir = project_dir
         self._given = given
         self._keeps_index = keeps_index
+        self._max_age = max_age
 
     @cached_property
     def config(self) -> Config:
@@ -109,7 +116,11 @@ class Workspace:
         from amux.sessions.catalogue import Catalogue
 
         return Catalogue(
-            self.registry, self.library, store=self.store, basis=self._basis_of_results
+            self.registry,
+            self.library,
+            store=self.store,
+            basis=self._basis_of_results,
+            max_age=self._max_age,
         )
 
     @cached_property

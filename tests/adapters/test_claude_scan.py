@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import CAPTURES, SharedHome
+from builders import CAPTURES
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from text_scans import assert_scanned_as_read
 
 from amux.adapters._base import SourceRef
 from amux.adapters._kit.long_lines import LONG_LINE
 from amux.adapters.claude import ADAPTER
-from amux.model.message import SessionMessage
-from amux.model.texts import TextDoc, text_docs
-from amux.testing import Capture
 
 Json = dict[str, Any]
 OF_CLAUDE = [capture for capture in CAPTURES if capture.name.startswith("claude")]
@@ -90,36 +88,6 @@ def source(path: Path, role: Any = "session") -> SourceRef:
     return SourceRef(agent="claude", path=path, root=path.parent, session_id=SID, role=role)
 
 
-def slow_way(ref: SourceRef, *, tools: bool) -> list[TextDoc]:
-    messages = (i for i in ADAPTER.read(ref, want="texts") if isinstance(i, SessionMessage))
-    return list(text_docs(messages, tools=tools))
-
-
-def assert_equal_or_declined(ref: SourceRef) -> bool:
-    declined = False
-    for tools in (False, True):
-        scanned = ADAPTER.scan_texts(ref, tools=tools)
-        declined = scanned is None
-        assert scanned is None or scanned[1] == slow_way(ref, tools=tools)
-    return declined
-
-
-@pytest.mark.parametrize("capture", OF_CLAUDE, ids=lambda capture: capture.name)
-def test_every_capture_is_scanned_as_it_is_read(capture: Capture, shared_home: SharedHome) -> None:
-    home = shared_home(capture)
-    sources = [
-        ref
-        for root in sorted(home.rglob("projects"))
-        for ref in ADAPTER.discover(root)
-        if ref.role != "names"
-    ]
-    assert sources
-    for ref in sources:
-        declined = assert_equal_or_declined(ref)
-        has_sidechains = b'"isSidechain":true' in ref.path.read_bytes()
-        assert declined == (has_sidechains and ref.role != "subagent")
-
-
 @settings(
     max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -132,7 +100,7 @@ def test_any_transcript_is_scanned_as_it_is_read(
 ) -> None:
     path = tmp_path / f"{SID}.jsonl"
     path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
-    assert_equal_or_declined(source(path, role))
+    assert_scanned_as_read(ADAPTER, source(path, role))
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -148,7 +116,7 @@ def test_a_damaged_transcript_is_scanned_as_it_is_read(tmp_path: Path, seed: int
         data[start : start + chance.randrange(4)] = chance.randbytes(2)
     path = tmp_path / f"{SID}.jsonl"
     path.write_bytes(data)
-    assert_equal_or_declined(source(path))
+    assert_scanned_as_read(ADAPTER, source(path))
 
 
 def test_many_messages_behind_an_answer_are_counted_alike(tmp_path: Path) -> None:
@@ -157,7 +125,7 @@ def test_many_messages_behind_an_answer_are_counted_alike(tmp_path: Path) -> Non
     path = tmp_path / f"{SID}.jsonl"
     records = [answer, *[notice] * 300, answer, notice]
     path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
-    assert not assert_equal_or_declined(source(path))
+    assert assert_scanned_as_read(ADAPTER, source(path))
 
 
 def test_a_line_too_long_to_be_held_is_left_to_the_slow_way(tmp_path: Path) -> None:

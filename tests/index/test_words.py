@@ -13,7 +13,16 @@ from text_strategies import texts
 
 from amux.index.texts import TextIndex
 from amux.model.texts import TextDoc
-from amux.model.words import JOINT, PIECE, fold, fold_spaces, stored_tokens, token_text, words
+from amux.model.words import (
+    JOINT,
+    PIECE,
+    fold,
+    fold_in_place,
+    fold_spaces,
+    stored_tokens,
+    token_text,
+    words,
+)
 
 J = JOINT
 
@@ -69,3 +78,22 @@ def test_the_index_holds_exactly_the_words(text: str) -> None:
     assert [term for (term,) in held] == words(text)
     assert stored_tokens(token_text(text)) == set(words(text))
     index.close()
+
+
+@given(texts, st.text("abcefilnorst_0", min_size=1, max_size=3))
+@example("\uff25rror", "error")
+@example("e\u0301rror", "error")
+@example("\ufb01x", "fix")
+@example("İ", "i")
+@example("グconf", "conf")
+def test_folded_in_place_ascii_words_are_where_they_were(text: str, word: str) -> None:
+    in_place = fold_in_place(text)
+    if in_place is None:
+        assert not text.isascii()
+        return
+    assert len(in_place) == len(text)
+    assert in_place.count(word) == fold(text).count(word)
+    begins = re.compile(rf"(?<!\w){word}")
+    assert len(begins.findall(in_place)) == len(begins.findall(fold(text)))
+    at = in_place.find(word)
+    assert at < 0 or fold(text[at : at + len(word)]) == word

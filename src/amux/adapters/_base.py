@@ -150,10 +150,24 @@ class Resumable(Protocol):
 class TextScan(Protocol):
     """An adapter that knows a quick way to the texts of most sources (optional)."""
 
-    def scan_texts(self, source: SourceRef, *, tools: bool) -> tuple[str, list[TextDoc]] | None:
-        """The one session of a source and its texts, equal to those of its messages.
+    def scan_texts(
+        self, source: SourceRef, *, tools: bool
+    ) -> list[tuple[str, list[TextDoc]]] | None:
+        """The sessions of a source, each with its texts, which are those of its messages.
 
         None: not in the quick way; read it. Without `tools`, only what was spoken.
+        """
+        ...
+
+
+@runtime_checkable
+class TextCut(Protocol):
+    """An adapter whose scans tell where messages lie, so that one can be read alone (optional)."""
+
+    def cut_text(self, data: bytes, kind: int) -> SessionMessage | None:
+        """The message of a spot, given its bytes; equal to that of `read` in all that is searched.
+
+        That is its role, time and texts, and whether it is synthetic. None: it is not there.
         """
         ...
 

@@ -43,6 +43,7 @@ from amux.adapters._kit.jsonl import unreadable
 from amux.adapters._kit.streams import open_stream
 from amux.host import Host
 from amux.model.facts import Facts, TitleNote
+from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 from amux.model.texts import TextDoc
 
@@ -109,13 +110,20 @@ class ClaudeAdapter:
             return _read_title(source)
         return TranscriptReader(source, want=want, only=only).items()
 
-    def scan_texts(self, source: SourceRef, *, tools: bool) -> tuple[str, list[TextDoc]] | None:
-        """The texts of a plain transcript; sidechains inside one need the whole reader."""
+    def scan_texts(
+        self, source: SourceRef, *, tools: bool
+    ) -> list[tuple[str, list[TextDoc]]] | None:
+        """The texts of a plain transcript."""
         if source.role == "names":
             return None
         is_agent = source.role == "subagent"
-        docs = scan_texts(source.path, is_agent=is_agent, tools=tools)
-        return None if docs is None else (own_id(source), docs)
+        return scan_texts(source.path, own_id(source), is_agent=is_agent, tools=tools)
+
+    def cut_text(self, data: bytes, kind: int) -> SessionMessage | None:
+        """One message, from the lines that a scan has named."""
+        from amux.adapters._claude.cut_texts import cut_text
+
+        return cut_text(data, kind)
 
     def read_on(
         self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None

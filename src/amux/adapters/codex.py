@@ -50,7 +50,9 @@ from amux.adapters._kit.times import parse_time
 from amux.adapters._legacy.codex_2025 import bare_record, read_document
 from amux.host import Host
 from amux.model.facts import Facts, TitleNote
+from amux.model.message import SessionMessage
 from amux.model.problems import Problem
+from amux.model.texts import TextDoc
 
 NAME: Final = "codex"
 INFO: Final = AgentInfo(
@@ -122,6 +124,22 @@ class CodexAdapter:
         else:
             batches = _batches(source.path, cut_texts=want != "all")
         yield from read_rollout(_before(batches, until), rollout, archived=source.archived)
+
+    def scan_texts(
+        self, source: SourceRef, *, tools: bool
+    ) -> list[tuple[str, list[TextDoc]]] | None:
+        """The texts of a rollout in the newest form; others are read."""
+        from amux.adapters._codex.scan_texts import scan_texts
+
+        is_plain = source.role == "session" and source.path.suffix == ".jsonl"
+        found = scan_texts(source.path, tools=tools) if is_plain else None
+        return None if found is None else [found]
+
+    def cut_text(self, data: bytes, kind: int) -> SessionMessage | None:
+        """One message, from the lines that a scan has named."""
+        from amux.adapters._codex.cut_texts import cut_text
+
+        return cut_text(data, kind)
 
     def read_on(
         self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None

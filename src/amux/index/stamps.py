@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from stat import S_ISDIR
 from typing import Final
 
@@ -27,6 +28,17 @@ def stamp(source: SourceRef) -> bytes:
     return "\n".join(parts).encode("utf-8", "surrogateescape")
 
 
+def file_mark(found: os.stat_result) -> str:
+    """How a file is. The mode, too: what was readable may have been closed."""
+    return f"{found.st_size} {found.st_mtime_ns} {found.st_ino} {found.st_mode}"
+
+
+def mark_in(stamp: bytes, path: Path) -> bytes:
+    """How the file itself was when its source was stamped; b"" when that is not known."""
+    name = os.fsencode(path) + b"\n"
+    return stamp[len(name) :].partition(b"\n")[0] if stamp.startswith(name) else b""
+
+
 def _look(path: str, parts: list[str]) -> int:
     """Note how a file is, or every file of a folder; the time of the newest change."""
     parts.append(path)  # what lies beside may become another file
@@ -35,8 +47,7 @@ def _look(path: str, parts: list[str]) -> int:
     except OSError:
         parts.append("-")
         return 0
-    # The mode, too: what was readable may have been closed.
-    parts.append(f"{found.st_size} {found.st_mtime_ns} {found.st_ino} {found.st_mode}")
+    parts.append(file_mark(found))
     if S_ISDIR(found.st_mode):
         return max(found.st_mtime_ns, _look_below(path, parts))
     return found.st_mtime_ns

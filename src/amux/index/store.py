@@ -179,6 +179,10 @@ class Store:
             self._texts = TextStore(self._text_path)
         return self._texts
 
+    def text_version(self) -> tuple[int, ...]:
+        """Changes whenever anything is written into the texts; nothing while nobody uses them."""
+        return () if self._texts is None else (id(self._texts), *self._texts.version())
+
     def remove_texts(self) -> None:
         """Throw the texts away; they are read again when somebody searches."""
         self._close_texts()

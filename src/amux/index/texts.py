@@ -54,26 +54,17 @@ _NUMBERS: Final = msgspec.json.Decoder(list[int])
 _GAP: Final = f"\n{JOINT}\n"  # a token of its own, which no phrase asks for
 
 
-class Found(NamedTuple):
-    """Units with a term, and in how many texts: spoken and tool texts of a message count apart.
-
-    Those of `unsure` may not hold it. `exact`: there are none, and every count is right.
-    """
-
-    units: dict[int, int]
-    unsure: frozenset[int]
-    exact: bool
-
-
 class Documents(NamedTuple):
     """Documents with a term; `ids` None: any may be.
 
     Those of `unsure` may not hold it. All documents of a unit with loose texts are one, of ordinal
-    `LOOSE`, and in doubt as soon as terms are combined.
+    `LOOSE`, and in doubt as soon as terms are combined. `runs` are the same ids as `ids`, each run
+    in ascending order and some in several; without any, nobody has put them in order.
     """
 
     ids: set[int] | None
     unsure: set[int]
+    runs: tuple[list[int], ...] = ()
 
     @property
     def exact(self) -> bool:
@@ -167,7 +158,7 @@ class TextIndex:
         spoken: list[tuple[int, str]] = []
         tools: list[tuple[int, str]] = []
         base, count, highest = unit << UNIT_SHIFT, 0, 0
-        for ordinal, said, done in docs:
+        for ordinal, said, done, _ in docs:
             key = base | min(ordinal, LAST_ORDINAL)
             if said:
                 spoken.append((key, _GAP.join(map(token_text, said))))
@@ -207,38 +198,23 @@ class TextIndex:
         with translated():
             return dict(self._db.execute("SELECT unit, docs FROM text_units WHERE NOT dead"))
 
-    def lookup(self, kind: TermKind, folded: str, *, tables: Collection[Table] = TABLES) -> Found:
-        """The units that hold a term, given folded (`model.words.fold`)."""
-        exact, counts, sure = True, dict[int, int](), set[int]()
-        with translated(), snapshot(self._db):
-            dead = self._marked("dead")
-            for table in tables:
-                plan = self._plan(table, kind, folded)
-                if plan.clauses is None:
-                    units = self.units()
-                    return Found(units, frozenset(units), exact=False)
-                for unit, count in self._unit_counts(table, plan.clauses):
-                    if unit not in dead:
-                        exact = exact and plan.exact
-                        counts[unit] = counts.get(unit, 0) + count
-                        if plan.exact:
-                            sure.add(unit)
-            sure -= self._marked("loose")  # the edges of a window may cut a word
-        unsure = frozenset(counts.keys() - sure)
-        return Found(counts, unsure, exact and not unsure)
-
     def documents(
         self, kind: TermKind, folded: str, *, tables: Collection[Table] = TABLES
     ) -> Documents:
         """The documents that hold a term, to be combined with those of other terms."""
         sure, unsure = set[int](), set[int]()
+        runs: list[list[int]] = []
         with translated(), snapshot(self._db):
             for table in tables:
                 plan = self._plan(table, kind, folded)
                 if plan.clauses is None:
                     return Documents(None, unsure)
-                self._add_matching(table, plan.clauses, sure if plan.exact else unsure)
+                for run in self._matching(table, plan.clauses):
+                    (sure if plan.exact else unsure).update(run)
+                    runs.append(run)
             dead, loose = self._marked("dead"), self._marked("loose")
+        if not (dead or loose or unsure):
+            return Documents(sure, unsure, tuple(runs))
         if dead:
             sure = {key for key in sure if key >> UNIT_SHIFT not in dead}
             unsure = {key for key in unsure if key >> UNIT_SHIFT not in dead}
@@ -260,12 +236,8 @@ class TextIndex:
         words = self._vocabulary.words(table)
         return plan_term(kind, folded, words, positions=table == "spoken")
 
-    def _unit_counts(self, table: Table, clauses: tuple[str, ...]) -> Iterable[tuple[int, int]]:
-        found: set[int] = set()
-        self._add_matching(table, clauses, found)
-        return units_of(found).items()
-
-    def _add_matching(self, table: Table, clauses: tuple[str, ...], ids: set[int]) -> None:
+    def _matching(self, table: Table, clauses: tuple[str, ...]) -> Iterator[list[int]]:
+        """The documents with any of the clauses, each run in ascending order."""
         for some in _portions(clauses):
             # One row with all of them: a row for each would take three times as long.
             (found,) = self._db.execute(
@@ -273,7 +245,7 @@ class TextIndex:
                 (" OR ".join(some),),
             ).fetchone()
             if found is not None:
-                ids.update(_NUMBERS.decode(f"[{found}]"))
+                yield _NUMBERS.decode(f"[{found}]")
 
     def _marked(self, mark: Literal["dead", "loose"]) -> frozenset[int]:
         rows = self._db.execute(f"SELECT unit FROM text_units WHERE {mark}")  # noqa: S608 - a closed list of names

@@ -23,7 +23,7 @@ def source_texts(adapter: Adapter, source: SourceRef, *, tools: bool) -> Iterato
     if isinstance(adapter, TextScan):
         scanned = adapter.scan_texts(source, tools=tools)
         if scanned is not None:
-            yield scanned
+            yield from scanned
             return
     first: str | None = None
     for batch in _read_texts(adapter, source, tools=tools):

@@ -18,11 +18,12 @@ from amux.adapters._base import Adapter, SourceRef
 from amux.index.findable import place_key
 from amux.index.pool import core_count, work_through
 from amux.index.reading import maker_of, total_size
-from amux.index.stamps import UNSETTLED, stamp
+from amux.index.stamps import UNSETTLED, mark_in, stamp
 from amux.index.texts import TextIndex
 from amux.index.texts_database import transaction
 from amux.index.texts_errors import translated
 from amux.index.texts_source import Batch, source_texts
+from amux.index.texts_spots import Spots, pack_spots
 from amux.model.texts import TextDoc
 
 Watch = Callable[[int, int], None]
@@ -38,13 +39,16 @@ CREATE TABLE IF NOT EXISTS text_members (
 CREATE TABLE IF NOT EXISTS text_answers (
   agent TEXT PRIMARY KEY, state BLOB NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS text_spots (
+  unit INTEGER PRIMARY KEY, path BLOB NOT NULL, mark BLOB NOT NULL, spots BLOB NOT NULL
+);
 """
 _BULK: Final = 4 << 20
 _SAVED_EVERY: Final = 32 << 20
 _SHARED_AT_MOST: Final = 8 << 20
 """Larger sources are read here, batch by batch: their texts would not fit into memory twice."""
 
-_BATCHES: Final = msgspec.msgpack.Decoder(list[tuple[str, list[tuple[int, tuple[str, ...], str]]]])
+_BATCHES: Final = msgspec.msgpack.Decoder(list[Batch])
 
 
 class _Stale(NamedTuple):
@@ -91,16 +95,32 @@ class TextStore:
 
     def units(self, agent: str) -> dict[int, int]:
         """Every session of every source of an agent that has texts, by its `place_key`."""
+        version = self.version()
         with translated():
-            database = self.index.connection
-            (foreign,) = database.execute("PRAGMA data_version").fetchone()
-            version = (foreign, database.total_changes)
             if self._units_of.get(agent, ((), {}))[0] != version:
-                rows = database.execute(
+                rows = self.index.connection.execute(
                     "SELECT key, unit FROM text_members WHERE agent = ?", (agent,)
                 )
                 self._units_of[agent] = version, dict(rows.fetchall())
         return self._units_of[agent][1]
+
+    def spots(self, units: Sequence[int]) -> dict[int, Spots]:
+        """Where the messages of some units lie, as far as anybody knows."""
+        marks = ", ".join("?" * len(units))
+        with translated():
+            rows = self.index.connection.execute(
+                "SELECT unit, CAST(path AS BLOB), CAST(mark AS BLOB), CAST(spots AS BLOB)"  # noqa: S608 - question marks only
+                f" FROM text_spots WHERE unit IN ({marks})",
+                units,
+            )
+            return {unit: Spots(path, mark, columns) for unit, path, mark, columns in rows}
+
+    def version(self) -> tuple[int, int]:
+        """Changes whenever anything is written, by this process or another."""
+        with translated():
+            database = self.index.connection
+            (foreign,) = database.execute("PRAGMA data_version").fetchone()
+            return foreign, database.total_changes
 
     def agents(self) -> set[str]:
         """Whose texts are here."""
@@ -183,6 +203,7 @@ class TextStore:
             for session, docs in batches:
                 unit = units.setdefault(session, last + len(units) + 1)
                 self.index.add(unit, docs)
+                self._keep_spots(unit, stale, docs)
             connection.execute(
                 "INSERT OR REPLACE INTO text_sources VALUES (?, ?, ?, ?)",
                 (agent, path, mark, maker_of(adapter)),
@@ -195,6 +216,15 @@ class TextStore:
                 ],
             )
 
+    def _keep_spots(self, unit: int, stale: _Stale, docs: Sequence[TextDoc]) -> None:
+        """Note where messages lie: of a source that comes in one piece, as scans do."""
+        spots, mark = pack_spots(docs), mark_in(stale.stamp, stale.source.path)
+        if spots and mark:
+            self.index.connection.execute(
+                "INSERT OR IGNORE INTO text_spots VALUES (?, ?, ?, ?)",
+                (unit, os.fsencode(stale.source.path), mark, spots),
+            )
+
     def _forget(self, agent: str, paths: Iterable[bytes]) -> None:
         with translated():
             connection = self.index.connection
@@ -205,6 +235,7 @@ class TextStore:
                 ).fetchall()
                 for (unit,) in rows:
                     self.index.drop(unit)
+                connection.executemany("DELETE FROM text_spots WHERE unit = ?", rows)
                 connection.execute("DELETE FROM text_members WHERE agent = ? AND path = ?", key)
                 connection.execute("DELETE FROM text_sources WHERE agent = ? AND path = ?", key)
 
@@ -218,13 +249,7 @@ def _texts(
     work = partial(_encoded_texts, adapter, sources)
     for place, result in work_through(small, work, workers=core_count() if shared else 1):
         missing.discard(small[place])
-        yield (
-            small[place],
-            [
-                (session, [TextDoc(*doc) for doc in docs])
-                for session, docs in _BATCHES.decode(result)
-            ],
-        )
+        yield small[place], _BATCHES.decode(result)
     for number in sorted(missing):
         yield number, source_texts(adapter, sources[number], tools=True)
 
@@ -240,7 +265,10 @@ def _encoded_texts(adapter: Adapter, sources: Sequence[SourceRef], number: int) 
 def _encodable(batches: Iterable[Batch]) -> list[Batch]:
     """The same with what is no Unicode replaced: nobody can type it."""
     return [
-        (session, [TextDoc(d.ordinal, tuple(map(_plain, d.spoken)), _plain(d.tools)) for d in docs])
+        (
+            session,
+            [TextDoc(d[0], tuple(map(_plain, d.spoken)), _plain(d.tools), d.spot) for d in docs],
+        )
         for session, docs in batches
     ]
 

@@ -12,15 +12,29 @@ from typing import Any, NamedTuple, cast
 from amux.model.message import SessionMessage
 
 
+class Spot(NamedTuple):
+    """Where a message lies in its file: whole lines, and what is to be made of them.
+
+    `kind` is for the adapter that said so: a line may hold several messages, and lines of others
+    may stand between those of an answer.
+    """
+
+    offset: int
+    length: int
+    kind: int
+
+
 class TextDoc(NamedTuple):
     """The texts of one message, `ordinal` being its number in the session, from 0.
 
-    No phrase runs from one of `spoken` into the next; `tools` are all in one.
+    No phrase runs from one of `spoken` into the next; `tools` are all in one. `spot` is where the
+    message lies, if that can be told.
     """
 
     ordinal: int
     spoken: tuple[str, ...]
     tools: str
+    spot: Spot | None = None
 
 
 def text_docs(messages: Iterable[SessionMessage], *, tools: bool) -> Iterator[TextDoc]:

@@ -18,6 +18,7 @@ from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly
 from amux.sessions.choosing import NOTHING_UNREAD, choose_sessions, last_shown
 from amux.sessions.costing import Coster
+from amux.sessions.held import Held
 from amux.sessions.library import Library
 from amux.sessions.listing import ListReport, list_sessions
 from amux.sessions.registry import AdapterRegistry
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from amux.sessions.cells import Cell
     from amux.sessions.cost import CostReport
     from amux.sessions.keeper import Keeper
+    from amux.sessions.kept import KeptSession
+    from amux.sessions.lookup import Lookup, Worth
     from amux.sessions.search import Holdings
     from amux.sessions.subjects import Subject
     from amux.sessions.text_candidates import TextCandidates
@@ -48,16 +51,19 @@ class Catalogue:
         *,
         store: Store | None = None,
         basis: Callable[[], bytes] = bytes,
+        max_age: float = 0.0,
     ) -> None:
         self._registry = registry
         self._library = library
         self.trouble: str | None = None  # why the index is not used, if it was given up
         self._keeper: Keeper | None = None
         self._texts: TextKeeper | None = None
+        self._held: Held[Holdings] = Held()
+        self._lookup: Lookup | None = None
         if store is not None:
             from amux.sessions.keeper import Keeper
 
-            self._keeper = Keeper(library, store, basis)
+            self._keeper = Keeper(library, store, basis, max_age=max_age)
 
     def watch(self, watch: Watch | None) -> None:
         """Be told how far reading for the index has come."""
@@ -70,7 +76,7 @@ class Catalogue:
         if self._keeper is None:
             yield
             return
-        with self._keeper.one_look():
+        with self._keeper.looks.held():
             yield
 
     def assemblies(
@@ -115,6 +121,15 @@ class Catalogue:
 
     def holdings(self, agents: Sequence[str], coster: Coster, *, by_words: bool) -> Holdings:
         """All sessions of some agents to be searched, and who knows which of them hold a word."""
+        if self._keeper is None or not self._keeper.looks.are_kept:
+            return self._holdings(agents, coster, by_words=by_words)
+        return self._held.given(
+            self._keeper,
+            (tuple(agents), coster, by_words),
+            lambda: self._holdings(agents, coster, by_words=by_words),
+        )
+
+    def _holdings(self, agents: Sequence[str], coster: Coster, *, by_words: bool) -> Holdings:
         from amux.sessions.search import Holdings
         from amux.sessions.subjects import assembled_subjects
 
@@ -132,7 +147,18 @@ class Catalogue:
             lambda: (*problems, *coster.problems),
             texts,
             None if texts is None else texts.words,
+            None if texts is None else self._worth(rows, subjects[len(rows) :], texts),
         )
+
+    def _worth(
+        self, rows: Sequence[KeptSession], others: Sequence[Subject], texts: TextCandidates
+    ) -> Worth:
+        """Which sessions are worth a look; what that takes is kept as long as the rows are."""
+        from amux.sessions.lookup import Lookup, Worth
+
+        if self._lookup is None or not self._lookup.is_of(rows, texts.units):
+            self._lookup = Lookup(rows, texts.units)
+        return Worth(self._lookup, others, texts)
 
     def give_up_index(self) -> bool:
         """Do without the index from now on, since it has failed; whether there was one."""

@@ -5,11 +5,10 @@ Everything here may raise IndexUnavailableError; whoever asks reads the sources 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from amux.index.answers import Answers, look_at
+from amux.index.answers import Answers
 from amux.index.census import Counted, take_census
 from amux.index.reading import Depth, total_size
 from amux.index.results import Made
@@ -21,6 +20,7 @@ from amux.sessions.costing import Coster
 from amux.sessions.indexed import IndexedAgent, Make
 from amux.sessions.library import Library
 from amux.sessions.listing import ListReport
+from amux.sessions.looks import Looks
 from amux.sessions.rows import decode_problems, make_rows, report_of, wanted_rows
 
 if TYPE_CHECKING:
@@ -40,30 +40,15 @@ Stale = Mapping[str, IndexedAgent | None]
 class Keeper:
     """The index of one home. `watch` is told how far reading has come."""
 
-    def __init__(self, library: Library, store: Store, basis: Callable[[], bytes]) -> None:
+    def __init__(
+        self, library: Library, store: Store, basis: Callable[[], bytes], *, max_age: float = 0.0
+    ) -> None:
         self.store = store
         self.basis = basis
+        self.looks = Looks(max_age)
         self.watch: Watch | None = None
         self._library = library
         self._shelf: Shelf | None = None
-        self._looks: dict[tuple[str, ...], bytes] | None = None
-
-    @contextmanager
-    def one_look(self) -> Generator[None]:
-        """Within it files are looked at once, however many questions are asked."""
-        self._looks = {}
-        try:
-            yield
-        finally:
-            self._looks = None
-
-    def _look(self, roots: Sequence[str], files: Sequence[str]) -> bytes:
-        if self._looks is None:
-            return look_at(roots, files)
-        key = (*roots, "", *files)
-        if key not in self._looks:
-            self._looks[key] = look_at(roots, files)
-        return self._looks[key]
 
     def sources(
         self, agent: str, sources: Sequence[SourceRef], *, usage_only: bool
@@ -141,7 +126,7 @@ class Keeper:
         return {agent: self._stale(agent, "sessions") for agent in agents}
 
     def _stale(self, agent: str, kind: Kind) -> IndexedAgent | None:
-        answers = Answers(self.store, kind, self.basis(), look=self._look)
+        answers = Answers(self.store, kind, self.basis(), look=self.looks.state)
         if self.store.exists() and answers.still_hold((agent,), self._library.env):
             return None
         return IndexedAgent(self._library, self.store, agent)
@@ -182,6 +167,7 @@ class Keeper:
         depth = Depth.FACTS if kind == "sessions" else Depth.USAGE
         indexed.update(depth, watch=self.watch, make=make)
         indexed.bring_up(kind, basis, make)
+        self.looks.forget()
         answers.remember(
             agent, indexed.snapshot, roots=indexed.roots, files=indexed.files, env=indexed.env
         )

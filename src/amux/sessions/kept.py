@@ -166,7 +166,7 @@ class Shelf:
         self._sessions: list[KeptSession] = []
 
     def sessions(self, store: Store, agents: Sequence[str], coster: Coster) -> list[KeptSession]:
-        """The sessions as they are now."""
+        """The sessions as they are now: the same list as long as they are the same."""
         now = (store, store.version(), tuple(agents), coster)
         if now != self._loaded_for:
             self._sessions = [KeptSession(row, store, coster) for row in light_rows(store, agents)]

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from amux.model.words import fold
+from amux.model.words import fold, fold_in_place
 from amux.sessions.query import Query
 from amux.sessions.snippets import SNIPPET_LENGTH, Excerpt, cut_excerpt
 from amux.sessions.terms import WHOLE, Cut, Term
 
-_WINDOW: Final = 1 << 20
+WINDOW: Final = 1 << 20
+"""Characters of a text that are folded at once."""
+
 _OVERLAP: Final = 1 << 10
 """What a term may be long and still be found across two windows."""
 
-_SATURATION: Final = 1.5
+SATURATION: Final = 1.5
 
 OnWords = Callable[[str], None]
 """Is shown every window of folded text."""
@@ -30,15 +32,19 @@ class Window(NamedTuple):
 class Tally:
     """What a text, or a message with all its texts, holds of a query.
 
-    `weights` are the wanted terms, each counted by the weight of the text it is in.
+    `weights` are the wanted terms, each counted by the weight of the text it is in; `length` is how
+    many characters were looked through.
     """
 
     __slots__ = (
+        "_is_in_place",
         "_keeps_opening",
         "_on_words",
         "_opening",
         "_query",
         "_shown",
+        "_shown_folded",
+        "length",
         "present",
         "weights",
     )
@@ -47,13 +53,18 @@ class Tally:
         self._query = query
         self._on_words = on_words
         self._shown: str | None = None  # the first window that holds a wanted term
+        self._shown_folded: str | None = None
         self._opening = ""
+        # Words of ASCII are found sooner, in a text that nobody else is shown.
+        self._is_in_place = on_words is None and query.has_ascii_words
         self._keeps_opening = any(not each.wanted for each in query.alternatives)
+        self.length = 0
         self.present: set[Term] = set()
         self.weights: dict[Term, float] = {}
 
     def add(self, text: str, *, weight: float, cut: Cut = WHOLE) -> None:
         """Look through one more text, or a window of one."""
+        self.length += len(text)
         if self._keeps_opening and len(self._opening) < 2 * SNIPPET_LENGTH:
             self._opening = f"{self._opening} {text[: 2 * SNIPPET_LENGTH]}".lstrip()
         if self._query.all_terms or self._on_words is not None:
@@ -73,10 +84,11 @@ class Tally:
     def excerpt(self) -> Excerpt:
         """The words around what was wanted; the beginning where nothing was."""
         text = self._opening if self._shown is None else self._shown
-        return cut_excerpt(text, tuple(self.weights))
+        return cut_excerpt(text, tuple(self.weights), self._shown_folded)
 
     def _look(self, window: Window, weight: float) -> None:
-        folded = fold(window.text)
+        in_place = fold_in_place(window.text) if self._is_in_place else None
+        folded = fold(window.text) if in_place is None else in_place
         for term in self._query.all_terms:
             count = term.count(window.text, folded, cut=window.cut)
             if not count:
@@ -84,7 +96,8 @@ class Tally:
             self.present.add(term)
             if term in self._query.terms:
                 self.weights[term] = self.weights.get(term, 0.0) + weight * count
-                self._shown = window.text if self._shown is None else self._shown
+                if self._shown is None:
+                    self._shown, self._shown_folded = window.text, folded
         if self._on_words is not None:
             self._on_words(folded)
 
@@ -96,13 +109,13 @@ def saturated_sum(weights: Mapping[Term, float]) -> float:
 
 def saturated(weight: float) -> float:
     """The tenth occurrence says less than the first."""
-    return weight / (weight + _SATURATION)
+    return weight / (weight + SATURATION)
 
 
 def windows(text: str, *, cut: Cut = WHOLE) -> Iterator[Window]:
     """A text in windows that overlap."""
-    start, end = 0, _WINDOW
+    start, end = 0, WINDOW
     while end < len(text):
         yield Window(text[start:end], (cut[0] or start > 0, True))
-        start, end = start + _WINDOW - _OVERLAP, end + _WINDOW - _OVERLAP
+        start, end = start + WINDOW - _OVERLAP, end + WINDOW - _OVERLAP
     yield Window(text[start:] if start else text, (cut[0] or start > 0, cut[1]))

@@ -83,6 +83,16 @@ class Query:
         """Whether sessions have to be read: titles and counts do not answer it."""
         return bool(self.all_terms or self.filters.of_messages)
 
+    @cached_property
+    def has_ascii_words(self) -> bool:
+        """Whether every term is a word of ASCII characters."""
+        return all(term.is_ascii_word for term in self.all_terms)
+
+    @property
+    def needs_words(self) -> bool:
+        """Whether nothing fits that holds none of the wanted terms."""
+        return all(each.wanted for each in self.alternatives)
+
     def matches(self, present: set[Term]) -> bool:
         """Whether a text that holds these terms is a hit."""
         return any(

@@ -6,20 +6,23 @@ known by its beginning, which its message has too.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from heapq import nlargest
-from itertools import chain, islice, pairwise
-from typing import Final, NamedTuple
+from itertools import chain, pairwise
+from typing import Final
 
+from amux.adapters._base import TextCut
 from amux.model.message import SessionMessage
 from amux.model.words import fold
 from amux.sessions.candidates import NONE, Shortlist
+from amux.sessions.cutting import cut_messages
 from amux.sessions.filtering import admitted_passages
-from amux.sessions.findings import CONSIDERED, Finding, Place, Unread
+from amux.sessions.findings import Finding, Place, Unread
 from amux.sessions.library import Library
 from amux.sessions.matching import OnWords, Tally, Window
 from amux.sessions.passages import MACHINE_WEIGHT, TITLE_WEIGHT
 from amux.sessions.query import Query
+from amux.sessions.showing import Hit, choose_shown
 from amux.sessions.subjects import Subject
 
 _BEGINNING: Final = 1000
@@ -30,13 +33,6 @@ Known = dict[str, tuple[Place, bool]]
 """Where long texts stand, by their beginnings, and whether their messages are hits already."""
 
 
-class _Hit(NamedTuple):
-    """A message that fits, and where it stands."""
-
-    tally: Tally
-    place: Place
-
-
 class Scanner:
     """Looks through sessions for one query."""
 
@@ -45,7 +41,8 @@ class Scanner:
         self._query = query
         self._filters = query.filters.of_messages
         self.on_words = on_words
-        self._needs_words = all(each.wanted for each in query.alternatives)
+        self._needs_words = query.needs_words
+        self._cutters: dict[str, TextCut | None] = {}
 
     def look_at(
         self, subject: Subject, shortlists: Sequence[Shortlist], *, room: int | None
@@ -57,7 +54,7 @@ class Scanner:
             return None
         finding = Finding(subject, room)
         if is_title_worth_it:
-            self._look_at_title(finding)
+            self.look_at_title(finding)
         for place in places:
             self._look_at_messages(finding, place, shortlists[place])
         return finding
@@ -69,13 +66,17 @@ class Scanner:
         folded = fold(title)
         return any(term.count(title, folded) for term in self._query.terms)
 
-    def _look_at_title(self, finding: Finding) -> None:
-        """A title counts for ranking; it is a hit unless messages are asked for."""
+    def look_at_title(self, finding: Finding) -> bool:
+        """A title counts for ranking; it is a hit unless messages are asked for.
+
+        Whether anything of the query was found in the session so far.
+        """
         tally = Tally(self._query, on_words=self.on_words)
         tally.add(finding.subject.traits.title, weight=TITLE_WEIGHT)
         finding.hold(tally.weights)
         finding.is_in_title = tally.is_match and not self._filters
         finding.is_match = finding.is_match or finding.is_in_title
+        return finding.is_match or bool(finding.weights)
 
     def _look_at_messages(self, finding: Finding, place: int, shortlist: Shortlist) -> None:
         """The messages of a conversation: the session's own, or that of a sub-agent of it."""
@@ -86,7 +87,7 @@ class Scanner:
                 finding.is_match = True
                 finding.hit_count += len(shortlist.numbers)
                 finding.hold(shortlist.weights)
-                finding.unread.append(Unread(place, shortlist.numbers))
+                finding.unread = (*finding.unread, Unread(place, shortlist.numbers))
                 return
         known: Known = {}
         for message, found_at in self._messages(finding, place, shortlist.numbers):
@@ -102,16 +103,35 @@ class Scanner:
             tally = Tally(self._query)
             tally.add(finding.subject.traits.title, weight=TITLE_WEIGHT)
             finding.snippet = tally.excerpt().text or None
-        for tally, found_at in _worth_showing(self._unread(finding), finding.room):
-            finding.show(tally, found_at)
-        finding.unread.clear()
+        shown = choose_shown(self._unread(finding, by_spots=True), finding.room)
+        if shown is None:  # what was cut is not what was indexed
+            shown = choose_shown(self._unread(finding, by_spots=False), finding.room) or []
+        for each in shown:
+            finding.show(each, each.place)
+        finding.unread = ()
 
-    def _unread(self, finding: Finding) -> Iterator[_Hit]:
-        for place, numbers in finding.unread:
-            for message, found_at in self._messages(finding, place, numbers):
-                tally = self._tally(message)
-                if tally is not None:
-                    yield _Hit(tally, found_at)
+    def _unread(self, finding: Finding, *, by_spots: bool) -> Iterator[Hit]:
+        """The hits that the index has told of, in order, as far as they are still there."""
+        subject = finding.subject
+        for place, numbers, spots in finding.unread:
+            left = deque(sorted(numbers))
+            cutter = self._cutter(subject.traits.agent) if by_spots else None
+            if cutter is not None and spots is not None:
+                session_id = subject.conversations()[place].session_id if place else None
+                for message in cut_messages(cutter, spots, tuple(left)):
+                    at = Place(left.popleft(), message.role, message.timestamp, session_id)
+                    yield Hit(message, at, self._query)
+            for message, found_at in self._messages(finding, place, left) if left else ():
+                hit = Hit(message, found_at, self._query)
+                if hit.tally.is_match:  # else the file is another than it was
+                    yield hit
+
+    def _cutter(self, agent: str) -> TextCut | None:
+        """Who reads single messages of an agent, if anybody can."""
+        if agent not in self._cutters:
+            adapter = self._library.adapter(agent)
+            self._cutters[agent] = adapter if isinstance(adapter, TextCut) else None
+        return self._cutters[agent]
 
     def _messages(
         self, finding: Finding, place: int, numbers: Iterable[int] | None
@@ -166,18 +186,6 @@ class Scanner:
         finding.hold(tally.weights)
         if tally.is_match and not is_hit:
             finding.match(tally, place)
-
-
-def _worth_showing(hits: Iterator[_Hit], room: int | None) -> Iterable[_Hit]:
-    """The first and the best, in order: of the others no excerpt need be cut."""
-    if room is None:
-        return hits
-    numbered = enumerate(islice(hits, CONSIDERED))
-    first = next(numbered, None)
-    if first is None:
-        return ()
-    best = nlargest(room, chain((first,), numbered), key=lambda one: (one[1].tally.score, -one[0]))
-    return [hit for _, hit in sorted({first[0]: first[1], **dict(best)}.items())]
 
 
 def _marked(pieces: Iterable[str]) -> Iterator[Window]:

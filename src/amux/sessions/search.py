@@ -23,9 +23,10 @@ from amux.sessions.did_you_mean import NearWords, Vocabulary, corrected
 from amux.sessions.filtering import admits_session
 from amux.sessions.findings import Finding
 from amux.sessions.library import Library
+from amux.sessions.lookup import Told, Worth
 from amux.sessions.query import Query, parse_query
 from amux.sessions.query_filters import filters_of
-from amux.sessions.ranking import first, rank
+from amux.sessions.ranking import Ranking
 from amux.sessions.scan import Scanner
 from amux.sessions.subjects import Subject
 
@@ -47,24 +48,33 @@ class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """Where to look: sessions, what could not be read of them, who has an index of them."""
+    """Where to look: sessions, what could not be read of them, who has an index of them.
+
+    `worth` knows which sessions a query of words can find at all.
+    """
 
     library: Library
     subjects: Sequence[Subject]
     problems: Callable[[], Iterable[Problem]] = tuple
     candidates: Candidates | None = None
     vocabulary: Vocabulary | None = None
+    worth: Worth | None = None
 
 
 class _Scan(NamedTuple):
-    """What was found: sessions with any of the terms, and how many were looked at."""
+    """What was found: sessions with any of the terms, and how many were looked at.
+
+    `told` are further ones, of which nothing was made yet.
+    """
 
     findings: list[Finding]
     looked_at: int
+    told: Told | None
 
     @property
     def has_match(self) -> bool:
-        return any(finding.is_match for finding in self.findings)
+        has_told = self.told is not None and bool(self.told.hits)
+        return has_told or any(finding.is_match for finding in self.findings)
 
 
 class Search:
@@ -110,26 +120,41 @@ class Search:
         """What each session that passes the filters holds of the query."""
         listens = bool(near) and holdings.vocabulary is None
         scanner = Scanner(holdings.library, query, on_words=near.read if near and listens else None)
+        admitted = self._admitted(holdings, query)
+        told = None if holdings.worth is None or listens else holdings.worth(query)
+        room = self._options.hits
         findings: list[Finding] = []
-        looked_at = 0
+        if told is not None:
+            if query.filters.of_sessions:
+                told.restrict(admitted)
+            taken = (told.take(place, room) for place in told.titled)
+            findings += [finding for finding in taken if scanner.look_at_title(finding)]
         propose = _Proposals(holdings, query)
-        conditions = query.filters.of_sessions
-        for subject in holdings.subjects if query.alternatives else ():
-            if conditions and not admits_session(conditions, subject.traits):
-                continue
-            looked_at += 1
-            finding = scanner.look_at(subject, propose(subject), room=self._options.hits)
+        for subject in admitted if told is None else told.rest:
+            finding = scanner.look_at(subject, propose(subject), room=room)
             if finding is None:
                 continue
             if finding.is_match:
                 scanner.on_words = None  # nothing will have to be guessed
             if finding.is_match or finding.weights:
                 findings.append(finding)
-        return _Scan(findings, looked_at)
+        return _Scan(findings, len(admitted), told)
+
+    def _admitted(self, holdings: Holdings, query: Query) -> Sequence[Subject]:
+        """The sessions that pass the filters."""
+        conditions = query.filters.of_sessions
+        if not query.alternatives:
+            return ()
+        if not conditions:
+            return holdings.subjects
+        return [each for each in holdings.subjects if admits_session(conditions, each.traits)]
 
     def _report(self, holdings: Holdings, query: Query, scan: _Scan) -> SearchReport:
-        found = rank(*scan, now=self._now)
-        shown = first(found, self._options.limit, sort=self._options.sort)
+        options = self._options
+        ranking = Ranking(scan.findings, scan.told, scan.looked_at, now=self._now)
+        shown = ranking.first(options.limit, sort=options.sort, room=options.hits)
+        if scan.told is not None:
+            scan.told.prepare(shown)
         scanner = Scanner(holdings.library, query)
         for finding in shown:
             scanner.show(finding)
@@ -137,7 +162,7 @@ class Search:
             sessions=tuple(_summary(finding, query) for finding in shown),
             problems=tuple(holdings.problems()),
             notes=query.notes,
-            truncated=len(found) - len(shown),
+            truncated=ranking.count - len(shown),
         )
 
     def _guess(self, holdings: Holdings, near: NearWords, findings: list[Finding]) -> str | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-from amux.model.words import fold, fold_spaces
+from amux.model.words import fold, fold_in_place, fold_spaces
 from amux.sessions.terms import Term
 
 SNIPPET_LENGTH: Final = 160
@@ -15,6 +15,9 @@ _LEAD: Final = 50
 _LOOK_AT: Final = 200_000
 _AROUND: Final = 64
 """Characters before and behind a snippet that decide whether a word begins or ends with it."""
+
+_STEP: Final = 4096
+_MOST_REMEMBERED: Final = 1 << 16
 
 Range = tuple[int, int]
 
@@ -26,65 +29,135 @@ class Excerpt(NamedTuple):
     ranges: tuple[Range, ...]
 
 
-def cut_excerpt(text: str, terms: Sequence[Term]) -> Excerpt:
-    """The surroundings of the first hit, with dots where text was cut, and the hits in them."""
-    at = _position(text[:_LOOK_AT], terms)
-    if at is None:
-        at = _position(text, terms) or 0 if len(text) > _LOOK_AT else 0
+def cut_excerpt(text: str, terms: Sequence[Term], folded: str | None = None) -> Excerpt:
+    """The surroundings of the first hit, or of the beginning where there is none.
+
+    `folded` is the text folded, if somebody has that already.
+    """
+    return find_excerpt(text, terms, folded) or _excerpt_at(text, 0, terms)
+
+
+def find_excerpt(text: str, terms: Sequence[Term], folded: str | None = None) -> Excerpt | None:
+    """The surroundings of the first hit; None when there is none."""
+    if len(text) > _LOOK_AT:
+        at = _position(text[:_LOOK_AT], terms)
+        if at is None:
+            at = _position(text, terms)
+        else:
+            text = text[:_LOOK_AT]
     else:
-        text = text[:_LOOK_AT]
+        at = _position(text, terms, folded)
+    return None if at is None else _excerpt_at(text, at, terms)
+
+
+def _excerpt_at(text: str, at: int, terms: Sequence[Term]) -> Excerpt:
+    """A place of a text, with dots where text was cut, and the hits around it."""
     start = max(0, at - _LEAD)
     end = min(len(text), start + 2 * SNIPPET_LENGTH)
-    piece = fold_spaces(text[start:end])
+    raw = text[start:end]
+    piece = fold_spaces(raw)
     cut = piece[:SNIPPET_LENGTH].rstrip()
     ahead = "…" if start > 0 else ""
     behind = "…" if len(cut) < len(piece) or end < len(text) else ""
     first = max(0, start - _AROUND)
     found = _found(text[first : end + _AROUND], terms)
-    within = ((a + first - start, b + first - start) for a, b in found)
-    places = _places(text[start:end])
-    moved = (_moved(places, one, offset=len(ahead), length=len(cut)) for one in within)
-    return Excerpt(f"{ahead}{cut}{behind}", _merged(one for one in moved if one is not None))
+    ranges: list[Range] = []
+    for one in found:
+        # Where nothing was folded, a place is what it was.
+        edges = [min(max(edge + first - start, 0), len(raw)) for edge in one]
+        if len(piece) < len(raw):
+            edges = [_place(raw, edge) for edge in edges]
+        begin, behind_it = (min(edge, len(cut)) + len(ahead) for edge in edges)
+        if begin < behind_it:
+            ranges.append((begin, behind_it))
+    return Excerpt(f"{ahead}{cut}{behind}", _merged(ranges))
 
 
-def _position(text: str, terms: Sequence[Term]) -> int | None:
+def _position(text: str, terms: Sequence[Term], folded: str | None = None) -> int | None:
     """Where the first hit begins in the original text."""
-    folded = fold(text)
+    if all(term.is_plain_word for term in terms):
+        return _early_position(text, terms)
+    folded = fold(text) if folded is None else folded
     best: int | None = None
     for term in terms:
-        match = term.pattern.search(text if term.kind == "regex" else folded)
-        if match is None:
+        found = term.find(text if term.kind == "regex" else folded)
+        if found is None:
             continue
-        at = match.start() if term.kind == "regex" else _unfolded(text, folded, match.start())
+        at = found if term.kind == "regex" else _unfolded(text, found)
         best = at if best is None else min(best, at)
     return best
 
 
-def _unfolded(text: str, folded: str, position: int) -> int:
-    """The place in the original; folding may change lengths, so walk where it did."""
-    if len(text) == len(folded):
-        return position
-    length = 0
-    for index, character in enumerate(text):
-        if length >= position:
-            return index
-        length += len(fold(character))
-    return len(text)
+def _early_position(text: str, terms: Sequence[Term]) -> int | None:
+    """The same for words: of a long text no more is folded than has to be.
+
+    No word runs across a space, and what stands before one is folded by itself.
+    """
+    start = 0
+    while start < len(text):
+        end = text.find(" ", start + _STEP)
+        step = text[start : len(text) if end < 0 else end]
+        at = _position_in_step(step, terms)
+        if at is not None:
+            return start + at
+        start += len(step) + (end >= 0)
+    return None
+
+
+def _position_in_step(step: str, terms: Sequence[Term]) -> int | None:
+    in_place = _folded_in_place(step, terms)
+    folded = fold(step) if in_place is None else in_place
+    found = min((at for term in terms if (at := term.find(folded)) is not None), default=None)
+    return found if in_place is not None or found is None else _unfolded(step, found)
+
+
+def _folded_in_place(text: str, terms: Sequence[Term]) -> str | None:
+    """The text folded, with every character where it was; None where that cannot be."""
+    if all(term.is_ascii_word for term in terms):
+        return fold_in_place(text)
+    return None
+
+
+def _unfolded(text: str, position: int) -> int:
+    """The place in the original; folding may change lengths."""
+    return bisect_left(_ends(text), position)
+
+
+def _ends(text: str) -> Sequence[int]:
+    """For each place in a text, how much of the folded text is before it."""
+    if text.isascii():
+        return range(len(text) + 1)
+    return [0, *accumulate(map(_FOLDED_LENGTHS.__getitem__, text))]
+
+
+class _FoldedLengths(dict[str, int]):
+    """How many characters folding makes of one."""
+
+    def __missing__(self, character: str) -> int:
+        length = len(fold(character))
+        if len(self) < _MOST_REMEMBERED:
+            self[character] = length
+        return length
+
+
+_FOLDED_LENGTHS: Final = _FoldedLengths()
 
 
 def _found(text: str, terms: Sequence[Term]) -> Iterator[Range]:
     """Every hit of a short text, as ranges of the original."""
+    in_place = _folded_in_place(text, terms)
+    if in_place is not None:
+        for term in terms:
+            yield from term.spans(in_place)
+        return
     folded = fold(text)
-    # ends[i]: how much of the folded text the first i characters make.
-    ends: Sequence[int] = range(len(text) + 1)
-    if not text.isascii():
-        ends = [0, *accumulate(len(fold(character)) for character in text)]
+    ends = _ends(text)
     for term in terms:
         if term.kind == "regex":
             yield from (match.span() for match in term.pattern.finditer(text))
             continue
-        for match in term.pattern.finditer(folded):
-            yield _outer(ends, match.start(), match.end())
+        for start, end in term.spans(folded):
+            yield _outer(ends, start, end)
 
 
 def _outer(ends: Sequence[int], start: int, end: int) -> Range:
@@ -93,26 +166,13 @@ def _outer(ends: Sequence[int], start: int, end: int) -> Range:
     return first, last if ends[last] == end else last + 1
 
 
-def _places(text: str) -> list[int]:
-    """For each character, and the end, its place once white space is folded."""
-    places: list[int] = []
-    length, is_after_word = 0, False
-    for character in text:
-        if not character.isspace():
-            places.append(length)
-            length, is_after_word = length + 1, True
-        else:
-            places.append(length)
-            length, is_after_word = length + is_after_word, False
-    return [*places, length]
-
-
-def _moved(places: Sequence[int], found: Range, *, offset: int, length: int) -> Range | None:
-    """A range of the raw piece as one of the snippet; None when nothing of it is shown."""
-    last = len(places) - 1
-    start, end = (places[min(max(edge, 0), last)] for edge in found)
-    start, end = min(start, length), min(end, length)
-    return (start + offset, end + offset) if start < end else None
+def _place(text: str, index: int) -> int:
+    """The place of a character once white space is folded."""
+    before = text[:index]
+    words = before.split()
+    if not words:
+        return 0
+    return sum(map(len, words)) + len(words) - 1 + before[-1].isspace()
 
 
 def _merged(ranges: Iterable[Range]) -> tuple[Range, ...]:

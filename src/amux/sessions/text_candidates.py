@@ -7,6 +7,7 @@ when any of them has a candidate.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,9 +16,11 @@ from functools import cached_property
 from amux.index.faults import IndexUnavailableError
 from amux.index.texts import LOOSE, UNIT_SHIFT, Documents, Table, TextIndex, units_of
 from amux.index.texts_errors import IndexDamagedError, IndexUnusableError
+from amux.index.texts_spots import Spots
 from amux.index.texts_sync import TextStore
 from amux.index.texts_terms import TermKind
 from amux.sessions.candidates import ALL, NONE, Candidates, Propose, Shortlist, propose_all
+from amux.sessions.findings import Unread
 from amux.sessions.kept import keys_of
 from amux.sessions.query import Query
 from amux.sessions.query_groups import Alternative
@@ -25,24 +28,30 @@ from amux.sessions.subjects import Subject
 from amux.sessions.terms import Term
 
 _ORDINAL = (1 << UNIT_SHIFT) - 1
+_SPOTS_AT_ONCE = 500  # SQLite takes no more than 999 parameters in old versions
 
 
 @dataclass(frozen=True)
-class _Answer:
+class TextAnswer:
     """What the index says of one query."""
 
     fitting: set[int]  # documents
     unsure: frozenset[int]  # units with a document that may not fit
     counts: Mapping[int, int]  # how many fitting documents a unit has
     holds: Mapping[Term, Mapping[int, int]]  # how many documents of a unit hold a term
+    runs: tuple[list[int], ...] = ()  # the fitting documents in order, if somebody has that already
+
+    def numbers(self, unit: int) -> list[int]:
+        """The numbers of a unit's fitting messages, in order; they count from 1."""
+        found: set[int] = set()
+        for run in self._runs:
+            first = bisect_left(run, unit << UNIT_SHIFT)
+            found.update(run[first : bisect_left(run, (unit + 1) << UNIT_SHIFT, first)])
+        return [(key & _ORDINAL) + 1 for key in sorted(found)]
 
     @cached_property
-    def ordinals(self) -> dict[int, list[int]]:
-        """The fitting documents of each unit."""
-        found: dict[int, list[int]] = {}
-        for key in self.fitting:
-            found.setdefault(key >> UNIT_SHIFT, []).append(key & _ORDINAL)
-        return found
+    def _runs(self) -> tuple[list[int], ...]:
+        return self.runs or (sorted(self.fitting),)
 
 
 class _Numbers(Collection[int]):
@@ -50,7 +59,7 @@ class _Numbers(Collection[int]):
 
     __slots__ = ("_answer", "_unit")
 
-    def __init__(self, answer: _Answer, unit: int) -> None:
+    def __init__(self, answer: TextAnswer, unit: int) -> None:
         self._answer = answer
         self._unit = unit
 
@@ -58,10 +67,10 @@ class _Numbers(Collection[int]):
         return self._answer.counts[self._unit]
 
     def __iter__(self) -> Iterator[int]:
-        return (ordinal + 1 for ordinal in self._answer.ordinals[self._unit])
+        return iter(self._answer.numbers(self._unit))
 
     def __contains__(self, number: object) -> bool:
-        return isinstance(number, int) and number - 1 in self._answer.ordinals[self._unit]
+        return number in self._answer.numbers(self._unit)
 
 
 class TextCandidates:
@@ -75,18 +84,19 @@ class TextCandidates:
         *,
         discard: Callable[[], None],
     ) -> None:
+        self._store = store
         self._index = store.index
-        self._units = {agent: store.units(agent) for agent in agents}
+        self.units = {agent: store.units(agent) for agent in agents}
         self._others = others  # for agents whose texts are not in the index
         self._discard = discard  # what is damaged
-        self._asked: tuple[Query, _Answer | None] | None = None
+        self._asked: tuple[Query, TextAnswer | None] | None = None
 
     def propose(self, agent: str, query: Query) -> Propose:
         """See `Candidates`."""
-        units = self._units.get(agent)
+        units = self.units.get(agent)
         if units is None:
             return self._others.propose(agent, query)
-        answer = self._answer(query)
+        answer = self.answer(query)
         if answer is None:
             return propose_all
         may_be_sure = not query.filters.of_messages
@@ -99,13 +109,41 @@ class TextCandidates:
 
         return shortlists
 
+    def unread(self, query: Query, subjects: Sequence[Subject]) -> list[list[Unread]]:
+        """The fitting messages of some sessions of which the index is sure, and where they lie."""
+        answer = self.answer(query)
+        if answer is None:
+            return [[] for _ in subjects]
+        places = [list(self._places(answer, subject)) for subject in subjects]
+        spots = self._spots([unit for some in places for _, unit in some])
+        return [
+            [Unread(place, _Numbers(answer, unit), spots.get(unit)) for place, unit in some]
+            for some in places
+        ]
+
+    def _places(self, answer: TextAnswer, subject: Subject) -> Iterator[tuple[int, int]]:
+        """The conversations of a session with a fitting message, and their units."""
+        units = self.units[subject.traits.agent]
+        for place, key in enumerate(subject.keys or ()):
+            unit = units.get(key, 0)
+            if unit in answer.counts:
+                yield place, unit
+
+    def _spots(self, units: Sequence[int]) -> dict[int, Spots]:
+        found: dict[int, Spots] = {}
+        with self._guarded():
+            for start in range(0, len(units), _SPOTS_AT_ONCE):
+                found |= self._store.spots(units[start : start + _SPOTS_AT_ONCE])
+        return found
+
     def words(self) -> Iterator[str]:
         """Every word that somebody said."""
         spoken: tuple[Table, ...] = ("spoken",)
         with self._guarded():
             yield from (word for word, _ in self._index.vocabulary(tables=spoken))
 
-    def _answer(self, query: Query) -> _Answer | None:
+    def answer(self, query: Query) -> TextAnswer | None:
+        """What the index says of a query; None: any document may fit."""
         if self._asked is None or self._asked[0] is not query:
             with self._guarded():
                 self._asked = (query, _ask(self._index, query))
@@ -122,7 +160,7 @@ class TextCandidates:
 
 
 def _of_conversations(
-    answer: _Answer, subject: Subject, units: Mapping[int, int], *, may_be_sure: bool
+    answer: TextAnswer, subject: Subject, units: Mapping[int, int], *, may_be_sure: bool
 ) -> Iterator[Shortlist]:
     for conversation in subject.conversations():
         numbers = [units.get(key, 0) for key in keys_of(subject.traits.agent, conversation)]
@@ -132,7 +170,7 @@ def _of_conversations(
             yield ALL if any(unit in answer.counts for unit in numbers) else NONE
 
 
-def _listed(answer: _Answer, unit: int, *, may_be_sure: bool) -> Shortlist:
+def _listed(answer: TextAnswer, unit: int, *, may_be_sure: bool) -> Shortlist:
     """What may fit of a unit; 0 is none, and is that of a session without texts."""
     if unit not in answer.counts:
         return NONE
@@ -145,22 +183,25 @@ def _listed(answer: _Answer, unit: int, *, may_be_sure: bool) -> Shortlist:
     )
 
 
-def _ask(index: TextIndex, query: Query) -> _Answer | None:
+def _ask(index: TextIndex, query: Query) -> TextAnswer | None:
     """None: any document may fit."""
     found = {term: _documents(index, term) for term in query.all_terms}
-    fitting: set[int] = set()
-    unsure: set[int] = set()
-    for alternative in query.alternatives:
-        some = _of_alternative(alternative, found)
-        if some is None:
-            return None
-        fitting |= some[0]
-        unsure |= some[1]
-    return _Answer(
+    alternatives = [_of_alternative(each, found) for each in query.alternatives]
+    known = [each for each in alternatives if each is not None]
+    if len(known) < len(alternatives):
+        return None
+    fitting = known[0][0].union(*(ids for ids, _ in known[1:])) if len(known) > 1 else known[0][0]
+    unsure = set[int]().union(*(some for _, some in known))
+    counts = units_of(fitting)
+    return TextAnswer(
         fitting,
         frozenset(key >> UNIT_SHIFT for key in unsure & fitting),
-        units_of(fitting),
-        {term: units_of(found[term].ids or ()) for term in query.terms},
+        counts,
+        {
+            term: counts if found[term].ids is fitting else units_of(found[term].ids or ())
+            for term in query.terms
+        },
+        next((each.runs for each in found.values() if each.ids is fitting), ()),
     )
 
 
@@ -172,7 +213,9 @@ def _of_alternative(
     known = [documents.ids for documents in wanted if documents.ids is not None]
     if not known:
         return None
-    ids: set[int] = known[0].intersection(*known[1:])
+    ids = min(known, key=len)
+    if len(known) > 1 or alternative.unwanted:
+        ids = ids.intersection(*known)
     unsure: set[int] = {key for documents in wanted for key in documents.unsure}
     if len(known) < len(wanted):
         unsure |= ids

@@ -2,38 +2,52 @@
 
 Only for files that hold no surprise: what is decoded here is decoded strictly, and where a line is
 not exactly as expected the scan gives up (None) and the file is read the slow way. What it does
-give is equal to the slow way: the same messages in the same order with the same texts.
+give is equal to the slow way: the same messages in the same order with the same texts, and each
+with the lines it lies in (see `cut_texts`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
 import msgspec
 
-from amux.adapters._claude.prompts import is_injected
+from amux.adapters._claude.prompts import WARM_UP, is_injected
 from amux.adapters._claude.records import object_of
+from amux.adapters._kit.line_spans import Span, line_spans
 from amux.adapters._kit.long_lines import LONG_LINE
 from amux.adapters._kit.streams import open_stream
-from amux.model.texts import TextDoc, output_strings, strings_in
+from amux.model.texts import Spot, TextDoc, output_strings, strings_in
 
 WAITING_LIMIT: Final = 256
 """As in the slow way: messages that may wait behind an open answer."""
 
+ANSWER: Final = 0
+SYSTEM: Final = 1
+TYPED: Final = 2
+INJECTED: Final = 3
+RESULT: Final = 4
+"""Kinds of spots; a line may hold several results, the first has this number."""
+
+_LAST_KIND: Final = 255
 _CHUNK: Final = 2 << 20
 _LARGEST: Final = 32 << 20  # the texts of a file are held at once
 
 
-class _Block(msgspec.Struct, gc=False):
+class Block(msgspec.Struct, gc=False):
+    """A content block without tool traffic."""
+
     type: str = ""
     text: str | None = None
     thinking: str | None = None
     name: str | None = None
 
 
-class _FullBlock(_Block, gc=False):
+class FullBlock(Block, gc=False):
+    """A content block with all its texts."""
+
     input: Any = None
     content: Any = None
 
@@ -42,7 +56,7 @@ class _Origin(msgspec.Struct, gc=False):
     kind: str | None = None
 
 
-class _Flags(msgspec.Struct, rename="camel", gc=False):
+class Flags(msgspec.Struct, rename="camel", gc=False):
     """A line without its message."""
 
     type: str | None = None
@@ -55,37 +69,39 @@ class _Flags(msgspec.Struct, rename="camel", gc=False):
     prompt_source: str | None = None
     origin: _Origin | None = None
     content: str | None = None
+    agent_id: str | None = None
+    parent_uuid: str | None = None
 
 
 class _Spoken(msgspec.Struct, gc=False):
     id: str | None = None
-    content: str | list[_Block | str] | None = None
+    content: str | list[Block | str] | None = None
 
 
-class _SpokenLine(_Flags, rename="camel", gc=False):
+class _SpokenLine(Flags, rename="camel", gc=False):
     message: _Spoken | None = None
 
 
 class _Full(msgspec.Struct, gc=False):
     id: str | None = None
-    content: str | list[_FullBlock | str] | None = None
+    content: str | list[FullBlock | str] | None = None
 
 
-class _FullLine(_Flags, rename="camel", gc=False):
+class _FullLine(Flags, rename="camel", gc=False):
     message: _Full | None = None
 
 
-_Content = str | list[_Block | str] | list[_FullBlock | str] | None
+_Content = str | list[Block | str] | list[FullBlock | str] | None
 _Line = _SpokenLine | _FullLine
 _SPOKEN_LINES: Final = msgspec.json.Decoder(_SpokenLine)
 _FULL_LINES: Final = msgspec.json.Decoder(_FullLine)
 
 
-class _UserParts(msgspec.Struct, gc=False):
+class UserParts(msgspec.Struct, gc=False):
     """The blocks of a user line by what they are."""
 
     synthetic: bool
-    results: list[_Block] = []
+    results: list[Block] = []
     injected: list[str] = []
     typed: list[str] = []
     has_images: bool = False
@@ -99,23 +115,35 @@ class SurpriseError(Exception):
     """The file holds something that only the slow way knows."""
 
 
-def scan_texts(path: Path, *, is_agent: bool, tools: bool) -> list[TextDoc] | None:
-    """The documents of the one session in a file; None where that is not so simple."""
-    scan = _Scan(tools=tools)
+def scan_texts(
+    path: Path, session_id: str, *, is_agent: bool, tools: bool
+) -> list[tuple[str, list[TextDoc]]] | None:
+    """The documents of the sessions in a file, its own first; None where that is not so simple."""
+    own = _Scan(tools=tools)
+    sidechains = Sidechains()
+    scans: list[_Scan] = []
     try:
-        for line in _lines(path, tools=tools):
+        for line, span in _lines(path, tools=tools):
+            scan = own
             if line.is_sidechain and not is_agent:
-                return None
-            scan.take(line)
+                number = sidechains.number_of(line)
+                if number == len(scans):
+                    scans.append(_Scan(tools=tools))
+                scan = scans[number]
+            scan.take(line, span)
     except (SurpriseError, OSError, msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    scan.flush()
-    return scan.docs
+    for scan in (own, *scans):
+        scan.flush()
+    ids = sidechains.ids(session_id)
+    return [(session_id, own.docs), *zip(ids, (scan.docs for scan in scans), strict=True)]
 
 
-def _lines(path: Path, *, tools: bool) -> Iterator[_Line]:
+def _lines(path: Path, *, tools: bool) -> Iterator[tuple[_Line, Span | None]]:
+    """Every line, and where it lies; None where that cannot be told."""
     decode = _FULL_LINES.decode_lines if tools else _SPOKEN_LINES.decode_lines
-    rest = b""
+    rest, offset = b"", 0
+    is_plain = path.suffix != ".zst"
     with open_stream(path) as stream:
         if path.stat().st_size > _LARGEST:
             raise SurpriseError
@@ -125,10 +153,52 @@ def _lines(path: Path, *, tools: bool) -> Iterator[_Line]:
             if data.find(b"\n") > LONG_LINE or len(data) - end > LONG_LINE:
                 raise SurpriseError
             if end:
-                yield from decode(data[:end])
-            rest = data[end:]
+                lines = decode(data[:end])
+                spans: Sequence[Span | None] = line_spans(data, end, offset) if is_plain else ()
+                if len(spans) != len(lines):  # one is blank, or a value stands on two
+                    spans = [None] * len(lines)
+                yield from zip(lines, spans, strict=True)
+            rest, offset = data[end:], offset + end
     if rest:
-        yield from decode(rest)
+        yield from ((line, None) for line in decode(rest))  # it may still grow
+
+
+class Sidechains:
+    """Which sub-agent written into the file of its session a line belongs to: see `Transcript`."""
+
+    def __init__(self) -> None:
+        self._agents: list[str | None] = []
+        self._number_of: dict[str, int] = {}  # by line or agent id
+
+    def number_of(self, line: _Line) -> int:
+        """The number of the sidechain of a line, in order of appearance."""
+        agent_id = line.agent_id or None
+        found = self._number_of.get(agent_id or line.parent_uuid or "")
+        if found is None and self._agents and agent_id is None and not _begins_task(line):
+            found = len(self._agents) - 1
+        if found is None:
+            found = len(self._agents)
+            self._agents.append(agent_id)
+            if agent_id is not None:
+                self._number_of[agent_id] = found
+        if line.uuid:
+            self._number_of[line.uuid] = found
+        return found
+
+    def ids(self, session_id: str) -> list[str]:
+        """What the sidechains are called; most have no name of their own."""
+        return [
+            agent_id or f"{session_id}/sidechain-{number}"
+            for number, agent_id in enumerate(self._agents, start=1)
+        ]
+
+
+def _begins_task(line: _Line) -> bool:
+    content = None if line.message is None else line.message.content
+    blocks = content if isinstance(content, list) else ()
+    return line.type == "user" and not any(
+        isinstance(block, Block) and block.type == "tool_result" for block in blocks
+    )
 
 
 class _Scan:
@@ -145,16 +215,19 @@ class _Scan:
         self._thought: list[str] = []
         self._done: list[str] = []
         self._behind: list[TextDoc] = []
+        self._span: Span | None = None  # of the line that is being read
+        self._answer_span: Span | None = None
 
-    def take(self, line: _Line) -> None:
+    def take(self, line: _Line, span: Span | None) -> None:
         """Enter one line."""
         kind = line.type
+        self._span = span
         if kind == "assistant":
             self._assistant(line)
         elif kind == "user":
             self._user(line)
         elif kind == "system" and line.content:
-            self._add(line.content)
+            self._add(line.content, SYSTEM)
             self._wait(1)
 
     def flush(self) -> None:
@@ -167,7 +240,8 @@ class _Scan:
         if thought := "\n\n".join(self._thought):
             spoken = (*spoken, thought)
         if spoken or self._done:
-            self.docs.append(TextDoc(self._ordinal, spoken, "\n".join(self._done)))
+            spot = _spot(self._answer_span, ANSWER)
+            self.docs.append(TextDoc(self._ordinal, spoken, "\n".join(self._done), spot))
         self.docs += self._behind
         self._said, self._thought, self._done, self._behind = [], [], [], []
 
@@ -178,8 +252,11 @@ class _Scan:
         key = message.id or line.request_id or line.uuid or f"line-{id(line)}"
         if key != self._open:
             self.flush()
-            self._open, self._ordinal = key, self._next
+            self._open, self._ordinal, self._answer_span = key, self._next, self._span
             self._next += 1
+        elif self._answer_span is not None:
+            end = None if self._span is None else self._span[1]
+            self._answer_span = None if end is None else (self._answer_span[0], end)
         content = message.content
         if isinstance(content, str):
             self._said.append(content)
@@ -187,7 +264,7 @@ class _Scan:
         for block in content or ():
             self._answer(block)
 
-    def _answer(self, block: _Block | str) -> None:
+    def _answer(self, block: Block | str) -> None:
         if isinstance(block, str):
             self._said.append(block)
         elif block.type == "text":
@@ -196,36 +273,39 @@ class _Scan:
         elif block.type == "thinking":
             if block.thinking:
                 self._thought.append(block.thinking)
-        elif isinstance(block, _FullBlock) and block.type.endswith("tool_use"):
+        elif isinstance(block, FullBlock) and block.type.endswith("tool_use"):
             self._done.append(block.name or "")
             self._done.extend(strings_in(block.input))
 
     def _user(self, line: _Line) -> None:
         if line.message is None:
             raise SurpriseError
-        parts = _split_user(line, line.message.content)
+        parts = split_user(line, line.message.content)
         begins = self._next
         if parts.is_prompt:
             self.flush()
-        for result in parts.results:
-            self._add_result(result)
+        for number, result in enumerate(parts.results):
+            self._add_result(result, RESULT + number)
         if parts.injected or (parts.has_images and parts.synthetic):
-            self._add("\n".join(parts.injected))
+            self._add("\n".join(parts.injected), INJECTED)
         if parts.is_prompt:
-            self._add("\n".join(parts.typed))
+            self._add("\n".join(parts.typed), TYPED)
         self._wait(self._next - begins)
 
-    def _add(self, spoken: str) -> None:
+    def _add(self, spoken: str, kind: int) -> None:
         if spoken:
-            self._keep(TextDoc(self._next, (spoken,), ""))
+            # A warm-up is known by its place: it is the first of all.
+            is_plain = self._next > 0 or spoken.strip() != WARM_UP
+            spot = _spot(self._span, kind) if is_plain else None
+            self._keep(TextDoc(self._next, (spoken,), "", spot))
         self._next += 1
 
-    def _add_result(self, block: _Block) -> None:
-        if isinstance(block, _FullBlock):
-            shown = _result_text(block.content)
+    def _add_result(self, block: Block, kind: int) -> None:
+        if isinstance(block, FullBlock):
+            shown = result_text(block.content)
             text = "\n".join([shown, *output_strings(block.content, shown)])
             if text:
-                self._keep(TextDoc(self._next, (), text))
+                self._keep(TextDoc(self._next, (), text, _spot(self._span, kind)))
         self._next += 1
 
     def _keep(self, doc: TextDoc) -> None:
@@ -238,8 +318,15 @@ class _Scan:
                 self.flush()
 
 
-def _split_user(line: _Line, content: _Content) -> _UserParts:
-    parts = _UserParts(_is_flagged(line))
+def _spot(span: Span | None, kind: int) -> Spot | None:
+    if span is None or kind > _LAST_KIND:
+        return None
+    return Spot(span[0], span[1] - span[0], kind)
+
+
+def split_user(line: Flags, content: _Content) -> UserParts:
+    """The blocks of a user line, each where it belongs."""
+    parts = UserParts(_is_flagged(line))
     human = line.origin is not None and line.origin.kind == "human"
     blocks = (content,) if isinstance(content, str) else content or ()
     for block in blocks:
@@ -254,7 +341,7 @@ def _split_user(line: _Line, content: _Content) -> _UserParts:
     return parts
 
 
-def _is_flagged(line: _Line) -> bool:
+def _is_flagged(line: Flags) -> bool:
     origin = None if line.origin is None else line.origin.kind
     return (
         line.is_meta is True
@@ -265,7 +352,7 @@ def _is_flagged(line: _Line) -> bool:
     )
 
 
-def _result_text(content: Any) -> str:
+def result_text(content: Any) -> str:
     """The readable part of a tool result."""
     if isinstance(content, str):
         return content

@@ -29,6 +29,21 @@ _TOOL: Final = Mark.TOOL
 _LONGEST_WAIT: Final = 64  # records held back in doubt; no version has so many in a row
 
 
+OUTPUT: Final = 0
+ANSWER: Final = 1
+NOTICE: Final = 2
+TYPED: Final = 3
+DOUBTED: Final = 4
+INJECTED: Final = 5
+CONTEXT: Final = 6
+TASK: Final = 7
+NOWHERE: Final = -1
+"""What lines are to be made of again, and in which way: see `cut_texts`."""
+
+Lines = tuple[int, int, int]
+"""The first and the last line of a message, and what is to be made of them."""
+
+
 class Waiting(msgspec.Struct, kw_only=True):
     """A message that is not the model's and whose author may still be in doubt."""
 
@@ -40,6 +55,7 @@ class Waiting(msgspec.Struct, kw_only=True):
     images: tuple[str, ...] = ()
     id: str | None = None
     compaction: bool = False
+    kind: int = NOWHERE
 
 
 class Words(msgspec.Struct, kw_only=True):
@@ -57,6 +73,8 @@ class Answer(msgspec.Struct, kw_only=True):
 
     position: int
     words: Words | None  # None: nobody wants to read them
+    last: int = 0  # the place of its last line
+    in_items: bool = True  # nothing of it is known from the screen alone
     id: str | None = None
     has_text: bool = False
     has_calls: bool = False
@@ -93,6 +111,7 @@ class Conversation:
     events_tell: bool = False  # this file has events that tell prompts
     ahead: Call | None = None  # usage written before its answer
     unpaid: bool = False  # the last answer had no usage when it ended
+    places: list[Lines] | None = None  # where those that are done lie, if anybody wants to know
 
     def drain(self) -> list[SessionMessage]:
         """Give the messages that are finished."""
@@ -109,7 +128,9 @@ class Conversation:
             text = "\n\n".join(speech.injected)
             self.cwd = self.cwd or next(filter(None, map(cwd_in, speech.injected)), None)
             mixed = bool(speech.typed or speech.images)
-            self._wait(self._heard_now(text, id=None if mixed else item.id))
+            entry = self._heard_now(text, id=None if mixed else item.id)
+            entry.kind = INJECTED
+            self._wait(entry)
             if not mixed:
                 return
             self.track.place_again()
@@ -123,6 +144,7 @@ class Conversation:
         in_doubt = None if text or speech.images else False
         entry = self._heard_now(text, id=item.id)
         entry.typed = True if told is not None or speech.certain else in_doubt
+        entry.kind = TYPED
         if self.bodies:
             images = map(body, speech.images)
             entry.images = tuple(image for image in images if isinstance(image, str))
@@ -132,7 +154,9 @@ class Conversation:
         """Context of any other author."""
         self._end_turn_parts()
         text = joined(item.content) if self.bodies else ""
-        self._wait(self._heard_now(text, role=role, id=item.id))
+        entry = self._heard_now(text, role=role, id=item.id)
+        entry.kind = CONTEXT if role == "system" else TASK
+        self._wait(entry)
 
     def prompt_event(self, text: str) -> None:
         """An event tells that the person typed this."""
@@ -198,6 +222,9 @@ class Conversation:
                     self.first_prompt = fold_title(entry.text)
             if self.bodies:
                 self.done.append(_heard(entry, typed=typed))
+            if self.places is not None:
+                kind = DOUBTED if entry.kind == TYPED and not typed else entry.kind
+                self.places.append((entry.position, entry.position, kind))
 
     # the model's
 
@@ -260,6 +287,7 @@ class Conversation:
         if answer is None:
             answer = self.growing = self._begin(self.track.position)
         answer.id = answer.id or item.id
+        answer.last = self.track.position
         if self.ahead is not None and answer.usage is None:
             answer.usage, self.ahead = self.ahead, None
             self.ledger.last_made(answer.id)
@@ -268,12 +296,13 @@ class Conversation:
     def _begin(self, position: int) -> Answer:
         """A new answer, with the thoughts that the screen has seen before it."""
         words: Words | None = None
+        in_items = not self.thoughts
         if self.bodies:
             words = Words(at=self.track.at, model=self.ledger.model)
             words.thinking = [thought.text for thought in self.thoughts]
         if self.thoughts:
             self.thoughts.clear()
-        return Answer(position=position, words=words)
+        return Answer(position=position, words=words, last=position, in_items=in_items)
 
     def billed(self, call: Call) -> None:
         """Usage arrives: of the answer before it, or (older versions) of the one after it."""
@@ -339,6 +368,9 @@ class Conversation:
             self.track.remark(answer.position, mark)
         if answer.words is not None:
             self.done.append(_spoken(answer, answer.words, synthetic=mark is Mark.NOTICE))
+        if self.places is not None:
+            kind = NOTICE if mark is Mark.NOTICE else ANSWER
+            self.places.append((answer.position, answer.last, kind if answer.in_items else NOWHERE))
 
 
 def _heard(entry: Waiting, *, typed: bool) -> SessionMessage:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from amux.adapters._codex.conversation import OUTPUT
 from amux.adapters._codex.entries import (
     DECODERS,
     UNREADABLE,
@@ -223,6 +224,9 @@ def _tool_output(rollout: Rollout, item: ResponseItem) -> None:
     if conversation.bodies:
         at = conversation.track.at
         conversation.done.append(tool_message(at, item, name=name, failed=failed))
+    if conversation.places is not None:
+        position = conversation.track.position
+        conversation.places.append((position, position, OUTPUT))
     if name is None:
         rollout.complain("orphan-result", "a tool's output without its call")
 

@@ -36,7 +36,7 @@ class Tools:
 
     def called(self, item: ResponseItem) -> str:
         """Note a call; its tool's name."""
-        name = item.name or _NAMES.get(item.type, item.type)
+        name = called_tool(item)
         call_id = item.call_id or item.id
         if call_id and item.type in _ANSWERED:
             self.open[call_id] = name
@@ -67,6 +67,11 @@ class Tools:
         child = record.get("agent_id") if is_object(record) else None
         if isinstance(child, str) and child:
             self.children[child] = None
+
+
+def called_tool(item: ResponseItem) -> str:
+    """The name of the tool that a call is for."""
+    return item.name or _NAMES.get(item.type, item.type)
 
 
 def was_aborted(output: msgspec.Raw) -> bool:

@@ -1,0 +1,54 @@
+"""Single messages, read from where they lie: no line before them is looked at.
+
+Only as long as the file is the one that was indexed. What cannot be cut for sure is not cut: the
+messages end there, and whoever asked reads on in another way.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from amux.adapters._base import TextCut
+from amux.index.stamps import file_mark
+from amux.index.texts_spots import Spots
+from amux.model.message import SessionMessage
+
+_READ_ONLY: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+def cut_messages(
+    adapter: TextCut, spots: Spots, numbers: Sequence[int]
+) -> Iterator[SessionMessage]:
+    """The messages of these numbers, which count from 1, up to one that cannot be cut."""
+    try:
+        handle = os.open(spots.path, _READ_ONLY)
+    except (OSError, ValueError):  # gone, or no path at all
+        return
+    try:
+        found = os.fstat(handle)
+        if file_mark(found).encode() == spots.mark:
+            yield from _cut(adapter, handle, found.st_size, spots, numbers)
+    except OSError:
+        return
+    finally:
+        os.close(handle)
+
+
+def _cut(
+    adapter: TextCut, handle: int, size: int, spots: Spots, numbers: Sequence[int]
+) -> Iterator[SessionMessage]:
+    for number in numbers:
+        spot = spots.at(number - 1)
+        if spot is None or not 0 <= spot.offset <= size - spot.length:
+            return
+        message = adapter.cut_text(_read_at(handle, spot.offset, spot.length), spot.kind)
+        if message is None:
+            return
+        yield message
+
+
+def _read_at(handle: int, offset: int, length: int) -> bytes:
+    os.lseek(handle, offset, os.SEEK_SET)
+    return os.read(handle, length)  # `pread` is not everywhere

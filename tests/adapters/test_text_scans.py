@@ -1,0 +1,69 @@
+"""Scans of texts are equal to reading, and messages can be cut from where scans say they lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from builders import CAPTURES
+from claude_generated import source_at, transcripts
+from codex_any import logs, write
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from text_scans import Scanning, assert_scanned_as_read
+
+from amux.adapters.claude import ADAPTER as CLAUDE
+from amux.adapters.codex import ADAPTER as CODEX
+from amux.host import Host
+from amux.testing import Capture
+
+SCANNED: dict[str, Scanning] = {"claude": CLAUDE, "codex": CODEX}
+OF_BOTH = [capture for capture in CAPTURES if capture.agent in SCANNED]
+WITH_FOLDER = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@pytest.mark.parametrize("capture", OF_BOTH, ids=lambda capture: capture.name)
+def test_every_capture_is_scanned_as_it_is_read(capture: Capture, tmp_path: Path) -> None:
+    adapter = SCANNED[capture.agent]
+    host = Host(capture.copy_to(tmp_path), platform="linux")
+    found = [ref for root in adapter.roots(host) for ref in adapter.discover(root)]
+    cut = [assert_scanned_as_read(adapter, ref) for ref in found if ref.role != "names"]
+    assert cut
+
+
+@pytest.mark.parametrize(
+    "capture", [one for one in OF_BOTH if one.agent == "claude"], ids=lambda capture: capture.name
+)
+def test_no_transcript_of_claude_code_is_left_to_be_read(capture: Capture, tmp_path: Path) -> None:
+    root = capture.copy_to(tmp_path) / ".claude" / "projects"
+    found = [ref for ref in CLAUDE.discover(root) if ref.role != "names"]
+    for ref in found:
+        scanned = CLAUDE.scan_texts(ref, tools=True)
+        assert scanned is not None
+        docs = [doc for _, some in scanned for doc in some]
+        assert all(doc.spot is not None for doc in docs if doc.ordinal), "but for a warm-up"
+
+
+@WITH_FOLDER
+@given(data=transcripts(), agent=st.booleans())
+def test_any_transcript_is_scanned_as_it_is_read(tmp_path: Path, data: bytes, agent: bool) -> None:
+    ref = source_at(tmp_path, agent=agent)
+    ref.path.parent.mkdir(parents=True, exist_ok=True)
+    ref.path.write_bytes(data)
+    assert_scanned_as_read(CLAUDE, ref)
+
+
+@WITH_FOLDER
+@given(data=logs())
+def test_any_rollout_is_scanned_as_it_is_read(tmp_path: Path, data: bytes) -> None:
+    assert_scanned_as_read(CODEX, write(tmp_path, data))
+
+
+@pytest.mark.parametrize("kind", range(9))
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b'{"type":"user"}', b"\xff\n{}"])
+def test_bytes_that_hold_no_message_give_none_or_an_empty_one(data: bytes, kind: int) -> None:
+    for adapter in SCANNED.values():
+        message = adapter.cut_text(data, kind)
+        assert message is None or not message.content

@@ -1,0 +1,60 @@
+"""What a scan of texts has to be equal to: the messages of the same file, read the long way."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Protocol
+
+from amux.adapters._base import Adapter, Head, SourceRef, TextCut, TextScan
+from amux.model.message import SessionMessage
+from amux.model.texts import TextDoc, text_docs
+from amux.sessions.passages import Passage, passages
+
+Searched = tuple[str, datetime | None, bool, list[Passage]]
+
+
+class Scanning(Adapter, TextScan, TextCut, Protocol):
+    """An adapter that knows the quick way."""
+
+
+def messages_of(adapter: Adapter, ref: SourceRef) -> dict[str, list[SessionMessage]]:
+    """The messages of every session of a source."""
+    found: dict[str, list[SessionMessage]] = {}
+    own: list[SessionMessage] = []
+    for item in adapter.read(ref, want="texts"):
+        if isinstance(item, Head):
+            own = found.setdefault(item.session_id, [])
+        elif isinstance(item, SessionMessage):
+            own.append(item)
+    return found
+
+
+def searched(message: SessionMessage) -> Searched:
+    """All of a message that a search looks at or shows."""
+    return message.role, message.timestamp, message.synthetic, list(passages(message))
+
+
+def assert_scanned_as_read(adapter: Scanning, ref: SourceRef) -> int | None:
+    """A scan gives the texts of the messages, and every one can be cut from where it lies.
+
+    How many were cut; None when the scan left the file to be read.
+    """
+    read = messages_of(adapter, ref)
+    scanned: list[tuple[str, list[TextDoc]]] | None = None
+    for tools in (False, True):
+        scanned = adapter.scan_texts(ref, tools=tools)
+        if scanned is None:
+            return None
+        plain = {name: [doc._replace(spot=None) for doc in docs] for name, docs in scanned if docs}
+        want = {name: list(text_docs(some, tools=tools)) for name, some in read.items()}
+        assert plain == {name: docs for name, docs in want.items() if docs}
+    data, cut = ref.path.read_bytes(), 0
+    for name, docs in scanned or ():
+        for doc in docs:
+            if doc.spot is not None:
+                cut += 1
+                piece = data[doc.spot.offset : doc.spot.offset + doc.spot.length]
+                message = adapter.cut_text(piece, doc.spot.kind)
+                assert message is not None
+                assert searched(message) == searched(read[name][doc.ordinal])
+    return cut

@@ -1,0 +1,154 @@
+"""What the index tells of sessions by numbers is what looking at each of them gives."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from array import array
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import NOW, ClaudeSession, open_client, uuid_of, write_codex
+from test_search_equal import hits, indexed
+from test_work import settle
+
+from amux.host import Host
+from amux.index.findable import LightRow
+from amux.index.store import Store
+from amux.model.options import SearchSort, SessionQuery
+from amux.sessions.costing import Coster
+from amux.sessions.kept import KeptSession
+from amux.sessions.lookup import Lookup
+from amux.sessions.search import Holdings, Search, SearchReport
+from amux.workspace import Workspace
+
+WORDS = (
+    "alpha", "beta", "gamma", "delta", "naïve", "日本語", "error", "errors", "x_y", "グconfig",
+    "\ufb01x",
+)  # fmt: skip
+QUERIES = (
+    "alpha", "beta gamma", "alpha OR delta", "alpha NOT beta", "err*", '"alpha beta"', "日本",
+    "rro", "naive", "alpha role:user", "gamma agent:codex", "beta project:p1", "x_y -alpha",
+    "nothing", "title", "conf*", "fix", '"beta, gamma"', "delta alpha beta gamma",
+)  # fmt: skip
+
+
+def sentence(chance: random.Random, most: int = 30) -> str:
+    return chance.choice((" ", "\n", ", ")).join(chance.choices(WORDS, k=chance.randrange(1, most)))
+
+
+def write_some(home: Path, chance: random.Random, numbers: Sequence[int]) -> None:
+    for number in numbers:
+        session = ClaudeSession(home, uuid_of(number), cwd=f"/src/p{number % 3}")
+        session.prompt(f"a title {sentence(chance, 3)}")
+        for call in range(chance.randrange(8)):
+            session.reply(sentence(chance)).prompt(sentence(chance, 4))
+            session.tool_call(f"t{call}", {"command": sentence(chance, 3)})
+            session.tool_result(f"t{call}", sentence(chance, chance.choice((5, 3000))))
+        session.write()
+        write_codex(home, 1000 + number, prompt=sentence(chance))
+
+
+@pytest.fixture(scope="module")
+def holdings(tmp_path_factory: pytest.TempPathFactory) -> Holdings:
+    """Everything a search is given, from an index that is up to date."""
+    place = tmp_path_factory.mktemp("told")
+    home = place / "home"
+    write_some(home, random.Random(7), range(1, 25))
+    settle(home)
+    host = Host(home, env={"AMUX_CACHE_DIR": str(place / "cache")}, now=lambda: NOW)
+    parts = Workspace(host, project_dir=None, given=None, keeps_index=True)
+    names = parts.registry.names()
+    return parts.catalogue.holdings(names, parts.reader.coster, by_words=True)
+
+
+def run(holdings: Holdings, text: str, **more: Any) -> SearchReport:
+    return Search(SessionQuery(text=text, **more), now=NOW).run(holdings)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("limit", [1, 5, None])
+def test_ranking_by_numbers_gives_what_looking_gives(
+    holdings: Holdings, query: str, limit: int | None
+) -> None:
+    assert holdings.worth is not None
+    told = run(holdings, query, limit=limit)
+    looked_at = run(replace(holdings, worth=None), query, limit=limit)
+    assert told == looked_at
+
+
+@pytest.mark.parametrize("sort", ["date", "cost"])
+@pytest.mark.parametrize("shown", [0, 1, 7, None])
+def test_in_any_order_and_with_any_number_of_hits(
+    holdings: Holdings, sort: SearchSort, shown: int | None
+) -> None:
+    for query in ("alpha", "beta gamma", "title alpha"):
+        told = run(holdings, query, sort=sort, hits=shown, limit=4)
+        assert told == run(replace(holdings, worth=None), query, sort=sort, hits=shown, limit=4)
+
+
+def test_sessions_that_share_a_conversation_are_asked_themselves(tmp_path: Path) -> None:
+    store, coster = Store(tmp_path / "index.db"), coster_of(tmp_path)
+    rows = [kept("one", 1, 3), kept("two", 2, 3), kept("three", 4), kept("four")]
+    sessions = [KeptSession(row, store, coster) for row in rows]
+    lookup = Lookup(sessions, {"claude": {1: 11, 2: 12, 3: 13, 4: 14}})
+    assert lookup.of_unit == {14: 2}
+    assert lookup.unknown == {0, 1, 3}
+
+
+def kept(name: str, *keys: int) -> LightRow:
+    packed = array("q", keys).tobytes()
+    return LightRow(1, "claude", name, name, 0, 0, 0.0, None, "", name, packed)
+
+
+def coster_of(home: Path) -> Coster:
+    client = open_client(home)
+    return Coster(client.models, client.run_index)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_files_that_grow_shrink_or_are_replaced_are_searched_as_they_are(
+    tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    home, cache = tmp_path / "home", tmp_path / "cache"
+    write_some(home, chance, range(1, 5))
+    for _ in range(3):
+        settle(home)
+        with indexed(home, cache) as client:
+            for query in ("alpha", "beta gamma", "日本", "err*"):
+                assert hits(client, query) == hits(open_client(home), query), query
+        for path in chance.sample(sorted(home.rglob("*.jsonl")), 3):
+            disturb(path, chance)
+
+
+def disturb(path: Path, chance: random.Random) -> None:
+    lines = path.read_bytes().splitlines(keepends=True)
+    match chance.randrange(4):
+        case 0:
+            path.write_bytes(b"".join(lines[: chance.randrange(len(lines) + 1)]))
+        case 1:
+            path.write_bytes(b"".join([*lines, *chance.sample(lines, min(3, len(lines)))]))
+        case 2:
+            chance.shuffle(lines)
+            path.write_bytes(b"".join(lines))
+        case _:
+            path.write_bytes(b"".join(lines)[: -chance.randrange(1, 40)])
+
+
+def test_where_places_are_wrong_the_file_is_read(tmp_path: Path) -> None:
+    home, cache = tmp_path / "home", tmp_path / "cache"
+    write_some(home, random.Random(1), range(1, 5))
+    settle(home)
+    with indexed(home, cache) as client:
+        want = hits(client, "alpha")
+    (texts,) = cache.glob("texts-*.db")
+    database = sqlite3.connect(texts)
+    with database:
+        database.execute("UPDATE text_spots SET spots = zeroblob(length(spots))")
+    database.close()
+    with indexed(home, cache) as client:
+        assert hits(client, "alpha") == want
