@@ -6,6 +6,7 @@ import os
 import random
 import re
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -20,18 +21,22 @@ from amux.testing import Capture
 _WORD = re.compile(r"\w{2,}")
 
 
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
+
+
 def indexed(home: Path, cache: Path) -> Client:
-    return create_client(home=home, env={"AMUX_CACHE_DIR": str(cache)})
+    return create_client(home=home, env={"AMUX_CACHE_DIR": str(cache)}, now=NOW)
 
 
-Found = tuple[str, int | None, str | None, tuple[SearchHit, ...]]
+Found = tuple[str, float | None, int | None, str | None, tuple[SearchHit, ...]]
 
 
 def hits(client: Client, query: str) -> list[Found]:
-    """Which sessions are found, in how many messages, and what is shown of them."""
-    found = client.sessions.search(query, limit=None)
-    shown = [(each.unified_id, each.hit_count, each.snippet, each.hits) for each in found]
-    return sorted(shown, key=lambda one: one[0])
+    """Which sessions are found, best first, in how many messages, and what is shown of them."""
+    return [
+        (each.unified_id, each.relevance_score, each.hit_count, each.snippet, each.hits)
+        for each in client.sessions.search(query, limit=None)
+    ]
 
 
 def queries_of(client: Client, agent: str, chance: random.Random) -> list[str]:
@@ -49,6 +54,7 @@ def queries_of(client: Client, agent: str, chance: random.Random) -> list[str]:
         f"{some[6][:3]}*",
         f"{some[7]} {some[8]}",
         f"{some[7]} OR {some[9]}",
+        f"({some[7]} OR {some[9]}) {some[8]} OR -{some[1]} {some[2]}",
         f"{some[7]} NOT {some[10]}",
         *(f'"{pair}"' for pair in pairs),
         f"/{re.escape(some[11])}/",
@@ -59,7 +65,7 @@ def queries_of(client: Client, agent: str, chance: random.Random) -> list[str]:
 
 @pytest.mark.parametrize("capture", newest_of_each(CAPTURES))
 def test_the_same_is_found_in_every_capture(capture: Capture, tmp_path: Path) -> None:
-    direct = create_client(home=capture.home)
+    direct = create_client(home=capture.home, now=NOW)
     queries = queries_of(direct, capture.agent, random.Random(capture.name))
     with indexed(capture.home, tmp_path / "cache") as client:
         for query in queries:

@@ -232,7 +232,7 @@ def test_scores_are_on_hits_and_nowhere_else(library: Client) -> None:
 def test_more_and_rarer_words_rank_higher_whichever_the_agent(home: Path) -> None:
     write_claude(home, 1, answer="common")
     write_codex(home, 2, answer="common rare")
-    write_codex(home, 3, answer="common common common")
+    ClaudeSession(home, uuid_of(3)).prompt("x").reply("common").reply("so common").write()
     write_claude(home, 4, prompt="rare common title", answer="rare")
     found = open_client(home).sessions.search("common OR rare")
     assert numbers(found)[:2] == [4, 2]

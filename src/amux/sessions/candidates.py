@@ -25,8 +25,8 @@ class Shortlist(NamedTuple):
 
     `numbers` count from 1 as the session's messages are read; None: all of them. No message that
     fits is missing. With `exact` every one of them fits, filters included, so that nothing need be
-    read to know it: `numbers` is then no None, and `weights` says how much the session holds of
-    each term (a weighted count, as `passages` weighs), for ranking.
+    read to know it: `numbers` is then no None, and `weights` says in how many of them each term is,
+    for ranking.
     """
 
     numbers: Collection[int] | None = None

@@ -83,13 +83,15 @@ class Unread(NamedTuple):
 class Finding:
     """What a session holds of the query.
 
-    Of its first hits (see `Allowance`) the best `room` are kept; None: all there are.
+    `weights` is in how many of its hits each term is, the title counting as several; `held` are all
+    terms it has anywhere. Of its first hits (see `Allowance`) the best `room` are kept; None: all.
     """
 
     subject: Subject
     room: int | None
     relevance: float = 0.0
     weights: dict[Term, float] = field(default_factory=dict[Term, float])
+    held: set[Term] = field(default_factory=set[Term])
     is_match: bool = False
     is_in_title: bool = False
     is_told: bool = False  # its messages are known to who told of it
@@ -109,7 +111,8 @@ class Finding:
         return tuple(hit for _, _, hit in in_order)
 
     def hold(self, weights: Mapping[Term, float]) -> None:
-        """Add to what the session holds of each term."""
+        """Add to how many hits have each term."""
+        self.held.update(weights)
         for term, weight in weights.items():
             self.weights[term] = self.weights.get(term, 0.0) + weight
 
@@ -117,6 +120,7 @@ class Finding:
         """A message fits."""
         self.is_match = True
         self.hit_count += 1
+        self.hold(dict.fromkeys(tally.weights, 1.0))
         self._allowance = self._allowance or Allowance(self.room)
         if self.snippet is None or not self._allowance.is_used_up:
             self._allowance.use(tally.length)

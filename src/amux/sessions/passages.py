@@ -13,6 +13,9 @@ from amux.model.message import SessionMessage
 from amux.model.texts import strings_in
 
 TITLE_WEIGHT: Final = 5.0
+TITLE_HITS: Final = 5.0
+"""As how many messages a title counts."""
+
 MACHINE_WEIGHT: Final = 0.5
 """Of tool traffic and injected text."""
 

@@ -1,7 +1,8 @@
 """The order of hits: how much of the query a session holds, and how long ago it was.
 
-Relevance is BM25 over sessions, without a penalty for long ones, times recency. It lies between 0
-and 1, with the best at 1; of equals the newer comes first.
+Relevance is BM25 over the sessions that fit, without a penalty for long ones, times recency. How
+often a session has a term is in how many of its hits: that is known of every session without a look
+at it. Relevance lies between 0 and 1, with the best at 1; of equals the newer comes first.
 """
 
 from __future__ import annotations
@@ -36,10 +37,9 @@ def recency(updated_at: datetime, now: datetime) -> float:
 
 
 class Ranking:
-    """Sessions with any of the terms, of those that were looked at: only those that fit are ranked.
+    """Sessions that fit, of those that were looked at.
 
-    How rare a term is depends on the others too. `told` are known by numbers alone: a finding is
-    made of those that come first.
+    `told` are known by numbers alone: a finding is made of those that come first.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Ranking:
         self._told = told
         self._found = [finding for finding in findings if finding.is_match]
         self.count = len(self._found) + (0 if told is None else len(told.hits))
-        rarity = _rarity(findings, told, looked_at)
+        rarity = _rarity(self._found, told, looked_at)
         told_scores = {} if told is None else _told_scores(told, rarity, now)
         scores = [
             _score(finding, rarity) * recency(finding.subject.traits.updated_at, now)
@@ -133,7 +133,7 @@ def _score(finding: Finding, rarity: Mapping[Term, float]) -> float:
 
 
 def _rarity(findings: Sequence[Finding], told: Told | None, looked_at: int) -> dict[Term, float]:
-    """Inverse document frequency of each term over the sessions that were looked at."""
+    """Inverse document frequency of each term: how few of the sessions that fit have it."""
     holders: dict[Term, int] = {}
     if told is not None:
         holders = {term: len(held) for term, held in told.weights.items() if held}

@@ -20,7 +20,7 @@ from amux.sessions.filtering import admitted_passages
 from amux.sessions.findings import Finding, Place, Unread
 from amux.sessions.library import Library
 from amux.sessions.matching import OnWords, Tally, Window
-from amux.sessions.passages import MACHINE_WEIGHT, TITLE_WEIGHT
+from amux.sessions.passages import MACHINE_WEIGHT, TITLE_HITS, TITLE_WEIGHT
 from amux.sessions.query import Query
 from amux.sessions.showing import Hit, choose_shown
 from amux.sessions.subjects import Subject
@@ -73,10 +73,10 @@ class Scanner:
         """
         tally = Tally(self._query, on_words=self.on_words)
         tally.add(finding.subject.traits.title, weight=TITLE_WEIGHT)
-        finding.hold(tally.weights)
+        finding.hold(dict.fromkeys(tally.weights, TITLE_HITS))
         finding.is_in_title = tally.is_match and not self._filters
         finding.is_match = finding.is_match or finding.is_in_title
-        return finding.is_match or bool(finding.weights)
+        return finding.is_match or bool(finding.held)
 
     def _look_at_messages(self, finding: Finding, place: int, shortlist: Shortlist) -> None:
         """The messages of a conversation: the session's own, or that of a sub-agent of it."""
@@ -156,7 +156,7 @@ class Scanner:
         tally = self._tally(message, long)
         if tally is None:
             return
-        finding.hold(tally.weights)
+        finding.held.update(tally.weights)
         if tally.is_match:
             finding.match(tally, place)
         known.update((beginning, (place, tally.is_match)) for beginning in long)
@@ -183,7 +183,7 @@ class Scanner:
         tally = Tally(self._query, on_words=self.on_words)
         for window in _marked(chain((beginning,), pieces)):
             tally.add(window.text, weight=MACHINE_WEIGHT, cut=window.cut)
-        finding.hold(tally.weights)
+        finding.held.update(tally.weights)
         if tally.is_match and not is_hit:
             finding.match(tally, place)
 

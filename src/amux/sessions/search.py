@@ -136,7 +136,7 @@ class Search:
                 continue
             if finding.is_match:
                 scanner.on_words = None  # nothing will have to be guessed
-            if finding.is_match or finding.weights:
+            if finding.is_match or finding.held:
                 findings.append(finding)
         return _Scan(findings, len(admitted), told)
 
@@ -169,7 +169,7 @@ class Search:
         """The query with known words in place of unknown ones; None: nothing comes close."""
         if holdings.vocabulary is not None:
             near.add(holdings.vocabulary())
-        held = {term for finding in findings for term in finding.weights}
+        held = {term for finding in findings for term in finding.held}
         replacements = near.replacements(self._parsed, held)
         return corrected(self._options.text, replacements, now=self._now) if replacements else None
 

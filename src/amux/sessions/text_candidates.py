@@ -38,7 +38,7 @@ class TextAnswer:
     fitting: set[int]  # documents
     unsure: frozenset[int]  # units with a document that may not fit
     counts: Mapping[int, int]  # how many fitting documents a unit has
-    holds: Mapping[Term, Mapping[int, int]]  # how many documents of a unit hold a term
+    holds: Mapping[Term, Mapping[int, int]]  # how many of these have a term
     runs: tuple[list[int], ...] = ()  # the fitting documents in order, if somebody has that already
 
     def numbers(self, unit: int) -> list[int]:
@@ -197,12 +197,21 @@ def _ask(index: TextIndex, query: Query) -> TextAnswer | None:
         fitting,
         frozenset(key >> UNIT_SHIFT for key in unsure & fitting),
         counts,
-        {
-            term: counts if found[term].ids is fitting else units_of(found[term].ids or ())
-            for term in query.terms
-        },
+        {term: _holders(found[term], fitting, counts, known) for term in query.terms},
         next((each.runs for each in found.values() if each.ids is fitting), ()),
     )
+
+
+def _holders(
+    documents: Documents,
+    fitting: set[int],
+    counts: Mapping[int, int],
+    alternatives: Sequence[object],
+) -> Mapping[int, int]:
+    """How many fitting documents of each unit have a term; of one alternative, all of them."""
+    if len(alternatives) == 1 or documents.ids is None:
+        return counts
+    return units_of(fitting & documents.ids)
 
 
 def _of_alternative(
