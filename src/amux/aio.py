@@ -145,6 +145,7 @@ class SessionManager:
         roles: Sequence[SearchRole] | None = None,
         errors: bool = False,
         starred: bool = False,
+        said_only: bool = False,
         hits: Limit = HITS_SHOWN,
         exact: bool = True,
     ) -> builtins.list[SessionSummary]:
@@ -169,6 +170,7 @@ class SessionManager:
             roles=roles,
             errors=errors,
             starred=starred,
+            said_only=said_only,
             hits=hits,
             exact=exact,
         )

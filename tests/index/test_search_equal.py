@@ -31,11 +31,11 @@ def indexed(home: Path, cache: Path) -> Client:
 Found = tuple[str, float | None, int | None, str | None, tuple[SearchHit, ...]]
 
 
-def hits(client: Client, query: str) -> list[Found]:
+def hits(client: Client, query: str, *, said_only: bool = False) -> list[Found]:
     """Which sessions are found, best first, in how many messages, and what is shown of them."""
     return [
         (each.unified_id, each.relevance_score, each.hit_count, each.snippet, each.hits)
-        for each in client.sessions.search(query, limit=None)
+        for each in client.sessions.search(query, limit=None, said_only=said_only)
     ]
 
 
@@ -115,3 +115,28 @@ def test_a_damaged_text_index_is_done_without_and_made_anew(tmp_path: Path) -> N
     for _ in range(2):
         with indexed(home, cache) as client:
             assert hits(client, "fox") == wanted
+
+
+@pytest.mark.parametrize("capture", newest_of_each(CAPTURES))
+def test_what_was_said_is_found_without_what_tools_got_and_gave_back(
+    capture: Capture, tmp_path: Path
+) -> None:
+    direct = create_client(home=capture.home, now=NOW)
+    with indexed(capture.home, tmp_path / "cache") as client:
+        for query in queries_of(direct, capture.agent, random.Random(capture.name))[:8]:
+            said = hits(direct, query, said_only=True)
+            assert hits(client, query, said_only=True) == said, query
+            found = {name: count for name, _, count, _, _ in hits(direct, query)}
+            assert all((count or 0) <= (found[name] or 0) for name, _, count, _, _ in said)
+
+
+def test_tool_text_is_not_what_was_said(tmp_path: Path) -> None:
+    session = ClaudeSession(tmp_path, uuid_of(1)).prompt("look")
+    session.tool_call("t1", {"command": "grep needle"}).tool_result("t1", "a needle")
+    session.reply("It is here.").write()
+    ClaudeSession(tmp_path, uuid_of(2)).prompt("x").reply("no needle").write()
+    for client in (create_client(home=tmp_path), indexed(tmp_path, tmp_path / "cache")):
+        (only,) = client.sessions.search("needle", said_only=True)
+        assert (only.session_id, [hit.message_number for hit in only.hits]) == (uuid_of(2), [2])
+        assert len(client.sessions.search("needle")) == 2
+        client.close()

@@ -40,8 +40,9 @@ class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
     """What `search` looks for.
 
     The fields narrow down what `text` asks for. `tools`, `files`, `roles` and `errors` choose
-    messages, the others sessions; the values of one field are alternatives. `hits` is how many
-    messages are shown of a session. Unless `exact`, a query without any hit is tried again with
+    messages, the others sessions; the values of one field are alternatives. With `said_only`, what
+    tools were given and gave back is not looked at. `hits` is how many messages are shown of a
+    session. Unless `exact`, a query without any hit is tried again with
     its unknown words replaced by those most like them.
     """
 
@@ -59,6 +60,7 @@ class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
     roles: Sequence[SearchRole] | None = None
     errors: bool = False
     starred: bool = False
+    said_only: bool = False
     hits: int | None = HITS_SHOWN
     exact: bool = True
 

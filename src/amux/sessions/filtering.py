@@ -26,14 +26,14 @@ def admits_session(clauses: Sequence[Clause], session: Traits) -> bool:
 
 
 def admitted_passages(
-    clauses: Sequence[Clause], message: SessionMessage
+    clauses: Sequence[Clause], message: SessionMessage, *, said_only: bool = False
 ) -> Iterator[Passage] | None:
     """What may be searched of a message; None: it can be no hit at all.
 
     Only clauses that choose messages may be given.
     """
     if not clauses:
-        return passages(message)
+        return passages(message, said_only=said_only)
     roles = [clause for clause in clauses if clause.kind == "role"]
     if not all(
         clause.admits(lambda condition: _MESSAGE_TESTS[condition.kind](message, condition))
@@ -45,7 +45,8 @@ def admitted_passages(
     thinks = bool(message.thinking) and _is_said_by(roles, message.role, "thinking")
     if not says and not thinks:
         return None
-    return (each for each in passages(message) if (thinks if each.is_thinking else says))
+    found = passages(message, said_only=said_only)
+    return (each for each in found if (thinks if each.is_thinking else says))
 
 
 def _is_said_by(roles: Sequence[Clause], *speakers: str) -> bool:

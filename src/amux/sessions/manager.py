@@ -113,6 +113,7 @@ class SessionManager:
         roles: Sequence[SearchRole] | None = None,
         errors: bool = False,
         starred: bool = False,
+        said_only: bool = False,
         hits: Limit = HITS_SHOWN,
         exact: bool = True,
     ) -> builtins.list[SessionSummary]:
@@ -138,6 +139,7 @@ class SessionManager:
             roles=roles,
             errors=errors,
             starred=starred,
+            said_only=said_only,
             hits=check_limit(hits, "hits"),
             exact=exact,
         )

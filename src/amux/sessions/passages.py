@@ -29,21 +29,27 @@ class Passage(NamedTuple):
     text: str
     weight: float
     is_thinking: bool = False
+    is_said: bool = True  # by people and models; else it went into a tool or came out of one
 
 
-def passages(message: SessionMessage) -> Iterator[Passage]:
-    """Everything a message says, in pieces."""
+def passages(message: SessionMessage, *, said_only: bool = False) -> Iterator[Passage]:
+    """Everything a message says, in pieces; or only what was said and thought."""
+    found = _passages(message)
+    return (each for each in found if each.is_said) if said_only else found
+
+
+def _passages(message: SessionMessage) -> Iterator[Passage]:
     if message.content:
-        yield Passage(message.content, _weight(message))
+        yield Passage(message.content, _weight(message), is_said=message.role != "tool")
     if message.thinking:
         yield Passage(message.thinking, _THINKING_WEIGHT, is_thinking=True)
     for call in message.tool_calls:
-        yield Passage(call.tool_name, MACHINE_WEIGHT)
+        yield Passage(call.tool_name, MACHINE_WEIGHT, is_said=False)
         for text in strings_in(call.input):
-            yield Passage(text, MACHINE_WEIGHT)
+            yield Passage(text, MACHINE_WEIGHT, is_said=False)
     if message.tool_result is not None and message.tool_result.output != message.content:
         for text in strings_in(message.tool_result.output):
-            yield Passage(text, MACHINE_WEIGHT)
+            yield Passage(text, MACHINE_WEIGHT, is_said=False)
 
 
 def _weight(message: SessionMessage) -> float:

@@ -60,6 +60,7 @@ class Query:
     alternatives: tuple[Alternative, ...]
     filters: Filters = NO_FILTERS
     notes: tuple[str, ...] = ()
+    said_only: bool = False  # tool text does not count
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:

@@ -92,6 +92,8 @@ class Scanner:
         known: Known = {}
         for message, found_at in self._messages(finding, place, shortlist.numbers):
             self._look_at_message(finding, message, found_at, known)
+        if self._query.said_only:
+            return  # whether a long text was said is not known
         conversation = finding.subject.conversations()[place]
         somewhere = Place(session_id=conversation.session_id if place else None)
         for pieces in self._library.long_texts(conversation):
@@ -163,7 +165,8 @@ class Scanner:
 
     def _tally(self, message: SessionMessage, long: list[str] | None = None) -> Tally | None:
         """What a message holds; None where it can be no hit. `long` gets beginnings of texts."""
-        passages = admitted_passages(self._filters, message)
+        said_only = self._query.said_only
+        passages = admitted_passages(self._filters, message, said_only=said_only)
         if passages is None:
             return None
         tally = Tally(self._query, on_words=self.on_words)

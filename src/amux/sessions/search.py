@@ -7,6 +7,7 @@ own search) only say where to look; which sessions are found does not depend on 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
@@ -114,7 +115,9 @@ class Search:
         return replace(found, notes=notes, did_you_mean=guess, corrected_to=guess)
 
     def _parse(self, text: str) -> Query:
-        return parse_query(text, within=filters_of(self._options), now=self._now, zone=self._zone)
+        within = filters_of(self._options)
+        parsed = parse_query(text, within=within, now=self._now, zone=self._zone)
+        return dataclasses.replace(parsed, said_only=self._options.said_only)
 
     def _scan(self, holdings: Holdings, query: Query, near: NearWords | None) -> _Scan:
         """What each session that passes the filters holds of the query."""

@@ -24,7 +24,7 @@ class Hit:
     def __init__(self, message: SessionMessage, place: Place, query: Query) -> None:
         self.place = place
         self._query = query
-        self._passages: list[Passage] = list(passages(message))
+        self._passages: list[Passage] = list(passages(message, said_only=query.said_only))
         self.length = sum(len(passage.text) for passage in self._passages)
 
     @cached_property

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from amux.index.faults import IndexUnavailableError
-from amux.index.texts import LOOSE, UNIT_SHIFT, Documents, Table, TextIndex, units_of
+from amux.index.texts import LOOSE, TABLES, UNIT_SHIFT, Documents, Table, TextIndex, units_of
 from amux.index.texts_errors import IndexDamagedError, IndexUnusableError
 from amux.index.texts_spots import Spots
 from amux.index.texts_sync import TextStore
@@ -185,7 +185,8 @@ def _listed(answer: TextAnswer, unit: int, *, may_be_sure: bool) -> Shortlist:
 
 def _ask(index: TextIndex, query: Query) -> TextAnswer | None:
     """None: any document may fit."""
-    found = {term: _documents(index, term) for term in query.all_terms}
+    tables: tuple[Table, ...] = ("spoken",) if query.said_only else TABLES
+    found = {term: index.documents(*_kind_of(term), tables=tables) for term in query.all_terms}
     alternatives = [_of_alternative(each, found) for each in query.alternatives]
     known = [each for each in alternatives if each is not None]
     if len(known) < len(alternatives):
@@ -236,10 +237,6 @@ def _of_alternative(
         ids -= {key for key in documents.ids - documents.unsure if key & _ORDINAL < LOOSE}
         unsure |= documents.unsure
     return ids, unsure
-
-
-def _documents(index: TextIndex, term: Term) -> Documents:
-    return index.documents(*_kind_of(term))
 
 
 def _kind_of(term: Term) -> tuple[TermKind, str]:

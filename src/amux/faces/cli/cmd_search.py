@@ -77,6 +77,9 @@ def _add_filters(parser: CommandParser) -> None:
         help="messages of this role; may be repeated",
     )
     parser.add_argument("--errors", action="store_true", help="messages that tell of a failure")
+    parser.add_argument(
+        "--said", action="store_true", help="only what was said, not what tools got and gave back"
+    )
 
 
 def run(context: Context) -> None:
@@ -118,6 +121,7 @@ def _query(context: Context) -> SessionQuery:
         files=args.files,
         roles=args.roles,
         errors=args.errors,
+        said_only=args.said,
         hits=args.hits,
         exact=args.exact,
     )
