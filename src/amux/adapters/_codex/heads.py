@@ -3,7 +3,8 @@
 The first line says who the session is, when and where it began, whose sub-agent or fork it is; in
 older forks the second one repeats the parent's. Forks and sub-agents name their parent, so names
 are enough to find everything that bears on a session. Only rollouts that were rewritten by `codex
-migrate-rollouts` have lost the name: where there is one, all are read.
+migrate-rollouts` have lost the name: where there is one, all are read. It made up the ids of all
+turns, so the first one tells.
 
 What is no plain log of the newest form (a document, a compressed log, a first line without a place
 or of another form) tells nothing.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from amux.adapters._base import Choice, Question, SourceRef
 from amux.adapters._codex.entries import ENTRY, UNREADABLE, MetaEntry
@@ -23,19 +24,22 @@ from amux.adapters._kit.pieces import Pieces
 from amux.adapters._kit.sketches import FileChoice, Sketch
 from amux.model.facts import Facts
 
-_SIPS: Final = (32 << 10, 256 << 10)
+_SIPS: Final = (64 << 10, 256 << 10)  # instructions and skills stand before the first turn
 _LINES: Final = 3  # the session's own, its parent's, and one more to see that there is no other
-_MIGRATED: Final = re.compile(rb'"(?:rollout|item)-\d+"')
+_META: Final = b'"session_meta"'
+_ORDINAL: Final = b'"ordinal"'
+_TURN: Final = b'"turn_id":"'
+_MIGRATED: Final = re.compile(rb'rollout-\d+"')
 
 
 def choose(sources: Sequence[SourceRef], question: Question) -> Choice | None:
     """What a list has to read of all rollouts and of the names; None: everything."""
     sketches: list[Sketch] = []
     for source in sources:
-        lines, rest = _head_of(source)
-        if any(map(_MIGRATED.search, (*lines[1:], rest))):
+        head = _head_of(source)
+        if head.is_migrated:
             return None
-        sketches.append(_sketch(source, lines))
+        sketches.append(_sketch(source, head.lines))
     return FileChoice(sketches, question, _Migrated(sources))
 
 
@@ -53,23 +57,35 @@ class _Migrated:
         return [(source, True) for source in self._sources] if facts.unnamed_copies else ()
 
 
-def _head_of(source: SourceRef) -> tuple[list[bytes], bytes]:
-    """The first lines, and what was read behind them; nothing of what is no plain log."""
-    lines: list[bytes] = []
-    rest = b""
+class _Head(NamedTuple):
+    """The first lines; none of what is no plain log."""
+
+    lines: Sequence[bytes] = ()
+    is_migrated: bool = False
+
+
+def _head_of(source: SourceRef) -> _Head:
     if source.role == "names" or source.path.suffix != ".jsonl":
-        return lines, rest
+        return _Head()
     try:
         with Pieces(source.path) as file:
-            for wanted in _SIPS:
-                rest += file.next(wanted)
-                *lines, rest = rest.split(b"\n", _LINES)
-                if len(lines) == _LINES:
-                    break
-                rest = b"\n".join((*lines, rest))
+            return _read_head(file)
     except OSError:
-        pass  # whoever reads it will tell
-    return lines, rest
+        return _Head()  # whoever reads it will tell
+
+
+def _read_head(file: Pieces) -> _Head:
+    data = b""
+    head = _Head()
+    for wanted in _SIPS:
+        data += file.next(wanted)
+        *lines, _ = data.split(b"\n", _LINES)
+        # Only numbered lines were ever rewritten.
+        turn = data.find(_TURN, len(lines[0])) if lines and _ORDINAL in lines[0] else 0
+        head = _Head(lines, turn > 0 and _MIGRATED.match(data, turn + len(_TURN)) is not None)
+        if turn >= 0 and len(lines) == _LINES:
+            break
+    return head
 
 
 def _sketch(source: SourceRef, lines: Sequence[bytes]) -> Sketch:
@@ -100,6 +116,9 @@ def _sketch(source: SourceRef, lines: Sequence[bytes]) -> Sketch:
 def _metas(lines: Sequence[bytes]) -> Iterator[Meta | None]:
     """What the first lines say about the session; None for a line that says something else."""
     for line in lines:
+        if _META not in line:
+            yield None
+            continue
         try:
             entry = ENTRY.decode(line)
         except UNREADABLE:
