@@ -212,8 +212,16 @@ class Choice(Protocol):
     calls or a title with. So is whatever a table or the head of a file does not tell for sure.
     """
 
-    def first(self) -> Chosen:
-        """What to begin with."""
+    def began(self) -> Sequence[datetime]:
+        """When those began that are shown for sure, unless others come before them; or nothing."""
+        ...
+
+    def first(self, bound: datetime | None = None) -> Chosen:
+        """What to begin with.
+
+        With a `bound` that was not known yet when the question was asked, what comes behind it may
+        be left out.
+        """
         ...
 
     def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> Chosen:

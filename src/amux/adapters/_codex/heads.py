@@ -13,7 +13,8 @@ or of another form) tells nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from amux.adapters._base import Choice, Question, SourceRef
@@ -39,7 +40,7 @@ def choose(sources: Sequence[SourceRef], question: Question) -> Choice | None:
         head = _head_of(source)
         if head.is_migrated:
             return None
-        sketches.append(_sketch(source, head.lines))
+        sketches.append(_sketch(source, head.metas))
     return FileChoice(sketches, question, _Migrated(sources))
 
 
@@ -58,13 +59,14 @@ class _Migrated:
 
 
 class _Head(NamedTuple):
-    """The first lines; none of what is no plain log."""
+    """What the first lines say about the session; None for one that says something else."""
 
-    lines: Sequence[bytes] = ()
+    metas: Sequence[Meta | None] = ()
     is_migrated: bool = False
 
 
 def _head_of(source: SourceRef) -> _Head:
+    """The head of a plain log; others have none."""
     if source.role == "names" or source.path.suffix != ".jsonl":
         return _Head()
     try:
@@ -76,24 +78,45 @@ def _head_of(source: SourceRef) -> _Head:
 
 def _read_head(file: Pieces) -> _Head:
     data = b""
-    head = _Head()
+    ends: list[int] = []
+    turn = -1
     for wanted in _SIPS:
         data += file.next(wanted)
-        *lines, _ = data.split(b"\n", _LINES)
+        ends = _line_ends(data)
         # Only numbered lines were ever rewritten.
-        turn = data.find(_TURN, len(lines[0])) if lines and _ORDINAL in lines[0] else 0
-        head = _Head(lines, turn > 0 and _MIGRATED.match(data, turn + len(_TURN)) is not None)
-        if turn >= 0 and len(lines) == _LINES:
+        is_numbered = bool(ends) and data.find(_ORDINAL, 0, ends[0]) >= 0
+        turn = data.find(_TURN, ends[0]) if is_numbered else 0
+        if turn >= 0 and len(ends) == _LINES:
             break
-    return head
+    metas = [_meta(data, start, end) for start, end in pairwise((0, *ends))]
+    return _Head(metas, turn > 0 and _MIGRATED.match(data, turn + len(_TURN)) is not None)
 
 
-def _sketch(source: SourceRef, lines: Sequence[bytes]) -> Sketch:
+def _line_ends(data: bytes) -> list[int]:
+    """Where the first lines end, as far as they are there."""
+    ends: list[int] = []
+    end = data.find(b"\n")
+    while end >= 0 and len(ends) < _LINES:
+        ends.append(end)
+        end = data.find(b"\n", end + 1)
+    return ends
+
+
+def _meta(data: bytes, start: int, end: int) -> Meta | None:
+    if data.find(_META, start, end) < 0:
+        return None
+    try:
+        entry = ENTRY.decode(memoryview(data)[start:end])  # a line break in front is no matter
+    except UNREADABLE:
+        return None
+    return entry.payload if isinstance(entry, MetaEntry) else None
+
+
+def _sketch(source: SourceRef, metas: Sequence[Meta | None]) -> Sketch:
     name = file_name(source.path)
     untold = Sketch(source=source, session_id=name.thread_id, told=False)
     if source.role == "names":
         return Sketch(source=source, session_id=name.stem, listed=False, told=False)
-    metas = list(_metas(lines))
     if not metas or metas[0] is None:
         return untold
     lineage = Lineage(name=name, session_id=name.thread_id)
@@ -111,17 +134,3 @@ def _sketch(source: SourceRef, lines: Sequence[bytes]) -> Sketch:
         nested=lineage.kind == "subagent",
         names=tuple(name for name in names if name),
     )
-
-
-def _metas(lines: Sequence[bytes]) -> Iterator[Meta | None]:
-    """What the first lines say about the session; None for a line that says something else."""
-    for line in lines:
-        if _META not in line:
-            yield None
-            continue
-        try:
-            entry = ENTRY.decode(line)
-        except UNREADABLE:
-            yield None
-        else:
-            yield entry.payload if isinstance(entry, MetaEntry) else None
