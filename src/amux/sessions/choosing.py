@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import chain
-from pathlib import Path
 from typing import Final
 
 from amux.adapters._base import (
@@ -80,9 +79,9 @@ def select_sessions(
     telling: list[SourceRef] = []
     if isinstance(adapter, Queryable) and leaves_out(options):
         telling = [source for source in sources if adapter.tells(source)]
-    told = {source.path for source in telling}
+    told = {source.place for source in telling}
     for source in sources:
-        if source.path not in told:
+        if source.place not in told:
             reading.take_whole(adapter, source)
     if isinstance(adapter, Queryable) and telling:
         named = frozenset(reading.names())
@@ -155,18 +154,18 @@ class _Reading:
     def __init__(self, agent: str, sources: Sequence[SourceRef]) -> None:
         self._agent = agent
         self._sources = sources
-        self._parts: dict[Path, list[Part]] = {}
+        self._parts: dict[str, list[Part]] = {}
         self._problems: list[Problem] = []
 
     def take_whole(self, adapter: Adapter, source: SourceRef) -> None:
         """All of a source."""
-        read_facts(adapter, source, self._parts.setdefault(source.path, []), self._problems)
+        read_facts(adapter, source, self._parts.setdefault(source.place, []), self._problems)
 
     def take_chosen(self, adapter: Queryable, chosen: Chosen) -> list[tuple[SourceRef, Facts]]:
         """What was chosen of some sources; returns what they say."""
         read: list[tuple[SourceRef, Facts]] = []
         for source, ids in chosen.items():
-            parts = self._parts.setdefault(source.path, [])
+            parts = self._parts.setdefault(source.place, [])
             take_facts(adapter.read_chosen(source, chosen=ids), source, parts, self._problems)
             read += ((source, part.facts) for part in parts)
         return read
@@ -178,7 +177,7 @@ class _Reading:
 
     def assembly(self) -> Assembly:
         """All of it."""
-        in_order = (self._parts.get(source.path, ()) for source in self._sources)
+        in_order = (self._parts.get(source.place, ()) for source in self._sources)
         return assemble(self._agent, chain.from_iterable(in_order), self._problems)
 
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
-from pathlib import Path
 from typing import Final
 
 from msgspec import UNSET
@@ -54,18 +53,18 @@ class ClaudeKinship:
     """Copies, originals and titles of sessions that were read."""
 
     def __init__(self, beginnings: Iterable[Beginning]) -> None:
-        self._by_path: dict[Path, Beginning] = {}
+        self._by_place: dict[str, Beginning] = {}
         self._groups: dict[str, _Group] = {}
         for one in beginnings:
             if not one.sketch.nested:
-                self._by_path[one.sketch.source.path] = one
+                self._by_place[one.sketch.source.place] = one
                 self._groups.setdefault(one.sketch.source.group, _Group()).add(one)
 
     def related(
         self, source: SourceRef, facts: Facts, *, shown: bool
     ) -> Iterator[tuple[SourceRef, bool]]:
         """Copies of its answers and whose copies its own are, then those with a title for it."""
-        own = self._by_path.get(source.path)
+        own = self._by_place.get(source.place)
         if own is None or not facts.unnamed_copies:
             return
         group = self._groups[source.group]
@@ -139,7 +138,7 @@ class _Group:
 
 def _end(one: Beginning) -> float:
     if one.end is None:
-        one.end = _last_time(one.sketch.source.path)
+        one.end = _last_time(one.sketch.source.place)
     return one.end
 
 
@@ -157,10 +156,10 @@ def _bytes_of(one: Beginning) -> bytes:
         return b""  # reading it would tell no more
 
 
-def _last_time(path: Path) -> float:
+def _last_time(place: str) -> float:
     """The last time in a file; without one, or behind titles, it may have been written any time."""
     try:
-        with Pieces(path) as file:
+        with Pieces(place) as file:
             for length in _TAILS:
                 tail = file.last(length)
                 start = tail.rfind(_TIME) + len(_TIME)

@@ -67,10 +67,10 @@ class _Head(NamedTuple):
 
 def _head_of(source: SourceRef) -> _Head:
     """The head of a plain log; others have none."""
-    if source.role == "names" or source.path.suffix != ".jsonl":
+    if source.role == "names" or not source.place.endswith(".jsonl"):
         return _Head()
     try:
-        with Pieces(source.path) as file:
+        with Pieces(source.place) as file:
             return _read_head(file)
     except OSError:
         return _Head()  # whoever reads it will tell
@@ -113,7 +113,7 @@ def _meta(data: bytes, start: int, end: int) -> Meta | None:
 
 
 def _sketch(source: SourceRef, metas: Sequence[Meta | None]) -> Sketch:
-    name = file_name(source.path)
+    name = file_name(source.name)
     untold = Sketch(source=source, session_id=name.thread_id, told=False)
     if source.role == "names":
         return Sketch(source=source, session_id=name.stem, listed=False, told=False)

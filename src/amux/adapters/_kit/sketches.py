@@ -56,7 +56,7 @@ class FileChoice:
         self._sketches = sketches
         self._question = question
         self._kinship = kinship
-        self._numbers = {sketch.source.path: number for number, sketch in enumerate(sketches)}
+        self._numbers = {sketch.source.place: number for number, sketch in enumerate(sketches)}
         self._families = _Families(sketches)
         self._unclear = {n for n, sketch in enumerate(sketches) if not sketch.told}
         self._unclear |= self._families.several()
@@ -82,14 +82,14 @@ class FileChoice:
         found: list[int] = []
         ends: list[int] = []
         for source, facts in read:
-            number = self._numbers[source.path]
+            number = self._numbers[source.place]
             if number in self._ends:
                 continue
             found += self._families.of(_names(facts))
             if self._kinship is not None:
                 shown = number in self._shown
                 for other, goes_on in self._kinship.related(source, facts, shown=shown):
-                    (found if goes_on else ends).append(self._numbers[other.path])
+                    (found if goes_on else ends).append(self._numbers[other.place])
         chosen = self._choose(found)
         self._ends.update(set(ends) - self._read)
         return {**chosen, **self._choose(ends)}
