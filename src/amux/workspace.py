@@ -6,8 +6,8 @@ Nothing is imported before: most commands need few of the parts.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
     from pathlib import Path
 

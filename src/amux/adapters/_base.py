@@ -135,13 +135,18 @@ class SourceRef:
         """The last part of the path."""
         return self.place.rpartition(os.sep)[2]
 
+    def fields(self) -> dict[str, Any]:
+        """What it is made of, the path as text."""
+        kept = {name: getattr(self, name) for name in self.__slots__ if name[0] != "_"}
+        return {"path": kept.pop("place"), **kept}
+
     def replace(self, **changes: Any) -> SourceRef:
         """The same but for some fields."""
-        return SourceRef(**{**self._fields(), **changes})
+        return SourceRef(**{**self.fields(), **changes})
 
     def __eq__(self, other: object) -> bool:
         """Whether all fields are equal."""
-        return isinstance(other, SourceRef) and self._fields() == other._fields()
+        return isinstance(other, SourceRef) and self.fields() == other.fields()
 
     def __hash__(self) -> int:
         """By the path."""
@@ -149,14 +154,8 @@ class SourceRef:
 
     def __repr__(self) -> str:
         """As it is made."""
-        return (
-            f"SourceRef({', '.join(f'{name}={value!r}' for name, value in self._fields().items())})"
-        )
-
-    def _fields(self) -> dict[str, Any]:
-        kept = {name: getattr(self, name) for name in self.__slots__ if name[0] != "_"}
-        del kept["place"]
-        return {"path": self.path, **kept}
+        said = ", ".join(f"{name}={value!r}" for name, value in self.fields().items())
+        return f"SourceRef({said})"
 
 
 def has_bodies(want: Want) -> bool:
