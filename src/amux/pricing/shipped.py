@@ -100,9 +100,9 @@ def load_shipped() -> Shipped:
 
 @cache
 def _installed() -> Shipped | None:
-    from importlib.util import find_spec
+    from importlib.machinery import PathFinder
 
-    spec = find_spec("genai_prices")
+    spec = PathFinder.find_spec("genai_prices")
     shipped = load_shipped()
     wanted = f"genai_prices-{shipped.version}.dist-info"
     places = () if spec is None else spec.submodule_search_locations or ()

@@ -173,7 +173,7 @@ class _Plain:
 
     def beginning(self, data: bytes) -> Beginning | None:
         """What it comes to; None for what may be a warm-up."""
-        if self._is_agent and _WARM_UP in data:
+        if self._is_agent and data.find(_WARM_UP, 0, self._place) >= 0:
             return None
         whose = self._source.parent or self._first_session
         sketch = Sketch(

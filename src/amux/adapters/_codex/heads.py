@@ -29,8 +29,8 @@ _SIPS: Final = (64 << 10, 256 << 10)  # instructions and skills stand before the
 _LINES: Final = 3  # the session's own, its parent's, and one more to see that there is no other
 _META: Final = b'"session_meta"'
 _ORDINAL: Final = b'"ordinal"'
-_TURN: Final = b'"turn_id":"'
-_MIGRATED: Final = re.compile(rb'rollout-\d+"')
+_TURN: Final = b'"turn_id"'
+_MIGRATED: Final = re.compile(rb'"turn_id"\s*:\s*"rollout-\d+"')
 
 
 def choose(sources: Sequence[SourceRef], question: Question) -> Choice | None:
@@ -89,7 +89,7 @@ def _read_head(file: Pieces) -> _Head:
         if turn >= 0 and len(ends) == _LINES:
             break
     metas = [_meta(data, start, end) for start, end in pairwise((0, *ends))]
-    return _Head(metas, turn > 0 and _MIGRATED.match(data, turn + len(_TURN)) is not None)
+    return _Head(metas, turn > 0 and _MIGRATED.match(data, turn) is not None)
 
 
 def _line_ends(data: bytes) -> list[int]:

@@ -30,5 +30,8 @@ class Pieces:
 
     def last(self, size: int) -> bytes:
         """The bytes at the end."""
-        os.lseek(self._file, max(0, os.fstat(self._file).st_size - size), os.SEEK_SET)
+        try:
+            os.lseek(self._file, -size, os.SEEK_END)
+        except OSError:  # there are not so many
+            os.lseek(self._file, 0, os.SEEK_SET)
         return os.read(self._file, size)
