@@ -47,7 +47,6 @@ from amux.adapters._kit.folders import Folders
 from amux.adapters._kit.jsonl import Buffer, read_records, unreadable
 from amux.adapters._kit.streams import DecoderMissingError, open_stream
 from amux.adapters._kit.times import parse_time
-from amux.adapters._legacy.codex_2025 import bare_record, read_document
 from amux.host import Host
 from amux.model.facts import Facts, TitleNote
 from amux.model.problems import Problem
@@ -119,6 +118,8 @@ class CodexAdapter:
             source.path, bodies=has_bodies(want), traced=want != "usage" or is_document
         )
         if is_document:
+            from amux.adapters._legacy.codex_2025 import read_document
+
             batches: Iterator[Batch | Problem] = read_document(source.path)
         else:
             batches = _batches(source.path, cut_texts=want != "all")
@@ -283,6 +284,8 @@ def _read_on(source: SourceRef, *, traced: bool, progress: Progress | None) -> R
 def _record(number: int, line: Line, raw: Buffer) -> Record:
     """A line in its newest form."""
     if not size(line.payload):
+        from amux.adapters._legacy.codex_2025 import bare_record
+
         return bare_record(number, line, raw)
     return Record(
         key=number if line.ordinal is None else line.ordinal,

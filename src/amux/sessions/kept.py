@@ -77,8 +77,8 @@ def _to_plain(value: object) -> object:
 def _from_plain(kind: type, value: object) -> SourceRef:
     del kind  # there is but one that is not known
     kept = msgspec.structs.asdict(msgspec.convert(value, _KeptSource))
-    beside = tuple(map(Path, kept.pop("beside")))
-    return SourceRef(**{**kept, "root": Path(kept["root"]), "beside": beside})
+    root, beside = Path(kept.pop("root")), tuple(map(Path, kept.pop("beside")))
+    return SourceRef(**kept, root=root, beside=beside)
 
 
 class KeptSession:
