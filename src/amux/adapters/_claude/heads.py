@@ -42,6 +42,7 @@ _LONGEST: Final = 1 << 20
 _KEEPS_TIMES_SINCE: Final = (2, 0, 77)
 _PLAIN_TEXT: Final = re.compile(rb'"[!#-\[\]-~]')  # begins with a letter, no space or escape
 _WARM_UP: Final = WARM_UP.encode()
+_STAMPS: Final = (str, int, float)
 _UNDECODABLE: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
@@ -204,7 +205,7 @@ class _Plain:
         if self._cwd is None:
             self._cwd = text_of(line.cwd)
         stamp = line.timestamp
-        at = parse_time(stamp) if isinstance(stamp, str | int | float) else None
+        at = parse_time(stamp) if isinstance(stamp, _STAMPS) else None
         if at is not None:
             self._created = self._created or at
             self._earliest = at if self._earliest is None else min(at, self._earliest)
