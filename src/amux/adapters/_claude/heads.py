@@ -18,6 +18,7 @@ import re
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain
+from math import inf
 from typing import BinaryIO, Final, cast
 
 import msgspec
@@ -43,6 +44,9 @@ _KEEPS_TIMES_SINCE: Final = (2, 0, 77)
 _PLAIN_TEXT: Final = re.compile(rb'"[!#-\[\]-~]')  # begins with a letter, no space or escape
 _WARM_UP: Final = WARM_UP.encode()
 _STAMPS: Final = (str, int, float)
+_TAILS: Final = (4 << 10, 16 << 10, 128 << 10, 1 << 20)
+_TIME: Final = b'"timestamp":"'
+MAY_BE_TITLE: Final = b'"summary"'
 _UNDECODABLE: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
@@ -66,7 +70,7 @@ class Beginning(msgspec.Struct, kw_only=True, gc=False):
     earliest: float | None = None  # the first time on any line, copied ones too
     size: int = 0  # how many bytes of it were seen for sure
     leaves: tuple[int, ...] = ()  # lines it has titles for
-    end: float | None = None  # when somebody asked: the last time in it
+    end: float | None = None  # the last time in it, if that was looked for
     has_late_titles: bool | None = None  # when somebody asked: for others, behind the head
 
 
@@ -86,6 +90,22 @@ def answer_of(one: Beginning) -> Answer | None:
         one.answer = seen.answer if is_found else UNKNOWN
         one.earliest = seen.earliest
     return None if one.answer is UNSET else one.answer
+
+
+def last_time(file: Pieces) -> float:
+    """The last time in a file; without one, or behind titles, it may have been written any time."""
+    for length in _TAILS:
+        tail = file.last(length)
+        start = tail.rfind(_TIME) + len(_TIME)
+        if start >= len(_TIME):
+            return _time_at(tail, start)
+    return inf
+
+
+def _time_at(tail: bytes, start: int) -> float:
+    stamp = tail[start : tail.find(b'"', start)].decode("utf-8", "replace")
+    last = None if tail.find(MAY_BE_TITLE, start) >= 0 else parse_time(stamp)
+    return inf if last is None else last.timestamp()
 
 
 def _untold(source: SourceRef) -> Beginning:
@@ -126,7 +146,10 @@ def _plain_head(source: SourceRef, *, to_answer: bool) -> Beginning | None:
         for wanted in _SIPS:
             data += file.next(wanted)
             if plain.read(data) or (plain.can_wait and not to_answer):
-                return plain.beginning(data)
+                found = plain.beginning(data)
+                if found is not None and not found.sketch.nested:
+                    found.end = last_time(file)  # which most lists ask for: it is open now
+                return found
             if plain.is_odd:
                 break
     return None
