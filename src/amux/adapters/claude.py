@@ -38,6 +38,7 @@ from amux.adapters._claude.ledger import can_fork
 from amux.adapters._claude.outcome import AGENT_PREFIX, own_id
 from amux.adapters._claude.reader import TranscriptReader
 from amux.adapters._claude.records import text_of
+from amux.adapters._claude.scan_texts import scan_texts
 from amux.adapters._kit.folders import Folders
 from amux.adapters._kit.jsonl import unreadable
 from amux.adapters._kit.streams import open_stream
@@ -112,8 +113,6 @@ class ClaudeAdapter:
 
     def scan_texts(self, source: SourceRef, *, tools: bool) -> tuple[str, list[TextDoc]] | None:
         """The texts of a plain transcript; sidechains inside one need the whole reader."""
-        from amux.adapters._claude.scan_texts import scan_texts
-
         if source.role == "names":
             return None
         is_agent = source.role == "subagent"
