@@ -77,6 +77,7 @@ fuzz: $(FUZZ) ## Fuzz the parsers of every family for FUZZ_SECONDS; inputs that 
 docs: $(DEV) ## Regenerate the generated reference pages, then check every link
 	$(BIN)/python tools/gen_aio.py
 	$(BIN)/python tools/gen_cli_docs.py
+	$(BIN)/python tools/gen_rates.py
 	$(BIN)/python tools/reference.py
 	$(BIN)/python tools/links.py
 

@@ -21,9 +21,14 @@ def main(argv: list[str] | None = None) -> int:
             return _show_help()
         from amux.faces.cli.app import run
 
-        return run(words)
+        code = run(words)
     except KeyboardInterrupt:
         return INTERRUPTED
+    if argv is None:  # the process ends: looking for cycles would be all that is left to do
+        import gc
+
+        gc.freeze()
+    return code
 
 
 def _show_help() -> int:

@@ -5,9 +5,10 @@ Nothing is imported before: most commands need few of the parts.
 
 from __future__ import annotations
 
+from datetime import UTC, tzinfo
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -96,8 +97,6 @@ class Workspace:
     @cached_property
     def reader(self) -> SessionReader:
         """What answers the questions about sessions."""
-        from zoneinfo import ZoneInfo
-
         from amux.sessions.costing import Coster
         from amux.sessions.reader import SessionReader
 
@@ -106,7 +105,7 @@ class Workspace:
             self.library,
             Coster(self.models, self.run_index, annotations=self.annotation_file),
             catalogue=self.catalogue,
-            zone=ZoneInfo(self.config.timezone),
+            zone=self._zone(),
             now=self.host.now,
         )
 
@@ -155,6 +154,14 @@ class Workspace:
         """Free what is held open: the index, if it was used."""
         if "store" in self.__dict__ and self.store is not None:
             self.store.close()
+
+    def _zone(self) -> tzinfo:
+        name = self.config.timezone
+        if name == "UTC":
+            return UTC
+        from zoneinfo import ZoneInfo
+
+        return ZoneInfo(name)
 
     def _remembered_rates(self) -> RememberedRates | None:
         """Beside the index, and only where there is one."""

@@ -51,7 +51,7 @@ def test_a_capture_read_in_steps_is_the_capture(
     content = original.path.read_bytes()
     copy = place / "projects" / original.path.relative_to(original.root)
     copy.parent.mkdir(parents=True, exist_ok=True)
-    moved = msgspec.structs.replace(original, path=copy, root=place / "projects")
+    moved = original.replace(path=copy, root=place / "projects")
     cuts = data.draw(st.lists(st.integers(0, len(content)), max_size=3))
     check_steps(moved, content, cuts, want)
 
@@ -104,7 +104,7 @@ def test_one_more_line_costs_one_line(tmp_path: Path, want: Depth) -> None:
     source = source_at(tmp_path)
     *lines, last = _talk(600)
     source.path.write_bytes(b"\n".join(lines) + b"\n")
-    counted = msgspec.structs.replace(source, path=_CountingPath(source.path))
+    counted = source.replace(path=_CountingPath(source.path))
     _CountingFile.total = 0
     first = ADAPTER.read_on(counted, want=want, progress=None)
     assert _CountingFile.total == source.path.stat().st_size > CHUNK

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Literal
 
 import codex_any
 import msgspec
 import pytest
 from claude_generated import source_at, transcripts
 from claude_homes import BEGAN, VERSIONS, Home, Style
+from codex_lines import OWN, PARENT, Writer, history
 from everyday import newest_of_each
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -237,6 +239,22 @@ def test_a_session_without_an_answer_is_listed(tmp_path: Path) -> None:
     assert found == listed_from_everything(tmp_path, "claude", options)
 
 
+def test_a_copy_that_lost_the_name_of_its_original_shares_its_calls_in_every_list(
+    tmp_path: Path,
+) -> None:
+    codex = tmp_path / ".codex"
+    history(Writer(codex, name=f"rollout-2026-01-01T00-00-00-{PARENT}.jsonl").meta(PARENT)).read()
+    migrated = Writer(codex)
+    migrated.ordinal = 0
+    migrated.meta(timestamp="2026-01-03T03:00:00Z", base_instructions="x" * (20 << 10))
+    migrated.event("task_started", turn_id="rollout-1")
+    history(migrated).prompt("New").answer("New answer").count(50, 5).read()
+    options = SessionListOptions(limit=1)
+    found = listed(tmp_path, "codex", options)
+    assert [one.session_id for one in found.sessions] == [OWN]
+    assert found == listed_from_everything(tmp_path, "codex", options)
+
+
 # Effort
 
 
@@ -261,6 +279,42 @@ def test_only_what_is_shown_is_read_behind_its_head(tmp_path: Path) -> None:
     read = {problem.path for problem in report.problems}
     assert {Path(path or "").stem for path in read} == {one.session_id for one in report.sessions}
     assert (len(read), report.truncated) == (4, 26)
+
+
+def write_rollout(home: Path, number: int, began: datetime) -> None:
+    """A rollout that says who it is, and something that cannot be read."""
+    id = f"00000000-0000-4000-8001-{number:012}"
+    at = began.isoformat()
+    meta = {"id": id, "timestamp": at, "cwd": "/src/app", "cli_version": "0.120.0"}
+    text = {"type": "user_message", "message": "Go"}
+    lines = [
+        {"timestamp": at, "type": "session_meta", "payload": meta},
+        *({"timestamp": at, "type": "event_msg", "payload": text} for _ in range(3)),
+    ]
+    path = home / ".codex" / "sessions" / f"rollout-2026-01-01T00-00-00-{id}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+
+
+DIRECTIONS: tuple[Literal["asc", "desc"], ...] = ("asc", "desc")
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_of_several_agents_only_what_is_shown_is_read(
+    direction: Literal["asc", "desc"], tmp_path: Path
+) -> None:
+    many(20).write(tmp_path)
+    moments = [one.created_at for one in listed(tmp_path, "claude", EVERYTHING).sessions]
+    for number, began in enumerate(moments):
+        write_rollout(tmp_path, number, began + timedelta(seconds=1))
+    damage(tmp_path)
+    options = SessionListOptions(limit=6, sort_direction=direction)
+    report = create_client(home=tmp_path).list_report(None, options)
+    shown = {one.session_id for one in report.sessions}
+    read = [Path(problem.path or "").stem for problem in report.problems]
+    assert {stem[-36:] for stem in read} == shown
+    assert {one.agent for one in report.sessions} == {"claude", "codex"}
+    assert report.truncated == 2 * len(moments) - len(shown)
 
 
 def test_a_list_from_a_day_on_reads_what_began_since(tmp_path: Path) -> None:

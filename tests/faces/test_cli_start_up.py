@@ -38,6 +38,13 @@ def test_only_the_module_of_the_typed_command_is_imported(empty: Cli) -> None:
     assert commands == {"amux.faces.cli.cmd_list"}
 
 
+@pytest.mark.parametrize("words", ["list", "sessions list --json"])
+def test_a_list_that_was_made_before_needs_no_parser(claude: Cli, words: str) -> None:
+    modules_after(claude, *words.split())
+    modules = modules_after(claude, *words.split())
+    assert not modules & {"argparse", "typing", "amux.adapters", *HEAVY} - {"sqlite3"}
+
+
 @pytest.mark.parametrize("words", ["list claude", "list claude --json", "cost -a claude"])
 def test_rich_is_imported_for_terminals_only(claude: Cli, words: str) -> None:
     assert "rich" not in modules_after(claude, *words.split())

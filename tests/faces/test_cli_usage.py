@@ -9,6 +9,7 @@ from cli_process import Cli
 from amux.errors import EXIT_CODES, ErrorCode, ValidationError
 from amux.faces.cli.commands import COMMANDS
 from amux.faces.cli.parser import build_parser, parse
+from amux.faces.cli.plain_lines import PLAIN_LINES, plain_arguments
 from amux.faces.cli.topics import TOPICS, topic_text
 
 
@@ -187,6 +188,20 @@ def said(parsed: tuple[Namespace, list[str]]) -> tuple[dict[str, object], list[s
 def test_a_line_says_the_same_to_the_parsers_it_needs_as_to_all(line: str) -> None:
     words = line.split()
     assert said(parse(words)) == said(build_parser().parse_known_args(words))
+
+
+@pytest.mark.parametrize("end", ["", " --json"])
+@pytest.mark.parametrize("line", PLAIN_LINES)
+def test_a_plain_line_says_without_a_parser_what_it_says_to_one(line: str, end: str) -> None:
+    words = f"{line}{end}".split()
+    found = plain_arguments(words)
+    assert found is not None
+    assert (vars(found), []) == said(parse(words))
+
+
+@pytest.mark.parametrize("line", [line for line in LINES if line not in PLAIN_LINES])
+def test_other_lines_need_a_parser(line: str) -> None:
+    assert plain_arguments(line.split()) is None
 
 
 @pytest.mark.parametrize("line", WRONG)

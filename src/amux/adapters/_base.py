@@ -7,10 +7,11 @@ above.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Final, Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -70,8 +71,11 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     python_package: str | None = None  # the distribution of an agent that is installed by pip or uv
 
 
-class SourceRef(msgspec.Struct, frozen=True, kw_only=True):
-    """One native file or database, known by name alone.
+Role = Literal["session", "subagent", "names"]
+
+
+class SourceRef:
+    """One native file or database, known by name alone. It is never changed.
 
     `session_id` is the id the name promises, if it does. Sources of one `group` may hold copies of
     each other's history and titles for each other. `role` "names" marks a source that holds no
@@ -81,19 +85,77 @@ class SourceRef(msgspec.Struct, frozen=True, kw_only=True):
     `beside` are further files its facts depend on, existing or not: a change of one is a change of
     the source. Where their names cannot be foreseen, a directory stands for every file below it.
     What belongs to a database (its write-ahead log) need not be named.
+
+    `place` is the path as text. Of thousands of sources most are only looked at, and making a
+    `Path` of each would take longer than that: `path` makes it when somebody asks.
     """
 
-    agent: str
-    path: Path
-    root: Path
-    session_id: str | None = None
-    group: str = ""
-    role: Literal["session", "subagent", "names"] = "session"
-    parent: str | None = None  # the session whose sub-agent this is, when the place says so
-    archived: bool = False
-    fallback: bool = False
-    id_prefix: str | None = None
-    beside: tuple[Path, ...] = ()
+    __slots__ = (
+        "_path", "agent", "archived", "beside", "fallback", "group", "id_prefix", "parent", "place",
+        "role", "root", "session_id",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        agent: str,
+        path: Path | str,
+        root: Path,
+        session_id: str | None = None,
+        group: str = "",
+        role: Role = "session",
+        parent: str | None = None,  # the session whose sub-agent this is, when the place says so
+        archived: bool = False,
+        fallback: bool = False,
+        id_prefix: str | None = None,
+        beside: tuple[Path, ...] = (),
+    ) -> None:
+        self.agent = agent
+        self.place = path if isinstance(path, str) else str(path)
+        self._path = None if isinstance(path, str) else path
+        self.root = root
+        self.session_id = session_id
+        self.group = group
+        self.role: Role = role
+        self.parent = parent
+        self.archived = archived
+        self.fallback = fallback
+        self.id_prefix = id_prefix
+        self.beside = beside
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        if self._path is None:
+            self._path = Path(self.place)
+        return self._path
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.place.rpartition(os.sep)[2]
+
+    def fields(self) -> dict[str, Any]:
+        """What it is made of, the path as text."""
+        kept = {name: getattr(self, name) for name in self.__slots__ if name[0] != "_"}
+        return {"path": kept.pop("place"), **kept}
+
+    def replace(self, **changes: Any) -> SourceRef:
+        """The same but for some fields."""
+        return SourceRef(**{**self.fields(), **changes})
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all fields are equal."""
+        return isinstance(other, SourceRef) and self.fields() == other.fields()
+
+    def __hash__(self) -> int:
+        """By the path."""
+        return hash(self.place)
+
+    def __repr__(self) -> str:
+        """As it is made."""
+        said = ", ".join(f"{name}={value!r}" for name, value in self.fields().items())
+        return f"SourceRef({said})"
 
 
 def has_bodies(want: Want) -> bool:
@@ -226,8 +288,16 @@ class Choice(Protocol):
     calls or a title with. So is whatever a table or the head of a file does not tell for sure.
     """
 
-    def first(self) -> Chosen:
-        """What to begin with."""
+    def began(self) -> Sequence[datetime]:
+        """When those began that are shown for sure, unless others come before them; or nothing."""
+        ...
+
+    def first(self, bound: datetime | None = None) -> Chosen:
+        """What to begin with.
+
+        With a `bound` that was not known yet when the question was asked, what comes behind it may
+        be left out.
+        """
         ...
 
     def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> Chosen:

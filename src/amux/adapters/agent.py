@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
-from amux.adapters._agent.reader import read_context, read_log
 from amux.adapters._base import (
     AgentInfo,
     Bystander,
@@ -88,6 +87,8 @@ class AgentAdapter:
             chosen = None if only is None else (only,)
             yield from _read_database(source.path, only=chosen, bodies=has_bodies(want))
         else:
+            from amux.adapters._agent.reader import read_log
+
             yield from read_log(source.path, bodies=has_bodies(want))
 
     def tells(self, source: SourceRef) -> bool:
@@ -107,6 +108,8 @@ class AgentAdapter:
 
     def context(self, source: SourceRef) -> tuple[list[SessionMessage], list[Problem]]:
         """What a model is given when a log is resumed: after a compaction, summary and rest."""
+        from amux.adapters._agent.reader import read_context
+
         return read_context(source.path)
 
     def command(

@@ -11,6 +11,7 @@ Evidence and gaps: docs/agents/claude.md. The rules live in `_claude/`; this fil
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -55,6 +56,7 @@ NAME_LENGTH: Final = 200
 CLEANUP_DAYS: Final = 30
 """What Claude Code's documentation names as the default of `cleanupPeriodDays`."""
 
+_LOG: Final = ".jsonl"
 _TITLE_BYTES: Final = 1 << 20
 _DEPTH: Final = 6
 _LAST_OF_ONE_UNIT: Final = "\uffff"
@@ -94,7 +96,7 @@ class ClaudeAdapter:
         folders = Folders()
         for folder in folders.entries(root):
             if folder.is_dir(follow_symlinks=False) and (wanted is None or wanted(folder.name)):
-                yield from _project_sources(root, Path(folder.path), folders)
+                yield from _project_sources(root, folder, folders)
         yield from folders.sources(NAME, root)
 
     def read(
@@ -135,7 +137,7 @@ class ClaudeAdapter:
 
     def tells(self, source: SourceRef) -> bool:
         """Transcripts by their heads, titles by their place; a closed folder tells nothing."""
-        return source.path.suffix == ".jsonl" or source.path.name == TITLE_FILE
+        return source.place.endswith(_LOG) or source.name == TITLE_FILE
 
     def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice:
         """By the heads of all transcripts, and by what bears on those that may be shown."""
@@ -200,55 +202,58 @@ class FolderMatch:
         return folder in self._names or (bool(self._cut) and folder.startswith(self._cut))
 
 
-def _project_sources(root: Path, folder: Path, folders: Folders) -> Iterator[SourceRef]:
-    for entry in folders.entries(folder):
-        path = Path(entry.path)
+Entry = os.DirEntry[str]
+
+
+def _project_sources(root: Path, folder: Entry, folders: Folders) -> Iterator[SourceRef]:
+    for entry in folders.entries(folder.path):
         if entry.is_dir(follow_symlinks=False):
-            yield from _session_folder(root, path, folders)
-        elif path.suffix == ".jsonl" and entry.is_file(follow_symlinks=False):
-            yield _transcript(root, path, group=folder.name)
+            yield from _session_folder(root, folder.name, entry, folders)
+        elif _is_log(entry):
+            yield _transcript(root, entry, group=folder.name)
 
 
-def _session_folder(root: Path, folder: Path, folders: Folders) -> Iterator[SourceRef]:
+def _session_folder(root: Path, group: str, folder: Entry, folders: Folders) -> Iterator[SourceRef]:
     """What newer versions keep beside a transcript: its title and its sub-agents."""
-    group, session_id = folder.parent.name, folder.name
-    for entry in folders.entries(folder):
+    for entry in folders.entries(folder.path):
         if entry.name == TITLE_FILE and entry.is_file(follow_symlinks=False):
             yield SourceRef(
                 agent=NAME,
-                path=Path(entry.path),
+                path=entry.path,
                 root=root,
-                session_id=session_id,
+                session_id=folder.name,
                 group=group,
                 role="names",
             )
         elif entry.name == "subagents" and entry.is_dir(follow_symlinks=False):
-            for path in _agent_files(Path(entry.path), folders, _DEPTH):
-                yield _transcript(root, path, group=group, parent=session_id)
+            for file in _agent_files(entry, folders, _DEPTH):
+                yield _transcript(root, file, group=group, parent=folder.name)
 
 
-def _agent_files(folder: Path, folders: Folders, depth: int) -> Iterator[Path]:
-    for entry in folders.entries(folder):
-        path = Path(entry.path)
+def _agent_files(folder: Entry, folders: Folders, depth: int) -> Iterator[Entry]:
+    for entry in folders.entries(folder.path):
         if entry.is_dir(follow_symlinks=False):
             if depth > 0:
-                yield from _agent_files(path, folders, depth - 1)
-        elif _is_agent_file(path) and entry.is_file(follow_symlinks=False):
-            yield path
+                yield from _agent_files(entry, folders, depth - 1)
+        elif entry.name.startswith(AGENT_PREFIX) and _is_log(entry):
+            yield entry
 
 
-def _is_agent_file(path: Path) -> bool:
-    return path.suffix == ".jsonl" and path.name.startswith(AGENT_PREFIX)
+def _is_log(entry: Entry) -> bool:
+    name = entry.name
+    return name.endswith(_LOG) and name != _LOG and entry.is_file(follow_symlinks=False)
 
 
-def _transcript(root: Path, path: Path, *, group: str, parent: str | None = None) -> SourceRef:
+def _transcript(root: Path, file: Entry, *, group: str, parent: str | None = None) -> SourceRef:
+    stem = file.name.removesuffix(_LOG)
+    session_id = stem.removeprefix(AGENT_PREFIX)
     return SourceRef(
         agent=NAME,
-        path=path,
+        path=file.path,
         root=root,
-        session_id=path.stem.removeprefix(AGENT_PREFIX),
+        session_id=session_id,
         group=group,
-        role="subagent" if _is_agent_file(path) else "session",
+        role="session" if session_id == stem else "subagent",
         parent=parent,
     )
 

@@ -47,7 +47,6 @@ from amux.adapters._kit.folders import Folders
 from amux.adapters._kit.jsonl import Buffer, read_records, unreadable
 from amux.adapters._kit.streams import DecoderMissingError, open_stream
 from amux.adapters._kit.times import parse_time
-from amux.adapters._legacy.codex_2025 import bare_record, read_document
 from amux.host import Host
 from amux.model.facts import Facts, TitleNote
 from amux.model.message import SessionMessage
@@ -97,11 +96,12 @@ class CodexAdapter:
         """Rollouts and the file of names; the names of files do not tell a working directory."""
         del cwd
         inside = _Inside(root)
-        for path in _without_twins(inside.files(root / "sessions")):
-            if _is_rollout(path) or path.parent == root / "sessions":
-                yield _source(path, root, archived=False)
-        for path in _without_twins(inside.files(root / "archived_sessions")):
-            yield _source(path, root, archived=True)
+        sessions, archive = (f"{root}{os.sep}{name}" for name in ("sessions", "archived_sessions"))
+        for file in _without_twins(inside.files(sessions)):
+            if _is_rollout(file.name) or file.path == f"{sessions}{os.sep}{file.name}":
+                yield _source(file, root, archived=False)
+        for file in _without_twins(inside.files(archive)):
+            yield _source(file, root, archived=True)
         names = root / _NAMES_FILE
         if inside.holds(names):
             yield SourceRef(agent=NAME, path=names, root=root, group=str(root), role="names")
@@ -120,6 +120,8 @@ class CodexAdapter:
             source.path, bodies=has_bodies(want), traced=want != "usage" or is_document
         )
         if is_document:
+            from amux.adapters._legacy.codex_2025 import read_document
+
             batches: Iterator[Batch | Problem] = read_document(source.path)
         else:
             batches = _batches(source.path, cut_texts=want != "all")
@@ -157,7 +159,7 @@ class CodexAdapter:
 
     def tells(self, source: SourceRef) -> bool:
         """Rollouts and the file of names; a closed folder tells nothing."""
-        return source.role == "session" or source.path.name == _NAMES_FILE
+        return source.role == "session" or source.name == _NAMES_FILE
 
     def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice | None:
         """By the first lines of all rollouts."""
@@ -211,55 +213,60 @@ class _Inside:
         self.folders = Folders()
         self._root = root.resolve()
 
-    def files(self, folder: Path) -> Iterator[Path]:
-        """All files below a folder, in the order of their names."""
-        if not self.holds(folder):
-            return
-        for place, folders, names in os.walk(folder, onerror=self._refused):
-            folders.sort()
-            for name in sorted(names):
-                path = Path(place, name)
-                if self.holds(path):
-                    yield path
+    def files(self, folder: str) -> Iterator[os.DirEntry[str]]:
+        """All files below a folder, by name; its own before those of folders in it."""
+        waiting = [folder] if self.holds(Path(folder)) else []
+        while waiting:
+            entries = sorted(self.folders.entries(waiting.pop()), key=lambda entry: entry.name)
+            inner: list[str] = []
+            for entry in entries:
+                if entry.is_symlink():
+                    if self._leads_to_file(Path(entry.path)):
+                        yield entry
+                elif entry.is_dir():
+                    inner.append(entry.path)
+                else:
+                    yield entry
+            waiting += reversed(inner)
 
     def holds(self, path: Path) -> bool:
         """Whether a path exists and lies in the root, links resolved."""
         try:
             mode = path.lstat().st_mode
-        except OSError as error:
-            self._refused(error)
-            return False
-        if not S_ISLNK(mode):
-            return True
-        return path.exists() and path.resolve().is_relative_to(self._root)
-
-    def _refused(self, error: OSError) -> None:
-        if isinstance(error, PermissionError) and error.filename is not None:
+        except PermissionError as error:
             self.folders.closed.append(Path(error.filename))
+            return False
+        except OSError:
+            return False
+        return not S_ISLNK(mode) or self._leads_inside(path)
+
+    def _leads_to_file(self, link: Path) -> bool:
+        return self._leads_inside(link) and not link.is_dir()
+
+    def _leads_inside(self, link: Path) -> bool:
+        return link.exists() and link.resolve().is_relative_to(self._root)
 
 
-def _without_twins(paths: Iterator[Path]) -> Iterator[Path]:
+def _without_twins(files: Iterator[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
     """Session files; of a log and its compressed copy only the log, which is the live one."""
-    previous: Path | None = None
-    for path in paths:  # in order: x.jsonl comes right before x.jsonl.zst
-        if not path.name.endswith((".jsonl", ".jsonl.zst", ".json")):
-            continue
-        if previous is not None and path == previous.with_name(previous.name + ".zst"):
-            continue
-        previous = path
-        yield path
+    previous = ""
+    for file in files:  # in order: x.jsonl comes right before x.jsonl.zst
+        if file.name.endswith((".jsonl", ".jsonl.zst", ".json")):
+            if file.path != f"{previous}.zst":
+                yield file
+            previous = file.path
 
 
-def _is_rollout(path: Path) -> bool:
-    return path.name.startswith("rollout-") and not path.name.endswith(".json")
+def _is_rollout(name: str) -> bool:
+    return name.startswith("rollout-") and not name.endswith(".json")
 
 
-def _source(path: Path, root: Path, *, archived: bool) -> SourceRef:
+def _source(file: os.DirEntry[str], root: Path, *, archived: bool) -> SourceRef:
     return SourceRef(
         agent=NAME,
-        path=path,
+        path=file.path,
         root=root,
-        session_id=file_name(path).thread_id,
+        session_id=file_name(file.name).thread_id,
         group=str(root),
         archived=archived,
     )
@@ -295,6 +302,8 @@ def _read_on(source: SourceRef, *, traced: bool, progress: Progress | None) -> R
 def _record(number: int, line: Line, raw: Buffer) -> Record:
     """A line in its newest form."""
     if not size(line.payload):
+        from amux.adapters._legacy.codex_2025 import bare_record
+
         return bare_record(number, line, raw)
     return Record(
         key=number if line.ordinal is None else line.ordinal,

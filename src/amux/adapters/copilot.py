@@ -28,9 +28,6 @@ from amux.adapters._base import (
     SourceRef,
     Want,
 )
-from amux.adapters._copilot.documents import read_document, session_in
-from amux.adapters._copilot.log import read_log
-from amux.adapters._copilot.workspace import WORKSPACE
 from amux.adapters._kit.folders import Folders, is_folder
 from amux.host import Host
 
@@ -106,7 +103,11 @@ class CopilotAdapter:
     ) -> Iterator[Item]:
         """Stream one file."""
         if source.path.suffix == ".json":
+            from amux.adapters._copilot.documents import read_document
+
             return read_document(source, want=want)
+        from amux.adapters._copilot.log import read_log
+
         return read_log(source, want=want, only=only)
 
     def command(
@@ -143,6 +144,8 @@ def _logs(folders: Folders, root: Path) -> Iterator[SourceRef]:
 
 
 def _documents(folders: Folders, root: Path, folder: Path) -> Iterator[SourceRef]:
+    from amux.adapters._copilot.documents import session_in
+
     for entry in folders.entries(folder):
         path = Path(entry.path)
         if path.suffix == ".json" and entry.is_file(follow_symlinks=False):
@@ -156,6 +159,8 @@ def _documents(folders: Folders, root: Path, folder: Path) -> Iterator[SourceRef
 
 
 def _log(root: Path, path: Path, session_id: str) -> SourceRef:
+    from amux.adapters._copilot.workspace import WORKSPACE
+
     return SourceRef(
         agent=NAME,
         path=path,

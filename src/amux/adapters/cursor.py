@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from msgspec.structs import replace
-
 from amux.adapters._base import (
     AgentInfo,
     Bystander,
@@ -179,7 +177,7 @@ class _Places:
                     yield self._source(path, WORKSPACE_NOTES)
         for path in self._files(self._root / "ai-tracking"):
             if path.name == TRACKING_FILE:
-                yield replace(self._source(path), role="names")
+                yield self._source(path).replace(role="names")
 
     def refused(self) -> Iterator[SourceRef]:
         """Folders that are closed to us, each once."""
@@ -196,8 +194,8 @@ class _Places:
         )
 
     def _transcript(self, path: Path, *, parent: str | None = None) -> SourceRef:
-        source = replace(self._source(path, session_id=path.stem), fallback=True)
-        return source if parent is None else replace(source, role="subagent", parent=parent)
+        source = self._source(path, session_id=path.stem).replace(fallback=True)
+        return source if parent is None else source.replace(role="subagent", parent=parent)
 
     def _folders(self, place: Path) -> list[Path]:
         found = self._listing.entries(place)

@@ -25,8 +25,6 @@ from amux.adapters._base import (
     SourceRef,
     Want,
 )
-from amux.adapters._droid.log import SessionLog
-from amux.adapters._droid.settings import SETTINGS
 from amux.adapters._kit.folders import Folders, is_folder
 from amux.host import Host
 
@@ -87,6 +85,8 @@ class DroidAdapter:
         until: int | None = None,  # noqa: ARG002 - history is copied here, never referred to
     ) -> Iterator[Item]:
         """Stream one session."""
+        from amux.adapters._droid.log import SessionLog
+
         return SessionLog(source).items(want)
 
     def command(
@@ -113,6 +113,8 @@ class DroidAdapter:
 
 def _source(root: Path, path: Path) -> SourceRef:
     """A log. Its own settings bear on it and those of a predecessor that only it names."""
+    from amux.adapters._droid.settings import SETTINGS
+
     return SourceRef(
         agent=NAME,
         path=path,

@@ -32,7 +32,6 @@ from amux.adapters._base import (
 from amux.adapters._gemini.files import chat_sources, entries, read_chat
 from amux.adapters._gemini.places import SETTINGS, place_files, read_json
 from amux.adapters._kit.values import mapping, text
-from amux.adapters._legacy.gemini_2025 import CHECKPOINTS, LOG_NAME, read_logs
 from amux.host import Host
 
 NAME: Final = "gemini"
@@ -121,6 +120,8 @@ class GeminiAdapter:
         """Stream one file; a checkpoint is read with the log that names it."""
         if source.role == "names":
             return iter(())
+        from amux.adapters._legacy.gemini_2025 import LOG_NAME, read_logs
+
         if source.path.name == LOG_NAME:
             return read_logs(source, want=want, only=only)
         return read_chat(source, want=want)
@@ -171,6 +172,8 @@ def _project_sources(root: Path, project: Path) -> Iterator[SourceRef]:
     if chats.is_dir():
         yield from chat_sources(NAME, root, chats)
         return
+    from amux.adapters._legacy.gemini_2025 import CHECKPOINTS, LOG_NAME
+
     found = entries(project)
     saved = [one for one in found if fnmatchcase(one.name, CHECKPOINTS)]
     for entry in found:

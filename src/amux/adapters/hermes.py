@@ -29,7 +29,6 @@ from amux.adapters._base import (
     has_bodies,
 )
 from amux.adapters._kit.jsonl import unreadable
-from amux.adapters._legacy.hermes_files import read_file, session_id_of
 from amux.errors import ParseError
 from amux.host import Host
 from amux.model.facts import Facts
@@ -85,6 +84,8 @@ class HermesAdapter:
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
         """Databases and older session files, of the root and of every profile in it."""
         del cwd
+        from amux.adapters._legacy.hermes_files import session_id_of
+
         inside = _Inside(root)
         for store in inside.stores():
             database = store / _DATABASE
@@ -111,6 +112,8 @@ class HermesAdapter:
             chosen = None if only is None else (only,)
             yield from _read_database(source.path, want=want, only=chosen)
         else:
+            from amux.adapters._legacy.hermes_files import read_file
+
             yield from read_file(source.path, bodies=has_bodies(want))
 
     def tells(self, source: SourceRef) -> bool:

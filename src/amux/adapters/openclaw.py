@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from amux.adapters._base import (
     AgentInfo,
@@ -27,12 +27,11 @@ from amux.adapters._base import (
     SourceRef,
     Want,
 )
-from amux.adapters._openclaw.database import read_database
-from amux.adapters._openclaw.documents import read_document, read_names
 from amux.adapters._openclaw.places import DATABASE, Places, agent_in, is_document
-from amux.adapters._pi.log import Origin
-from amux.adapters._pi.reader import FileLines, read_log
 from amux.host import Host
+
+if TYPE_CHECKING:
+    from amux.adapters._pi.log import Origin
 
 NAME: Final = "openclaw"
 INFO: Final = AgentInfo(
@@ -93,6 +92,10 @@ class OpenClawAdapter:
         until: int | None = None,  # noqa: ARG002 - history is copied here, never referred to
     ) -> Iterator[Item]:
         """Read a source; only a database holds several sessions."""
+        from amux.adapters._openclaw.database import read_database
+        from amux.adapters._openclaw.documents import read_document, read_names
+        from amux.adapters._pi.reader import FileLines, read_log
+
         if source.role == "names":
             return read_names(source)
         if source.path.name == DATABASE:
@@ -122,6 +125,8 @@ class OpenClawAdapter:
 
 
 def _origin(source: SourceRef) -> Origin:
+    from amux.adapters._pi.log import Origin
+
     session_id = source.session_id or source.path.stem
     agent = agent_in(source)
     return Origin(

@@ -30,12 +30,6 @@ from amux.adapters._base import (
 )
 from amux.adapters._kit.folders import Folders
 from amux.adapters._kit.jsonl import unreadable
-from amux.adapters._legacy.opencode_files import (
-    files_beside,
-    in_order,
-    read_files,
-    session_files,
-)
 from amux.errors import ParseError
 from amux.host import Host
 from amux.model.facts import Facts
@@ -91,6 +85,8 @@ class OpenCodeAdapter:
 
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
         """Databases, then sessions in files; no name tells a working directory."""
+        from amux.adapters._legacy.opencode_files import files_beside, in_order, session_files
+
         del cwd
         folders = Folders()
         for entry in in_order(folders.entries(root)):
@@ -120,6 +116,8 @@ class OpenCodeAdapter:
     ) -> Iterator[Item]:
         """Stream one database or one session's files."""
         if source.path.suffix == ".json":
+            from amux.adapters._legacy.opencode_files import read_files
+
             return read_files(source, bodies=has_bodies(want), only=only)
         chosen = None if only is None else (only,)
         return _read_database(source.path, bodies=has_bodies(want), only=chosen)

@@ -28,14 +28,7 @@ from amux.adapters._base import (
     Want,
 )
 from amux.adapters._gemini.files import CHAT_NAME, chat_sources, entries, read_chat
-from amux.adapters._qwen.transcript import (
-    AGENT_PREFIX,
-    AGENTS,
-    ARCHIVE,
-    TranscriptReader,
-    agents_of,
-    notes_of,
-)
+from amux.adapters._qwen.places import AGENT_PREFIX, AGENTS, ARCHIVE, agents_of, notes_of
 from amux.host import Host
 
 NAME: Final = "qwen"
@@ -106,6 +99,8 @@ class QwenAdapter:
         """Stream one file."""
         if CHAT_NAME.fullmatch(source.path.name):
             return read_chat(source, want=want)
+        from amux.adapters._qwen.transcript import TranscriptReader
+
         return TranscriptReader(source, want=want, only=only).items()
 
     def command(

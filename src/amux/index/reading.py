@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+from _blake2 import blake2b  # `hashlib` would load OpenSSL
 from collections.abc import Callable, Iterable
 from enum import IntEnum
-from hashlib import blake2b
 from typing import Final, Literal
 
 import msgspec

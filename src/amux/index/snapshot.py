@@ -85,20 +85,28 @@ class _Look:
 
     def _add_entries(self, place: int | str) -> list[str]:
         """Add the files of one folder; the names of the folders in it."""
-        names, times, others = self.names, self.times, self.others
         folders: list[str] = []
+        files: list[os.DirEntry[str]] = []
         with os.scandir(place) as entries:
             for entry in entries:
-                name = entry.name
                 if entry.is_dir(follow_symlinks=False):
-                    folders.append(name)
-                elif not name.endswith(_SHARED_MEMORY):
-                    names.append(name)
-                    try:
-                        found = entry.stat()
-                    except OSError as error:  # a link to nothing, or a file gone meanwhile
-                        names.append(f"! {error.errno}")
-                        continue
-                    times.append(found.st_mtime_ns)
-                    others += (found.st_size, found.st_ino, found.st_mode)
+                    folders.append(entry.name)
+                elif not entry.name.endswith(_SHARED_MEMORY):
+                    files.append(entry)
+            try:  # while the folder is open, since they may be told by its handle
+                found = [entry.stat() for entry in files]
+            except OSError:  # a link to nothing, or a file gone meanwhile
+                found = [stat for entry in files if (stat := self._stat(entry))]
+        self.names += [entry.name for entry in files]
+        self.times += [stat.st_mtime_ns for stat in found]
+        self.others += [stat.st_size for stat in found]
+        self.others += [stat.st_ino for stat in found]
+        self.others += [stat.st_mode for stat in found]
         return folders
+
+    def _stat(self, entry: os.DirEntry[str]) -> os.stat_result | None:
+        try:
+            return entry.stat()
+        except OSError as error:
+            self.names += (entry.name, f"! {error.errno}")
+            return None

@@ -6,10 +6,10 @@ a file has in common with another. It is bytes, so that half a million lines cos
 
 from __future__ import annotations
 
+from _blake2 import blake2b  # `hashlib` would load OpenSSL
 from array import array
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from hashlib import blake2b
 
 from amux.model.base import Model
 

@@ -1,28 +1,25 @@
 """Rates from the genai-prices catalogue that is installed: dated, tiered, offline.
 
-The library is slow to import, so only a lookup imports it. A model the catalogue does not name has
-no rates: nothing is guessed from a similar name.
+The library is slow to import, so only a lookup imports it that `shipped` cannot answer. A model the
+catalogue does not name has no rates: nothing is guessed from a similar name.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import sys
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from amux.pricing.rates import Rates, RateTier, UsdPrices, bucket_rates
+from amux.pricing.names import candidates, cuts_number, is_claude
+from amux.pricing.rates import BucketRates, Rates, RateTier, UsdPrices, bucket_rates
+from amux.pricing.shipped import shipped_rates
 
 if TYPE_CHECKING:
     from genai_prices import types
 
-AGENT_PROVIDERS = {"claude": "anthropic", "codex": "openai"}
-"""Whose models an agent calls when the model's name does not say."""
-
-_VARIANT = re.compile(r"\[[^\]]*\]$")  # `claude-opus-4-1[1m]`: an option of the agent, not a model
 _COMPACT_DATE = re.compile(r"-(20\d\d)([01]\d)([0-3]\d)(?!\d)")
-_DATE_DIGITS = 8
 _PRICE_KEYS = {
     "input": "input_mtok",
     "output": "output_mtok",
@@ -32,42 +29,28 @@ _PRICE_KEYS = {
 }
 
 
-def plain_name(model: str) -> str:
-    """A model's name in lower case, without the options agents append to it."""
-    return _VARIANT.sub("", model.strip().lower())
-
-
-def is_claude(provider: str, model: str) -> bool:
-    """Whether a model is billed by Anthropic's rules, whoever serves it."""
-    return provider == "anthropic" or "claude" in model.lower()
-
-
 def find_rates(agent: str, model: str, day: date) -> tuple[Rates | None, bool]:
     """The catalogue's rates for a model as an agent names it; None when it knows no such model.
 
     And whether they are the same on every day.
     """
+    if "genai_prices" not in sys.modules:  # a program may have put other prices into a loaded one
+        shipped = shipped_rates(agent, model, day)
+        if shipped is not None:
+            return shipped
+    return look_up_rates(agent, model, day)
+
+
+def look_up_rates(agent: str, model: str, day: date) -> tuple[Rates | None, bool]:
+    """The same, from the catalogue itself."""
     # Some prices depend on the hour; at noon UTC the regular ones hold.
     moment = datetime.combine(day, time(12), UTC)
-    for provider, ref in _candidates(agent, model):
+    for provider, ref in candidates(agent, model):
         found = _look_up(provider, ref, moment)
         if found is not None:
-            return _to_rates(found, ref, day), not isinstance(found.model.prices, list)
+            lasting = not isinstance(found.model.prices, list)
+            return _to_rates(found, ref, day), lasting
     return None, True
-
-
-def _candidates(agent: str, model: str) -> Iterator[tuple[str | None, str]]:
-    """(provider, name) pairs to look up, the surest first; provider None: whose name it is."""
-    name = plain_name(model)
-    head, slash, rest = name.partition("/")
-    if name.startswith("arn:aws:bedrock:") or "anthropic.claude" in name:
-        yield "aws", name
-    elif slash:
-        yield head, rest
-        yield None, name
-    else:
-        yield AGENT_PROVIDERS.get(agent), name
-        yield None, name
 
 
 def _look_up(provider: str | None, ref: str, moment: datetime) -> types.PriceCalculation | None:
@@ -100,40 +83,45 @@ def _fits(clause: types.MatchLogic, ref: str) -> bool:
         case types.ClauseAnd():
             return all(_fits(inner, ref) for inner in clause.and_)
         case types.ClauseStartsWith():
-            return clause.is_match(ref) and not _cuts_number(ref, len(clause.starts_with))
+            return clause.is_match(ref) and not cuts_number(ref, len(clause.starts_with))
         case types.ClauseContains():
             at = ref.find(clause.contains.lower())
-            return at >= 0 and not _cuts_number(ref, at + len(clause.contains))
+            return at >= 0 and not cuts_number(ref, at + len(clause.contains))
         case _:
             return clause.is_match(ref)
-
-
-def _cuts_number(ref: str, end: int) -> bool:
-    before = re.search(r"\d*$", ref[:end])
-    after = re.match(r"\d*", ref[end:])
-    left, right = len(before[0]) if before else 0, len(after[0]) if after else 0
-    return left > 0 and right > 0 and left + right != _DATE_DIGITS
 
 
 def _to_rates(found: types.PriceCalculation, ref: str, day: date) -> Rates | None:
     import genai_prices
 
-    published = _published(found.model_price)
-    if not {"input", "output"} <= published.keys():
-        return None  # priced by the image, the hour, the request: not by tokens
     claude = is_claude(found.provider.id, ref)
-    starts = sorted({tier.start for price in published.values() for tier in _tiers(price)})
+    priced = rates_by_token(found.model_price, claude=claude)
+    if priced is None:
+        return None
+    rates, tiers = priced
     return Rates(
-        **bucket_rates(_prices_at(published, 0), claude=claude),
+        **rates,
         model_ref=found.model.id,
         provider=found.provider.id,
         origin=f"genai-prices {genai_prices.__version__}",
         as_of=day,
-        tiers=tuple(
-            RateTier(above=start, **bucket_rates(_prices_at(published, start + 1), claude=claude))
-            for start in starts
-        ),
+        tiers=tiers,
     )
+
+
+def rates_by_token(
+    price: types.ModelPrice, *, claude: bool
+) -> tuple[BucketRates, tuple[RateTier, ...]] | None:
+    """Rates and those of longer contexts; None where the image, the hour, the request is priced."""
+    published = _published(price)
+    if not {"input", "output"} <= published.keys():
+        return None
+    starts = sorted({tier.start for price in published.values() for tier in _tiers(price)})
+    tiers = tuple(
+        RateTier(above=start, **bucket_rates(_prices_at(published, start + 1), claude=claude))
+        for start in starts
+    )
+    return bucket_rates(_prices_at(published, 0), claude=claude), tiers
 
 
 def _published(price: types.ModelPrice) -> dict[str, Decimal | types.TieredPrices]:

@@ -8,15 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
+from functools import reduce
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
-from amux.adapters._base import SourceRef
+from amux.adapters._base import SourceRef, Unread
 from amux.index.faults import IndexUnavailableError
 from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly
-from amux.sessions.choosing import NOTHING_UNREAD, choose_sessions, last_shown
+from amux.sessions.choosing import (
+    NOTHING_UNREAD,
+    Everything,
+    Selection,
+    last_shown,
+    select_sessions,
+)
 from amux.sessions.costing import Coster
 from amux.sessions.held import Held
 from amux.sessions.library import Library
@@ -243,18 +251,21 @@ class Catalogue:
     def _list_directly(
         self, agents: Sequence[str], options: SessionListOptions, coster: Coster
     ) -> ListReport:
-        """Without an index only that is read which can be in the answer."""
-        assemblies: list[Assembly] = []
-        unread = NOTHING_UNREAD
+        """Without an index only that is read which can be in the answer.
+
+        First the beginnings of all sessions are looked at, so that of every agent no more is read
+        than the list has room for.
+        """
+        selections: list[Selection | Everything] = []
+        bound: datetime | None = None
         for agent in agents:
             sources = self._library.sources(agent, cwd=options.cwd)
-            bound = last_shown(assemblies, options)
-            chosen = choose_sessions(self._library.adapter(agent), sources, options, bound=bound)
-            if chosen is None:
-                chosen = self._library.assemble_sources(agent, sources), NOTHING_UNREAD
-            assemblies.append(chosen[0])
-            unread = unread.plus(chosen[1])
-        return list_sessions(assemblies, options, coster, unread=unread)
+            adapter = self._library.adapter(agent)
+            selections.append(select_sessions(adapter, sources, options, bound=bound))
+            bound = last_shown((at for each in selections for at in each.began), options)
+        read = [selection.read(bound) for selection in selections]
+        unread = reduce(Unread.plus, (left for _, left in read), NOTHING_UNREAD)
+        return list_sessions((found for found, _ in read), options, coster, unread=unread)
 
     def _is_indexed(self, agent: str) -> bool:
         return self._registry.is_built_in(agent)

@@ -10,10 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import chain
-from pathlib import Path
 from typing import Final
 
-from amux.adapters._base import Adapter, Chosen, Queryable, Question, SourceRef, Unread
+from amux.adapters._base import (
+    Adapter,
+    Choice,
+    Chosen,
+    Queryable,
+    Question,
+    SourceRef,
+    Unread,
+)
 from amux.model.facts import Facts
 from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
@@ -27,36 +34,63 @@ from amux.sessions.views import cwd_of
 NOTHING_UNREAD: Final = Unread()
 
 
-def choose_sessions(
+class Selection:
+    """The sessions of one agent that a list may show: known by their beginnings, then read.
+
+    `began` tells when those began that are shown for sure, unless others come before them.
+    """
+
+    def __init__(self, adapter: Queryable, choice: Choice, reading: _Reading) -> None:
+        self._adapter = adapter
+        self._choice = choice
+        self._reading = reading
+        self.began = choice.began()
+
+    def read(self, bound: datetime | None) -> tuple[Assembly, Unread]:
+        """The sessions, and counts of the others; what comes behind the `bound` is not shown."""
+        chosen = self._choice.first(bound)
+        while chosen:
+            chosen = self._choice.more(self._reading.take_chosen(self._adapter, chosen))
+        return self._reading.assembly(), self._choice.unread()
+
+
+class Everything:
+    """All sessions of an agent, where nothing tells which of them can be shown."""
+
+    def __init__(self, assembly: Assembly, options: SessionListOptions) -> None:
+        self._assembly = assembly
+        self.began = [*_shown_times(assembly, options)] if _limit(options) else []
+
+    def read(self, bound: datetime | None) -> tuple[Assembly, Unread]:
+        """They were read already."""
+        del bound
+        return self._assembly, NOTHING_UNREAD
+
+
+def select_sessions(
     adapter: Adapter,
     sources: Sequence[SourceRef],
     options: SessionListOptions,
     *,
     bound: datetime | None = None,
-) -> tuple[Assembly, Unread] | None:
-    """The sessions a list may show, and counts of the others; None when all have to be read.
-
-    `bound`: others are to be shown already, up to this one.
-    """
-    if not isinstance(adapter, Queryable) or not leaves_out(options):
-        return None
-    telling = [source for source in sources if adapter.tells(source)]
-    if not telling:
-        return None
-    reading = _Reading(sources)
+) -> Selection | Everything:
+    """What a list may show of an agent. `bound`: others are to be shown already, up to this one."""
+    reading = _Reading(adapter.info.name, sources)
+    telling: list[SourceRef] = []
+    if isinstance(adapter, Queryable) and leaves_out(options):
+        telling = [source for source in sources if adapter.tells(source)]
+    told = {source.place for source in telling}
     for source in sources:
-        if not adapter.tells(source):
+        if source.place not in told:
             reading.take_whole(adapter, source)
-    question = _question(options, bound=bound, named=frozenset(reading.names()))
-    choice = adapter.choose(telling, question)
-    if choice is None:
-        for source in telling:
-            reading.take_whole(adapter, source)
-        return reading.assembly(), NOTHING_UNREAD
-    chosen = choice.first()
-    while chosen:
-        chosen = choice.more(reading.take_chosen(adapter, chosen))
-    return reading.assembly(), choice.unread()
+    if isinstance(adapter, Queryable) and telling:
+        named = frozenset(reading.names())
+        choice = adapter.choose(telling, _question(options, bound=bound, named=named))
+        if choice is not None:
+            return Selection(adapter, choice, reading)
+    for source in telling:
+        reading.take_whole(adapter, source)
+    return Everything(reading.assembly(), options)
 
 
 def leaves_out(options: SessionListOptions) -> bool:
@@ -77,16 +111,13 @@ def _asks_for_more(options: SessionListOptions) -> bool:
     return options.model is not None or bool(options.tags) or options.starred
 
 
-def last_shown(assemblies: Iterable[Assembly], options: SessionListOptions) -> datetime | None:
+def last_shown(began: Iterable[datetime], options: SessionListOptions) -> datetime | None:
     """When the session began with which a list ends, if it is as long as it may be."""
     limit = _limit(options)
     if not limit:
         return None
-    began = sorted(
-        (at for one in assemblies for at in _shown_times(one, options)),
-        reverse=options.sort_direction == "desc",
-    )
-    return began[limit - 1] if len(began) >= limit else None
+    in_order = sorted(began, reverse=options.sort_direction == "desc")
+    return in_order[limit - 1] if len(in_order) >= limit else None
 
 
 def _shown_times(assembly: Assembly, options: SessionListOptions) -> Iterator[datetime]:
@@ -120,20 +151,21 @@ def _question(
 class _Reading:
     """What was read of one agent; put together in the order of its sources."""
 
-    def __init__(self, sources: Sequence[SourceRef]) -> None:
+    def __init__(self, agent: str, sources: Sequence[SourceRef]) -> None:
+        self._agent = agent
         self._sources = sources
-        self._parts: dict[Path, list[Part]] = {}
+        self._parts: dict[str, list[Part]] = {}
         self._problems: list[Problem] = []
 
     def take_whole(self, adapter: Adapter, source: SourceRef) -> None:
         """All of a source."""
-        read_facts(adapter, source, self._parts.setdefault(source.path, []), self._problems)
+        read_facts(adapter, source, self._parts.setdefault(source.place, []), self._problems)
 
     def take_chosen(self, adapter: Queryable, chosen: Chosen) -> list[tuple[SourceRef, Facts]]:
         """What was chosen of some sources; returns what they say."""
         read: list[tuple[SourceRef, Facts]] = []
         for source, ids in chosen.items():
-            parts = self._parts.setdefault(source.path, [])
+            parts = self._parts.setdefault(source.place, [])
             take_facts(adapter.read_chosen(source, chosen=ids), source, parts, self._problems)
             read += ((source, part.facts) for part in parts)
         return read
@@ -145,9 +177,8 @@ class _Reading:
 
     def assembly(self) -> Assembly:
         """All of it."""
-        in_order = (self._parts.get(source.path, ()) for source in self._sources)
-        agent = self._sources[0].agent
-        return assemble(agent, chain.from_iterable(in_order), self._problems)
+        in_order = (self._parts.get(source.place, ()) for source in self._sources)
+        return assemble(self._agent, chain.from_iterable(in_order), self._problems)
 
 
 def _names(part: Part) -> Iterator[str]:

@@ -56,7 +56,7 @@ class IndexedAgent:
         self.roots = tuple(map(str, places))
         before = take_snapshot(self.roots)
         found = library.sources(agent) if sources is None else sources
-        self._by_path = {os.fsencode(source.path): source for source in found}
+        self._by_path = {os.fsencode(source.place): source for source in found}
         self.files = _outside(found, self.roots)
         beside = take_snapshot((), self.files)
         self.snapshot = before + beside if before and beside else b""

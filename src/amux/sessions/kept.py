@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from array import array
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -12,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from amux.adapters._base import Role, SourceRef
 from amux.index.encoding import pack, unpack
 from amux.index.faults import IndexUnavailableError, UndecodableError
 from amux.index.findable import LightRow, light_rows, place_key, whole_row
@@ -33,7 +33,7 @@ def encode_places(assembly: Assembly, session: Joined) -> tuple[bytes, bytes]:
     There are no keys where a conversation consists of several places, or of a part of one.
     """
     conversations = [conversation_of(assembly, member) for member in session.with_children()]
-    plain = msgspec.to_builtins(conversations, enc_hook=_path_text)
+    plain = msgspec.to_builtins(conversations, enc_hook=_to_plain)
     for _, stretches, *_ in plain:
         for stretch in stretches:
             stretch[0] = {name: said for name, said in stretch[0].items() if said not in _EMPTY}
@@ -44,26 +44,41 @@ def encode_places(assembly: Assembly, session: Joined) -> tuple[bytes, bytes]:
 
 def keys_of(agent: str, conversation: Conversation) -> list[int]:
     """The keys of the places a conversation lies in."""
-    return [
-        place_key(agent, os.fspath(each.source.path), each.session_id)
-        for each in conversation.stretches
-    ]
+    return [place_key(agent, each.source.place, each.session_id) for each in conversation.stretches]
 
 
 def _decode_places(data: bytes) -> list[Conversation]:
     try:
-        return msgspec.convert(unpack(data, _ANYTHING), list[Conversation], dec_hook=_text_path)
+        return msgspec.convert(unpack(data, _ANYTHING), list[Conversation], dec_hook=_from_plain)
     except msgspec.MsgspecError as error:
         raise UndecodableError(str(error)) from error
 
 
-def _path_text(value: object) -> str:
-    return str(value)
+class _KeptSource(msgspec.Struct, kw_only=True):
+    """The fields of a source, paths as texts."""
+
+    agent: str
+    path: str
+    root: str
+    session_id: str | None = None
+    group: str = ""
+    role: Role = "session"
+    parent: str | None = None
+    archived: bool = False
+    fallback: bool = False
+    id_prefix: str | None = None
+    beside: tuple[str, ...] = ()
 
 
-def _text_path(kind: type, value: str) -> Path:
+def _to_plain(value: object) -> object:
+    return value.fields() if isinstance(value, SourceRef) else str(value)
+
+
+def _from_plain(kind: type, value: object) -> SourceRef:
     del kind  # there is but one that is not known
-    return Path(value)
+    kept = msgspec.structs.asdict(msgspec.convert(value, _KeptSource))
+    root, beside = Path(kept.pop("root")), tuple(map(Path, kept.pop("beside")))
+    return SourceRef(**kept, root=root, beside=beside)
 
 
 class KeptSession:

@@ -74,10 +74,10 @@ class Library:
     def sources(self, agent: str, *, cwd: str | None = None) -> list[SourceRef]:
         """Every source of the agent, by name alone, each once."""
         adapter = self._registry.require(agent)
-        found: dict[Path, SourceRef] = {}
+        found: dict[str, SourceRef] = {}
         for root in self.roots(agent):
             for source in adapter.discover(root, cwd=cwd):
-                found.setdefault(source.path, source)
+                found.setdefault(source.place, source)
         return list(found.values())
 
     def assembly(self, agent: str, *, cwd: str | None = None) -> Assembly:
@@ -184,7 +184,7 @@ class _Scope:
         self._sources = sources
         self._by_name: dict[str, list[SourceRef]] = {}
         for source in sources:
-            for name in {source.session_id, source.parent, source.path.name.split(".")[0]} - {None}:
+            for name in {source.session_id, source.parent, source.name.split(".")[0]} - {None}:
                 self._by_name.setdefault(str(name), []).append(source)
         self._by_prefix = [source for source in sources if source.id_prefix]
 
@@ -192,13 +192,13 @@ class _Scope:
         """The parts of the session and of everything related, and the problems met."""
         parts: list[Part] = []
         problems: list[Problem] = []
-        done: set[Path] = set()
+        done: set[str] = set()
         # An id that no name shows (a database, a nested session) needs a look at everything.
         waiting = self._named(session_id) or list(self._sources)
         while waiting:
             source = waiting.pop()
-            if source.path not in done:
-                done.add(source.path)
+            if source.place not in done:
+                done.add(source.place)
                 before = len(parts)
                 read_facts(self._adapter, source, parts, problems)
                 for part in parts[before:]:
@@ -206,7 +206,7 @@ class _Scope:
             if not waiting:
                 names = _descendants(session_id, parts)
                 named = (s for name in names for s in self._holding(name))
-                waiting = [source for source in named if source.path not in done]
+                waiting = [source for source in named if source.place not in done]
         return parts, problems
 
     def _named(self, session_id: str) -> list[SourceRef]:
@@ -234,7 +234,7 @@ class _Scope:
 
     def _holding(self, name: str) -> list[SourceRef]:
         """Sources of that name; else those whose file name mentions it (a log within a thread)."""
-        return self._by_name.get(name) or [s for s in self._sources if name in s.path.name]
+        return self._by_name.get(name) or [s for s in self._sources if name in s.name]
 
 
 def _descendants(session_id: str, parts: Sequence[Part]) -> set[str]:

@@ -27,9 +27,7 @@ from amux.model.session import Session
 from amux.sessions.address import find_session
 from amux.sessions.assemble import Assembly
 from amux.sessions.catalogue import Catalogue
-from amux.sessions.cost import CostReport
 from amux.sessions.costing import Coster
-from amux.sessions.explain import CostExplanation, explain_cost
 from amux.sessions.filters import check_choice, check_limit, check_moment
 from amux.sessions.library import Library
 from amux.sessions.listing import ListReport
@@ -38,6 +36,7 @@ from amux.sessions.registry import AdapterRegistry
 from amux.sessions.views import full_session
 
 if TYPE_CHECKING:
+    from amux.sessions.explain import CostExplanation
     from amux.sessions.search import Search, SearchReport
 
 Options = TypeVar("Options", SessionListOptions, SessionQuery, CostAggregationOptions)
@@ -138,11 +137,15 @@ class SessionReader:
 
     def explain(self, agent: str, session_id: str) -> CostExplanation:
         """Why the session costs what it costs."""
+        from amux.sessions.explain import explain_cost
+
         _, session = self.open(agent, session_id)
         return explain_cost(session, self.coster)
 
     def total_cost(self, options: CostAggregationOptions) -> CostSummary:
         """Cost over all sessions that fit; zeros when none does."""
+        from amux.sessions.cost import CostReport
+
         options = _checked_cost(options)
         report = CostReport(self.coster, options, self.zone)
         names = self.registry.names() if options.agent is None else (options.agent,)

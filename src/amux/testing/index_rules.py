@@ -179,8 +179,7 @@ def _copy_alone(source: SourceRef, home: Path, place: Path) -> SourceRef:
             target.mkdir(exist_ok=True)
         elif path.exists():
             shutil.copy2(path, target)
-    return msgspec.structs.replace(
-        source,
+    return source.replace(
         path=place / source.path.relative_to(home),
         root=place / source.root.relative_to(home),
         beside=tuple(place / path.relative_to(home) for path in source.beside),

@@ -18,6 +18,7 @@ import re
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain
+from math import inf
 from typing import BinaryIO, Final, cast
 
 import msgspec
@@ -42,6 +43,10 @@ _LONGEST: Final = 1 << 20
 _KEEPS_TIMES_SINCE: Final = (2, 0, 77)
 _PLAIN_TEXT: Final = re.compile(rb'"[!#-\[\]-~]')  # begins with a letter, no space or escape
 _WARM_UP: Final = WARM_UP.encode()
+_STAMPS: Final = (str, int, float)
+_TAILS: Final = (4 << 10, 16 << 10, 128 << 10, 1 << 20)
+_TIME: Final = b'"timestamp":"'
+MAY_BE_TITLE: Final = b'"summary"'
 _UNDECODABLE: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
@@ -65,7 +70,7 @@ class Beginning(msgspec.Struct, kw_only=True, gc=False):
     earliest: float | None = None  # the first time on any line, copied ones too
     size: int = 0  # how many bytes of it were seen for sure
     leaves: tuple[int, ...] = ()  # lines it has titles for
-    end: float | None = None  # when somebody asked: the last time in it
+    end: float | None = None  # the last time in it, if that was looked for
     has_late_titles: bool | None = None  # when somebody asked: for others, behind the head
 
 
@@ -85,6 +90,22 @@ def answer_of(one: Beginning) -> Answer | None:
         one.answer = seen.answer if is_found else UNKNOWN
         one.earliest = seen.earliest
     return None if one.answer is UNSET else one.answer
+
+
+def last_time(file: Pieces) -> float:
+    """The last time in a file; without one, or behind titles, it may have been written any time."""
+    for length in _TAILS:
+        tail = file.last(length)
+        start = tail.rfind(_TIME) + len(_TIME)
+        if start >= len(_TIME):
+            return _time_at(tail, start)
+    return inf
+
+
+def _time_at(tail: bytes, start: int) -> float:
+    stamp = tail[start : tail.find(b'"', start)].decode("utf-8", "replace")
+    last = None if tail.find(MAY_BE_TITLE, start) >= 0 else parse_time(stamp)
+    return inf if last is None else last.timestamp()
 
 
 def _untold(source: SourceRef) -> Beginning:
@@ -120,12 +141,15 @@ _PLAIN_LINES: Final = msgspec.json.Decoder(_PlainLine)
 
 def _plain_head(source: SourceRef, *, to_answer: bool) -> Beginning | None:
     """The head of a session with nothing odd about it; None: look more carefully."""
-    with Pieces(source.path) as file:
+    with Pieces(source.place) as file:
         plain, data = _Plain(source), b""
         for wanted in _SIPS:
             data += file.next(wanted)
             if plain.read(data) or (plain.can_wait and not to_answer):
-                return plain.beginning(data)
+                found = plain.beginning(data)
+                if found is not None and not found.sketch.nested:
+                    found.end = last_time(file)  # which most lists ask for: it is open now
+                return found
             if plain.is_odd:
                 break
     return None
@@ -173,7 +197,7 @@ class _Plain:
 
     def beginning(self, data: bytes) -> Beginning | None:
         """What it comes to; None for what may be a warm-up."""
-        if self._is_agent and _WARM_UP in data:
+        if self._is_agent and data.find(_WARM_UP, 0, self._place) >= 0:
             return None
         whose = self._source.parent or self._first_session
         sketch = Sketch(
@@ -204,7 +228,7 @@ class _Plain:
         if self._cwd is None:
             self._cwd = text_of(line.cwd)
         stamp = line.timestamp
-        at = parse_time(stamp) if isinstance(stamp, str | int | float) else None
+        at = parse_time(stamp) if isinstance(stamp, _STAMPS) else None
         if at is not None:
             self._created = self._created or at
             self._earliest = at if self._earliest is None else min(at, self._earliest)
@@ -241,7 +265,7 @@ def _keeps_times(version: str | None) -> bool:
 
 
 def _careful_head(source: SourceRef) -> Beginning:
-    with source.path.open("rb", buffering=0) as raw:
+    with open(source.place, "rb", buffering=0) as raw:  # noqa: PTH123 - a text
         return _Head(source).read(_Sips(cast("BinaryIO", raw)))
 
 

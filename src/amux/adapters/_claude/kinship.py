@@ -19,23 +19,24 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
-from pathlib import Path
-from typing import Final
 
 from msgspec import UNSET
 
 from amux.adapters._base import Choice, Question, SourceRef
-from amux.adapters._claude.heads import UNKNOWN, Answer, Beginning, answer_of, begin_of
+from amux.adapters._claude.heads import (
+    MAY_BE_TITLE,
+    UNKNOWN,
+    Answer,
+    Beginning,
+    answer_of,
+    begin_of,
+    last_time,
+)
 from amux.adapters._claude.outcome import own_id
 from amux.adapters._kit.pieces import Pieces
 from amux.adapters._kit.sketches import FileChoice, Sketch
-from amux.adapters._kit.times import parse_time
 from amux.model.facts import Facts
 from amux.model.trace import key_of
-
-_TAILS: Final = (4 << 10, 16 << 10, 128 << 10, 1 << 20)
-_TIME: Final = b'"timestamp":"'
-_MAY_BE_TITLE: Final = b'"summary"'
 
 
 def choose(sources: Sequence[SourceRef], question: Question) -> Choice:
@@ -54,18 +55,18 @@ class ClaudeKinship:
     """Copies, originals and titles of sessions that were read."""
 
     def __init__(self, beginnings: Iterable[Beginning]) -> None:
-        self._by_path: dict[Path, Beginning] = {}
+        self._by_place: dict[str, Beginning] = {}
         self._groups: dict[str, _Group] = {}
         for one in beginnings:
             if not one.sketch.nested:
-                self._by_path[one.sketch.source.path] = one
+                self._by_place[one.sketch.source.place] = one
                 self._groups.setdefault(one.sketch.source.group, _Group()).add(one)
 
     def related(
         self, source: SourceRef, facts: Facts, *, shown: bool
     ) -> Iterator[tuple[SourceRef, bool]]:
         """Copies of its answers and whose copies its own are, then those with a title for it."""
-        own = self._by_path.get(source.path)
+        own = self._by_place.get(source.place)
         if own is None or not facts.unnamed_copies:
             return
         group = self._groups[source.group]
@@ -139,14 +140,18 @@ class _Group:
 
 def _end(one: Beginning) -> float:
     if one.end is None:
-        one.end = _last_time(one.sketch.source.path)
+        try:
+            with Pieces(one.sketch.source.place) as file:
+                one.end = last_time(file)
+        except OSError:
+            one.end = inf  # whoever reads it will tell
     return one.end
 
 
 def _has_late_titles(one: Beginning) -> bool:
     """Whether there may be titles behind its head, where resuming in place leaves them."""
     if one.has_late_titles is None:
-        one.has_late_titles = _bytes_of(one).find(_MAY_BE_TITLE, one.size) >= 0
+        one.has_late_titles = _bytes_of(one).find(MAY_BE_TITLE, one.size) >= 0
     return one.has_late_titles
 
 
@@ -155,23 +160,3 @@ def _bytes_of(one: Beginning) -> bytes:
         return one.sketch.source.path.read_bytes()
     except OSError:
         return b""  # reading it would tell no more
-
-
-def _last_time(path: Path) -> float:
-    """The last time in a file; without one, or behind titles, it may have been written any time."""
-    try:
-        with Pieces(path) as file:
-            for length in _TAILS:
-                tail = file.last(length)
-                start = tail.rfind(_TIME) + len(_TIME)
-                if start >= len(_TIME):
-                    return _time_at(tail, start)
-    except OSError:
-        pass  # whoever reads it will tell
-    return inf
-
-
-def _time_at(tail: bytes, start: int) -> float:
-    stamp = tail[start : tail.find(b'"', start)].decode("utf-8", "replace")
-    last = None if tail.find(_MAY_BE_TITLE, start) >= 0 else parse_time(stamp)
-    return inf if last is None else last.timestamp()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -34,9 +33,8 @@ class FileName(msgspec.Struct, frozen=True):
     promised: bool  # the name holds a UUID
 
 
-def file_name(path: Path) -> FileName:
+def file_name(name: str) -> FileName:
     """Read a file's name; a name without a UUID is the id itself."""
-    name = path.name
     suffix = next((end for end in _SUFFIXES if name.endswith(end)), "")
     stem = name.removesuffix(suffix)
     found = _NAME.fullmatch(stem)

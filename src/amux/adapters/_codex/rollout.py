@@ -150,7 +150,7 @@ class Rollout:
 
 def new_rollout(path: Path, *, bodies: bool, traced: bool) -> Rollout:
     """A file of which nothing has been read yet."""
-    name = file_name(path)
+    name = file_name(path.name)
     ledger, track = Ledger(session_id=name.thread_id), Track(traced=traced)
     return Rollout(
         path=str(path),

@@ -10,8 +10,8 @@ the keys of the original, and the first call after it differs.
 
 from __future__ import annotations
 
+from _blake2 import blake2b  # `hashlib` would load OpenSSL
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from math import inf
 from typing import Final
 

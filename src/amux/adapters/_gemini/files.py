@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from amux.adapters._base import Item, SourceRef, Want
-from amux.adapters._gemini.chat import ChatReader
 from amux.adapters._gemini.places import Places, place_files
 
 CHAT_NAME: Final = re.compile(
@@ -69,6 +68,8 @@ def read_chat(source: SourceRef, *, want: Want) -> Iterator[Item]:
     """Stream one chat."""
     parents = source.path.parents
     project = parents[2] if source.parent is not None else parents[1]
+    from amux.adapters._gemini.chat import ChatReader
+
     reader = ChatReader(
         source,
         want=want,

@@ -7,7 +7,6 @@ All are small files; what cannot be read says nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,6 +49,8 @@ class Places:
 
 def hash_of(directory: str) -> str:
     """How the agent names a project in its older versions."""
+    from hashlib import sha256  # loads OpenSSL
+
     return sha256(directory.encode("utf-8", "surrogatepass")).hexdigest()
 
 

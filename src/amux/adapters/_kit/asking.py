@@ -95,7 +95,11 @@ class _Answered(NamedTuple):
     chosen: Chosen
     left: Unread
 
-    def first(self) -> Chosen:
+    def began(self) -> Sequence[datetime]:
+        return ()
+
+    def first(self, bound: datetime | None = None) -> Chosen:
+        del bound  # the database has left out already what it was told to
         return self.chosen
 
     def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> Chosen:

@@ -30,13 +30,13 @@ class Folders:
     def __init__(self) -> None:
         self.closed: list[Path] = []
 
-    def entries(self, folder: Path) -> list[os.DirEntry[str]]:
+    def entries(self, folder: Path | str) -> list[os.DirEntry[str]]:
         """The entries of a folder; one that is missing or closed has none."""
         try:
             with os.scandir(folder) as found:
                 return list(found)
         except PermissionError:
-            self.closed.append(folder)
+            self.closed.append(Path(folder))
         except OSError:  # it went away, or is no folder any more
             pass
         return []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Final, Self
 
 _FLAGS: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0)
@@ -14,8 +13,8 @@ class Pieces:
 
     __slots__ = ("_file",)
 
-    def __init__(self, path: Path) -> None:
-        self._file = os.open(path, _FLAGS)
+    def __init__(self, place: str) -> None:
+        self._file = os.open(place, _FLAGS)
 
     def __enter__(self) -> Self:
         """Use it in a `with` statement: it has to be closed."""
@@ -31,5 +30,8 @@ class Pieces:
 
     def last(self, size: int) -> bytes:
         """The bytes at the end."""
-        os.lseek(self._file, max(0, os.fstat(self._file).st_size - size), os.SEEK_SET)
+        try:
+            os.lseek(self._file, -size, os.SEEK_END)
+        except OSError:  # there are not so many
+            os.lseek(self._file, 0, os.SEEK_SET)
         return os.read(self._file, size)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from heapq import nlargest, nsmallest
 from typing import Protocol
 
 import msgspec
@@ -55,52 +56,48 @@ class FileChoice:
         self._sketches = sketches
         self._question = question
         self._kinship = kinship
-        self._numbers = {sketch.source.path: number for number, sketch in enumerate(sketches)}
+        self._numbers = {sketch.source.place: number for number, sketch in enumerate(sketches)}
         self._families = _Families(sketches)
+        self._unclear = {n for n, sketch in enumerate(sketches) if not sketch.told}
+        self._unclear |= self._families.several()
+        self._fitting = {n: at for n, sketch in enumerate(sketches) if (at := self._when(sketch))}
+        self._first_fitting = self._in_order(question.bound)
         self._read: set[int] = set()
         self._shown: set[int] = set()
         self._ends: set[int] = set()  # read for themselves alone
 
-    def first(self) -> Chosen:
+    def began(self) -> Sequence[datetime]:
+        """As the heads tell."""
+        return [self._fitting[number] for number in self._first_fitting]
+
+    def first(self, bound: datetime | None = None) -> Chosen:
         """What may be shown, what does not tell, and their families."""
-        question, sketches = self._question, self._sketches
-        unclear = {n for n, sketch in enumerate(sketches) if not sketch.told}
-        unclear |= self._families.several()
-        fitting = [
-            number
-            for number, sketch in enumerate(sketches)
-            if self._fits(sketch) and self._may_be_shown(sketch) and number not in unclear
-        ]
-        by_id = sorted(fitting, key=lambda number: sketches[number].session_id)
-        in_order = sorted(by_id, key=self._began, reverse=question.descending)
-        self._shown = unclear.union(in_order[: question.limit])
-        names = {sketches[number].session_id for number in self._shown} | question.named
-        return self._choose([*self._shown, *self._families.of(names)])
+        shown = (n for n in self._first_fitting if not self._is_behind(self._fitting[n], bound))
+        self._shown = self._unclear.union(shown)
+        names = {self._sketches[number].session_id for number in self._shown}
+        return self._choose([*self._shown, *self._families.of(names | self._question.named)])
 
     def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> Chosen:
         """The families of what was read, as its facts name them, and its further relations."""
         found: list[int] = []
         ends: list[int] = []
         for source, facts in read:
-            number = self._numbers[source.path]
+            number = self._numbers[source.place]
             if number in self._ends:
                 continue
             found += self._families.of(_names(facts))
             if self._kinship is not None:
                 shown = number in self._shown
                 for other, goes_on in self._kinship.related(source, facts, shown=shown):
-                    (found if goes_on else ends).append(self._numbers[other.path])
+                    (found if goes_on else ends).append(self._numbers[other.place])
         chosen = self._choose(found)
         self._ends.update(set(ends) - self._read)
         return {**chosen, **self._choose(ends)}
 
     def unread(self) -> Unread:
         """Those that fit, by the reason why they are not shown."""
-        counts = Counter(
-            self._place(sketch) or "more"
-            for number, sketch in enumerate(self._sketches)
-            if number not in self._read and self._fits(sketch)
-        )
+        left = (self._sketches[number] for number in self._fitting.keys() - self._read)
+        counts = Counter(self._place(sketch) or "more" for sketch in left)
         return Unread(*(counts[place] for place in Unread._fields))
 
     def _choose(self, numbers: Iterable[int]) -> dict[SourceRef, Sequence[str]]:
@@ -109,24 +106,40 @@ class FileChoice:
         chosen = (self._sketches[number] for number in fresh)
         return {sketch.source: (sketch.session_id,) for sketch in chosen}
 
-    def _fits(self, sketch: Sketch) -> bool:
+    def _when(self, sketch: Sketch) -> datetime | None:
+        """When a session began; None for one that does not fit."""
         question, at = self._question, sketch.created_at
         if not sketch.listed or not sketch.told or at is None:
-            return False
+            return None
         if question.cwd is not None:
             is_there = sketch.cwd and plain_place(sketch.cwd) == plain_place(question.cwd)
             if not is_there:
-                return False
+                return None
         is_late = question.since is None or at >= question.since
-        return is_late and (question.until is None or at <= question.until)
+        return at if is_late and (question.until is None or at <= question.until) else None
 
-    def _may_be_shown(self, sketch: Sketch) -> bool:
-        bound, at = self._question.bound, sketch.created_at
-        if self._place(sketch) is not None:
+    def _in_order(self, bound: datetime | None) -> list[int]:
+        """Those that fit and that nothing but the limit can hide, as many as that allows."""
+        sketches, limit = self._sketches, self._question.limit
+        visible = {
+            number: at
+            for number, at in self._fitting.items()
+            if number not in self._unclear and self._place(sketches[number]) is None
+        }
+        if limit and len(visible) > limit:  # putting all of them in order would take longest
+            ends = nlargest if self._question.descending else nsmallest
+            edge = ends(limit, visible.values())[-1]
+            visible = {n: at for n, at in visible.items() if not self._is_behind(at, edge)}
+        found = [number for number, at in visible.items() if not self._is_behind(at, bound)]
+        found.sort(key=lambda number: sketches[number].session_id)
+        found.sort(key=lambda n: visible[n].timestamp(), reverse=self._question.descending)
+        return found[:limit]
+
+    def _is_behind(self, at: datetime, bound: datetime | None) -> bool:
+        """Whether a list comes to the bound first."""
+        if bound is None:
             return False
-        if bound is None or at is None:
-            return True
-        return at >= bound if self._question.descending else at <= bound
+        return at < bound if self._question.descending else at > bound
 
     def _place(self, sketch: Sketch) -> str | None:
         """Where a list counts a session that it leaves out whatever the limit is."""
@@ -134,16 +147,12 @@ class FileChoice:
             return "children"
         return "archived" if sketch.source.archived and not self._question.archived else None
 
-    def _began(self, number: int) -> float:
-        at = self._sketches[number].created_at
-        return 0.0 if at is None else at.timestamp()
-
 
 class _Families:
     """Files that share names, directly or through others; by their numbers."""
 
     def __init__(self, sketches: Sequence[Sketch]) -> None:
-        self._leader: dict[str, str] = {}
+        self._leader: dict[str, str] = {}  # of names that have others; the rest are their own
         self._members: dict[str, list[int]] = {}
         self._own: dict[tuple[str | None, str], list[int]] = {}
         for number, sketch in enumerate(sketches):
@@ -157,7 +166,7 @@ class _Families:
 
     def of(self, names: Iterable[str]) -> Iterator[int]:
         """All files of the families that go by some of these names."""
-        for leader in {self._find(name) for name in names if name in self._leader}:
+        for leader in {self._find(name) for name in names}:
             yield from self._members.get(leader, ())
 
     def several(self) -> set[int]:
@@ -166,10 +175,9 @@ class _Families:
 
     def _find(self, name: str) -> str:
         leader = self._leader
-        leader.setdefault(name, name)
-        while leader[name] != name:
-            leader[name] = leader[leader[name]]
-            name = leader[name]
+        while (above := leader.get(name, name)) != name:
+            leader[name] = leader.get(above, above)
+            name = above
         return name
 
 

@@ -17,8 +17,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from amux.adapters._base import SourceRef
 from amux.adapters._kit.folders import Folders
 
@@ -77,7 +75,7 @@ class Places:
             yield self._source(path, session_id=archive["id"], archived=True, fallback=copied)
 
     def _source(self, path: Path, **known: object) -> SourceRef:
-        return msgspec.structs.replace(self._blank, path=path, **known)
+        return self._blank.replace(path=path, **known)
 
 
 def agent_in(source: SourceRef) -> str:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from amux.adapters._base import AgentInfo, Item, SourceRef, Want
 from amux.adapters._kit.jsonl import unreadable
-from amux.adapters._pi.about import Writer
-from amux.adapters._pi.log import Origin
-from amux.adapters._pi.places import Places, is_log
-from amux.adapters._pi.reader import FileLines, read_log
-from amux.adapters._pi.records import LOG
+
+if TYPE_CHECKING:
+    from amux.adapters._pi.about import Writer
+    from amux.adapters._pi.log import Origin
+
+_LOG: Final = ".jsonl"
 
 
 class TreeAdapter:
@@ -24,6 +26,8 @@ class TreeAdapter:
 
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
         """All logs below a root: a fork may lie in another folder than what it copied."""
+        from amux.adapters._pi.places import Places
+
         del cwd
         return Places(self.info.name, root).sources()
 
@@ -36,6 +40,8 @@ class TreeAdapter:
         until: int | None = None,  # noqa: ARG002 - history is copied here, never referred to
     ) -> Iterator[Item]:
         """Read one session."""
+        from amux.adapters._pi.reader import FileLines, read_log
+
         try:
             paths = _logs(source)
         except OSError as error:
@@ -53,15 +59,19 @@ class TreeAdapter:
 
 def _logs(source: SourceRef) -> Sequence[Path]:
     """The files of a source; a folder that is closed to us is an error here."""
-    if source.path.suffix == LOG:
+    from amux.adapters._pi.places import is_log
+
+    if source.path.suffix == _LOG:
         return [source.path]
     with os.scandir(source.path) as entries:
         return sorted(Path(entry.path) for entry in entries if is_log(entry))
 
 
 def _origin(source: SourceRef) -> Origin:
+    from amux.adapters._pi.log import Origin
+
     session_id = source.session_id or source.path.stem
-    folder = source.path.parent if source.path.suffix == LOG else source.path
+    folder = source.path.parent if source.path.suffix == _LOG else source.path
     below = folder.relative_to(source.root).as_posix()
     is_specified = below == session_id
     is_subagent = source.role == "subagent"

@@ -15,8 +15,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from amux.adapters._base import SourceRef
 from amux.adapters._kit.folders import Folders
 from amux.adapters._pi.about import session_in
@@ -62,13 +60,12 @@ class Places:
 
     def _session(self, path: Path) -> SourceRef:
         session_id = session_in(path.stem) or path.stem
-        return msgspec.structs.replace(self._blank, path=path, session_id=session_id)
+        return self._blank.replace(path=path, session_id=session_id)
 
     def _specified(self, folder: Path, logs: Sequence[Path]) -> SourceRef:
         """A folder that is a session; where it holds but one file, that file is the source."""
         is_one_file = len(logs) == 1
-        return msgspec.structs.replace(
-            self._blank,
+        return self._blank.replace(
             path=logs[0] if is_one_file else folder,
             session_id=folder.relative_to(self._root).as_posix(),
             beside=() if is_one_file else tuple(logs),
@@ -78,8 +75,8 @@ class Places:
         for entry in self._entries(folder):
             path = Path(entry.path)
             if is_log(entry):
-                yield msgspec.structs.replace(
-                    self._blank, path=path, session_id=path.stem, role="subagent", parent=parent
+                yield self._blank.replace(
+                    path=path, session_id=path.stem, role="subagent", parent=parent
                 )
             elif depth and entry.is_dir(follow_symlinks=False):
                 yield from self._subagents(path, parent, depth - 1)

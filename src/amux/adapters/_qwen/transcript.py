@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -21,31 +20,17 @@ from amux.adapters._kit.jsonl import read_records
 from amux.adapters._kit.values import mapping, text
 from amux.adapters._qwen.calls import CallBook, FigureKeys, billed
 from amux.adapters._qwen.conversation import Conversation
+from amux.adapters._qwen.places import AGENT_PREFIX, agents_of, notes_of
 from amux.adapters._qwen.records import IGNORED_SUBTYPES, LINES, MESSAGE_TYPES, Entry
 from amux.model.facts import Facts
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 from amux.model.usage import Call
 
-AGENT_PREFIX: Final = "agent-"
-AGENTS: Final = "subagents"
-ARCHIVE: Final = "archive"
 UNKNOWN_TYPES_KEPT: Final = 50
 _RESPONSE: Final = "api_response"
 _ERROR: Final = "api_error"
 _NO_FORMAT: Final = frozenset({"bad-line", "bad-record", "torn-tail"})
-
-
-def notes_of(path: Path) -> Path:
-    """What is noted beside a sub-agent's transcript."""
-    return path.with_suffix(".meta.json")
-
-
-def agents_of(path: Path) -> Path:
-    """Where the transcripts of a session's sub-agents lie."""
-    folder = path.parent
-    project = folder.parent.parent if folder.name == ARCHIVE else folder.parent
-    return project / AGENTS / path.stem
 
 
 class TranscriptReader:

@@ -11,8 +11,13 @@ import sys
 from collections.abc import Sequence
 
 from amux.errors import AmbiguousIdError, AmuxError
+from amux.faces.cli.commands import load_command
 from amux.faces.cli.output import Output
-from amux.faces.cli.parser import load_command, parse
+from amux.faces.cli.plain_lines import plain_arguments
+
+TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
+if TYPE_CHECKING:
+    import argparse
 
 CANDIDATES_SHOWN = 5
 
@@ -52,15 +57,22 @@ def _attempt(words: Sequence[str]) -> int:
 
 
 def _execute(words: Sequence[str]) -> None:
+    args = plain_arguments(words) or _parse(words)
+    from amux.faces.cli.context import Context
+
+    output = Output(color=args.color, is_quiet=args.quiet)
+    load_command(args.module).run(Context(args, output))
+
+
+def _parse(words: Sequence[str]) -> argparse.Namespace:
+    from amux.faces.cli.parser import parse
+
     args, extra = parse(words)
     if extra:
         args.parser.refuse(extra)
     if args.completions is not None:
         args.module, args.shell = "completion", args.completions
-    from amux.faces.cli.context import Context
-
-    output = Output(color=args.color, is_quiet=args.quiet)
-    load_command(args.module).run(Context(args, output))
+    return args
 
 
 def _unexpected(error: Exception) -> AmuxError:

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from amux.faces.cli.context import Context, one_agent, working_directory
-from amux.faces.cli.filters import add_examples, add_limit, add_period, add_tags
-from amux.faces.cli.parser import CommandParser, one_of
+from amux.faces.cli.plain_lines import LIST_LIMIT
 
 TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
+    from amux.faces.cli.parser import CommandParser
     from amux.model.options import SessionListOptions
     from amux.sessions.listing import ListReport
     from amux.sessions.quick import QuickReport, QuickTexts
 
-DEFAULT_LIMIT = 100
-
 
 def configure(parser: CommandParser) -> None:
     """Add the arguments."""
+    from amux.faces.cli.filters import add_examples, add_limit, add_period, add_tags
+    from amux.faces.cli.parser import one_of
+
     parser.add_argument("agent_word", metavar="AGENT", nargs="?", help="only this agent")
     add_period(parser)
     add_tags(parser)
-    add_limit(parser, default=DEFAULT_LIMIT)
+    add_limit(parser, default=LIST_LIMIT)
     parser.add_argument(
         "--sort", **one_of("date", "cost", "turns", "updated"), default="date", help="order (date)"
     )

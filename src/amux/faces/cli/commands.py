@@ -1,9 +1,29 @@
 """The table of commands: their words, the module that runs them and one line of help.
 
-Data only, so that `amux --help` can show every command without importing any of them.
+No command is imported before its words are typed, so that `amux --help` can show all of them.
 """
 
 from __future__ import annotations
+
+from importlib import import_module
+
+TYPE_CHECKING = False  # `typing` is half of what a help text would import
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    from amux.faces.cli.context import Context
+    from amux.faces.cli.parser import CommandParser
+
+    class CommandModule(Protocol):
+        """What a `cmd_*` module offers: its arguments and its work."""
+
+        def configure(self, parser: CommandParser) -> None:
+            """Add the arguments of the command."""
+            ...
+
+        def run(self, context: Context) -> None:
+            """Do what was asked; failures are raised."""
+            ...
 
 
 class Command:
@@ -72,3 +92,10 @@ COMMANDS = (
 
 OVERVIEW = "overview"
 """The module that runs when no command is typed."""
+
+
+def load_command(module: str) -> CommandModule:
+    """Import `cmd_<module>`."""
+    loaded: Any = import_module(f"amux.faces.cli.cmd_{module}")
+    command: CommandModule = loaded
+    return command

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Generator, Sequence
@@ -16,6 +15,9 @@ from amux.faces.cli.output import Output
 
 TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
+    import argparse
+    from types import SimpleNamespace
+
     from amux.client import Client
     from amux.faces.cli.progress_bar import Report
     from amux.model.ids import NativeRef
@@ -30,7 +32,7 @@ _ADDRESS_WORDS = 2
 class Context:
     """One run of one command."""
 
-    def __init__(self, args: argparse.Namespace, output: Output) -> None:
+    def __init__(self, args: argparse.Namespace | SimpleNamespace, output: Output) -> None:
         self.args = args
         self.output = output
 

@@ -10,28 +10,15 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Container, Iterable, Sequence
-from importlib import import_module
 
 from amux._version import __version__
 from amux.errors import ValidationError
-from amux.faces.cli.commands import COMMANDS, GROUPS, OVERVIEW
+from amux.faces.cli.commands import COMMANDS, GROUPS, OVERVIEW, load_command
+from amux.faces.cli.plain_lines import GLOBAL_DEFAULTS
 
 TYPE_CHECKING = False  # `typing` is half of what a help text would import
 if TYPE_CHECKING:
     from typing import Any, NoReturn, Protocol
-
-    from amux.faces.cli.context import Context
-
-    class CommandModule(Protocol):
-        """What a `cmd_*` module offers: its arguments and its work."""
-
-        def configure(self, parser: CommandParser) -> None:
-            """Add the arguments of the command."""
-            ...
-
-        def run(self, context: Context) -> None:
-            """Do what was asked; failures are raised."""
-            ...
 
     class Place(Protocol):
         """Where a parser's commands are added; argparse has no public name for it."""
@@ -40,20 +27,6 @@ if TYPE_CHECKING:
             """Add a command."""
             ...
 
-
-GLOBAL_DEFAULTS: dict[str, object] = {
-    "agent": None,
-    "model": None,
-    "json": False,
-    "home": None,
-    "demo": False,
-    "config_dir": None,
-    "project_dir": None,
-    "color": None,
-    "quiet": False,
-    "debug": False,
-    "completions": None,
-}
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -213,13 +186,6 @@ def _add_command(parent: CommandParser, place: Place, *, word: str, summary: str
     child = place.add_parser(word, prog=f"{parent.prog} {word}", help=summary, description=sentence)
     parent.children[word] = child
     return child
-
-
-def load_command(module: str) -> CommandModule:
-    """Import `cmd_<module>`."""
-    loaded: Any = import_module(f"amux.faces.cli.cmd_{module}")
-    command: CommandModule = loaded
-    return command
 
 
 def add_globals(parser: CommandParser) -> None:
