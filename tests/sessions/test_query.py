@@ -432,7 +432,7 @@ def test_windows_find_what_the_whole_text_holds(
         text = text.ljust(end, ".") + f"{before}not found{behind}"
     parsed = parse_query(query)
     tally = Tally(parsed)
-    tally.add(text, weight=1.0)
+    tally.add(text)
     assert tally.is_match is holds(query, text)
 
 

@@ -62,31 +62,30 @@ def test_the_number_of_a_hit_is_that_of_the_message_in_the_session(
             assert not beginning or hit.snippet.startswith(beginning)
 
 
-def test_of_many_hits_the_best_are_shown_in_their_order(home: Path) -> None:
+def test_of_many_hits_the_first_are_shown(home: Path) -> None:
     session = ClaudeSession(home, uuid_of(1))
     for number in range(10):
-        answer = "needle " * number
-        session.prompt("needle?" if number == 7 else "go").reply(answer or "hay")
+        session.prompt("needle?" if number == 7 else "go").reply("needle" if number else "hay")
     session.write()
     sessions = open_client(home).sessions
     (found,) = sessions.search("needle")
     assert found.hit_count == 10
-    assert [hit.message_number for hit in found.hits] == [16, 18, 20]
+    assert [hit.message_number for hit in found.hits] == [4, 6, 8]
     (found,) = sessions.search("needle", hits=1)
-    assert [hit.message_number for hit in found.hits] == [20]
+    assert [hit.message_number for hit in found.hits] == [4]
     (found,) = sessions.search("needle", hits=0)
-    assert (found.hits, found.hit_count) == ((), 10)
-    assert found.snippet
+    assert (found.hits, found.hit_count, found.snippet) == ((), 10, "needle")
     (found,) = sessions.search("needle", hits=None)
     assert len(found.hits) == 10
 
 
-def test_a_prompt_is_a_better_hit_than_tool_traffic(home: Path) -> None:
+def test_what_was_said_is_shown_before_tool_text(home: Path) -> None:
     session = ClaudeSession(home, uuid_of(1)).prompt("go")
     session.tool_call("t", {"command": "needle"}).tool_result("t", "needle needle")
     session.reply("needle").prompt("the needle").write()
-    (found,) = open_client(home).sessions.search("needle", hits=1)
-    assert [hit.role for hit in found.hits] == ["user"]
+    for shown, numbers in ((1, [4]), (2, [4, 5]), (3, [2, 4, 5]), (4, [2, 3, 4, 5])):
+        (found,) = open_client(home).sessions.search("needle", hits=shown)
+        assert [hit.message_number for hit in found.hits] == numbers
 
 
 def test_a_hit_has_a_time_and_its_words_marked(home: Path) -> None:
@@ -182,8 +181,8 @@ class ReadBefore:
                 tally = _tally(query, message)
                 if tally is not None and tally.is_match:
                     numbers |= {number} if self._exact else {max(1, number - 1), number}
-                    for term, weight in tally.weights.items():
-                        weights[term] = weights.get(term, 0.0) + weight
+                    for term in tally.found:
+                        weights[term] = weights.get(term, 0.0) + 1
             if not self._exact:
                 return Shortlist(numbers=numbers)
             return Shortlist(numbers=numbers, exact=True, weights=weights)
@@ -197,7 +196,7 @@ def _tally(query: Query, message: SessionMessage) -> Tally | None:
         return None
     tally = Tally(query)
     for passage in passages:
-        tally.add(passage.text, weight=passage.weight)
+        tally.add(passage.text, is_said=passage.is_said)
     return tally
 
 

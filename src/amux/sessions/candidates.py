@@ -25,13 +25,14 @@ class Shortlist(NamedTuple):
 
     `numbers` count from 1 as the session's messages are read; None: all of them. No message that
     fits is missing. With `exact` every one of them fits, filters included, so that nothing need be
-    read to know it: `numbers` is then no None, and `weights` says in how many of them each term is,
-    for ranking.
+    read to know it: `numbers` is then no None, `weights` says in how many of them each term is, for
+    ranking, and `said` which of them fit without tool text.
     """
 
     numbers: Collection[int] | None = None
     exact: bool = False
     weights: Mapping[Term, float] = MappingProxyType({})
+    said: Callable[[], Collection[int]] = tuple
 
 
 ALL: Final = Shortlist()

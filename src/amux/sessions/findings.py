@@ -1,12 +1,12 @@
-"""What a search has found in one session: how much of the query it holds, and its best hits."""
+"""What a search has found in one session: how much of the query it holds, and its first hits."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from heapq import heappop, heappush
-from typing import Final, NamedTuple, Protocol
+from operator import itemgetter
+from typing import Final, NamedTuple
 
 from amux.index.texts_spots import Spots
 from amux.model.message import Role
@@ -16,34 +16,8 @@ from amux.sessions.snippets import Excerpt
 from amux.sessions.subjects import Subject
 from amux.sessions.terms import Term
 
-CONSIDERED: Final = 50
-"""Hits of one session among which the best are chosen: it may have thousands."""
-
-ENOUGH: Final = 8_000
-"""Characters of such hits: behind them no more are considered than have to be shown."""
-
-
-class Allowance:
-    """How many hits of a session are considered, given how many of them are shown."""
-
-    __slots__ = ("_length", "_room", "_seen")
-
-    def __init__(self, room: int | None) -> None:
-        self._room = room
-        self._seen = 0
-        self._length = 0
-
-    @property
-    def is_used_up(self) -> bool:
-        """Whether no further hit is considered."""
-        if self._room is None or self._seen < self._room:
-            return False
-        return self._seen >= CONSIDERED or self._length >= ENOUGH
-
-    def use(self, length: int) -> None:
-        """A hit of so many characters is considered."""
-        self._seen += 1
-        self._length += length
+TITLE_HITS: Final = 5.0
+"""As how many messages a title counts."""
 
 
 class Place(NamedTuple):
@@ -55,28 +29,20 @@ class Place(NamedTuple):
     session_id: str | None = None
 
 
-class Found(Protocol):
-    """A hit as far as it is shown."""
-
-    @property
-    def score(self) -> float:
-        """How good it is, compared with others of the same session."""
-        ...
-
-    def excerpt(self) -> Excerpt:
-        """The words around what was wanted."""
-        ...
-
-
 class Unread(NamedTuple):
     """Hits that are known without a look at the source: of which conversation, which messages.
 
-    `spots` are where they lie, if anybody knows.
+    `spots` are where they lie, if anybody knows; `said` tells which of them are no tool text.
     """
 
     place: int
-    numbers: Collection[int]
+    numbers: Collection[int]  # in order
     spots: Spots | None = None
+    said: Callable[[], Collection[int]] = tuple
+
+
+_Shown = tuple[int, SearchHit]
+"""A hit, and which of those that were noted it is."""
 
 
 @dataclass(slots=True)
@@ -84,7 +50,8 @@ class Finding:
     """What a session holds of the query.
 
     `weights` is in how many of its hits each term is, the title counting as several; `held` are all
-    terms it has anywhere. Of its first hits (see `Allowance`) the best `room` are kept; None: all.
+    terms it has anywhere. Of its hits `room` are shown (None: all): the first that were said, then
+    the first in tool text.
     """
 
     subject: Subject
@@ -98,17 +65,15 @@ class Finding:
     snippet: str | None = None
     hit_count: int = 0
     unread: Sequence[Unread] = ()
-    _allowance: Allowance | None = None
-    _seen: int = 0
-    _best: list[tuple[float, int, SearchHit]] = field(
-        default_factory=list[tuple[float, int, SearchHit]]
-    )
+    _said: list[_Shown] = field(default_factory=list[_Shown])
+    _others: list[_Shown] = field(default_factory=list[_Shown])
 
     @property
-    def hits(self) -> tuple[SearchHit, ...]:
-        """The best hits, in the order in which they stand in the session."""
-        in_order = sorted(self._best, key=lambda one: -one[1])
-        return tuple(hit for _, _, hit in in_order)
+    def shown(self) -> list[SearchHit]:
+        """The hits that are shown, in their order; at least the first one, for its snippet."""
+        room = None if self.room is None else max(self.room, 1)
+        chosen = [*self._said, *self._others][:room]
+        return [hit for _, hit in sorted(chosen, key=itemgetter(0))]
 
     def hold(self, weights: Mapping[Term, float]) -> None:
         """Add to how many hits have each term."""
@@ -120,35 +85,20 @@ class Finding:
         """A message fits."""
         self.is_match = True
         self.hit_count += 1
-        self.hold(dict.fromkeys(tally.weights, 1.0))
-        self._allowance = self._allowance or Allowance(self.room)
-        if self.snippet is None or not self._allowance.is_used_up:
-            self._allowance.use(tally.length)
-            self.show(tally, place)
+        self.hold(dict.fromkeys(tally.found, 1.0))
+        known = self._said if tally.is_said else self._others
+        if self.room is None or len(known) < max(self.room, 1):
+            self.show(tally.excerpt(), place, is_said=known is self._said)
 
-    def show(self, found: Found, place: Place) -> None:
-        """Keep a hit if it is among the best; of equals the earlier one."""
-        self._seen += 1
-        room = self.room
-        rank = (found.score, -self._seen)
-        is_kept = room is None or len(self._best) < room or (room > 0 and rank > self._best[0][:2])
-        if not is_kept and self.snippet is not None:
-            return
-        hit = _hit(found, place)
-        self.snippet = hit.snippet if self.snippet is None else self.snippet
-        if is_kept:
-            heappush(self._best, (*rank, hit))
-        if room is not None and len(self._best) > room:
-            heappop(self._best)
-
-
-def _hit(found: Found, place: Place) -> SearchHit:
-    excerpt = found.excerpt()
-    return SearchHit(
-        snippet=excerpt.text,
-        message_number=place.number,
-        role=place.role,
-        at=place.at,
-        session_id=place.session_id,
-        ranges=excerpt.ranges,
-    )
+    def show(self, excerpt: Excerpt, place: Place, *, is_said: bool) -> None:
+        """Note one more hit; they come in order."""
+        hit = SearchHit(
+            snippet=excerpt.text,
+            message_number=place.number,
+            role=place.role,
+            at=place.at,
+            session_id=place.session_id,
+            ranges=excerpt.ranges,
+        )
+        order = len(self._said) + len(self._others)
+        (self._said if is_said else self._others).append((order, hit))

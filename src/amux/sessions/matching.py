@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from amux.model.words import fold, fold_in_place
@@ -15,8 +15,6 @@ WINDOW: Final = 1 << 20
 
 _OVERLAP: Final = 1 << 10
 """What a term may be long and still be found across two windows."""
-
-SATURATION: Final = 1.5
 
 OnWords = Callable[[str], None]
 """Is shown every window of folded text."""
@@ -32,8 +30,7 @@ class Window(NamedTuple):
 class Tally:
     """What a text, or a message with all its texts, holds of a query.
 
-    `weights` are the wanted terms, each counted by the weight of the text it is in; `length` is how
-    many characters were looked through.
+    `present` are the terms it has, `said` those that people and models said.
     """
 
     __slots__ = (
@@ -44,9 +41,8 @@ class Tally:
         "_query",
         "_shown",
         "_shown_folded",
-        "length",
         "present",
-        "weights",
+        "said",
     )
 
     def __init__(self, query: Query, *, on_words: OnWords | None = None) -> None:
@@ -58,18 +54,16 @@ class Tally:
         # Words of ASCII are found sooner, in a text that nobody else is shown.
         self._is_in_place = on_words is None and query.has_ascii_words
         self._keeps_opening = any(not each.wanted for each in query.alternatives)
-        self.length = 0
         self.present: set[Term] = set()
-        self.weights: dict[Term, float] = {}
+        self.said: set[Term] = set()
 
-    def add(self, text: str, *, weight: float, cut: Cut = WHOLE) -> None:
+    def add(self, text: str, *, is_said: bool = True, cut: Cut = WHOLE) -> None:
         """Look through one more text, or a window of one."""
-        self.length += len(text)
         if self._keeps_opening and len(self._opening) < 2 * SNIPPET_LENGTH:
             self._opening = f"{self._opening} {text[: 2 * SNIPPET_LENGTH]}".lstrip()
         if self._query.all_terms or self._on_words is not None:
             for window in windows(text, cut=cut):
-                self._look(window, weight)
+                self._look(window, self.said if is_said else self.present)
 
     @property
     def is_match(self) -> bool:
@@ -77,39 +71,32 @@ class Tally:
         return self._query.matches(self.present)
 
     @property
-    def score(self) -> float:
-        """How good a hit it is, compared with others of the same session."""
-        return saturated_sum(self.weights)
+    def is_said(self) -> bool:
+        """Whether it would fit without what tools were given and gave back."""
+        return self._query.matches(self.said)
+
+    @property
+    def found(self) -> tuple[Term, ...]:
+        """What was wanted and is there."""
+        return tuple(term for term in self._query.terms if term in self.present)
 
     def excerpt(self) -> Excerpt:
         """The words around what was wanted; the beginning where nothing was."""
         text = self._opening if self._shown is None else self._shown
-        return cut_excerpt(text, tuple(self.weights), self._shown_folded)
+        return cut_excerpt(text, self.found, self._shown_folded)
 
-    def _look(self, window: Window, weight: float) -> None:
+    def _look(self, window: Window, present: set[Term]) -> None:
         in_place = fold_in_place(window.text) if self._is_in_place else None
         folded = fold(window.text) if in_place is None else in_place
         for term in self._query.all_terms:
-            count = term.count(window.text, folded, cut=window.cut)
-            if not count:
+            if not term.count(window.text, folded, cut=window.cut):
                 continue
             self.present.add(term)
-            if term in self._query.terms:
-                self.weights[term] = self.weights.get(term, 0.0) + weight * count
-                if self._shown is None:
-                    self._shown, self._shown_folded = window.text, folded
+            present.add(term)
+            if self._shown is None and term in self._query.terms:
+                self._shown, self._shown_folded = window.text, folded
         if self._on_words is not None:
             self._on_words(folded)
-
-
-def saturated_sum(weights: Mapping[Term, float]) -> float:
-    """Many different terms count more than one of them many times."""
-    return sum(saturated(weight) for weight in weights.values())
-
-
-def saturated(weight: float) -> float:
-    """The tenth occurrence says less than the first."""
-    return weight / (weight + SATURATION)
 
 
 def windows(text: str, *, cut: Cut = WHOLE) -> Iterator[Window]:

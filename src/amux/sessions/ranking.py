@@ -16,13 +16,13 @@ from typing import Final
 from amux.model.options import SearchSort
 from amux.sessions.findings import Finding
 from amux.sessions.lookup import Told
-from amux.sessions.matching import SATURATION, saturated
 from amux.sessions.terms import Term
 
 HALF_LIFE: Final = timedelta(days=180)
 OLDEST: Final = 0.25
 """No session counts less for its age than this."""
 
+_SATURATION: Final = 1.5
 _LEAST: Final = 1e-6
 _DIGITS: Final = 6
 _ROUNDED_BY: Final = 2e-6
@@ -113,7 +113,7 @@ def _told_scores(told: Told, rarity: Mapping[Term, float], now: datetime) -> dic
     for term, held in told.weights.items():
         rare = rarity.get(term, 0.0)
         for place, weight in held.items():
-            scores[place] += rare * (weight / (weight + SATURATION))
+            scores[place] += rare * (weight / (weight + _SATURATION))
     updated, exp2 = told.updated, math.exp2
     for place, score in scores.items():
         age = (now - updated[place]) / HALF_LIFE
@@ -128,7 +128,7 @@ def _score(finding: Finding, rarity: Mapping[Term, float]) -> float:
         return 1.0
     held = 0.0
     for term, weight in finding.weights.items():
-        held += rarity[term] * saturated(weight)
+        held += rarity[term] * (weight / (weight + _SATURATION))  # the tenth says less
     return max(_LEAST, held)
 
 

@@ -7,7 +7,7 @@ known by its beginning, which its message has too.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import Final
 
@@ -17,12 +17,11 @@ from amux.model.words import fold
 from amux.sessions.candidates import NONE, Shortlist
 from amux.sessions.cutting import cut_messages
 from amux.sessions.filtering import admitted_passages
-from amux.sessions.findings import Finding, Place, Unread
+from amux.sessions.findings import TITLE_HITS, Finding, Place, Unread
 from amux.sessions.library import Library
 from amux.sessions.matching import OnWords, Tally, Window
-from amux.sessions.passages import MACHINE_WEIGHT, TITLE_HITS, TITLE_WEIGHT
 from amux.sessions.query import Query
-from amux.sessions.showing import Hit, choose_shown
+from amux.sessions.showing import excerpt_of
 from amux.sessions.subjects import Subject
 
 _BEGINNING: Final = 1000
@@ -55,8 +54,10 @@ class Scanner:
         finding = Finding(subject, room)
         if is_title_worth_it:
             self.look_at_title(finding)
+        # Hits are shown in their order: either all of them are known without reading, or none.
+        is_sure = all(shortlists[place].exact for place in places)
         for place in places:
-            self._look_at_messages(finding, place, shortlists[place])
+            self._look_at_messages(finding, place, shortlists[place], is_sure=is_sure)
         return finding
 
     def _is_title_worth_it(self, title: str) -> bool:
@@ -72,22 +73,27 @@ class Scanner:
         Whether anything of the query was found in the session so far.
         """
         tally = Tally(self._query, on_words=self.on_words)
-        tally.add(finding.subject.traits.title, weight=TITLE_WEIGHT)
-        finding.hold(dict.fromkeys(tally.weights, TITLE_HITS))
+        tally.add(finding.subject.traits.title)
+        finding.hold(dict.fromkeys(tally.found, TITLE_HITS))
         finding.is_in_title = tally.is_match and not self._filters
         finding.is_match = finding.is_match or finding.is_in_title
         return finding.is_match or bool(finding.held)
 
-    def _look_at_messages(self, finding: Finding, place: int, shortlist: Shortlist) -> None:
+    def _look_at_messages(
+        self, finding: Finding, place: int, shortlist: Shortlist, *, is_sure: bool
+    ) -> None:
         """The messages of a conversation: the session's own, or that of a sub-agent of it."""
         if shortlist.numbers is not None:
             if not shortlist.numbers:
                 return
-            if shortlist.exact:
+            if is_sure:
                 finding.is_match = True
                 finding.hit_count += len(shortlist.numbers)
                 finding.hold(shortlist.weights)
-                finding.unread = (*finding.unread, Unread(place, shortlist.numbers))
+                finding.unread = (
+                    *finding.unread,
+                    Unread(place, shortlist.numbers, said=shortlist.said),
+                )
                 return
         known: Known = {}
         for message, found_at in self._messages(finding, place, shortlist.numbers):
@@ -100,33 +106,34 @@ class Scanner:
             self._look_at_long_text(finding, pieces, somewhere, known)
 
     def show(self, finding: Finding) -> None:
-        """Read the hits that were known without reading; which are the best, only they tell."""
+        """Read the first of the hits that were known without reading."""
         if finding.is_in_title:
             tally = Tally(self._query)
-            tally.add(finding.subject.traits.title, weight=TITLE_WEIGHT)
+            tally.add(finding.subject.traits.title)
             finding.snippet = tally.excerpt().text or None
-        shown = choose_shown(self._unread(finding, by_spots=True), finding.room)
-        if shown is None:  # what was cut is not what was indexed
-            shown = choose_shown(self._unread(finding, by_spots=False), finding.room) or []
-        for each in shown:
-            finding.show(each, each.place)
+        for own, numbers, said in _chosen(finding.unread, finding.room):
+            self._show_unread(finding, own, numbers, said=said)
         finding.unread = ()
 
-    def _unread(self, finding: Finding, *, by_spots: bool) -> Iterator[Hit]:
-        """The hits that the index has told of, in order, as far as they are still there."""
-        subject = finding.subject
-        for place, numbers, spots in finding.unread:
-            left = deque(sorted(numbers))
-            cutter = self._cutter(subject.traits.agent) if by_spots else None
-            if cutter is not None and spots is not None:
-                session_id = subject.conversations()[place].session_id if place else None
-                for message in cut_messages(cutter, spots, tuple(left)):
-                    at = Place(left.popleft(), message.role, message.timestamp, session_id)
-                    yield Hit(message, at, self._query)
-            for message, found_at in self._messages(finding, place, left) if left else ():
-                hit = Hit(message, found_at, self._query)
-                if hit.tally.is_match:  # else the file is another than it was
-                    yield hit
+    def _show_unread(
+        self, finding: Finding, own: Unread, numbers: Sequence[int], *, said: Collection[int]
+    ) -> None:
+        """Hits of one conversation, cut from where they lie as far as they are still there."""
+        left = deque(numbers)
+        cutter = self._cutter(finding.subject.traits.agent)
+        if cutter is not None and own.spots is not None:
+            conversation = finding.subject.conversations()[own.place] if own.place else None
+            session_id = None if conversation is None else conversation.session_id
+            for message in cut_messages(cutter, own.spots, numbers):
+                excerpt = excerpt_of(message, self._query)
+                if excerpt is None:
+                    break  # what was cut is not what was indexed
+                place = Place(left[0], message.role, message.timestamp, session_id)
+                finding.show(excerpt, place, is_said=left.popleft() in said)
+        for message, found_at in self._messages(finding, own.place, left) if left else ():
+            excerpt = excerpt_of(message, self._query)
+            if excerpt is not None:  # else the file is another than it was
+                finding.show(excerpt, found_at, is_said=found_at.number in said)
 
     def _cutter(self, agent: str) -> TextCut | None:
         """Who reads single messages of an agent, if anybody can."""
@@ -158,7 +165,7 @@ class Scanner:
         tally = self._tally(message, long)
         if tally is None:
             return
-        finding.held.update(tally.weights)
+        finding.held.update(tally.found)
         if tally.is_match:
             finding.match(tally, place)
         known.update((beginning, (place, tally.is_match)) for beginning in long)
@@ -171,7 +178,7 @@ class Scanner:
             return None
         tally = Tally(self._query, on_words=self.on_words)
         for passage in passages:
-            tally.add(passage.text, weight=passage.weight)
+            tally.add(passage.text, is_said=passage.is_said)
             if long is not None and len(passage.text) > _LONG:
                 long.append(passage.text[:_BEGINNING])
         return tally
@@ -185,10 +192,29 @@ class Scanner:
             return  # whether its message passes cannot be known
         tally = Tally(self._query, on_words=self.on_words)
         for window in _marked(chain((beginning,), pieces)):
-            tally.add(window.text, weight=MACHINE_WEIGHT, cut=window.cut)
-        finding.held.update(tally.weights)
+            tally.add(window.text, is_said=False, cut=window.cut)
+        finding.held.update(tally.found)
         if tally.is_match and not is_hit:
             finding.match(tally, place)
+
+
+def _chosen(
+    unread: Sequence[Unread], room: int | None
+) -> Iterator[tuple[Unread, Sequence[int], Collection[int]]]:
+    """The hits to be shown, conversation by conversation, and which of them were said."""
+    total = sum(len(own.numbers) for own in unread)
+    if room is None or total <= max(room, 1):
+        for own in unread:
+            numbers = list(own.numbers)
+            yield own, numbers, numbers
+        return
+    all_said = [frozenset(own.said()) for own in unread]
+    hits = [(at, number) for at, own in enumerate(unread) for number in own.numbers]
+    hits.sort(key=lambda hit: hit[1] not in all_said[hit[0]])  # the order is kept otherwise
+    for at, own in enumerate(unread):
+        numbers = sorted(number for place, number in hits[: max(room, 1)] if place == at)
+        if numbers:
+            yield own, numbers, all_said[at]
 
 
 def _marked(pieces: Iterable[str]) -> Iterator[Window]:

@@ -197,10 +197,11 @@ class _Proposals:
 
 
 def _summary(finding: Finding, query: Query) -> SessionSummary:
+    shown = finding.shown
     return replace(
         finding.subject.summary(),
         relevance_score=finding.relevance,
-        snippet=finding.snippet,
-        hits=finding.hits,
+        snippet=finding.snippet or next((hit.snippet for hit in shown), None),
+        hits=() if finding.room == 0 else tuple(shown),
         hit_count=finding.hit_count if query.needs_texts else None,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from amux.index.faults import IndexUnavailableError
@@ -90,6 +90,7 @@ class TextCandidates:
         self._others = others  # for agents whose texts are not in the index
         self._discard = discard  # what is damaged
         self._asked: tuple[Query, TextAnswer | None] | None = None
+        self._asked_in_words: tuple[Query, TextAnswer | None] | None = None
 
     def propose(self, agent: str, query: Query) -> Propose:
         """See `Candidates`."""
@@ -101,11 +102,15 @@ class TextCandidates:
             return propose_all
         may_be_sure = not query.filters.of_messages
 
+        def list_unit(unit: int) -> Shortlist:
+            is_sure = may_be_sure and unit not in answer.unsure
+            return _listed(answer, unit, is_sure=is_sure, said=self._said(query, unit))
+
         def shortlists(subject: Subject) -> Sequence[Shortlist]:
             keys = subject.keys
             if keys is None:
-                return list(_of_conversations(answer, subject, units, may_be_sure=may_be_sure))
-            return [_listed(answer, units.get(key, 0), may_be_sure=may_be_sure) for key in keys]
+                return list(_of_conversations(subject, units, list_unit, answer.counts))
+            return [list_unit(units.get(key, 0)) for key in keys]
 
         return shortlists
 
@@ -117,7 +122,10 @@ class TextCandidates:
         places = [list(self._places(answer, subject)) for subject in subjects]
         spots = self._spots([unit for some in places for _, unit in some])
         return [
-            [Unread(place, _Numbers(answer, unit), spots.get(unit)) for place, unit in some]
+            [
+                Unread(place, _Numbers(answer, unit), spots.get(unit), self._said(query, unit))
+                for place, unit in some
+            ]
             for some in places
         ]
 
@@ -149,6 +157,24 @@ class TextCandidates:
                 self._asked = (query, _ask(self._index, query))
         return self._asked[1]
 
+    def _said(self, query: Query, unit: int) -> Callable[[], Collection[int]]:
+        """Which messages of a unit fit without tool text, when somebody wants to know."""
+
+        def numbers() -> Collection[int]:
+            answer = self._answer_in_words(query)
+            return () if answer is None else answer.numbers(unit)
+
+        return numbers
+
+    def _answer_in_words(self, query: Query) -> TextAnswer | None:
+        if query.said_only:
+            return self.answer(query)
+        if self._asked_in_words is None or self._asked_in_words[0] is not query:
+            with self._guarded():
+                answer = _ask(self._index, replace(query, said_only=True))
+            self._asked_in_words = (query, answer)
+        return self._asked_in_words[1]
+
     @contextmanager
     def _guarded(self) -> Generator[None]:
         try:
@@ -160,17 +186,22 @@ class TextCandidates:
 
 
 def _of_conversations(
-    answer: TextAnswer, subject: Subject, units: Mapping[int, int], *, may_be_sure: bool
+    subject: Subject,
+    units: Mapping[int, int],
+    list_unit: Callable[[int], Shortlist],
+    counts: Mapping[int, int],
 ) -> Iterator[Shortlist]:
     for conversation in subject.conversations():
         numbers = [units.get(key, 0) for key in keys_of(subject.traits.agent, conversation)]
         if conversation.is_whole:
-            yield _listed(answer, numbers[0], may_be_sure=may_be_sure)
+            yield list_unit(numbers[0])
         else:
-            yield ALL if any(unit in answer.counts for unit in numbers) else NONE
+            yield ALL if any(unit in counts for unit in numbers) else NONE
 
 
-def _listed(answer: TextAnswer, unit: int, *, may_be_sure: bool) -> Shortlist:
+def _listed(
+    answer: TextAnswer, unit: int, *, is_sure: bool, said: Callable[[], Collection[int]]
+) -> Shortlist:
     """What may fit of a unit; 0 is none, and is that of a session without texts."""
     if unit not in answer.counts:
         return NONE
@@ -178,8 +209,9 @@ def _listed(answer: TextAnswer, unit: int, *, may_be_sure: bool) -> Shortlist:
         return ALL  # a text that is too long to be held, of one of its messages
     return Shortlist(
         numbers=_Numbers(answer, unit),
-        exact=may_be_sure and unit not in answer.unsure,
+        exact=is_sure,
         weights={term: float(held[unit]) for term, held in answer.holds.items() if unit in held},
+        said=said,
     )
 
 
