@@ -1,9 +1,10 @@
 """How long a search takes once everything is indexed: `search_rounds.py HOME CACHE [URL]`.
 
-The same queries to four parties in turn: amux as a library in a process that stays, which answers
-from a look at the files that was taken shortly before, as a server does (`max_age`); the same with
-a look before every answer; amux' text index alone (which documents have the words); and the server
-of agentsview at URL. Prints medians in milliseconds as JSON.
+The same queries to several parties in turn: amux as a library in a process that stays, which
+answers from a look at the files that was taken shortly before, as a server does (`max_age`), over
+messages as the server does, with one passage per result; the same with tool text and three
+passages; that with a look before every answer; amux' text index of messages alone (which documents
+have the words); and the server of agentsview at URL. Prints medians in milliseconds as JSON.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from amux.index.texts_terms import TermKind
 
 LIMIT: Final = 20
 _INSIDE: Final = IDEOGRAPHS[1:5]
-_ROUNDS: Final = {"search": 15, "with a look": 5, "engine": 15, "server": 15}
+_ROUNDS: Final = {"messages": 15, "search": 15, "with a look": 5, "engine": 15, "server": 15}
 _MAX_AGE: Final = 600.0
 """Seconds; longer than all rounds together."""
 
@@ -68,6 +69,9 @@ def main() -> None:
     client.sessions.search("zqneedle000x", limit=1)  # from here on the index is up to date
     index = TextIndex.open(next(Path(cache).glob("texts-*.db")))
     parties: dict[str, Callable[[Query], int]] = {
+        "messages": lambda query: len(
+            client.sessions.search(query.search, limit=LIMIT, said_only=True, hits=1)
+        ),
         "search": lambda query: len(client.sessions.search(query.search, limit=LIMIT)),
         "with a look": lambda query: len(looking.sessions.search(query.search, limit=LIMIT)),
         "engine": lambda query: _documents(index, query),
@@ -93,7 +97,7 @@ def _medians(query: Query, parties: dict[str, Callable[[Query], int]]) -> dict[s
 
 
 def _documents(index: TextIndex, query: Query) -> int:
-    found = [index.documents(kind, text).ids for kind, text in query.engine]
+    found = [index.documents(kind, text, tables=("spoken",)).ids for kind, text in query.engine]
     known = [ids for ids in found if ids is not None]
     return len(known[0].intersection(*known[1:]))
 
