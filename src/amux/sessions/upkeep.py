@@ -43,6 +43,11 @@ class IndexStatus(Model, frozen=True, kw_only=True):
     agents: tuple[IndexedSources, ...] = ()
     trouble: str | None = None  # why it cannot be used now; sources are read instead
 
+    def insist(self) -> None:
+        """Raise an AmuxError if it cannot be used."""
+        if self.trouble is not None:
+            raise _unusable(self.trouble)
+
 
 class IndexMismatch(Model, frozen=True, kw_only=True):
     """A source of which the index says something else than the source itself."""
@@ -57,16 +62,6 @@ class IndexCheck(Model, frozen=True, kw_only=True):
 
     checked: int
     mismatches: tuple[IndexMismatch, ...] = ()
-
-
-def unusable(reason: str) -> AmuxError:
-    """What to say to who asked for the index itself."""
-    return AmuxError(
-        f"the index cannot be used: {reason}",
-        code=ErrorCode.STORE_ERROR,
-        hint="another program may be using it: try again; other commands read the sources instead",
-        recoverable=True,
-    )
 
 
 class IndexManager:
@@ -119,7 +114,7 @@ class IndexManager:
                 pairs = random.sample(pairs, sample)
             found = [self._compare(store, name, source) for name, source in pairs]
         except IndexUnavailableError as error:
-            raise unusable(str(error)) from error
+            raise _unusable(str(error)) from error
         return IndexCheck(
             checked=len(pairs), mismatches=tuple(each for each in found if each is not None)
         )
@@ -171,3 +166,13 @@ class IndexManager:
         if not fields:
             return None
         return IndexMismatch(agent=name, path=str(source.path), fields=tuple(sorted(fields)))
+
+
+def _unusable(reason: str) -> AmuxError:
+    """What to say to who asked for the index itself."""
+    return AmuxError(
+        f"the index cannot be used: {reason}",
+        code=ErrorCode.STORE_ERROR,
+        hint="another program may be using it: try again; other commands read the sources instead",
+        recoverable=True,
+    )

@@ -27,10 +27,7 @@ NO_INDEX = "there is no index: it is switched off, or this home is not yours to 
 def write_update(context: Context, status: IndexStatus) -> None:
     """Print the state after an update; that it could not be made is an error."""
     write_status(context, status, warns=False)
-    if status.trouble is not None:
-        from amux.sessions.upkeep import unusable
-
-        raise unusable(status.trouble)
+    status.insist()
 
 
 def write_status(context: Context, status: IndexStatus, *, warns: bool = True) -> None:
