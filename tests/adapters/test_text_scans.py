@@ -8,7 +8,7 @@ import pytest
 from builders import CAPTURES
 from claude_generated import source_at, transcripts
 from codex_any import logs, write
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from text_scans import Scanning, assert_scanned_as_read
 
@@ -46,8 +46,19 @@ def test_no_transcript_of_claude_code_is_left_to_be_read(capture: Capture, tmp_p
         assert all(doc.spot is not None for doc in docs if doc.ordinal), "but for a warm-up"
 
 
+SAID = b'"type":"assistant","message":{"content":"Do it"}}'
+
+
 @WITH_FOLDER
 @given(data=transcripts(), agent=st.booleans())
+@example(
+    data=SAID.replace(b'"type"', b'{"type"').replace(b'"Do it"', b'[{"type":"tool_use","id":"t"}]'),
+    agent=False,
+)
+@example(data=b"{\n" + SAID + b"\n", agent=False)
+@example(data=b"\n{" + SAID + b"{" + SAID + b"\n", agent=False)
+@example(data=b"{" + SAID + b"{" + SAID, agent=False)
+@example(data=b'{"x":{}\n,' + SAID + b"{" + SAID + b"\n", agent=False)
 def test_any_transcript_is_scanned_as_it_is_read(tmp_path: Path, data: bytes, agent: bool) -> None:
     ref = source_at(tmp_path, agent=agent)
     ref.path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,8 +66,16 @@ def test_any_transcript_is_scanned_as_it_is_read(tmp_path: Path, data: bytes, ag
     assert_scanned_as_read(CLAUDE, ref)
 
 
+DONE = (
+    b'{"timestamp":"2026-01-02T03:04:05.678Z","type":"response_item",'
+    b'"payload":{"type":"function_call_output","call_id":null,"output":"ok"}}'
+)
+
+
 @WITH_FOLDER
 @given(data=logs())
+@example(data=b"\n" + DONE + DONE + b"\n")
+@example(data=DONE.replace(b'{"type', b'\n{"type') + DONE + b"\n")
 def test_any_rollout_is_scanned_as_it_is_read(tmp_path: Path, data: bytes) -> None:
     assert_scanned_as_read(CODEX, write(tmp_path, data))
 

@@ -16,7 +16,7 @@ import msgspec
 
 from amux.adapters._claude.prompts import WARM_UP, is_injected
 from amux.adapters._claude.records import object_of
-from amux.adapters._kit.line_spans import Span, line_spans
+from amux.adapters._kit.line_spans import Span, object_lines
 from amux.adapters._kit.long_lines import LONG_LINE
 from amux.adapters._kit.streams import open_stream
 from amux.model.texts import Spot, TextDoc, output_strings, strings_in
@@ -152,15 +152,17 @@ def _lines(path: Path, *, tools: bool) -> Iterator[tuple[_Line, Span | None]]:
             end = data.rfind(b"\n") + 1
             if data.find(b"\n") > LONG_LINE or len(data) - end > LONG_LINE:
                 raise SurpriseError
-            if end:
-                lines = decode(data[:end])
-                spans: Sequence[Span | None] = line_spans(data, end, offset) if is_plain else ()
-                if len(spans) != len(lines):  # one is blank, or a value stands on two
-                    spans = [None] * len(lines)
-                yield from zip(lines, spans, strict=True)
+            spans = object_lines(data, 0, end, offset=offset)
+            lines = decode(data[:end]) if end else []
+            if spans is None or len(spans) != len(lines):
+                raise SurpriseError
+            places: Sequence[Span | None] = spans if is_plain else [None] * len(spans)
+            yield from zip(lines, places, strict=True)
             rest, offset = data[end:], offset + end
-    if rest:
-        yield from ((line, None) for line in decode(rest))  # it may still grow
+    last = decode(rest)
+    if len(last) > 1:
+        raise SurpriseError
+    yield from ((line, None) for line in last)  # it may still grow
 
 
 class Sidechains:
@@ -239,9 +241,9 @@ class _Scan:
         spoken = (said,) if said else ()
         if thought := "\n\n".join(self._thought):
             spoken = (*spoken, thought)
-        if spoken or self._done:
+        if (done := "\n".join(self._done)) or spoken:
             spot = _spot(self._answer_span, ANSWER)
-            self.docs.append(TextDoc(self._ordinal, spoken, "\n".join(self._done), spot))
+            self.docs.append(TextDoc(self._ordinal, spoken, done, spot))
         self.docs += self._behind
         self._said, self._thought, self._done, self._behind = [], [], [], []
 

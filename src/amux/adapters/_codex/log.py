@@ -13,6 +13,7 @@ from typing import BinaryIO
 from amux.adapters._codex.entries import ENTRY, UNREADABLE, Batch, Run
 from amux.adapters._codex.records import LINE, Line, Record
 from amux.adapters._kit.jsonl import CHUNK, Buffer, decode_line
+from amux.adapters._kit.line_spans import object_lines
 from amux.adapters._kit.long_lines import PendingLine
 from amux.model.problems import Problem
 
@@ -76,7 +77,8 @@ class Log:
         except UNREADABLE:
             entries = []
         # A value that is spread over several lines is none in a log of lines.
-        if len(entries) == _count_lines(chunk, start, end):
+        spans = object_lines(chunk, start, end)
+        if spans is not None and len(entries) == len(spans):
             first = self.lines + 1
             self.lines += len(entries)
             yield Run(first, entries)
@@ -97,13 +99,3 @@ class Log:
                 yield found
         else:
             yield run
-
-
-def _count_lines(chunk: bytes, start: int, end: int) -> int:
-    """How many lines end between two places; `count` looks at every byte by itself, this skips."""
-    lines = 0
-    find = chunk.find
-    while start < end:
-        start = find(b"\n", start, end) + 1
-        lines += 1
-    return lines

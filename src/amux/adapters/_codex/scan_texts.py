@@ -14,7 +14,7 @@ from amux.adapters._codex.conversation import NOWHERE, Lines
 from amux.adapters._codex.entries import ENTRY, UNREADABLE, AnyEntry, Run
 from amux.adapters._codex.rollout import Rollout, new_rollout
 from amux.adapters._codex.rules import take_run
-from amux.adapters._kit.line_spans import Span, line_spans
+from amux.adapters._kit.line_spans import Span, object_lines
 from amux.adapters._kit.long_lines import LONG_LINE
 from amux.model.texts import Spot, TextDoc, text_doc
 
@@ -84,10 +84,12 @@ def _lines(path: Path) -> Iterator[tuple[AnyEntry, Span | None]]:
         while chunk := stream.read(_CHUNK):
             data = rest + chunk if rest else chunk
             end = data.rfind(b"\n") + 1
-            spans = line_spans(data, end, offset)
+            spans = object_lines(data, 0, end, offset=offset)
             entries = ENTRY.decode_lines(data[:end]) if end else []
+            if spans is None or len(entries) != len(spans):
+                raise _SurpriseError
             longest = max((stop - start for start, stop in spans), default=0)
-            if len(entries) != len(spans) or max(longest, len(data) - end) > LONG_LINE:
+            if max(longest, len(data) - end) > LONG_LINE:
                 raise _SurpriseError
             yield from zip(entries, spans, strict=True)
             rest, offset = data[end:], offset + end
