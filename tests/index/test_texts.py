@@ -78,6 +78,12 @@ def test_documents_are_those_a_look_at_every_text_finds(data: st.DataObject) -> 
     index.close()
 
 
+def test_a_character_that_unicode_does_not_know_is_no_part_of_a_word(index: TextIndex) -> None:
+    index.add(UNIT, spoken("aaa\U0002ffffa", "\u65e5\U0002ffff\u672c"))
+    assert ordinals(index, "phrase", "aaa a") == {0}
+    assert ordinals(index, "phrase", "\u65e5\u672c") == set()
+
+
 def test_a_word_is_found_anywhere_in_a_text(index: TextIndex) -> None:
     index.add(UNIT, [*spoken("An ErrorHandler", "terror", "café"), TextDoc(3, (), "stderr: error")])
     assert ordinals(index, "word", "error") == {0, 1, 3}

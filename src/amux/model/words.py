@@ -41,8 +41,9 @@ _IDEOGRAPHIC: Final = (
 _VOICING: Final = "\u3099\u309a"
 """What folding leaves of the difference between か and が; no `\\w`, but part of a kana."""
 
+_IDEOGRAM: Final = rf"(?!\W)[{_IDEOGRAPHIC}]"  # not those that no version of Unicode knew yet
 _SEGMENT: Final = re.compile(
-    rf"(?P<ideographs>[{_IDEOGRAPHIC}][{_IDEOGRAPHIC}{_VOICING}]*)|[^\W{_IDEOGRAPHIC}]+"
+    rf"(?P<ideographs>{_IDEOGRAM}(?:{_IDEOGRAM}|[{_VOICING}])*)|[^\W{_IDEOGRAPHIC}]+"
 )
 _IDEOGRAPH: Final = re.compile(f"[{_IDEOGRAPHIC}]")
 _NO_WORD: Final = re.compile(r"[^\w\x00-\x7f]+")
