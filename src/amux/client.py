@@ -18,7 +18,7 @@ TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
     from typing import Literal, Self
 
-    from amux.adapters._base import AgentInfo, Capabilities
+    from amux.adapter_manager import AdapterManager
     from amux.annotations.manager import AnnotationManager
     from amux.config import Config
     from amux.model.change import SessionChange
@@ -27,18 +27,15 @@ if TYPE_CHECKING:
     from amux.model.options import ExportFormat, SessionListOptions, SessionQuery
     from amux.pricing.registry import ModelRegistry
     from amux.run_index import RunIndex
-    from amux.runs.launch import InstalledAgent, Launch
-    from amux.sessions.bound import BoundAdapter
+    from amux.runs.launch import Launch
     from amux.sessions.doctor import RootReport
     from amux.sessions.explain import CostExplanation
     from amux.sessions.filters import Moment
     from amux.sessions.follow import Follow, Stop
-    from amux.sessions.library import Library
     from amux.sessions.listing import ListReport
     from amux.sessions.manager import SessionManager
     from amux.sessions.overview import AgentStatus, Overview
     from amux.sessions.quick import QuickReport, QuickTexts
-    from amux.sessions.registry import AdapterRegistry
     from amux.sessions.search import SearchReport
     from amux.sessions.upkeep import IndexManager
 
@@ -84,42 +81,6 @@ def create_client(
     )
 
 
-class Adapters:
-    """`client.adapters`: which agents there are, and adding one."""
-
-    def __init__(self, host: Host, registry: AdapterRegistry, library: Library) -> None:
-        self._host, self._registry, self._library = host, registry, library
-
-    def register(self, adapter: object) -> None:
-        """Add an adapter: the full protocol, or the specification's three session methods."""
-        self._registry.register(adapter)
-
-    def unregister(self, agent: str) -> None:
-        """Forget an adapter."""
-        self._registry.unregister(agent)
-
-    def get(self, agent: str) -> BoundAdapter | None:
-        """The adapter with the specification's session methods, or None."""
-        from amux.sessions.bound import BoundAdapter
-
-        adapter = self._registry.get(agent)
-        return None if adapter is None else BoundAdapter(adapter, self._host, self._library)
-
-    def list(self) -> list[AgentInfo]:
-        """Who the known agents are."""
-        return self._registry.list()
-
-    def detect(self, agent: str) -> InstalledAgent | None:
-        """Whether the agent itself is installed, where, and which version; None: it is not."""
-        from amux.runs.launch import detect
-
-        return detect(self._registry.require(agent), self._host)
-
-    def capabilities(self, agent: str, *, version: str | None = None) -> Capabilities:
-        """What an agent can do; with a version, what that version could."""
-        return self._registry.capabilities(agent, version=version)
-
-
 class Client:
     """One opened workspace: a host, its settings, and what can be asked of it."""
 
@@ -162,9 +123,11 @@ class Client:
         return SessionManager(self._parts.reader)
 
     @cached_property
-    def adapters(self) -> Adapters:
+    def adapters(self) -> AdapterManager:
         """Which agents there are."""
-        return Adapters(self._parts.host, self._parts.registry, self._parts.library)
+        from amux.adapter_manager import AdapterManager
+
+        return AdapterManager(self._parts.host, self._parts.registry, self._parts.library)
 
     @cached_property
     def index(self) -> IndexManager:

@@ -1,0 +1,42 @@
+"""`client.adapters`: which agents there are, and adding one."""
+
+from __future__ import annotations
+
+from amux.adapters._base import AgentInfo, Capabilities
+from amux.host import Host
+from amux.runs.launch import InstalledAgent, detect
+from amux.sessions.bound import BoundAdapter
+from amux.sessions.library import Library
+from amux.sessions.registry import AdapterRegistry
+
+
+class AdapterManager:
+    """The adapters of one client."""
+
+    def __init__(self, host: Host, registry: AdapterRegistry, library: Library) -> None:
+        self._host, self._registry, self._library = host, registry, library
+
+    def register(self, adapter: object) -> None:
+        """Add an adapter: the full protocol, or the specification's three session methods."""
+        self._registry.register(adapter)
+
+    def unregister(self, agent: str) -> None:
+        """Forget an adapter."""
+        self._registry.unregister(agent)
+
+    def get(self, agent: str) -> BoundAdapter | None:
+        """The adapter with the specification's session methods, or None."""
+        adapter = self._registry.get(agent)
+        return None if adapter is None else BoundAdapter(adapter, self._host, self._library)
+
+    def list(self) -> list[AgentInfo]:
+        """Who the known agents are."""
+        return self._registry.list()
+
+    def detect(self, agent: str) -> InstalledAgent | None:
+        """Whether the agent itself is installed, where, and which version; None: it is not."""
+        return detect(self._registry.require(agent), self._host)
+
+    def capabilities(self, agent: str, *, version: str | None = None) -> Capabilities:
+        """What an agent can do; with a version, what that version could."""
+        return self._registry.capabilities(agent, version=version)
