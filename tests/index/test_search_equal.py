@@ -70,6 +70,9 @@ def test_the_same_is_found_in_every_capture(capture: Capture, tmp_path: Path) ->
     with indexed(capture.home, tmp_path / "cache") as client:
         for query in queries:
             assert hits(client, query) == hits(direct, query), query
+        for query in queries[::3]:
+            said = hits(direct, query, said_only=True)
+            assert hits(client, query, said_only=True) == said, query
 
 
 def test_what_is_written_later_is_found_and_what_is_gone_is_not(tmp_path: Path) -> None:
@@ -115,19 +118,6 @@ def test_a_damaged_text_index_is_done_without_and_made_anew(tmp_path: Path) -> N
     for _ in range(2):
         with indexed(home, cache) as client:
             assert hits(client, "fox") == wanted
-
-
-@pytest.mark.parametrize("capture", newest_of_each(CAPTURES))
-def test_what_was_said_is_found_without_what_tools_got_and_gave_back(
-    capture: Capture, tmp_path: Path
-) -> None:
-    direct = create_client(home=capture.home, now=NOW)
-    with indexed(capture.home, tmp_path / "cache") as client:
-        for query in queries_of(direct, capture.agent, random.Random(capture.name))[:8]:
-            said = hits(direct, query, said_only=True)
-            assert hits(client, query, said_only=True) == said, query
-            found = {name: count for name, _, count, _, _ in hits(direct, query)}
-            assert all((count or 0) <= (found[name] or 0) for name, _, count, _, _ in said)
 
 
 def test_tool_text_is_not_what_was_said(tmp_path: Path) -> None:
