@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Protocol
 
 from amux.adapters._base import Adapter, Head, SourceRef, TextCut, TextScan
 from amux.model.message import SessionMessage
-from amux.model.texts import TextDoc, text_docs
+from amux.model.texts import TextDoc, text_doc
 from amux.sessions.passages import Passage, passages
 
 Searched = tuple[str, datetime | None, bool, list[Passage]]
@@ -32,6 +33,14 @@ def messages_of(adapter: Adapter, ref: SourceRef) -> dict[str, list[SessionMessa
 def searched(message: SessionMessage) -> Searched:
     """All of a message that a search looks at or shows."""
     return message.role, message.timestamp, message.synthetic, list(passages(message))
+
+
+def text_docs(messages: Iterable[SessionMessage], *, tools: bool) -> Iterator[TextDoc]:
+    """The documents of a session's messages; those without a text have none."""
+    for ordinal, message in enumerate(messages):
+        doc = text_doc(ordinal, message, tools=tools)
+        if doc.spoken or doc.tools:
+            yield doc
 
 
 def assert_scanned_as_read(adapter: Scanning, ref: SourceRef) -> int | None:

@@ -6,7 +6,7 @@ images are no text, though they stand in strings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
 from amux.model.message import SessionMessage
@@ -35,14 +35,6 @@ class TextDoc(NamedTuple):
     spoken: tuple[str, ...]
     tools: str
     spot: Spot | None = None
-
-
-def text_docs(messages: Iterable[SessionMessage], *, tools: bool) -> Iterator[TextDoc]:
-    """The documents of a session's messages; those without a text have none."""
-    for ordinal, message in enumerate(messages):
-        doc = text_doc(ordinal, message, tools=tools)
-        if doc.spoken or doc.tools:
-            yield doc
 
 
 def text_doc(ordinal: int, message: SessionMessage, *, tools: bool) -> TextDoc:

@@ -38,11 +38,28 @@ class TooManyAlternativesError(Exception):
 
 @dataclass
 class _Group:
-    """What stands between two parentheses; `run` are the words since the last OR."""
+    """What stands between two parentheses: alternatives, and what was joined since the last OR."""
 
     is_negated: bool = False
     closed: list[Alternative] = field(default_factory=list[Alternative])
-    run: Sequence[Alternative] = ()
+    wanted: list[Term] = field(default_factory=list[Term])
+    unwanted: list[Term] = field(default_factory=list[Term])
+    groups: list[Sequence[Alternative]] = field(default_factory=list[Sequence[Alternative]])
+
+    def join(self, found: Sequence[Alternative]) -> None:
+        """One of these must fit, too."""
+        if len(found) == 1:
+            self.wanted += found[0].wanted
+            self.unwanted += found[0].unwanted
+        elif found:
+            self.groups.append(found)
+
+    def close(self) -> None:
+        """Another alternative begins, or the group ends."""
+        plain = Alternative(tuple(self.wanted), tuple(self.unwanted))
+        if self.groups or plain != Alternative():
+            self.closed += _product([[plain], *self.groups])
+        self.wanted, self.unwanted, self.groups = [], [], []
 
 
 class Groups:
@@ -53,14 +70,12 @@ class Groups:
 
     def take(self, term: Term, *, is_negated: bool) -> None:
         """One term."""
-        one = Alternative(unwanted=(term,)) if is_negated else Alternative(wanted=(term,))
-        self._join([one])
+        group = self._open[-1]
+        (group.unwanted if is_negated else group.wanted).append(term)
 
     def take_or(self) -> None:
         """What follows is another alternative."""
-        group = self._open[-1]
-        group.closed.extend(group.run)
-        group.run = ()
+        self._open[-1].close()
 
     def begin(self, *, is_negated: bool) -> None:
         """An opening parenthesis."""
@@ -70,24 +85,19 @@ class Groups:
         """A closing parenthesis."""
         if len(self._open) == 1:
             return
-        self.take_or()
         group = self._open.pop()
+        group.close()
         found: Sequence[Alternative] = group.closed
         if group.is_negated:
             found = _product(each.opposites() for each in found)
-        self._join(found)
+        self._open[-1].join(found)
 
     def alternatives(self) -> list[Alternative]:
         """All that was taken."""
         while len(self._open) > 1:
             self.end()
-        self.take_or()
+        self._open[0].close()
         return self._open[0].closed
-
-    def _join(self, found: Sequence[Alternative]) -> None:
-        group = self._open[-1]
-        if found:
-            group.run = _product((group.run, found)) if group.run else found
 
 
 def _product(factors: Iterable[Sequence[Alternative]]) -> list[Alternative]:

@@ -161,27 +161,20 @@ class Scanner:
     def _look_at_message(
         self, finding: Finding, message: SessionMessage, place: Place, known: Known
     ) -> None:
+        said_only = self._query.said_only
+        passages = admitted_passages(self._filters, message, said_only=said_only)
+        if passages is None:
+            return  # it can be no hit
+        tally = Tally(self._query, on_words=self.on_words)
         long: list[str] = []
-        tally = self._tally(message, long)
-        if tally is None:
-            return
+        for passage in passages:
+            tally.add(passage.text, is_said=passage.is_said)
+            if len(passage.text) > _LONG:
+                long.append(passage.text[:_BEGINNING])
         finding.held.update(tally.found)
         if tally.is_match:
             finding.match(tally, place)
         known.update((beginning, (place, tally.is_match)) for beginning in long)
-
-    def _tally(self, message: SessionMessage, long: list[str] | None = None) -> Tally | None:
-        """What a message holds; None where it can be no hit. `long` gets beginnings of texts."""
-        said_only = self._query.said_only
-        passages = admitted_passages(self._filters, message, said_only=said_only)
-        if passages is None:
-            return None
-        tally = Tally(self._query, on_words=self.on_words)
-        for passage in passages:
-            tally.add(passage.text, is_said=passage.is_said)
-            if long is not None and len(passage.text) > _LONG:
-                long.append(passage.text[:_BEGINNING])
-        return tally
 
     def _look_at_long_text(
         self, finding: Finding, pieces: Iterator[str], somewhere: Place, known: Known

@@ -21,9 +21,6 @@ _COLUMNS = (
 )
 
 
-NO_INDEX = "there is no index: it is switched off, or this home is not yours to write to"
-
-
 def write_update(context: Context, status: IndexStatus) -> None:
     """Print the state after an update; that it could not be made is an error."""
     write_status(context, status, warns=False)
@@ -39,7 +36,7 @@ def write_status(context: Context, status: IndexStatus, *, warns: bool = True) -
         output.json(status)
         return
     if status.path is None:
-        output.note(NO_INDEX)
+        output.note("there is no index: it is switched off, or this home is not yours to write to")
         return
     agents = status.agents
     if not output.is_terminal:
