@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 from claude_depths import DEPTHS, NAMES, SOURCES, Depth, check_steps, facts_of
 from claude_generated import source_at, transcripts
 from claude_transcripts import Transcript, text, tool
+from counted_bytes import counted_bytes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from amux.adapters.claude import ADAPTER
 
 LOGS = [source for source in SOURCES if source.path.stat().st_size and source.role != "names"]
 
+FEW = 20  # bytes
 captured = pytest.mark.parametrize("source", SOURCES, ids=NAMES)
 at_both_depths = pytest.mark.parametrize("want", DEPTHS)
 
@@ -70,24 +70,6 @@ def test_the_adapter_can_read_on() -> None:
     assert isinstance(ADAPTER, Resumable)
 
 
-class _CountingFile(io.FileIO):
-    """Counts the bytes that anybody reads."""
-
-    total = 0
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        data = super().read(-1 if size is None else size)
-        _CountingFile.total += len(data)
-        return data
-
-
-class _CountingPath(type(Path())):
-    """A path whose file counts."""
-
-    def open(self, *_: Any, **__: Any) -> Any:
-        return _CountingFile(str(self), "rb")
-
-
 def _talk(turns: int) -> Iterator[bytes]:
     transcript = Transcript(Path())
     for turn in range(turns):
@@ -104,15 +86,15 @@ def test_one_more_line_costs_one_line(tmp_path: Path, want: Depth) -> None:
     source = source_at(tmp_path)
     *lines, last = _talk(600)
     source.path.write_bytes(b"\n".join(lines) + b"\n")
-    counted = source.replace(path=_CountingPath(source.path))
-    _CountingFile.total = 0
-    first = ADAPTER.read_on(counted, want=want, progress=None)
-    assert _CountingFile.total == source.path.stat().st_size > CHUNK
+    with counted_bytes() as count:
+        first = ADAPTER.read_on(source, want=want, progress=None)
+    assert source.path.stat().st_size > CHUNK
+    assert count() == pytest.approx(source.path.stat().st_size, abs=FEW)
     with source.path.open("ab") as log:
         log.write(last + b"\n")
-    _CountingFile.total = 0
-    second = ADAPTER.read_on(counted, want=want, progress=first.progress)
-    assert _CountingFile.total == len(last) + 1
+    with counted_bytes() as count:
+        second = ADAPTER.read_on(source, want=want, progress=first.progress)
+    assert count() == pytest.approx(len(last) + 1, abs=FEW)
     assert list(second.facts) == facts_of(source, want)
     assert second.facts[0].gaps == ()
     assert first.facts[0].gaps == ("call-interrupted",)

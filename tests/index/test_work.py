@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from builders import ClaudeSession, uuid_of, write_claude, write_codex
+from counted_bytes import counted_bytes
 
 from amux import create_client
 from amux.client import Client
@@ -59,14 +60,6 @@ def age(*paths: Path) -> None:
     past = time.time() - 60
     for path in paths:
         os.utime(path, (past, past))
-
-
-def bytes_read() -> int:
-    """All that this process has read so far, from anywhere."""
-    for line in Path("/proc/self/io").read_text(encoding="ascii").splitlines():
-        if line.startswith("rchar"):
-            return int(line.split()[1])
-    raise AssertionError
 
 
 @pytest.fixture
@@ -157,10 +150,10 @@ def test_of_an_appended_line_only_the_tail_is_read(home: Path, tmp_path: Path) -
     settle(home)
     with indexed(home, tmp_path / "cache") as client:
         client.sessions.list("codex")  # whatever is imported and opened is so by now
-        started = bytes_read()
-        assert client.sessions.total_cost().output_tokens == before + USED.output
-        assert client.sessions.list("claude", limit=None)
-        assert bytes_read() - started < 5_000_000
+        with counted_bytes() as count:
+            assert client.sessions.total_cost().output_tokens == before + USED.output
+            assert client.sessions.list("claude", limit=None)
+        assert count() < 5_000_000
 
 
 def test_a_shrunk_replaced_or_rewritten_file_is_read_again(home: Path, tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ class Clusters:
         return found
 
     def entangled(self) -> set[int]:
-        """Clusters in which it takes more than usage to say whose a call is."""
+        """Clusters in which it may take more than usage to say whose a call is."""
         return {self.find(source) for source in self._entangled}
 
     def _join(self, one: int, other: int) -> None:

@@ -16,13 +16,13 @@ from amux.adapters._base import Adapter, Item, Progress, Reading, Resumable, Sou
 from amux.index.encoding import pack, unpack
 from amux.index.faults import UndecodableError
 from amux.index.links import Links, links_of
-from amux.index.stamps import stamp
+from amux.index.stamps import Look, look_at_source
 from amux.model.facts import Facts
 from amux.model.problems import Problem
 from amux.model.trace import Trace
 
 _EDGE: Final = 256
-_GROWS_S: Final = 14 * 24 * 3600
+_GROWS_NS: Final = 14 * 24 * 3600 * 10**9
 _LARGE: Final = 1 << 20
 
 
@@ -111,13 +111,13 @@ class SourceReader:
 
     def entry(self, source: SourceRef, depth: Depth, left: Left | None = None) -> Entry:
         """Read what there is to read and make it fit to be kept."""
-        mark = stamp(source)  # before reading: what is written meanwhile is a later change
+        look = look_at_source(source)  # before reading: what is written meanwhile is a later change
         depth, reading = self._read(source, depth, left)
-        progress = reading.progress if reading.progress and _is_worth_leaving(source) else None
+        progress = reading.progress if reading.progress and _is_worth_leaving(look) else None
         facts, lines = _encode(reading)
         return Entry(
-            size=total_size((source,)),
-            stamp=mark,
+            size=look.size,
+            stamp=look.stamp,
             digest=blake2b(facts + lines, digest_size=16).digest(),
             depth=depth,
             links=links_of(reading.facts),
@@ -141,16 +141,12 @@ class SourceReader:
         return depth, reading
 
 
-def _is_worth_leaving(source: SourceRef) -> bool:
+def _is_worth_leaving(look: Look) -> bool:
     """Whether it may grow, and reading on will then save something: keeping its state costs.
 
     Old logs rarely grow, and a small one is read again in milliseconds.
     """
-    try:
-        found = os.stat(source.path)  # noqa: PTH116 - for every source
-    except OSError:
-        return False
-    return found.st_size >= _LARGE and found.st_mtime > time.time() - _GROWS_S
+    return look.size >= _LARGE and look.changed_ns > time.time_ns() - _GROWS_NS
 
 
 def _encode(reading: Reading) -> tuple[bytes, bytes]:
@@ -192,7 +188,7 @@ def _is_intact(source: SourceRef, left: Left) -> bool:
 def edge_of(source: SourceRef, offset: int) -> bytes:
     """A mark of a file: its inode, its beginning and the bytes before a place; b"": it is gone."""
     try:
-        with open(source.path, "rb", buffering=0) as file:  # noqa: PTH123 - called for every source
+        with open(source.place, "rb", buffering=0) as file:  # noqa: PTH123 - for every source
             found = os.fstat(file.fileno())
             if found.st_size < offset:
                 return b""
@@ -209,7 +205,7 @@ def total_size(sources: Iterable[SourceRef]) -> int:
     size = 0
     for source in sources:
         try:
-            size += source.path.stat().st_size
+            size += os.stat(source.place).st_size  # noqa: PTH116 - likewise
         except OSError:
             continue
     return size

@@ -85,7 +85,7 @@ class SourceIndex:
         Of every source that was read: what comes of it by itself, if that is asked for.
         """
         known = self._known()
-        present = {os.fsencode(source.path) for source in sources}
+        present = {os.fsencode(source.place) for source in sources}
         gone = [row.id for path, row in known.items() if path not in present]
         stale = [source for source in sources if not self._holds(known, source, depth)]
         deep = [source for source in stale if self._was_deep(known, source)]
@@ -146,7 +146,7 @@ class SourceIndex:
             return {row[0]: Known(*row[1:]) for row in rows}
 
     def _holds(self, known: dict[bytes, Known], source: SourceRef, depth: Depth) -> bool:
-        row = known.get(os.fsencode(source.path))
+        row = known.get(os.fsencode(source.place))
         return (
             row is not None
             and row.depth >= depth
@@ -157,7 +157,7 @@ class SourceIndex:
 
     @staticmethod
     def _was_deep(known: dict[bytes, Known], source: SourceRef) -> bool:
-        row = known.get(os.fsencode(source.path))
+        row = known.get(os.fsencode(source.place))
         return row is not None and row.depth >= Depth.FACTS
 
     def _read(
@@ -181,7 +181,7 @@ class SourceIndex:
             for number, result in work_through(stale, work, workers=workers):
                 source, entry = missing.pop(number), _ENTRIES.decode(result)
                 portion.append((source, entry))
-                results[os.fsencode(source.path)] = entry.result
+                results[os.fsencode(source.place)] = entry.result
                 done += sizes[number]
                 if watch is not None:
                     watch(done, size)
@@ -195,7 +195,7 @@ class SourceIndex:
 
     def _left(self, stale: Sequence[SourceRef], depth: Depth) -> dict[bytes, Left]:
         """Where the sources were left, of those that can be read on at this depth."""
-        wanted = {os.fsencode(source.path) for source in stale}
+        wanted = {os.fsencode(source.place) for source in stale}
         with self._store.guarded() as database:
             rows = database.execute(
                 "SELECT path, offset, edge, state FROM source JOIN reading USING (id)"
@@ -211,7 +211,7 @@ class SourceIndex:
     def _write(self, portion: list[tuple[SourceRef, Entry]]) -> None:
         rows = [
             (
-                self._agent, os.fsencode(source.path), entry.size, self._maker, entry.stamp,
+                self._agent, os.fsencode(source.place), entry.size, self._maker, entry.stamp,
                 entry.digest, entry.depth,
                 entry.links.own, entry.links.named, entry.links.content, entry.links.noted,
                 entry.offset,
@@ -301,5 +301,5 @@ class SourceIndex:
 def _read_encoded(
     reader: SourceReader, depth: Depth, left: dict[bytes, Left], source: SourceRef
 ) -> bytes:
-    entry = reader.entry(source, depth, left.get(os.fsencode(source.path)))
+    entry = reader.entry(source, depth, left.get(os.fsencode(source.place)))
     return msgspec.msgpack.encode(entry)

@@ -10,22 +10,39 @@ import os
 import time
 from pathlib import Path
 from stat import S_ISDIR
-from typing import Final
+from typing import Final, NamedTuple
 
 from amux.adapters._base import SourceRef
 from amux.index.snapshot import UNSETTLED_NS
 
 UNSETTLED: Final = b"?"
+_LOGS: Final = (".jsonl", ".json", ".zst")  # a database has a write-ahead log beside it
+
+
+class Look(NamedTuple):
+    """How a source is. Size and time are those of its own file, 0 when that is gone."""
+
+    stamp: bytes  # what to compare; `UNSETTLED` while it is being written this very moment
+    size: int
+    changed_ns: int
+
+
+def look_at_source(source: SourceRef) -> Look:
+    """One look at all files of a source."""
+    seen = _Seen()
+    own = seen.look(source.place)
+    if not source.place.endswith(_LOGS):
+        seen.look(f"{source.place}-wal")
+    for each in source.beside:
+        seen.look(str(each))
+    if own is None:
+        return Look(seen.stamp(), 0, 0)
+    return Look(seen.stamp(), own.st_size, own.st_mtime_ns)
 
 
 def stamp(source: SourceRef) -> bytes:
-    """What to compare; `UNSETTLED` while the source is being written this very moment."""
-    path = str(source.path)
-    parts: list[str] = []
-    newest = max(_look(each, parts) for each in (path, f"{path}-wal", *map(str, source.beside)))
-    if newest > time.time_ns() - UNSETTLED_NS:
-        return UNSETTLED
-    return "\n".join(parts).encode("utf-8", "surrogateescape")
+    """What to compare of a source."""
+    return look_at_source(source).stamp
 
 
 def file_mark(found: os.stat_result) -> str:
@@ -39,24 +56,36 @@ def mark_in(stamp: bytes, path: Path) -> bytes:
     return stamp[len(name) :].partition(b"\n")[0] if stamp.startswith(name) else b""
 
 
-def _look(path: str, parts: list[str]) -> int:
-    """Note how a file is, or every file of a folder; the time of the newest change."""
-    parts.append(path)  # what lies beside may become another file
-    try:
-        found = os.stat(path)  # noqa: PTH116 - thousands of times per command
-    except OSError:
-        parts.append("-")
-        return 0
-    parts.append(file_mark(found))
-    if S_ISDIR(found.st_mode):
-        return max(found.st_mtime_ns, _look_below(path, parts))
-    return found.st_mtime_ns
+class _Seen:
+    """What was seen of some files, and the time of the newest change."""
 
+    __slots__ = ("_newest", "_parts")
 
-def _look_below(folder: str, parts: list[str]) -> int:
-    newest = 0
-    for place, folders, names in os.walk(folder):
-        folders.sort()
-        for name in sorted(names):
-            newest = max(newest, _look(os.path.join(place, name), parts))  # noqa: PTH118
-    return newest
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._newest = 0
+
+    def look(self, path: str) -> os.stat_result | None:
+        """Note how a file is, or every file of a folder; None: there is none."""
+        try:
+            found = os.stat(path)  # noqa: PTH116 - thousands of times per command
+        except OSError:
+            self._parts += (path, "-")
+            return None
+        self._parts += (path, file_mark(found))  # what lies beside may become another file
+        self._newest = max(self._newest, found.st_mtime_ns)
+        if S_ISDIR(found.st_mode):
+            self._look_below(path)
+        return found
+
+    def _look_below(self, folder: str) -> None:
+        for place, folders, names in os.walk(folder):
+            folders.sort()
+            for name in sorted(names):
+                self.look(os.path.join(place, name))  # noqa: PTH118
+
+    def stamp(self) -> bytes:
+        """All of it."""
+        if self._newest > time.time_ns() - UNSETTLED_NS:
+            return UNSETTLED
+        return "\n".join(self._parts).encode("utf-8", "surrogateescape")

@@ -25,7 +25,8 @@ from amux.model.facts import Facts
 from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly, assemble
 from amux.sessions.library import Library
-from amux.sessions.parts import Part
+from amux.sessions.lineage import needs_lines
+from amux.sessions.parts import Part, join_parts
 
 if TYPE_CHECKING:
     from amux.index.answers import Kind
@@ -84,8 +85,9 @@ class IndexedAgent:
         self._members = self._clusters.members()
         self._marks = self._sources.marks()
         if depth is Depth.USAGE and (entangled := self._clusters.entangled()):
-            # Whose a shared call is takes more than usage to say.
-            wanted = [n for cluster in entangled for n in self._members[cluster]]
+            # Whose a shared call is may take more than usage to say.
+            unclear = [cluster for cluster in entangled if self._needs_lines(cluster)]
+            wanted = [n for cluster in unclear for n in self._members[cluster]]
             self._sources.deepen(self._adapter, [s for n in wanted if (s := self._source(n))])
             self._marks = self._sources.marks()
 
@@ -147,19 +149,31 @@ class IndexedAgent:
             yield cluster, make(assembly)
 
     def _assemble(self, cluster: int) -> Assembly:
-        parts: list[Part] = []
-        problems: list[Problem] = []
-        numbers = sorted(self._members[cluster], key=self._place)
         try:
-            for path, facts, loose in self._sources.load(numbers):
-                source = self._by_path.get(path)
-                if source is not None:
-                    parts.extend(Part(facts=each, source=source) for each in facts)
-                    problems.extend(loose)
+            parts, problems = self._load(cluster)
         except IndexUnavailableError:  # it was fine a moment ago; the sources still are
+            numbers = self._in_order(cluster)
             found = [source for number in numbers if (source := self._source(number))]
             return self._library.assemble_sources(self.agent, found)
         return assemble(self.agent, parts, problems)
+
+    def _needs_lines(self, cluster: int) -> bool:
+        parts, _ = self._load(cluster)
+        return needs_lines(join_parts(self.agent, parts))
+
+    def _load(self, cluster: int) -> tuple[list[Part], list[Problem]]:
+        """What is kept of the sources of a cluster."""
+        parts: list[Part] = []
+        problems: list[Problem] = []
+        for path, facts, loose in self._sources.load(self._in_order(cluster)):
+            source = self._by_path.get(path)
+            if source is not None:
+                parts.extend(Part(facts=each, source=source) for each in facts)
+                problems.extend(loose)
+        return parts, problems
+
+    def _in_order(self, cluster: int) -> list[int]:
+        return sorted(self._members[cluster], key=self._place)
 
     def _place(self, number: int) -> int:
         """Where a source stands among all: what is found first goes first, as without an index."""

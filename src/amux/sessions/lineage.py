@@ -8,13 +8,18 @@ equal keys are one billed call, and it belongs to
 1. a recorded ancestor of the others;
 2. else the session where it is earliest;
 3. else one whose record is not marked as a copy;
-4. else the session whose own lines (those in no related session) begin first, or that has none.
+4. else the session whose own calls (those in no related session) begin first. If one of them has
+   no own calls, the one whose own lines begin first, or that has none.
+
+So it rarely takes more than the calls of a session to say which of them are its own.
 """
 
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 import msgspec
 
@@ -37,6 +42,15 @@ def settle_lineage(sessions: Sequence[Joined]) -> None:
             family[0].calls = _distinct_calls(family[0])
         else:
             _Family(family, by_name).settle()
+
+
+def needs_lines(sessions: Sequence[Joined]) -> bool:
+    """Whether it takes the lines of some sessions to say what each has spent."""
+    by_name = _names(sessions)
+    families = _families(sessions, by_name)
+    return any(len(session.parts) > 1 for session in sessions) or any(
+        _Family(family, by_name).needs_lines() for family in families if len(family) > 1
+    )
 
 
 def _names(sessions: Iterable[Joined]) -> dict[str, Joined]:
@@ -104,15 +118,39 @@ class _Family:
     def __init__(self, members: list[Joined], by_name: dict[str, Joined]) -> None:
         self.members = members
         self.by_name = by_name
-        self.starts = _own_starts(members)
+
+    @cached_property
+    def starts(self) -> dict[int, float]:
+        """When each member goes its own way."""
+        return self._call_starts or _line_starts(self.members)
+
+    @cached_property
+    def _call_starts(self) -> dict[int, float] | None:
+        return _call_starts(self.members)
 
     def settle(self) -> None:
         """Find unrecorded parents, then give away the calls."""
         identities = {id(member): _identity(member) for member in self.members}
         for member in self.members:
-            if member.kind == "session" and member.parent is None and member.facts.unnamed_copies:
+            if _may_be_copy(member):
                 self._find_parent(member, identities)
         self._give_calls()
+
+    def needs_lines(self) -> bool:
+        """Whether a call, or the agent's own total, could be one member's or another's."""
+        if self._call_starts is not None:
+            return False
+        if any(_may_be_copy(each) and each.facts.native_nusd is not None for each in self.members):
+            return True
+        return any(
+            self._is_undecided(candidates)
+            for candidates in self._holders().values()
+            if len(candidates) > 1
+        )
+
+    def _is_undecided(self, candidates: list[tuple[Joined, Call]]) -> bool:
+        claims = sorted(self._claim(candidate) for candidate in self._originals(candidates))
+        return len(claims) > 1 and claims[0] == claims[1]
 
     def _find_parent(self, member: Joined, identities: dict[int, set[int]]) -> None:
         """The older session that shares most content; of equals the one with least besides."""
@@ -138,12 +176,16 @@ class _Family:
             member.session_id,
         )
 
-    def _give_calls(self) -> None:
+    def _holders(self) -> dict[str, list[tuple[Joined, Call]]]:
+        """Who has a record of each call."""
         holders: dict[str, list[tuple[Joined, Call]]] = {}
         for member in self.members:
             for call in _distinct_calls(member):
                 holders.setdefault(call.key, []).append((member, call))
-        for candidates in holders.values():
+        return holders
+
+    def _give_calls(self) -> None:
+        for candidates in self._holders().values():
             owner = candidates[0][0] if len(candidates) == 1 else self._owner(candidates)
             owner.calls.append(_fullest(owner, candidates))
             name = unified_id(owner.agent, owner.session_id)
@@ -152,19 +194,25 @@ class _Family:
                     member.ignored.append(IgnoredCall(call=call, owner=name))
 
     def _owner(self, candidates: list[tuple[Joined, Call]]) -> Joined:
+        originals = self._originals(candidates)
+        if len(originals) == 1:
+            return originals[0][0]
+        return min(originals, key=lambda each: (*self._claim(each), self._order(each[0])))[0]
+
+    def _originals(self, candidates: list[tuple[Joined, Call]]) -> list[tuple[Joined, Call]]:
+        """Those whose recorded ancestors have no record of the call; all of them in a circle."""
         holders = {id(member) for member, _ in candidates}
         originals = [
             candidate
             for candidate in candidates
             if not any(id(ancestor) in holders for ancestor in self._ancestors(candidate[0]))
         ]
-        return min(originals or candidates, key=self._claim)[0]
+        return originals or candidates
 
-    def _claim(
-        self, candidate: tuple[Joined, Call]
-    ) -> tuple[float, bool, tuple[float, float, str]]:
-        member, call = candidate
-        return (call.at.timestamp() if call.at else _NEVER, call.copied, self._order(member))
+    @staticmethod
+    def _claim(candidate: tuple[Joined, Call]) -> tuple[float, bool]:
+        _, call = candidate
+        return call.at.timestamp() if call.at else _NEVER, call.copied
 
     def _ancestors(self, member: Joined) -> Iterable[Joined]:
         """Recorded ancestors only: found ones were derived from the calls in the first place."""
@@ -179,6 +227,10 @@ class _Family:
             current = parent
 
 
+def _may_be_copy(member: Joined) -> bool:
+    return member.kind == "session" and member.parent is None and member.facts.unnamed_copies
+
+
 def _fullest(owner: Joined, candidates: list[tuple[Joined, Call]]) -> Call:
     """The owner's record with the final figures: a copy may have them where the owner's was cut."""
     own = next(call for member, call in candidates if member is owner)
@@ -188,8 +240,21 @@ def _fullest(owner: Joined, candidates: list[tuple[Joined, Call]]) -> Call:
     return msgspec.structs.replace(own, tokens=best.tokens, gaps=best.gaps)
 
 
-def _own_starts(members: Sequence[Joined]) -> dict[int, float]:
-    """When each member's own lines begin: lines that no other member has; none at all = at once."""
+def _call_starts(members: Sequence[Joined]) -> dict[int, float] | None:
+    """When the calls begin that no other member has; None: somebody has none with a time."""
+    calls = [_distinct_calls(member) for member in members]
+    count = Counter(call.key for some in calls for call in some)
+    starts: dict[int, float] = {}
+    for member, some in zip(members, calls, strict=True):
+        own = [call.at.timestamp() for call in some if call.at and count[call.key] == 1]
+        if not own:
+            return None
+        starts[id(member)] = min(own)
+    return starts
+
+
+def _line_starts(members: Sequence[Joined]) -> dict[int, float]:
+    """When the lines begin that no other member has; one without any begins at once."""
     count: dict[int, int] = {}
     lines: list[tuple[Joined, dict[int, int]]] = []
     for member in members:

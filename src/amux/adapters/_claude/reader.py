@@ -43,7 +43,7 @@ class TranscriptReader:
         purpose: Purpose = "subagent" if is_agent else "main"
         self._transcript = Transcript(Conversation.begin(purpose, told=want != "usage"))
         self._lines = LineReader(
-            str(source.path),
+            source.place,
             WHOLE_LINES if self._with_bodies else LINES,
             own_id=None if is_agent else self._id,  # sub-agents name their parent
             cut_texts=want != "all",
@@ -76,7 +76,7 @@ class TranscriptReader:
         """What the file says without bodies, reading only what is behind `progress`."""
         saved = None
         try:
-            with open_stream(self._source.path) as stream:
+            with open_stream(self._source.place) as stream:
                 self._go_to(stream, want, progress)
                 self._pass_over(self._lines.whole_lines(stream))
             saved = save(
@@ -103,7 +103,7 @@ class TranscriptReader:
 
     def _main_items(self) -> Iterator[SessionMessage | Problem]:
         try:
-            with open_stream(self._source.path) as stream:
+            with open_stream(self._source.place) as stream:
                 yield from self._taken(self._lines.whole_lines(stream))
             yield from self._taken(self._lines.last_line())
         except OSError as error:
@@ -187,7 +187,7 @@ class TranscriptReader:
             self._note(Problem(code="unknown-format", message=message))
 
     def _note(self, problem: Problem) -> None:
-        located = msgspec.structs.replace(problem, path=str(self._source.path))
+        located = msgspec.structs.replace(problem, path=self._source.place)
         self._found.append(located)
         self._transcript.note(located)
 

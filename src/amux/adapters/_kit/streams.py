@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -13,15 +13,17 @@ class DecoderMissingError(OSError):
     """A compressed source whose decoder is not installed."""
 
 
-@contextmanager
-def open_stream(path: Path) -> Generator[BinaryIO]:
+def open_stream(path: Path | str) -> AbstractContextManager[BinaryIO]:
     """Open for reading; a name that ends in `.zst` is decompressed on the way."""
-    with path.open("rb", buffering=0) as raw:
-        if path.suffix != ".zst":
-            yield cast("BinaryIO", raw)
-            return
-        with _zstd_reader(cast("BinaryIO", raw)) as plain:
-            yield plain
+    if str(path).endswith(".zst"):
+        return _open_zstd(path)
+    return cast("BinaryIO", open(path, "rb", buffering=0))  # noqa: PTH123 - for thousands
+
+
+@contextmanager
+def _open_zstd(path: Path | str) -> Generator[BinaryIO]:
+    with open(path, "rb") as raw, _zstd_reader(raw) as plain:  # noqa: PTH123 - it may be a text
+        yield plain
 
 
 def decompress(data: bytes, *, limit: int) -> bytes:
