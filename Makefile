@@ -2,11 +2,13 @@
 #
 #   make PYTHON=python3.12 test     another interpreter (for a new .venv)
 #   make JOBS=8 test                more test workers
+#   make EXAMPLES=20 test-full      more examples of what is drawn (1: as many as a test asks for)
 #   make FUZZ_SECONDS=60 fuzz       shorter fuzzing
 
 PYTHON ?= python3
 JOBS   ?= 2
 FUZZ_SECONDS ?= 600
+EXAMPLES ?= 3
 
 VENV := .venv
 BIN  := $(VENV)/bin
@@ -36,7 +38,7 @@ test: lint ## Lint, type-check and run the tests, with the coverage gate
 	  $(COVERED:%=--cov=%) --cov-branch --cov-report=term:skip-covered --cov-fail-under=$(COVERAGE)
 
 test-full: smoke agents browser ## The long runs that `make test` leaves out, and the built wheel in a bare environment
-	$(BIN)/python -m pytest -n $(JOBS) -m slow
+	EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow or hypothesis"
 
 agents: $(AGENTS) ## Install the real agents that the live tests run, below build/
 

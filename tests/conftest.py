@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from builders import SharedHome, capture_named
 from child_processes import SOURCES
+from drawn import drawn
 from hypothesis import settings
 
 from amux.testing import Capture, fingerprint
@@ -50,8 +51,8 @@ def _watch(event: str, arguments: tuple[object, ...]) -> None:
 
 sys.addaudithook(_watch)
 
-settings.register_profile("unhurried", deadline=None)  # a slow machine is no fault of an example
-settings.load_profile("unhurried")
+settings.register_profile("drawn", drawn())
+settings.load_profile("drawn")
 
 
 _ACCIDENTS = Path(__file__).parent / "faults"

@@ -28,7 +28,8 @@ from agent_logs import (
     write_home,
     write_log,
 )
-from hypothesis import given, settings
+from drawn import drawn
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amux.adapters._agent.database import go_time
@@ -278,7 +279,7 @@ FIELDS = ("type", "id", "parent_id", "timestamp", "role", "message", "summary", 
 INNER = ("role", "content", "usage", "model", "stop_reason", "tool_call_id", "is_error")
 
 
-@settings(deadline=None, max_examples=150)
+@drawn(150)
 @given(
     outer=st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=4),
     inner=st.dictionaries(st.sampled_from(INNER), JSON, max_size=4),

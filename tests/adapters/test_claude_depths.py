@@ -11,7 +11,8 @@ import pytest
 from claude_depths import DEPTHS, HOMES, NAMES, SOURCES, check_steps, check_usage, facts_of
 from claude_generated import source_at, transcripts
 from claude_transcripts import SESSION, Json, Transcript, text, tool
-from hypothesis import given, settings
+from drawn import drawn
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amux.adapters._base import SourceRef
@@ -31,7 +32,7 @@ def test_usage_of_a_capture_is_that_of_its_facts(source: SourceRef) -> None:
     check_usage(source)
 
 
-@settings(max_examples=150, deadline=None)
+@drawn(150)
 @given(data=transcripts(), agent=st.booleans())
 def test_usage_of_any_transcript_is_that_of_its_facts(
     place: Path, data: bytes, agent: bool
@@ -120,7 +121,7 @@ def _count(value: object) -> int:
     return int(value) if 0 <= value <= 2**53 else 0
 
 
-@settings(max_examples=80, deadline=None)
+@drawn(80)
 @given(data=transcripts(intact=True))
 def test_usage_of_an_agents_transcript_is_what_its_lines_add_up_to(
     place: Path, data: bytes

@@ -13,7 +13,8 @@ import pytest
 from claude_depths import check_steps, check_usage, facts_of
 from claude_generated import source_at
 from claude_transcripts import SESSION
-from hypothesis import given, settings
+from drawn import drawn
+from hypothesis import given
 from hypothesis import strategies as st
 
 Json = dict[str, Any]
@@ -101,7 +102,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("laid_out")
 
 
-@settings(max_examples=300, deadline=None)
+@drawn(300)
 @given(lines=st.lists(steps, max_size=12), agent=st.booleans())
 def test_usage_is_that_of_the_facts_in_whatever_order_lines_come(
     place: Path, lines: list[Json], agent: bool
@@ -111,7 +112,7 @@ def test_usage_is_that_of_the_facts_in_whatever_order_lines_come(
     check_usage(source)
 
 
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 @given(lines=st.lists(steps, min_size=1, max_size=8), cut=st.integers(0, 10_000))
 def test_reading_on_from_anywhere_equals_reading_at_once(
     place: Path, lines: list[Json], cut: int

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from builders import CAPTURES
-from hypothesis import HealthCheck, given, settings
+from drawn import drawn
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from text_scans import assert_scanned_as_read
 
@@ -88,9 +89,7 @@ def source(path: Path, role: Any = "session") -> SourceRef:
     return SourceRef(agent="claude", path=path, root=path.parent, session_id=SID, role=role)
 
 
-@settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@drawn(300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.one_of(st.lists(lines(odd=False), max_size=12), st.lists(lines(odd=True), max_size=3)),
     st.sampled_from(("session", "subagent")),

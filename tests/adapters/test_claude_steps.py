@@ -11,7 +11,8 @@ from claude_depths import DEPTHS, NAMES, SOURCES, Depth, check_steps, facts_of
 from claude_generated import source_at, transcripts
 from claude_transcripts import Transcript, text, tool
 from counted_bytes import counted_bytes
-from hypothesis import given, settings
+from drawn import drawn
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amux.adapters._base import Reading, Resumable, SourceRef
@@ -42,7 +43,7 @@ def test_a_capture_read_on_from_nowhere_is_read_whole(source: SourceRef, want: D
 
 
 @at_both_depths
-@settings(max_examples=30, deadline=None)
+@drawn(30)
 @given(data=st.data())
 def test_a_capture_read_in_steps_is_the_capture(
     place: Path, want: Depth, data: st.DataObject
@@ -57,7 +58,7 @@ def test_a_capture_read_in_steps_is_the_capture(
 
 
 @at_both_depths
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 @given(data=transcripts(), agent=st.booleans(), more=st.data())
 def test_any_transcript_read_in_steps_is_the_transcript(
     place: Path, want: Depth, data: bytes, agent: bool, more: st.DataObject

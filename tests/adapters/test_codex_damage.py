@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 from codex_lines import OWN, PARENT, Writer, history, prompts, read
-from hypothesis import given, settings
+from drawn import drawn
+from hypothesis import given
 from hypothesis import strategies as st
 
 
@@ -114,7 +115,7 @@ def test_a_document_cut_anywhere_gives_its_whole_items(tmp_path: Path) -> None:
     assert counts[-1] == 2
 
 
-@settings(deadline=None)
+@drawn(100)
 @given(data=st.data())
 def test_any_document_of_any_shape_is_no_exception(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
@@ -170,7 +171,7 @@ ODD = st.sampled_from(
 )
 
 
-@settings(deadline=None)
+@drawn(100)
 @given(data=st.data())
 def test_any_field_of_any_shape_is_no_exception(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 from codex_any import CAPTURES, logs, read_whole, source_of, write
 from codex_lines import OWN, Writer, history
-from hypothesis import given, settings
+from drawn import drawn
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amux.adapters._base import Progress, Reading, Resumable, SourceRef
@@ -49,7 +50,7 @@ def test_the_adapter_can_read_on() -> None:
     assert isinstance(ADAPTER, Resumable)
 
 
-@settings(deadline=None)
+@drawn(100)
 @given(path=st.sampled_from(ROLLOUTS), want=depths, data=st.data())
 def test_a_capture_cut_anywhere_and_read_on_gives_what_it_gives_as_a_whole(
     path: Path, want: Depth, data: st.DataObject
@@ -63,7 +64,7 @@ def test_a_capture_cut_anywhere_and_read_on_gives_what_it_gives_as_a_whole(
         assert told(in_steps) == read_whole(source, want)
 
 
-@settings(deadline=None)
+@drawn(100)
 @given(content=logs(), want=depths, data=st.data())
 def test_any_log_cut_anywhere_and_read_on_gives_what_it_gives_as_a_whole(
     content: bytes, want: Depth, data: st.DataObject

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from codex_any import CAPTURES, bears_on_cost, lines, logs, read_whole, write
 from codex_lines import Writer, history
-from hypothesis import given, settings
+from drawn import drawn
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amux.adapters._base import SourceRef
@@ -35,7 +36,7 @@ def test_usage_of_a_log_has_no_trace(sources: list[SourceRef]) -> None:
     assert not any(facts.trace for source in logs for facts in read_whole(source, "usage").facts)
 
 
-@settings(deadline=None)
+@drawn(100)
 @given(data=logs())
 def test_usage_of_any_log_is_that_of_its_facts(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -45,7 +46,7 @@ def test_usage_of_any_log_is_that_of_its_facts(data: bytes) -> None:
     assert usage.problems == facts.problems
 
 
-@settings(deadline=None)
+@drawn(100)
 @given(found=st.lists(lines(), min_size=1, max_size=30))
 def test_many_lines_at_once_mean_what_each_means_by_itself(found: list[bytes]) -> None:
     """A line that a crash has left a zero byte behind is read by itself, and means the same."""

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from builders import SharedHome
 from copilot_logs import AGENT, OWN, Json, Log, client, document, get, prompts
-from hypothesis import example, given, settings
+from drawn import drawn
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amux.adapters._copilot.workspace import parse_scalars
@@ -153,7 +154,7 @@ def everything() -> Log:
     return log
 
 
-@settings(max_examples=120, deadline=None)
+@drawn(120)
 @given(data=st.data(), value=JSON)
 def test_any_value_in_any_field_costs_at_most_what_it_says(data: st.DataObject, value: Any) -> None:
     log = everything()
@@ -171,7 +172,7 @@ def test_any_value_in_any_field_costs_at_most_what_it_says(data: st.DataObject, 
         assert prompts(session)[-1:] == ["Last"]
 
 
-@settings(max_examples=150, deadline=None)
+@drawn(150)
 @given(data=st.data(), value=JSON)
 def test_any_value_in_a_document_is_no_exception(data: st.DataObject, value: Any) -> None:
     call = {"id": "c", "function": {"name": "bash", "arguments": "{}"}}

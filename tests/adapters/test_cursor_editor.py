@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from cursor_store import START, Json, client_on, composer, execute, execute_state, write_state
-from hypothesis import HealthCheck, given, settings
+from drawn import drawn
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from amux.adapters.cursor import ADAPTER
@@ -194,7 +195,7 @@ def test_many_conversations_cost_as_many_statements_as_one(
     assert counts[0] == counts[1]
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@drawn(50, suppress_health_check=[HealthCheck.too_slow])
 @given(odd_composer=json_values(), odd_bubble=json_values(), name=st.sampled_from(range(8)))
 def test_any_value_in_any_field_is_no_exception_and_costs_no_neighbour(
     odd_composer: Any, odd_bubble: Any, name: int, tmp_path_factory: pytest.TempPathFactory

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from builders import SharedHome
-from hypothesis import given, settings
+from drawn import drawn
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amux import Client, Session, create_client
@@ -340,7 +341,7 @@ START = ("id", "title", "sessionTitle", "cwd", "parent", "forkedAtMessageId", "c
 BLOCK = ("type", "text", "thinking", "id", "name", "input", "tool_use_id", "is_error", "content")
 
 
-@settings(max_examples=120, deadline=None)
+@drawn(120)
 @given(
     value=JSON,
     start=st.sampled_from(START),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from drawn import drawn
 from gemini_chats import (
     OTHER,
     PROJECT,
@@ -26,7 +27,7 @@ from gemini_chats import (
     write_document,
     write_log,
 )
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from amux.adapters._base import SourceRef
@@ -277,7 +278,7 @@ JSON_VALUES = st.recursive(
 FIELDS = sorted({*user("u", "x"), *reply("g", "x"), *head(), "$set", "$rewindTo", "toolCalls"})
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@drawn(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(field=st.sampled_from(FIELDS), value=JSON_VALUES, as_document=st.booleans())
 def test_any_value_in_any_field_costs_no_neighbour(
     field: str, value: Any, as_document: bool, tmp_path: Path

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from drawn import drawn
 from hermes_stores import Store
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amux.adapters.hermes import ADAPTER
@@ -183,7 +184,7 @@ JSON = st.recursive(
 FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name", "reasoning_details", "timestamp")
 
 
-@settings(deadline=None, max_examples=150)
+@drawn(150)
 @given(odd=st.dictionaries(st.sampled_from(FIELDS), JSON), role=st.sampled_from(["user", "tool"]))
 def test_any_field_of_a_message_may_hold_anything(
     odd: dict[str, Any], role: str, tmp_path_factory: pytest.TempPathFactory

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from drawn import drawn
 from hermes_stores import START, Store, tool_call
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amux.adapters._hermes.store import read_sessions
@@ -278,7 +279,7 @@ MESSAGE_CELLS = (
 )
 
 
-@settings(deadline=None, max_examples=60)  # each example is a database of its own
+@drawn(60)  # each example is a database of its own
 @given(
     session=st.dictionaries(st.sampled_from(SESSION_CELLS), CELLS, max_size=4),
     message=st.dictionaries(st.sampled_from(MESSAGE_CELLS), CELLS, max_size=4),

@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 import pytest
 from agent_logs import write_database
+from drawn import drawn
 from everyday import newest_of_each
 from hermes_stores import START, Store
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from lists import EVERYTHING, listed, listed_from_everything
 from opencode_store import START as OPENCODE_START
@@ -58,7 +59,7 @@ def captured(
 
 
 @given(data=st.data())
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@drawn(15, suppress_health_check=[HealthCheck.too_slow])
 def test_every_list_of_a_capture_is_the_one_that_reads_everything(
     captured: tuple[Path, str], data: st.DataObject
 ) -> None:
@@ -122,7 +123,7 @@ def write_store(home: Path, store: dict[str, Any]) -> None:
 
 
 @given(stores(), any_options(BEGAN, ["/src/app", "/src/other"]))
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@drawn(80, suppress_health_check=[HealthCheck.too_slow])
 def test_every_list_of_any_hermes_database_is_the_one_that_reads_everything(
     store: dict[str, Any], options: SessionListOptions
 ) -> None:
@@ -179,7 +180,7 @@ SESSION_CELLS = {
     st.sets(st.sampled_from([*SESSION_CELLS][1:])),
     any_options(BEGAN, ["/src/app", "/src/app/", "c:/src", "C:/src", "/"]),
 )
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@drawn(120, suppress_health_check=[HealthCheck.too_slow])
 def test_cells_that_hold_anything_mislead_no_list(
     sessions: list[dict[str, Any]], absent: set[str], options: SessionListOptions
 ) -> None:
@@ -199,7 +200,7 @@ def test_cells_that_hold_anything_mislead_no_list(
 
 
 @given(st.lists(stores(), min_size=2, max_size=3), any_options(BEGAN, ["/src/app", "/src/other"]))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@drawn(40, suppress_health_check=[HealthCheck.too_slow])
 def test_every_list_of_several_databases_is_the_one_that_reads_everything(
     profiles: list[dict[str, Any]], options: SessionListOptions
 ) -> None:
@@ -214,7 +215,7 @@ def test_every_list_of_several_databases_is_the_one_that_reads_everything(
 
 
 @given(st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@drawn(40, suppress_health_check=[HealthCheck.too_slow])
 def test_every_list_of_any_agent_database_is_the_one_that_reads_everything(
     data: st.DataObject,
 ) -> None:
@@ -292,7 +293,7 @@ def write_conversations(home: Path, sessions: list[dict[str, Any]]) -> None:
     st.lists(conversation(), min_size=5, max_size=8),
     any_options(OPENCODE_BEGAN, ["/src/app", "/src/other"]),
 )
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@drawn(120, suppress_health_check=[HealthCheck.too_slow])
 def test_every_list_of_any_opencode_database_is_the_one_that_reads_everything(
     sessions: list[dict[str, Any]], options: SessionListOptions
 ) -> None:

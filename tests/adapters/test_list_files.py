@@ -17,8 +17,9 @@ import pytest
 from claude_generated import source_at, transcripts
 from claude_homes import BEGAN, VERSIONS, Home, Style
 from codex_lines import OWN, PARENT, Writer, history
+from drawn import drawn
 from everyday import newest_of_each
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 from lists import EVERYTHING, listed, listed_from_everything
 
@@ -114,7 +115,7 @@ def check_head(adapter: Queryable, source: SourceRef) -> None:
 
 
 @given(transcripts(), st.booleans())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@drawn(150, suppress_health_check=[HealthCheck.too_slow])
 def test_the_head_of_any_transcript_tells_what_reading_it_tells(data: bytes, agent: bool) -> None:
     with TemporaryDirectory(prefix="amux-head-") as folder:
         source = source_at(Path(folder), agent=agent)
@@ -123,7 +124,7 @@ def test_the_head_of_any_transcript_tells_what_reading_it_tells(data: bytes, age
 
 
 @given(codex_any.logs())
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@drawn(120, suppress_health_check=[HealthCheck.too_slow])
 def test_the_head_of_any_rollout_tells_what_reading_it_tells(data: bytes) -> None:
     with TemporaryDirectory(prefix="amux-head-") as folder:
         check_head(CODEX, codex_any.write(Path(folder), data))
@@ -182,7 +183,7 @@ def any_options() -> st.SearchStrategy[SessionListOptions]:
 
 
 @given(st.data())
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@drawn(120, suppress_health_check=[HealthCheck.too_slow])
 def test_every_list_of_any_project_is_the_one_that_reads_everything(data: st.DataObject) -> None:
     made = data.draw(homes())
     with TemporaryDirectory(prefix="amux-list-") as folder:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 import zstandard
-from hypothesis import HealthCheck, given, settings
+from drawn import drawn
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from pi_logs import Json, entry, header, host, reply, texts, usage, user, write
 
@@ -117,7 +118,7 @@ def test_a_document_of_another_shape_is_a_problem(tmp_path: Path, root: str) -> 
     assert all(reading.problems or reading.facts for reading in readings)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@drawn(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(odd=json_values(), field=st.sampled_from(["role", "content", "usage", "toolCalls", "cost"]))
 def test_any_value_in_a_message_loses_no_neighbour(tmp_path: Path, odd: Any, field: str) -> None:
     changed = {**TURN[1], field: odd}
@@ -126,7 +127,7 @@ def test_any_value_in_a_message_loses_no_neighbour(tmp_path: Path, odd: Any, fie
     assert {m.content for m in reading.messages} >= {"Question", "Last"}
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@drawn(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names=json_values())
 def test_any_list_of_names_is_read(tmp_path: Path, names: Any) -> None:
     write(tmp_path / LOGS / "s1.jsonl", TALK)

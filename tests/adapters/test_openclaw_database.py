@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 import zstandard
-from hypothesis import HealthCheck, given, settings
+from drawn import drawn
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from pi_logs import Json, header, reply, texts, user
 
@@ -258,7 +259,7 @@ CHANGED = {
 COLUMNS = [(table, name) for table, names in CHANGED.items() for name in names]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@drawn(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(column=st.sampled_from(COLUMNS), value=CELLS)
 def test_any_cell_may_hold_anything(tmp_path: Path, column: tuple[str, str], value: Any) -> None:
     (tmp_path / PLACE).unlink(missing_ok=True)

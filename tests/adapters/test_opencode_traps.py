@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from drawn import drawn
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from opencode_store import (
     START,
@@ -378,7 +379,7 @@ def test_a_damaged_file_costs_one_record(tmp_path: Path) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=50, deadline=None)
+@drawn(50)
 def test_any_value_in_a_sessions_file_is_no_exception(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -402,7 +403,7 @@ def spoiled(data: st.DataObject, record: Json) -> Json:
     return record | {name: data.draw(json_values())}
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@drawn(50, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_value_in_any_field_is_no_exception_and_costs_no_neighbour(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
@@ -443,7 +444,7 @@ def test_any_value_in_any_field_is_no_exception_and_costs_no_neighbour(
 CELLS = st.none() | st.integers(-(2**40), 2**40) | st.floats() | st.text() | st.binary()
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@drawn(30, suppress_health_check=[HealthCheck.too_slow])
 @given(session=st.lists(CELLS, min_size=7, max_size=7), message=st.lists(CELLS, min_size=3))
 def test_any_cell_in_any_column_is_no_exception(
     session: list[Any], message: list[Any], tmp_path_factory: pytest.TempPathFactory
@@ -460,7 +461,7 @@ def test_any_cell_in_any_column_is_no_exception(
     assert "Neighbour" in [m.content for m in reading.by_session()["ses_b"]]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@drawn(30, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_cell_in_the_specifications_tables_is_no_exception(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from drawn import drawn
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 from pi_logs import Json, entry, header, only_source, read_only, reply, texts, usage, user, write
 
@@ -58,7 +59,7 @@ def changed(line: Json, way: Way, value: Any) -> Json:
 DAMAGES = [(n, way) for n in range(2, len(LINES) - 1) for way in ways(LINES[n])]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@drawn(200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(damage=st.sampled_from(DAMAGES), value=json_values())
 def test_any_value_in_any_field_loses_no_neighbour(
     tmp_path: Path, damage: tuple[int, Way], value: Any
@@ -74,7 +75,7 @@ def test_any_value_in_any_field_loses_no_neighbour(
     json.dumps([facts.to_dict() for facts in reading.facts])
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
+@drawn(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(way=st.sampled_from(ways(LINES[0])), value=json_values())
 def test_any_value_in_the_header_keeps_the_conversation(
     tmp_path: Path, way: Way, value: Any

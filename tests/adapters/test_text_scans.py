@@ -8,7 +8,8 @@ import pytest
 from builders import CAPTURES
 from claude_generated import source_at, transcripts
 from codex_any import logs, write
-from hypothesis import HealthCheck, example, given, settings
+from drawn import drawn
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 from text_scans import Scanning, assert_scanned_as_read
 
@@ -19,9 +20,7 @@ from amux.testing import Capture
 
 SCANNED: dict[str, Scanning] = {"claude": CLAUDE, "codex": CODEX}
 OF_BOTH = [capture for capture in CAPTURES if capture.agent in SCANNED]
-WITH_FOLDER = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+WITH_FOLDER = drawn(150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.mark.parametrize("capture", OF_BOTH, ids=lambda capture: capture.name)

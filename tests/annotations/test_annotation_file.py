@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
-from hypothesis import given, settings
+from drawn import drawn
+from hypothesis import given
 from hypothesis import strategies as st
 from notebook import ONE, OTHER, TWO, file_of, furnish, line, write_file
 
@@ -327,7 +328,7 @@ def as_found(path: Path) -> dict[str, Any]:
 
 
 @given(STEPS)
-@settings(max_examples=60)
+@drawn(60)
 def test_the_last_word_wins_and_a_file_written_anew_says_the_same(
     steps: list[tuple[str, str, str, int]],
 ) -> None:

@@ -9,7 +9,8 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from drawn import drawn
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amux.adapters._kit.jsonl import CHUNK, iter_lines
@@ -34,7 +35,7 @@ def kept(line: bytes) -> list[bytes]:
     return [bytes(found) for found, _ in iter_lines(BytesIO(line), cut_texts=True)]
 
 
-@settings(max_examples=40, deadline=None)
+@drawn(40)
 @given(
     value=VALUES,
     units=st.lists(st.lists(st.sampled_from(AWKWARD), min_size=1, max_size=4), min_size=1),
@@ -81,7 +82,7 @@ def test_lines_that_are_not_long_are_left_alone() -> None:
     assert kept(b"\n".join(lines) + b"\n") == lines
 
 
-@settings(max_examples=10, deadline=None)
+@drawn(10)
 @given(
     unit=st.lists(st.sampled_from(AWKWARD), min_size=1, max_size=4),
     ascii_only=st.booleans(),

@@ -10,7 +10,8 @@ from typing import Any, Literal
 import pytest
 from builders import START, ClaudeSession, open_client, uuid_of
 from counted_bytes import counted_bytes
-from hypothesis import example, given, settings
+from drawn import drawn
+from hypothesis import example, given
 from hypothesis import strategies as st
 from test_work import settle
 
@@ -72,7 +73,7 @@ def _copied(line: dict[str, Any], session_id: str, link: Link) -> dict[str, Any]
             return line
 
 
-@settings(max_examples=120)
+@drawn(120)
 @given(family=st.lists(MEMBERS, min_size=2, max_size=4))
 @example(FORK)
 @example(ONE_KILLED)

@@ -6,7 +6,8 @@ import sqlite3
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from drawn import drawn
+from hypothesis import given
 from hypothesis import strategies as st
 from naive_texts import holds
 from text_strategies import terms, texts
@@ -48,7 +49,7 @@ def index() -> Iterator[TextIndex]:
     made.close()
 
 
-@settings(max_examples=300, deadline=None)
+@drawn(300)
 @given(st.data())
 def test_documents_are_those_a_look_at_every_text_finds(data: st.DataObject) -> None:
     said = data.draw(st.lists(texts, max_size=5))

@@ -7,7 +7,8 @@ import sqlite3
 import unicodedata
 
 import pytest
-from hypothesis import example, given, settings
+from drawn import drawn
+from hypothesis import example, given
 from hypothesis import strategies as st
 from text_strategies import texts
 
@@ -50,7 +51,7 @@ def test_words_without_marks_are_the_runs_of_word_characters(text: str) -> None:
     assert whole == [run for run in runs if re.fullmatch(r"[a-z0-9_]+", run)]
 
 
-@settings(max_examples=400)
+@drawn(400)
 @given(st.one_of(texts, st.text(max_size=40)))
 @example("e\u0301\u0345 ǅ İi\u0307 ﬁ ﾊﾟ \u13a0 \ud800 Σς")
 def test_folding_is_what_it_is_said_to_be(text: str) -> None:
@@ -64,7 +65,7 @@ def test_folding_ignores_case_and_white_space(text: str) -> None:
     assert fold_spaces(text).split(" ") == (text.split() or [""])
 
 
-@settings(max_examples=400, deadline=None)
+@drawn(400)
 @given(st.one_of(texts, st.text(max_size=60)))
 @example("x" * (PIECE + 1))
 @example("é" * (PIECE * 2) + "字" + "y" * (PIECE * 3))

@@ -8,9 +8,10 @@ from datetime import date, timedelta
 from itertools import product
 
 import pytest
+from drawn import drawn
 from genai_prices import types
 from genai_prices.data import providers
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amux.pricing.catalogue import look_up_rates
@@ -102,7 +103,7 @@ def test_what_agents_call_needs_no_catalogue(agent: str, model: str) -> None:
     ),
     st.sampled_from([DAY, *TURNS]),
 )
-@settings(max_examples=300, deadline=None)
+@drawn(300)
 def test_any_name_has_the_rates_of_the_catalogue_or_none(
     agent: str, pieces: list[str], day: date
 ) -> None:

@@ -5,7 +5,8 @@ from collections import Counter
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given, settings
+from drawn import drawn
+from hypothesis import given
 from render_samples import NOON, PNG, assistant, full_session, make, shell_call, shell_result, user
 
 from amux.model.session import Session
@@ -56,7 +57,7 @@ class Page(HTMLParser):
         return Counter(name for _, a in self.elements for name in (a.get("class") or "").split())
 
 
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 @given(session=sessions())
 def test_content_makes_no_elements_attributes_or_requests(session: Session) -> None:
     page = Page(render(session, "html"))

@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from drawn import drawn
+from hypothesis import given
 from render_samples import make
 
 from amux.errors import ErrorCode, ValidationError
@@ -14,7 +15,7 @@ from amux.model.session import Session
 from amux.render import FORMATS, exporter, render
 from amux.testing.strategies import sessions
 
-few = settings(max_examples=20, deadline=None)  # whole sessions are large examples
+few = drawn(20)  # whole sessions are large examples
 
 
 def as_json(value: Session | SessionMessage) -> Any:

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 import pytest
-from hypothesis import given, settings
+from drawn import drawn
+from hypothesis import given
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from render_samples import assistant, full_session, make, shell_call, shell_result, user
@@ -80,7 +81,7 @@ def simplified(found: list[tuple[str, str]]) -> list[tuple[str, str]]:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 @given(session=sessions())
 def test_no_content_changes_the_structure_of_the_document(session: Session) -> None:
     text = render(session, "markdown")
@@ -94,7 +95,7 @@ def test_no_content_changes_the_structure_of_the_document(session: Session) -> N
     assert foreign_html(text) == []
 
 
-@settings(max_examples=400, deadline=None)
+@drawn(400)
 @given(content=texts(), thinking=texts())
 def test_hostile_prose_and_thoughts_stay_in_their_message(content: str, thinking: str) -> None:
     session = make(assistant(content, thinking=thinking), user("after"))
@@ -119,7 +120,7 @@ def test_each_hostile_snippet_leaves_the_outline_alone(snippet: str) -> None:
     assert simplified(headings(render(session, "markdown"))) == structure(session)
 
 
-@settings(max_examples=200, deadline=None)
+@drawn(200)
 @given(output=texts())
 def test_tool_output_is_shown_letter_by_letter_in_one_fence(output: str) -> None:
     text = render(make(shell_result(f"x{output}x")), "markdown")

@@ -24,7 +24,8 @@ from builders import (
     write_codex,
     write_runs,
 )
-from hypothesis import given, settings
+from drawn import drawn
+from hypothesis import given
 from hypothesis import strategies as st
 from shelf import Shelf, call
 
@@ -112,7 +113,7 @@ def test_the_blocks_of_a_capture_equal_those_made_slowly(
 MINUTES = st.lists(st.integers(0, 60 * 48), max_size=12)
 
 
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 @given(st.lists(MINUTES, max_size=4), st.integers(1, 8))
 def test_blocks_equal_those_made_slowly(times: list[list[int]], hours: int) -> None:
     shelf = Shelf(Path(__file__).parent)

@@ -12,7 +12,8 @@ import msgspec
 import pytest
 from builders import CAPTURES, LARGE, PRICES, SMALL, START, UNKNOWN, SharedHome, open_client
 from call_by_call import slow_report
-from hypothesis import given, settings
+from drawn import drawn
+from hypothesis import given
 from hypothesis import strategies as st
 from shelf import Shelf, call
 
@@ -123,7 +124,7 @@ def coster_with(known: list[Run]) -> Coster:
     return Coster(ModelRegistry(PRICES), RunIndex(known))
 
 
-@settings(max_examples=100, deadline=None)
+@drawn(100)
 @given(assemblies(), runs(), FILTERS, st.sampled_from(ZONES))
 def test_a_report_from_cells_equals_the_report_from_calls(
     assembly: Assembly, known: list[Run], filters: CostAggregationOptions, zone: ZoneInfo
@@ -136,7 +137,7 @@ def test_a_report_from_cells_equals_the_report_from_calls(
         assert report.summary() == slow_report([assembly], coster, options, zone)
 
 
-@settings(max_examples=50, deadline=None)
+@drawn(50)
 @given(assemblies(), st.lists(st.sampled_from([g for g in GROUPS if g != "tag"]), unique=True))
 def test_the_groups_of_any_grouping_add_up_to_the_total(
     assembly: Assembly, group_by: list[GroupBy]
@@ -154,7 +155,7 @@ def test_the_groups_of_any_grouping_add_up_to_the_total(
             assert sum(getattr(one, field) for one in found) == getattr(total, field)
 
 
-@settings(max_examples=50, deadline=None)
+@drawn(50)
 @given(assemblies(), runs(), FILTERS, st.randoms())
 def test_cells_may_be_kept_as_bytes_and_come_in_any_order(
     assembly: Assembly, known: list[Run], filters: CostAggregationOptions, chance: Any
@@ -171,7 +172,7 @@ def test_cells_may_be_kept_as_bytes_and_come_in_any_order(
     assert report.summary() == slow_report([assembly], coster, options, UTC)
 
 
-@settings(max_examples=50, deadline=None)
+@drawn(50)
 @given(assemblies(), TIMES, st.sampled_from(ZONES))
 def test_calls_may_be_chosen_by_their_own_day(
     assembly: Assembly, first: datetime, zone: ZoneInfo

@@ -3,7 +3,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from hypothesis import given, settings
+from drawn import drawn
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amux.model.diff import DiffOperation
@@ -59,7 +60,7 @@ def lcs_length(a: Sequence[SessionMessage], b: Sequence[SessionMessage]) -> int:
     return row[-1]
 
 
-@settings(max_examples=400)
+@drawn(400)
 @given(a=crowded, b=crowded)
 def test_as_many_messages_stay_as_the_longest_common_subsequence_has(
     a: list[SessionMessage], b: list[SessionMessage]
@@ -67,7 +68,7 @@ def test_as_many_messages_stay_as_the_longest_common_subsequence_has(
     assert types(a, b).count("unchanged") == lcs_length(a, b)
 
 
-@settings(max_examples=20, deadline=None)
+@drawn(20)
 @given(generator=st.randoms(use_true_random=False), size=st.integers(100, 250))
 def test_long_sessions_are_aligned_as_well_as_short_ones(generator: object, size: int) -> None:
     import random
@@ -78,7 +79,7 @@ def test_long_sessions_are_aligned_as_well_as_short_ones(generator: object, size
     assert types(a, b).count("unchanged") == lcs_length(a, b)
 
 
-@settings(max_examples=400)
+@drawn(400)
 @given(a=crowded, b=crowded)
 def test_every_message_is_in_one_operation_and_in_order(
     a: list[SessionMessage], b: list[SessionMessage]
@@ -91,7 +92,7 @@ def test_every_message_is_in_one_operation_and_in_order(
     assert stats.additions + stats.modifications + stats.unchanged == len(b)
 
 
-@settings(max_examples=200)
+@drawn(200)
 @given(a=crowded, b=crowded)
 def test_each_operation_carries_the_messages_it_speaks_of(
     a: list[SessionMessage], b: list[SessionMessage]
@@ -114,7 +115,7 @@ def test_each_operation_carries_the_messages_it_speaks_of(
                 assert same == (op.type == "unchanged")
 
 
-@settings(max_examples=400)
+@drawn(400)
 @given(a=crowded, b=crowded)
 def test_exchanging_the_sides_mirrors_the_difference(
     a: list[SessionMessage], b: list[SessionMessage]
@@ -127,7 +128,7 @@ def test_exchanging_the_sides_mirrors_the_difference(
     assert pairs(diff_messages(a, b)) == mirrored
 
 
-@settings(max_examples=50, deadline=None)
+@drawn(50)
 @given(body=st.lists(messages(), max_size=5))
 def test_a_session_does_not_differ_from_itself(body: list[SessionMessage]) -> None:
     assert set(types(body, body)) <= {"unchanged"}

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import pytest
 from builders import CAPTURES
+from drawn import drawn
 from followed import Deed, ScriptedClock, append, applied, client_at
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from amux.model.session import Session
@@ -127,11 +128,7 @@ def test_a_captured_session_grown_line_by_line_arrives_as_it_is(
     assert grown.follow(deeds) == expected(grown.session)
 
 
-@settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@drawn(25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_a_captured_session_cut_anywhere_arrives_as_it_is(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

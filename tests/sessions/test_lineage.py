@@ -9,7 +9,8 @@ from random import Random
 
 import pytest
 from builders import START, ClaudeSession, open_client, uuid_of
-from hypothesis import given, settings
+from drawn import drawn
+from hypothesis import given
 from hypothesis import strategies as st
 from shelf import Shelf, call
 
@@ -339,7 +340,7 @@ FAMILIES = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@drawn(150)
 @given(family=FAMILIES, order=st.randoms(use_true_random=False))
 def test_every_call_of_any_family_is_billed_once(
     tmp_path_factory: pytest.TempPathFactory,

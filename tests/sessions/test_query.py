@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import example, given, settings
+from drawn import drawn
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amux.model.words import fold
@@ -286,7 +287,7 @@ def test_folding_twice_is_folding_once(text: str) -> None:
 SIGNS = st.text(alphabet='"*()/:\\ aORNTD[]{}?+.^$|-\x00\n', max_size=30)
 
 
-@settings(max_examples=300)
+@drawn(300)
 @given(query=st.text(max_size=30) | SIGNS, text=st.text(max_size=30))
 @example(query="/(a*)*b/", text="aaaaaaaaaa")
 def test_no_query_is_an_error(query: str, text: str) -> None:
@@ -342,7 +343,7 @@ def naive(tree: Tree, text: str) -> bool:
     )
 
 
-@settings(max_examples=400)
+@drawn(400)
 @given(
     tree=TREES,
     words=st.lists(st.sampled_from(WORDS), max_size=5),
@@ -387,7 +388,7 @@ def naive_nested(tree: Nested, text: str) -> bool:
     return (any(fits) if operator == " OR " else all(fits)) is not negated
 
 
-@settings(max_examples=400)
+@drawn(400)
 @given(
     tree=NESTED,
     words=st.lists(st.sampled_from(WORDS), max_size=5),
@@ -417,7 +418,7 @@ def test_where_a_text_was_cut_no_word_begins_or_ends(query: str) -> None:
     assert term.count("", "so not found it", cut=(True, True)) == 1
 
 
-@settings(max_examples=50, deadline=None)
+@drawn(50)
 @given(
     ends=st.lists(st.integers(0, 3 << 20), min_size=1, max_size=3),
     before=st.sampled_from(["", "can"]),
@@ -439,7 +440,7 @@ def test_windows_find_what_the_whole_text_holds(
 # Snippets
 
 
-@settings(max_examples=200)
+@drawn(200)
 @given(
     before=st.text(alphabet="ab é\n日", max_size=400),
     after=st.text(alphabet="ab é\n日", max_size=400),
@@ -473,7 +474,7 @@ def test_a_text_without_the_hit_is_shown_from_its_start() -> None:
     assert cut_excerpt("nothing here", parse_query("needle").terms).text == "nothing here"
 
 
-@settings(max_examples=200)
+@drawn(200)
 @given(
     before=st.text(alphabet="ab é\n日\u0301", max_size=400),
     after=st.text(alphabet="ab é\n日", max_size=400),

@@ -22,7 +22,8 @@ from builders import (
     write_codex,
     write_runs,
 )
-from hypothesis import given, settings
+from drawn import drawn
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amux.client import Client
@@ -146,7 +147,7 @@ PIECES = st.one_of(
 )
 
 
-@settings(max_examples=300)
+@drawn(300)
 @given(pieces=st.lists(PIECES, max_size=5))
 def test_every_text_is_a_query_whatever_filters_it_seems_to_hold(pieces: list[str]) -> None:
     query = parsed(" ".join(pieces))

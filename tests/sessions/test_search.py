@@ -22,7 +22,8 @@ from builders import (
     write_codex,
     write_runs,
 )
-from hypothesis import given, settings
+from drawn import drawn
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amux.client import Client
@@ -97,7 +98,7 @@ def test_one_table_of_queries_holds_for_every_agent(
     assert set(numbers(library.sessions.search(query, agent=agent))) == found
 
 
-@settings(max_examples=100, deadline=None)
+@drawn(100)
 @given(query=st.text(alphabet='"*()/:\\ aqORNTD%_\x00\n', max_size=25) | st.text(max_size=15))
 def test_no_query_is_an_error_and_scores_are_in_range(library: Client, query: str) -> None:
     found = library.sessions.search(query)

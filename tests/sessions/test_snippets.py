@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hypothesis import example, given, settings
+from drawn import drawn
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amux.model.words import fold, fold_spaces
@@ -51,7 +52,7 @@ def around(text: str, at: int) -> str:
     return ("…" if start else "") + cut + ("…" if is_cut else "")
 
 
-@settings(max_examples=300, deadline=None)
+@drawn(300)
 @given(pieces, st.integers(0, 400), pieces, terms)
 @example(["x"], 2047, ["error"], text_term("error"))
 @example(["日本"], 400, ["e\u0301rror"], text_term("error"))
