@@ -21,7 +21,7 @@ def build(home: Path, target: Path, *, tools: bool) -> None:
     index.begin_bulk()
     for adapter in filter(None, map(load_builtin, ("claude", "codex"))):
         for source in sources_of(adapter, home):
-            for _, docs in source_texts(adapter, source, tools=tools):
+            for _, docs in source_texts(adapter, source, tools=tools).batches:
                 unit += 1
                 index.add(unit, docs)
     index.finish_bulk()

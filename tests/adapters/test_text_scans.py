@@ -11,7 +11,7 @@ from codex_any import logs, write
 from drawn import drawn
 from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
-from text_scans import Scanning, assert_scanned_as_read
+from text_scans import Scanning, assert_scanned_as_read, assert_scanned_on
 
 from amux.adapters.claude import ADAPTER as CLAUDE
 from amux.adapters.codex import ADAPTER as CODEX
@@ -41,7 +41,7 @@ def test_no_transcript_of_claude_code_is_left_to_be_read(capture: Capture, tmp_p
     for ref in found:
         scanned = CLAUDE.scan_texts(ref, tools=True)
         assert scanned is not None
-        docs = [doc for _, some in scanned for doc in some]
+        docs = [doc for _, some in scanned.sessions for doc in some]
         assert all(doc.spot is not None for doc in docs if doc.ordinal), "but for a warm-up"
 
 
@@ -63,6 +63,32 @@ def test_any_transcript_is_scanned_as_it_is_read(tmp_path: Path, data: bytes, ag
     ref.path.parent.mkdir(parents=True, exist_ok=True)
     ref.path.write_bytes(data)
     assert_scanned_as_read(CLAUDE, ref)
+
+
+@WITH_FOLDER
+@given(data=transcripts(), agent=st.booleans(), cut=st.integers(0, 100_000))
+def test_any_transcript_is_scanned_on_from_where_it_was_left(
+    tmp_path: Path, data: bytes, agent: bool, cut: int
+) -> None:
+    ref = source_at(tmp_path, agent=agent)
+    ref.path.parent.mkdir(parents=True, exist_ok=True)
+    ref.path.write_bytes(data)
+    assert_scanned_on(CLAUDE, ref, cut % (len(data) + 1))
+
+
+@pytest.mark.parametrize("capture", OF_BOTH, ids=lambda capture: capture.name)
+def test_a_capture_is_scanned_on_from_any_line(capture: Capture, tmp_path: Path) -> None:
+    adapter = SCANNED[capture.agent]
+    host = Host(capture.copy_to(tmp_path), platform="linux")
+    found = [ref for root in adapter.roots(host) for ref in adapter.discover(root)]
+    went_on = 0
+    for ref in found:
+        if ref.role == "names" or ref.path.suffix != ".jsonl":
+            continue
+        lines = ref.path.read_bytes().splitlines(keepends=True)
+        for count in range(0, len(lines), max(1, len(lines) // 8)):
+            went_on += assert_scanned_on(adapter, ref, sum(map(len, lines[:count])))
+    assert went_on or capture.agent == "codex"
 
 
 DONE = (

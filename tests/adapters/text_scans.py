@@ -49,16 +49,17 @@ def assert_scanned_as_read(adapter: Scanning, ref: SourceRef) -> int | None:
     How many were cut; None when the scan left the file to be read.
     """
     read = messages_of(adapter, ref)
-    scanned: list[tuple[str, list[TextDoc]]] | None = None
+    sessions: list[tuple[str, list[TextDoc]]] = []
     for tools in (False, True):
         scanned = adapter.scan_texts(ref, tools=tools)
         if scanned is None:
             return None
-        plain = {name: [doc._replace(spot=None) for doc in docs] for name, docs in scanned if docs}
+        sessions = scanned.sessions
+        plain = {name: [doc._replace(spot=None) for doc in docs] for name, docs in sessions if docs}
         want = {name: list(text_docs(some, tools=tools)) for name, some in read.items()}
         assert plain == {name: docs for name, docs in want.items() if docs}
     data, cut = ref.path.read_bytes(), 0
-    for name, docs in scanned or ():
+    for name, docs in sessions:
         for doc in docs:
             if doc.spot is not None:
                 cut += 1
@@ -67,3 +68,36 @@ def assert_scanned_as_read(adapter: Scanning, ref: SourceRef) -> int | None:
                 assert message is not None
                 assert searched(message) == searched(read[name][doc.ordinal])
     return cut
+
+
+def assert_scanned_on(adapter: TextScan, ref: SourceRef, cut: int) -> bool:
+    """A scan that goes on where one of the beginning stopped gives what is missing, and no less.
+
+    Whether it could go on.
+    """
+    data = ref.path.read_bytes()
+    whole = adapter.scan_texts(ref, tools=True)
+    ref.path.write_bytes(data[:cut])
+    first = adapter.scan_texts(ref, tools=True)
+    ref.path.write_bytes(data)
+    if first is None or first.progress is None:
+        return False
+    second = adapter.scan_texts(ref, tools=True, progress=first.progress)
+    if second is None:
+        return False
+    assert whole is not None
+    assert len(first.sessions) == len(second.sessions) == len(whole.sessions) == 1
+    before = {doc.ordinal: doc for doc in first.sessions[0][1]}
+    behind = {doc.ordinal: doc for doc in second.sessions[0][1]}
+    for ordinal in before.keys() & behind.keys():
+        assert _is_within(before[ordinal], behind[ordinal])
+    docs = {doc.ordinal: doc for doc in whole.sessions[0][1]}
+    assert {**before, **behind} == docs
+    assert second.progress == whole.progress
+    return True
+
+
+def _is_within(doc: TextDoc, grown: TextDoc) -> bool:
+    """Whether every text of a document is in one that came later."""
+    spoken = "\n".join(grown.spoken)
+    return doc.tools in grown.tools and all(text in spoken for text in doc.spoken)

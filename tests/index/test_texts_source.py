@@ -52,7 +52,7 @@ def test_the_texts_of_every_capture_are_those_of_its_messages(
     seen = 0
     for adapter, ref in sources(capture, shared_home(capture)):
         found: dict[str, list[TextDoc]] = {}
-        for session_id, docs in source_texts(adapter, ref, tools=True):
+        for session_id, docs in source_texts(adapter, ref, tools=True).batches:
             found.setdefault(session_id, []).extend(
                 doc._replace(spot=None) for doc in with_text(docs)
             )
@@ -61,7 +61,9 @@ def test_the_texts_of_every_capture_are_those_of_its_messages(
             name: docs for name, docs in want.items() if docs
         }
         seen += sum(map(len, found.values()))
-        spoken = [doc for _, docs in source_texts(adapter, ref, tools=False) for doc in docs]
+        spoken = [
+            doc for _, docs in source_texts(adapter, ref, tools=False).batches for doc in docs
+        ]
         assert all(doc.tools == "" for doc in spoken)
         assert {doc.spoken for doc in spoken if doc.spoken} == {
             doc.spoken for docs in want.values() for doc in docs if doc.spoken
@@ -79,7 +81,7 @@ def test_a_text_too_long_to_be_held_is_found_to_its_end(tmp_path: Path) -> None:
     long = f"start {'filler ' * (LONG_LINE // 6)} deepneedle end"
     ref = transcript(tmp_path / "s.jsonl", "short", long)
     index = TextIndex(sqlite3.connect(":memory:", isolation_level=None))
-    for _, docs in source_texts(CLAUDE, ref, tools=True):
+    for _, docs in source_texts(CLAUDE, ref, tools=True).batches:
         assert sum(len(doc.tools) + sum(map(len, doc.spoken)) for doc in docs) < LONG_LINE
         index.add(1, docs)
     assert index.documents("word", "eepneedl").ids == {1 << 20 | LOOSE}
@@ -90,7 +92,7 @@ def test_a_text_too_long_to_be_held_is_found_to_its_end(tmp_path: Path) -> None:
 def test_a_large_session_comes_in_pieces(tmp_path: Path) -> None:
     many = [f"{number} {'word ' * 100_000}" for number in range(80)]
     ref = transcript(tmp_path / "s.jsonl", *many)
-    batches = [docs for _, docs in source_texts(CLAUDE, ref, tools=False)]
+    batches = [docs for _, docs in source_texts(CLAUDE, ref, tools=False).batches]
     assert len(batches) > 1
     assert [doc.ordinal for docs in batches for doc in docs] == list(range(len(many)))
 

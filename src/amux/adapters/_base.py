@@ -208,16 +208,25 @@ class Resumable(Protocol):
         ...
 
 
+class ScannedTexts(NamedTuple):
+    """The sessions of a source, each with its texts, and from where the next scan may go on."""
+
+    sessions: list[tuple[str, list[TextDoc]]]
+    progress: Progress | None = None
+
+
 @runtime_checkable
 class TextScan(Protocol):
     """An adapter that knows a quick way to the texts of most sources (optional)."""
 
     def scan_texts(
-        self, source: SourceRef, *, tools: bool
-    ) -> list[tuple[str, list[TextDoc]]] | None:
-        """The sessions of a source, each with its texts, which are those of its messages.
+        self, source: SourceRef, *, tools: bool, progress: Progress | None = None
+    ) -> ScannedTexts | None:
+        """The texts of a source, which are those of its messages; without `tools`, those spoken.
 
-        None: not in the quick way; read it. Without `tools`, only what was spoken.
+        None: not in the quick way; read it. With `progress`, which an earlier scan of the same
+        kind has given, only what stands behind it: a message that might still have grown comes
+        again, with at least the texts it had.
         """
         ...
 

@@ -31,6 +31,7 @@ from amux.adapters._base import (
     Question,
     Reading,
     Retention,
+    ScannedTexts,
     SourceRef,
     Want,
 )
@@ -46,7 +47,6 @@ from amux.host import Host
 from amux.model.facts import Facts, TitleNote
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
-from amux.model.texts import TextDoc
 
 NAME: Final = "claude"
 TITLE_FILE: Final = "custom-title.json"
@@ -113,13 +113,15 @@ class ClaudeAdapter:
         return TranscriptReader(source, want=want, only=only).items()
 
     def scan_texts(
-        self, source: SourceRef, *, tools: bool
-    ) -> list[tuple[str, list[TextDoc]]] | None:
+        self, source: SourceRef, *, tools: bool, progress: Progress | None = None
+    ) -> ScannedTexts | None:
         """The texts of a plain transcript."""
         if source.role == "names":
             return None
         is_agent = source.role == "subagent"
-        return scan_texts(source.path, own_id(source), is_agent=is_agent, tools=tools)
+        return scan_texts(
+            source.path, own_id(source), is_agent=is_agent, tools=tools, progress=progress
+        )
 
     def cut_text(self, data: bytes, kind: int) -> SessionMessage | None:
         """One message, from the lines that a scan has named."""

@@ -32,6 +32,7 @@ from amux.adapters._base import (
     Progress,
     Question,
     Reading,
+    ScannedTexts,
     SourceRef,
     Want,
     has_bodies,
@@ -51,7 +52,6 @@ from amux.host import Host
 from amux.model.facts import Facts, TitleNote
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
-from amux.model.texts import TextDoc
 
 NAME: Final = "codex"
 INFO: Final = AgentInfo(
@@ -128,14 +128,14 @@ class CodexAdapter:
         yield from read_rollout(_before(batches, until), rollout, archived=source.archived)
 
     def scan_texts(
-        self, source: SourceRef, *, tools: bool
-    ) -> list[tuple[str, list[TextDoc]]] | None:
+        self, source: SourceRef, *, tools: bool, progress: Progress | None = None
+    ) -> ScannedTexts | None:
         """The texts of a rollout in the newest form; others are read."""
         from amux.adapters._codex.scan_texts import scan_texts
 
         is_plain = source.role == "session" and source.path.suffix == ".jsonl"
-        found = scan_texts(source.path, tools=tools) if is_plain else None
-        return None if found is None else [found]
+        found = scan_texts(source.path, tools=tools) if is_plain and progress is None else None
+        return None if found is None else ScannedTexts([found])
 
     def cut_text(self, data: bytes, kind: int) -> SessionMessage | None:
         """One message, from the lines that a scan has named."""

@@ -22,7 +22,9 @@ from amux.model.problems import Problem
 from amux.model.trace import Trace
 
 _EDGE: Final = 256
-_GROWS_NS: Final = 14 * 24 * 3600 * 10**9
+GROWS_NS: Final = 14 * 24 * 3600 * 10**9
+"""A log that nobody has written to for so long rarely grows any more."""
+
 _LARGE: Final = 1 << 20
 
 
@@ -146,7 +148,7 @@ def _is_worth_leaving(look: Look) -> bool:
 
     Old logs rarely grow, and a small one is read again in milliseconds.
     """
-    return look.size >= _LARGE and look.changed_ns > time.time_ns() - _GROWS_NS
+    return look.size >= _LARGE and look.changed_ns > time.time_ns() - GROWS_NS
 
 
 def _encode(reading: Reading) -> tuple[bytes, bytes]:

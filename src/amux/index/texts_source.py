@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
-from amux.adapters._base import Adapter, Head, SourceRef, TextScan
+from amux.adapters._base import Adapter, Head, Progress, SourceRef, TextScan
 from amux.adapters._kit.long_lines import read_long_texts
 from amux.index.texts import LAST_ORDINAL, LOOSE
 from amux.model.message import SessionMessage
@@ -18,13 +18,31 @@ _BATCH: Final = 4 << 20
 """Characters after which documents are handed on: a session may be larger than memory."""
 
 
-def source_texts(adapter: Adapter, source: SourceRef, *, tools: bool) -> Iterator[Batch]:
+class SourceTexts(NamedTuple):
+    """The documents of a source, and from where on to look when it has grown, if that is known."""
+
+    batches: Iterable[Batch]
+    progress: Progress | None = None
+
+
+def source_texts(adapter: Adapter, source: SourceRef, *, tools: bool) -> SourceTexts:
     """The documents of all sessions of a source; without `tools`, only what was spoken."""
     if isinstance(adapter, TextScan):
         scanned = adapter.scan_texts(source, tools=tools)
         if scanned is not None:
-            yield from scanned
-            return
+            return SourceTexts(*scanned)
+    return SourceTexts(_all_texts(adapter, source, tools=tools))
+
+
+def texts_behind(adapter: Adapter, source: SourceRef, progress: Progress) -> SourceTexts | None:
+    """The documents that stand behind a place, or might have grown; None: look at all of it."""
+    if not isinstance(adapter, TextScan):
+        return None
+    scanned = adapter.scan_texts(source, tools=True, progress=progress)
+    return None if scanned is None else SourceTexts(*scanned)
+
+
+def _all_texts(adapter: Adapter, source: SourceRef, *, tools: bool) -> Iterator[Batch]:
     first: str | None = None
     for batch in _read_texts(adapter, source, tools=tools):
         first = batch[0] if first is None else first

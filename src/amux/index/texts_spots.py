@@ -39,14 +39,24 @@ class Spots:
             return None
         return Spot(self._offsets[place], self._lengths[place], self._kinds[place])
 
+    def up_to(self, ordinal: int) -> list[tuple[int, int, int, int]]:
+        """The messages before one: ordinal, offset, length and kind of each."""
+        count = bisect_left(self._ordinals, ordinal)
+        columns = (self._ordinals, self._offsets, self._lengths, self._kinds)
+        return list(zip(*(column[:count] for column in columns), strict=True))
 
-def pack_spots(docs: Iterable[TextDoc]) -> bytes:
-    """The places of some messages; b"" when none is known."""
+
+def pack_spots(docs: Iterable[TextDoc], before: Spots | None = None) -> bytes:
+    """The places of some messages, and of those before them; b"" when none is known."""
+    docs = list(docs)
     known = sorted(
         (doc.ordinal, *doc.spot)
         for doc in docs
         if doc.spot is not None and doc.spot.length < _MOST and doc.spot.kind <= _LAST_KIND
     )
+    if before is not None:
+        first = min((doc.ordinal for doc in docs), default=_MOST)
+        known = [*before.up_to(first), *known]
     if not known:
         return b""
     ordinals, offsets, lengths, kinds = zip(*known, strict=True)

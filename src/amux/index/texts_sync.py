@@ -1,12 +1,14 @@
 """The texts of all sources, brought up to date: what has changed is forgotten and read again.
 
-One file beside the index, as disposable as that. A session of a source is a unit; which unit it is,
-is kept with the stamp the source had when it was read.
+Of an append-only source that has grown only what is new is read. One file beside the index, as
+disposable as that. A session of a source is a unit; which unit it is, is kept with the stamp the
+source had when it was read.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,15 +16,16 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from amux.adapters._base import Adapter, SourceRef
+from amux.adapters._base import Adapter, Progress, SourceRef
 from amux.index.findable import place_key
 from amux.index.pool import core_count, work_through
-from amux.index.reading import maker_of, total_size
-from amux.index.stamps import UNSETTLED, mark_in, stamp
+from amux.index.reading import GROWS_NS, edge_of, maker_of, total_size
+from amux.index.stamps import UNSETTLED, look_at_source, mark_in
 from amux.index.texts import TextIndex
 from amux.index.texts_database import transaction
 from amux.index.texts_errors import translated
-from amux.index.texts_source import Batch, source_texts
+from amux.index.texts_rests import RESTS_TABLE, TextRest, TextRests
+from amux.index.texts_source import Batch, SourceTexts, source_texts, texts_behind
 from amux.index.texts_spots import Spots, pack_spots
 from amux.model.texts import TextDoc
 
@@ -48,7 +51,7 @@ _SAVED_EVERY: Final = 32 << 20
 _SHARED_AT_MOST: Final = 8 << 20
 """Larger sources are read here, batch by batch: their texts would not fit into memory twice."""
 
-_BATCHES: Final = msgspec.msgpack.Decoder(list[Batch])
+_TEXTS: Final = msgspec.msgpack.Decoder(tuple[list[Batch], Progress | None])
 
 
 class _Stale(NamedTuple):
@@ -56,6 +59,7 @@ class _Stale(NamedTuple):
 
     source: SourceRef
     stamp: bytes
+    may_grow: bool
 
 
 class _Progress:
@@ -87,7 +91,8 @@ class TextStore:
         self.index = TextIndex.open(path)
         self._units_of: dict[str, tuple[tuple[int, ...], dict[int, int]]] = {}
         with translated():
-            self.index.connection.executescript(_TABLES)
+            self.index.connection.executescript(_TABLES + RESTS_TABLE)
+        self._rests = TextRests(self.index.connection)
 
     def close(self) -> None:
         """Free the file handle."""
@@ -167,7 +172,7 @@ class TextStore:
         """What is to be read; the texts of sources that are gone are forgotten."""
         agent = adapter.info.name
         known = self._stamps(agent, maker_of(adapter))
-        now = {os.fsencode(source.path): _Stale(source, stamp(source)) for source in sources}
+        now = {os.fsencode(source.place): _seen(source) for source in sources}
         self._forget(agent, known.keys() - now.keys())
         return [
             each
@@ -187,27 +192,61 @@ class TextStore:
     def _read(
         self, adapter: Adapter, stale: Sequence[_Stale], progress: _Progress, *, in_bulk: bool
     ) -> None:
-        for number, batches in _texts(adapter, [each.source for each in stale], shared=in_bulk):
-            self._replace(adapter, stale[number], batches)
-            if progress.add(total_size((stale[number].source,))) and in_bulk:
+        waiting = [each for each in stale if not self._read_on(adapter, each, progress)]
+        for number, texts in _texts(adapter, [each.source for each in waiting], shared=in_bulk):
+            self._replace(adapter, waiting[number], texts)
+            if progress.add(total_size((waiting[number].source,))) and in_bulk:
                 self.index.save()
 
-    def _replace(self, adapter: Adapter, stale: _Stale, batches: Iterable[Batch]) -> None:
-        agent, (source, mark) = adapter.info.name, stale
-        path = os.fsencode(source.path)
+    def _read_on(self, adapter: Adapter, stale: _Stale, progress: _Progress) -> bool:
+        """Read only what is new in a source; False: it has to be read as a whole."""
+        agent, path = adapter.info.name, os.fsencode(stale.source.place)
+        with translated():
+            rest = self._rests.of(agent, path, maker_of(adapter))
+        if rest is None or edge_of(stale.source, rest.progress.offset) != rest.edge:
+            return False
+        texts = texts_behind(adapter, stale.source, rest.progress)
+        if texts is None:
+            return False
+        with translated(), transaction(self.index.connection):
+            if self._rests.of(agent, path, maker_of(adapter)) != rest:
+                return False  # somebody else was quicker
+            for _, docs in texts.batches:
+                self.index.add(rest.unit, docs)
+                self._keep_spots(rest.unit, stale, docs, self.spots((rest.unit,)).get(rest.unit))
+            self._keep_source(adapter, stale, texts.progress, unit=rest.unit)
+        progress.add(total_size((stale.source,)))
+        return True
+
+    def _keep_source(
+        self, adapter: Adapter, stale: _Stale, progress: Progress | None, *, unit: int
+    ) -> None:
+        """Note how a source was when it was read, and how far that was."""
+        agent, path = adapter.info.name, os.fsencode(stale.source.place)
+        self.index.connection.execute(
+            "INSERT OR REPLACE INTO text_sources VALUES (?, ?, ?, ?)",
+            (agent, path, stale.stamp, maker_of(adapter)),
+        )
+        edge = b"" if progress is None else edge_of(stale.source, progress.offset)
+        if progress is not None and edge:
+            self._rests.keep(agent, path, TextRest(unit, progress, edge))
+        else:
+            self._rests.forget(agent, path)
+
+    def _replace(self, adapter: Adapter, stale: _Stale, texts: SourceTexts) -> None:
+        agent, source = adapter.info.name, stale.source
+        path = os.fsencode(source.place)
         self._forget(agent, (path,))
         units: dict[str, int] = {}
         connection = self.index.connection
         with translated(), transaction(connection):  # nobody else may take the same number
             (last,) = connection.execute("SELECT coalesce(max(unit), 0) FROM text_units").fetchone()
-            for session, docs in batches:
+            for session, docs in texts.batches:
                 unit = units.setdefault(session, last + len(units) + 1)
                 self.index.add(unit, docs)
                 self._keep_spots(unit, stale, docs)
-            connection.execute(
-                "INSERT OR REPLACE INTO text_sources VALUES (?, ?, ?, ?)",
-                (agent, path, mark, maker_of(adapter)),
-            )
+            is_one = len(units) == 1 and stale.may_grow
+            self._keep_source(adapter, stale, texts.progress if is_one else None, unit=last + 1)
             connection.executemany(
                 "INSERT INTO text_members VALUES (?, ?, ?, ?)",
                 [
@@ -216,13 +255,16 @@ class TextStore:
                 ],
             )
 
-    def _keep_spots(self, unit: int, stale: _Stale, docs: Sequence[TextDoc]) -> None:
+    def _keep_spots(
+        self, unit: int, stale: _Stale, docs: Sequence[TextDoc], before: Spots | None = None
+    ) -> None:
         """Note where messages lie: of a source that comes in one piece, as scans do."""
-        spots, mark = pack_spots(docs), mark_in(stale.stamp, stale.source.path)
-        if spots and mark:
+        spots, mark = pack_spots(docs, before), mark_in(stale.stamp, stale.source.path)
+        if spots and (mark or before is not None):
             self.index.connection.execute(
-                "INSERT OR IGNORE INTO text_spots VALUES (?, ?, ?, ?)",
-                (unit, os.fsencode(stale.source.path), mark, spots),
+                f"INSERT OR {'IGNORE' if before is None else 'REPLACE'}"  # noqa: S608 - one of two words
+                " INTO text_spots VALUES (?, ?, ?, ?)",
+                (unit, os.fsencode(stale.source.place), mark, spots),
             )
 
     def _forget(self, agent: str, paths: Iterable[bytes]) -> None:
@@ -238,28 +280,35 @@ class TextStore:
                 connection.executemany("DELETE FROM text_spots WHERE unit = ?", rows)
                 connection.execute("DELETE FROM text_members WHERE agent = ? AND path = ?", key)
                 connection.execute("DELETE FROM text_sources WHERE agent = ? AND path = ?", key)
+                self._rests.forget(*key)
+
+
+def _seen(source: SourceRef) -> _Stale:
+    look = look_at_source(source)
+    return _Stale(source, look.stamp, look.changed_ns > time.time_ns() - GROWS_NS)
 
 
 def _texts(
     adapter: Adapter, sources: Sequence[SourceRef], *, shared: bool
-) -> Iterator[tuple[int, Iterable[Batch]]]:
+) -> Iterator[tuple[int, SourceTexts]]:
     """The texts of all sources, small ones on all cores."""
     small = [n for n, source in enumerate(sources) if total_size((source,)) <= _SHARED_AT_MOST]
     missing = set(range(len(sources)))
     work = partial(_encoded_texts, adapter, sources)
     for place, result in work_through(small, work, workers=core_count() if shared else 1):
         missing.discard(small[place])
-        yield small[place], _BATCHES.decode(result)
+        yield small[place], SourceTexts(*_TEXTS.decode(result))
     for number in sorted(missing):
         yield number, source_texts(adapter, sources[number], tools=True)
 
 
 def _encoded_texts(adapter: Adapter, sources: Sequence[SourceRef], number: int) -> bytes:
-    batches = list(source_texts(adapter, sources[number], tools=True))
+    batches, progress = source_texts(adapter, sources[number], tools=True)
+    texts = SourceTexts(list(batches), progress)
     try:
-        return msgspec.msgpack.encode(batches)
+        return msgspec.msgpack.encode(texts)
     except UnicodeEncodeError:
-        return msgspec.msgpack.encode(_encodable(batches))
+        return msgspec.msgpack.encode(SourceTexts(_encodable(texts.batches), progress))
 
 
 def _encodable(batches: Iterable[Batch]) -> list[Batch]:

@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from amux.adapters._base import Progress, ScannedTexts
 from amux.adapters._claude.prompts import WARM_UP, is_injected
 from amux.adapters._claude.records import object_of
 from amux.adapters._kit.line_spans import Span, object_lines
@@ -115,17 +116,32 @@ class SurpriseError(Exception):
     """The file holds something that only the slow way knows."""
 
 
+class Rest(msgspec.Struct, frozen=True, array_like=True):
+    """A place before which all messages are complete, and how many these are."""
+
+    offset: int
+    messages: int
+
+
+_BEGINNING: Final = Rest(0, 0)
+_STATE: Final = msgspec.msgpack.Decoder(Rest)
+_STATE_OF: Final = msgspec.msgpack.Encoder().encode
+
+
 def scan_texts(
-    path: Path, session_id: str, *, is_agent: bool, tools: bool
-) -> list[tuple[str, list[TextDoc]]] | None:
+    path: Path, session_id: str, *, is_agent: bool, tools: bool, progress: Progress | None = None
+) -> ScannedTexts | None:
     """The documents of the sessions in a file, its own first; None where that is not so simple."""
-    own = _Scan(tools=tools)
-    sidechains = Sidechains()
-    scans: list[_Scan] = []
     try:
-        for line, span in _lines(path, tools=tools):
+        begin = _BEGINNING if progress is None else _STATE.decode(progress.state)
+        own = _Scan(tools=tools, begin=begin)
+        sidechains = Sidechains()
+        scans: list[_Scan] = []
+        for line, span in _lines(path, tools=tools, offset=begin.offset):
             scan = own
             if line.is_sidechain and not is_agent:
+                if progress is not None:
+                    return None  # which one it belongs to may stand before
                 number = sidechains.number_of(line)
                 if number == len(scans):
                     scans.append(_Scan(tools=tools))
@@ -133,20 +149,26 @@ def scan_texts(
             scan.take(line, span)
     except (SurpriseError, OSError, msgspec.DecodeError, UnicodeError, RecursionError):
         return None
+    rest = None if scans else own.rest
     for scan in (own, *scans):
         scan.flush()
     ids = sidechains.ids(session_id)
-    return [(session_id, own.docs), *zip(ids, (scan.docs for scan in scans), strict=True)]
+    return ScannedTexts(
+        [(session_id, own.docs), *zip(ids, (scan.docs for scan in scans), strict=True)],
+        None if rest is None else Progress(offset=rest.offset, state=_STATE_OF(rest)),
+    )
 
 
-def _lines(path: Path, *, tools: bool) -> Iterator[tuple[_Line, Span | None]]:
-    """Every line, and where it lies; None where that cannot be told."""
+def _lines(path: Path, *, tools: bool, offset: int) -> Iterator[tuple[_Line, Span | None]]:
+    """Every line from a place on, and where it lies; None where that cannot be told."""
     decode = _FULL_LINES.decode_lines if tools else _SPOKEN_LINES.decode_lines
-    rest, offset = b"", 0
+    rest = b""
     is_plain = path.suffix != ".zst"
     with open_stream(path) as stream:
-        if path.stat().st_size > _LARGEST:
+        if path.stat().st_size - offset > _LARGEST:
             raise SurpriseError
+        if offset:
+            stream.seek(offset)
         while chunk := stream.read(_CHUNK):
             data = rest + chunk if rest else chunk
             end = data.rfind(b"\n") + 1
@@ -206,10 +228,11 @@ def _begins_task(line: _Line) -> bool:
 class _Scan:
     """Counts the messages of a conversation and keeps their texts."""
 
-    def __init__(self, *, tools: bool) -> None:
+    def __init__(self, *, tools: bool, begin: Rest = _BEGINNING) -> None:
         self.docs: list[TextDoc] = []
+        self.rest: Rest | None = None  # the last one so far, if any can be told
         self._tools = tools
-        self._next = 0
+        self._next = begin.messages
         self._open: str | None = None
         self._ordinal = 0
         self._waiting = 0
@@ -231,6 +254,8 @@ class _Scan:
         elif kind == "system" and line.content:
             self._add(line.content, SYSTEM)
             self._wait(1)
+        if self._open is None and span is not None:
+            self.rest = Rest(span[1] + 1, self._next)
 
     def flush(self) -> None:
         """The open answer is complete; what waited behind it follows."""
@@ -255,6 +280,8 @@ class _Scan:
         if key != self._open:
             self.flush()
             self._open, self._ordinal, self._answer_span = key, self._next, self._span
+            if self._span is not None:
+                self.rest = Rest(self._span[0], self._next)
             self._next += 1
         elif self._answer_span is not None:
             end = None if self._span is None else self._span[1]

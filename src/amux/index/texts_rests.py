@@ -1,0 +1,58 @@
+"""Where the texts of append-only sources were left, so that only what is new has to be read.
+
+What stands behind that place belongs to the unit that was made of what stands before it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final, NamedTuple
+
+from amux.adapters._base import Progress
+
+RESTS_TABLE: Final = """
+CREATE TABLE IF NOT EXISTS text_rests (
+  agent TEXT NOT NULL, path BLOB NOT NULL, unit INTEGER NOT NULL, offset INTEGER NOT NULL,
+  edge BLOB NOT NULL, state BLOB NOT NULL, PRIMARY KEY (agent, path)
+) WITHOUT ROWID;
+"""
+
+
+class TextRest(NamedTuple):
+    """How far a source was read into a unit, and what stood around that place."""
+
+    unit: int
+    progress: Progress
+    edge: bytes
+
+
+class TextRests:
+    """The rests in one database, by agent and path."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._db = connection
+
+    def of(self, agent: str, path: bytes, maker: str) -> TextRest | None:
+        """Where a source was left by the same maker; None: nowhere."""
+        row = self._db.execute(
+            "SELECT unit, CAST(offset AS INTEGER), CAST(edge AS BLOB), CAST(state AS BLOB)"
+            " FROM text_rests JOIN text_sources USING (agent, path)"
+            " WHERE agent = ? AND path = ? AND maker = ?",
+            (agent, path, maker),
+        ).fetchone()
+        if row is None:
+            return None
+        unit, offset, edge, state = row
+        return TextRest(unit, Progress(offset=offset, state=state), edge)
+
+    def keep(self, agent: str, path: bytes, rest: TextRest) -> None:
+        """Note where a source was left."""
+        progress = rest.progress
+        self._db.execute(
+            "INSERT OR REPLACE INTO text_rests VALUES (?, ?, ?, ?, ?, ?)",
+            (agent, path, rest.unit, progress.offset, rest.edge, progress.state),
+        )
+
+    def forget(self, agent: str, path: bytes) -> None:
+        """It has to be read from its beginning."""
+        self._db.execute("DELETE FROM text_rests WHERE agent = ? AND path = ?", (agent, path))
