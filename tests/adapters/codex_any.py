@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from codex_lines import OWN, PARENT
@@ -101,6 +101,7 @@ records = st.one_of(
     ),
     record("response_item", "agent_message", "novelty", content=parts("text")),
     record("world_state", state=st.just({"type": "token_count"})),
+    record("inter_agent_communication_metadata", trigger=st.just("turn")),
     record("future", "token_count", info=infos),
 )
 
@@ -139,6 +140,41 @@ def damaged(draw: st.DrawFn) -> bytes:
             ]
         )
     )
+
+
+ODD = st.sampled_from(
+    ["null", "true", "-1", "1e300", "1" + "0" * 30, '""', '"x"', "[]", "{}", "[null]", '{"a":1}']
+)
+
+
+def spoil(data: st.DataObject, value: list[Any]) -> None:
+    """Replace something somewhere inside a JSON value by something odd."""
+    holder = cast("dict[Any, Any]", value)
+    places: list[Any] = list(range(len(value)))
+    while True:
+        place = data.draw(st.sampled_from(places))
+        inner: Any = holder[place]
+        is_leaf = not isinstance(inner, dict | list) or not inner
+        if is_leaf or data.draw(st.booleans()):
+            holder[place] = json.loads(data.draw(ODD))
+            return
+        holder = cast("dict[Any, Any]", inner)
+        places = list(range(len(holder))) if isinstance(inner, list) else list(holder)
+
+
+def spoiled(data: st.DataObject, line: bytes) -> bytes:
+    """A line with something odd in one place, or without a piece, or another one for it."""
+    if data.draw(st.booleans()):
+        value = [json.loads(line)]
+        spoil(data, value)
+        return json.dumps(value[0], separators=(",", ":")).encode()
+    first, last = sorted(data.draw(st.tuples(*[st.integers(0, len(line))] * 2)))
+    return data.draw(st.one_of(st.just(line[:first] + line[last:]), lines(), damaged()))
+
+
+def apart_from_each_other(found: list[bytes]) -> bytes:
+    """Lines behind each of which a crash has left a zero byte: each is read by itself."""
+    return b"\x00\n".join(found) + b"\x00\n"
 
 
 @st.composite

@@ -7,7 +7,16 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from codex_any import CAPTURES, bears_on_cost, lines, logs, read_whole, write
+from codex_any import (
+    CAPTURES,
+    apart_from_each_other,
+    bears_on_cost,
+    lines,
+    logs,
+    read_whole,
+    spoiled,
+    write,
+)
 from codex_lines import Writer, history
 from drawn import drawn
 from hypothesis import given
@@ -17,6 +26,7 @@ from amux.adapters._base import SourceRef
 from amux.adapters.codex import ADAPTER
 
 HOMES = sorted(CAPTURES.glob("*/home/.codex"))
+ROLLOUTS = sorted(CAPTURES.glob("*/home/.codex/sessions/**/rollout-*.jsonl"))
 
 
 @pytest.fixture(params=HOMES, ids=lambda home: home.parent.parent.name)
@@ -52,8 +62,23 @@ def test_many_lines_at_once_mean_what_each_means_by_itself(found: list[bytes]) -
     """A line that a crash has left a zero byte behind is read by itself, and means the same."""
     with tempfile.TemporaryDirectory() as folder:
         together = read_whole(write(Path(folder), b"\n".join(found)), "facts")
-        apart = read_whole(write(Path(folder), b"\x00\n".join(found) + b"\x00\n"), "facts")
+        apart = read_whole(write(Path(folder), apart_from_each_other(found)), "facts")
     assert together == apart
+
+
+@drawn()
+@given(path=st.sampled_from(ROLLOUTS), data=st.data())
+def test_usage_of_a_spoiled_capture_is_that_of_its_lines_by_themselves(
+    path: Path, data: st.DataObject
+) -> None:
+    found = path.read_bytes().removesuffix(b"\n").split(b"\n")
+    for place in data.draw(st.sets(st.integers(0, len(found) - 1), min_size=1, max_size=4)):
+        found[place] = spoiled(data, found[place])
+    with tempfile.TemporaryDirectory() as folder:
+        together = read_whole(write(Path(folder), b"\n".join(found) + b"\n"), "usage")
+        apart = read_whole(write(Path(folder), apart_from_each_other(found)), "facts")
+    assert bears_on_cost(together) == bears_on_cost(apart)
+    assert together.problems == apart.problems
 
 
 def test_a_value_that_is_spread_over_lines_is_no_record(tmp_path: Path) -> None:

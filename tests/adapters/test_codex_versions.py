@@ -180,6 +180,23 @@ def test_a_repeated_count_an_estimate_and_an_empty_one_are_no_calls(rollout: Wri
     assert facts.gaps == ()
 
 
+@pytest.mark.parametrize(
+    ("odd", "tokens"), [(7.9, 7), (-3, 0), (None, 0), (1e3, 1000), (10**30, 10**30)]
+)
+def test_an_odd_figure_counts_as_a_whole_number(
+    rollout: Writer, odd: float | None, tokens: int
+) -> None:
+    usage = {"input_tokens": 5, "output_tokens": odd, "reasoning_output_tokens": odd}
+    rollout.meta().prompt("Go").answer("One").line("token_usage_record", {"usage": usage})
+    info = {"total_token_usage": usage, "last_token_usage": {**usage, "input_tokens": 6}}
+    rollout.prompt("More").answer("Two").event("token_count", info=info).count(4, 4)
+    facts, _, problems = rollout.read()
+    thinking = None if odd is None else tokens
+    found = [(call.tokens.output, call.tokens.thinking) for call in facts.calls]
+    assert found == [(tokens, thinking), (tokens, thinking), (4, None)]
+    assert problems == []
+
+
 def test_totals_that_start_again_after_a_resume_count_on(rollout: Writer) -> None:
     rollout.meta().prompt("Go").answer("One").count(10, 1)
     rollout.prompt("More").answer("Two").count(30, 3, total=(30, 3))

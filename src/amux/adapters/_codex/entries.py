@@ -84,8 +84,21 @@ class WorldEntry(Entry, tag="world_state"):
     payload: msgspec.Raw
 
 
+class AgentsEntry(Entry, tag="inter_agent_communication_metadata"):
+    """Bookkeeping that every sub-agent has."""
+
+    payload: msgspec.Raw
+
+
 AnyEntry = (
-    MetaEntry | ItemEntry | EventEntry | ContextEntry | UsageEntry | CompactedEntry | WorldEntry
+    MetaEntry
+    | ItemEntry
+    | EventEntry
+    | ContextEntry
+    | UsageEntry
+    | CompactedEntry
+    | WorldEntry
+    | AgentsEntry
 )
 
 

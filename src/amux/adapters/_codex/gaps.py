@@ -9,6 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
+from amux.adapters._codex.tools import was_aborted
+
 NOT_RECORDED: Final = "usage-not-recorded"
 INTERRUPTED: Final = "call-interrupted"
 
@@ -22,6 +26,7 @@ class Gaps:
     is_billed: bool = False  # in this turn
     speaking: bool = False  # words of a call whose usage has not come yet
     awaiting: bool = False  # the model has been asked and has not been billed yet
+    returned: msgspec.Raw | None = None  # by a tool, which may have been stopped
 
     def prompted(self) -> None:
         """A new turn begins."""
@@ -41,12 +46,20 @@ class Gaps:
         self.is_billed = True
         self.speaking = self.awaiting = False
 
-    def tool_returned(self, *, aborted: bool) -> None:
-        """A tool's output goes to the model, unless it was stopped."""
-        self.awaiting = not aborted
+    def tool_returned(self, output: msgspec.Raw) -> None:
+        """A tool's output goes to the model, unless it was stopped: that is seen if it matters."""
+        self.awaiting = True
+        self.returned = output
+
+    def settle(self) -> None:
+        """Look at the newest output: it holds a piece of the file, so it is not put away."""
+        if self.returned is not None:
+            self.awaiting = self.awaiting and not was_aborted(self.returned)
+            self.returned = None
 
     def aborted(self) -> None:
         """The person interrupted the turn."""
+        self.settle()
         if self.speaking or self.awaiting:
             self.found.add(INTERRUPTED)
             self.has_answer = False  # said already
@@ -63,3 +76,4 @@ class Gaps:
         elif self.speaking:
             self.found.add(INTERRUPTED)
         self.has_answer = self.is_billed = self.speaking = self.awaiting = False
+        self.returned = None

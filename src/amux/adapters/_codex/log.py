@@ -7,13 +7,13 @@ still grow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
-from amux.adapters._codex.entries import ENTRY, UNREADABLE, Batch, Run
+from amux.adapters._codex.entries import ENTRY, UNREADABLE, AnyEntry, Batch, Run
 from amux.adapters._codex.records import LINE, Line, Record
 from amux.adapters._kit.jsonl import CHUNK, Buffer, decode_line
-from amux.adapters._kit.line_spans import object_lines
+from amux.adapters._kit.line_spans import count_objects
 from amux.adapters._kit.long_lines import PendingLine
 from amux.model.problems import Problem
 
@@ -53,7 +53,7 @@ class Log:
             if self._held:
                 start = chunk.find(b"\n") + 1
                 self._pending.add(chunk[: start - 1])
-                yield from self._one(self._pending.take())
+                yield from self._each([self._pending.take()])
             if start < end:
                 yield from self._run(chunk, start, end)
             self.offset += self._held + end
@@ -64,7 +64,7 @@ class Log:
     def rest(self) -> Iterator[Batch | Problem]:
         """What stands behind the last line end."""
         if self._held:
-            yield from self._one(self._pending.take(), ended=False)
+            yield from self._each([self._pending.take()], ended=False)
 
     def _hold(self, piece: bytes) -> None:
         self._pending.add(piece)
@@ -77,25 +77,35 @@ class Log:
         except UNREADABLE:
             entries = []
         # A value that is spread over several lines is none in a log of lines.
-        spans = object_lines(chunk, start, end)
-        if spans is not None and len(entries) == len(spans):
-            first = self.lines + 1
-            self.lines += len(entries)
-            yield Run(first, entries)
-            return
-        for line in chunk[start : end - 1].split(b"\n"):
-            yield from self._one(line)
-
-    def _one(self, line: Buffer, *, ended: bool = True) -> Iterator[Batch | Problem]:
-        """One line of any form."""
-        self.lines += 1
-        try:
-            run = Run(self.lines, [ENTRY.decode(line)])
-        except UNREADABLE:
-            found = decode_line(line, LINE, self._path, number=self.lines, ended=ended)
-            if isinstance(found, tuple):
-                yield self._to_record(*found)
-            elif found is not None:
-                yield found
+        if entries and len(entries) == count_objects(chunk, start, end):
+            yield self._next(entries)
         else:
-            yield run
+            yield from self._each(chunk[start : end - 1].split(b"\n"))
+
+    def _each(self, lines: Iterable[Buffer], *, ended: bool = True) -> Iterator[Batch | Problem]:
+        """Lines of any form; those between two that have to be read by themselves in one run."""
+        entries: list[AnyEntry] = []
+        for line in lines:
+            try:
+                entries.append(ENTRY.decode(line))
+            except UNREADABLE:
+                if entries:
+                    yield self._next(entries)
+                    entries = []
+                yield from self._odd(line, ended=ended)
+        if entries:
+            yield self._next(entries)
+
+    def _next(self, entries: list[AnyEntry]) -> Run:
+        first = self.lines + 1
+        self.lines += len(entries)
+        return Run(first, entries)
+
+    def _odd(self, line: Buffer, *, ended: bool) -> Iterator[Batch | Problem]:
+        """A line of an older form, of a type that is not known, or damaged."""
+        self.lines += 1
+        found = decode_line(line, LINE, self._path, number=self.lines, ended=ended)
+        if isinstance(found, tuple):
+            yield self._to_record(*found)
+        elif found is not None:
+            yield found

@@ -119,6 +119,7 @@ def _take(rollout: Rollout, batch: Batch | Problem) -> None:
 
 
 def _progress(log: Log, rollout: Rollout) -> Progress | None:
+    rollout.conversation.gaps.settle()
     try:
         state = _encoder().encode(State(lines=log.lines, rollout=rollout))
     except (OverflowError, RecursionError, UnicodeError):

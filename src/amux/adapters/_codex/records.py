@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 NOTHING: Final = msgspec.Raw(b"")
 Ordinal = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
-Count = int | float | None
+Natural = Annotated[int, msgspec.Meta(ge=0)]
 
 ITEM_TYPES: Final = frozenset(
     {
@@ -188,14 +188,14 @@ class Part(msgspec.Struct, kw_only=True, gc=False):
 
 
 class Usage(msgspec.Struct, kw_only=True, frozen=True, gc=False):
-    """Token figures of one call, or cumulated."""
+    """Token figures of one call, or cumulated; odd ones are mended by `decode`."""
 
-    input_tokens: Count = None
-    cached_input_tokens: Count = None
-    cache_write_input_tokens: Count = None
-    output_tokens: Count = None
-    reasoning_output_tokens: Count = None
-    total_tokens: Count = None
+    input_tokens: Natural | None = None
+    cached_input_tokens: Natural | None = None
+    cache_write_input_tokens: Natural | None = None
+    output_tokens: Natural | None = None
+    reasoning_output_tokens: Natural | None = None
+    total_tokens: Natural | None = None
 
 
 class TokenInfo(msgspec.Struct, kw_only=True, gc=False):
@@ -253,6 +253,8 @@ class NameEntry(msgspec.Struct, kw_only=True):
     thread_name: str | None = None
 
 
+_USAGES: Final = frozenset({"usage", "total_token_usage", "last_token_usage"})
+
 LINE: Final = msgspec.json.Decoder(Line)
 META: Final = msgspec.json.Decoder(Meta)
 TURN_CONTEXT: Final = msgspec.json.Decoder(TurnContext)
@@ -271,7 +273,7 @@ def size(raw: msgspec.Raw) -> int:
 
 
 def decode(raw: msgspec.Raw, decoder: msgspec.json.Decoder[T]) -> T:
-    """Decode a raw value; text that is no valid Unicode is replaced first.
+    """Decode a raw value; text that is no valid Unicode is replaced, and odd figures, first.
 
     Raises:
         msgspec.MsgspecError: the value has another shape, or is nested too deeply to be read.
@@ -279,11 +281,28 @@ def decode(raw: msgspec.Raw, decoder: msgspec.json.Decoder[T]) -> T:
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError:
-        raise
+        return decoder.decode(_with_natural_figures(raw))
     except (msgspec.DecodeError, UnicodeError):
         return decoder.decode(clean_line(bytes(raw)))
     except RecursionError as error:
         raise msgspec.DecodeError("nested too deeply") from error
+
+
+def _with_natural_figures(raw: msgspec.Raw) -> bytes | msgspec.Raw:
+    """The same record with natural numbers for tokens; what is no number stays as it is."""
+    record = body(raw)
+    if not is_object(record):
+        return raw
+    info = record.get("info")
+    for holder in (record, info if is_object(info) else {}):
+        for name in _USAGES & holder.keys():
+            if is_object(usage := holder[name]):
+                holder[name] = {key: _natural(figure) for key, figure in usage.items()}
+    return msgspec.json.encode(record)
+
+
+def _natural(figure: Any) -> Any:
+    return max(0, int(figure)) if type(figure) in {int, float} else figure
 
 
 def body(raw: msgspec.Raw) -> Any:

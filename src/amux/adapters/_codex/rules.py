@@ -13,6 +13,7 @@ from amux.adapters._codex.conversation import OUTPUT
 from amux.adapters._codex.entries import (
     DECODERS,
     UNREADABLE,
+    AgentsEntry,
     AnyEntry,
     CompactedEntry,
     ContextEntry,
@@ -38,7 +39,7 @@ from amux.adapters._codex.records import (
 )
 from amux.adapters._codex.rollout import IDENTITY_MARKS, Rollout
 from amux.adapters._codex.texts import is_injected, joined
-from amux.adapters._codex.tools import tool_message, was_aborted
+from amux.adapters._codex.tools import tool_message
 from amux.adapters._codex.track import millis
 from amux.adapters._kit.times import parse_time
 
@@ -151,8 +152,8 @@ def _compacted(rollout: Rollout, summary: Compacted) -> None:
     rollout.begun = True
 
 
-def _world(rollout: Rollout, state: object) -> None:
-    """Bookkeeping says nothing."""
+def _bookkeeping(rollout: Rollout, state: object) -> None:
+    """It says nothing."""
     del rollout, state
 
 
@@ -219,7 +220,7 @@ def _tool_call(rollout: Rollout, item: ResponseItem) -> None:
 def _tool_output(rollout: Rollout, item: ResponseItem) -> None:
     conversation = rollout.conversation
     name, failed = rollout.tools.returned(item)
-    conversation.gaps.tool_returned(aborted=was_aborted(item.output))
+    conversation.gaps.tool_returned(item.output)
     conversation.tool_returned()
     if conversation.bodies:
         at = conversation.track.at
@@ -295,7 +296,8 @@ _RULES: Final[dict[type[AnyEntry], Callable[[Rollout, Any], None]]] = {
     ContextEntry: _context,
     UsageEntry: _usage,
     CompactedEntry: _compacted,
-    WorldEntry: _world,
+    WorldEntry: _bookkeeping,
+    AgentsEntry: _bookkeeping,
 }
 _ITEM_RULES: Final[dict[str, Callable[[Rollout, ResponseItem], None]]] = {
     "message": _message,

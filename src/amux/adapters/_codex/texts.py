@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from amux.adapters._codex.records import (
+    NOTHING,
     PARTS,
     Part,
     ResponseItem,
@@ -81,7 +82,7 @@ def speech_of(item: ResponseItem) -> Speech:
     certain = False
     kinds = item.kinds
     for position, part in enumerate(_parts(item.content)):
-        if size(part.image_url):
+        if part.image_url is not NOTHING:
             images.append(part.image_url)
         text = part.text or ""
         if not text or _IMAGE_TAG.fullmatch(text):

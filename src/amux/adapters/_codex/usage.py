@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from _blake2 import blake2b  # `hashlib` would load OpenSSL
 from dataclasses import dataclass, field
-from math import inf
 from typing import Final
 
 import msgspec
 
-from amux.adapters._codex.records import Count, TokenInfo, Usage, UsageRecord
+from amux.adapters._codex.records import TokenInfo, Usage, UsageRecord
 from amux.adapters._codex.track import Moment
 from amux.adapters._kit.times import parse_time
 from amux.model.message import TokenUsage
@@ -43,8 +42,7 @@ class Ledger:
     calls: list[Call] = field(default_factory=list[Call])
     seen: set[str] = field(default_factory=set[str])
     chain: bytes = b""
-    latest: Usage | None = None  # the total of the newest count
-    total: Figures | None = None  # the same in figures
+    total: Figures | None = None  # of the newest count
     recorded: Figures | None = None  # of the newest record
     continues: bool = False
 
@@ -55,9 +53,6 @@ class Ledger:
 
     def count(self, info: TokenInfo, moment: Moment) -> Call | None:
         """Take a token count; the call it tells of, if it tells of a new one."""
-        if info.total_token_usage == self.latest:
-            return None
-        self.latest = info.total_token_usage
         total = _figures(info.total_token_usage)
         if total == self.total:
             return None
@@ -95,30 +90,26 @@ class Ledger:
     def _add(
         self, key: str, usage: Usage, figures: Figures, moment: Moment, *, copied: bool = False
     ) -> Call:
-        self.seen.add(key)
-        has_thinking = usage.reasoning_output_tokens is not None
+        """Disjoint buckets: input includes both cache figures, output includes the reasoning."""
+        asked, cached, written, output, _, _ = figures
+        tokens = Tokens(
+            input=max(0, asked - cached - written),
+            cache_read=cached,
+            cache_write=written,
+            output=output,
+            thinking=usage.reasoning_output_tokens,
+        )
         call = Call(
             key=key,
             model=self.model,
             at=parse_time(moment),
-            tokens=_tokens(figures, has_thinking=has_thinking),
+            tokens=tokens,
             purpose=self.purpose,
             copied=copied,
         )
+        self.seen.add(key)
         self.calls.append(call)
         return call
-
-
-def _tokens(figures: Figures, *, has_thinking: bool) -> Tokens:
-    """Disjoint buckets: input includes both cache figures, output includes the reasoning."""
-    asked, cached, written, output, thinking, _ = figures
-    return Tokens(
-        input=max(0, asked - cached - written),
-        cache_read=cached,
-        cache_write=written,
-        output=output,
-        thinking=thinking if has_thinking else None,
-    )
 
 
 def view_of(call: Call) -> TokenUsage:
@@ -134,18 +125,11 @@ def view_of(call: Call) -> TokenUsage:
 
 
 def _figures(usage: Usage) -> Figures:
-    asked, cached, written, output, thinking, total = msgspec.structs.astuple(usage)
     return (
-        asked if type(asked) is int and asked >= 0 else _int(asked),
-        cached if type(cached) is int and cached >= 0 else _int(cached),
-        written if type(written) is int and written >= 0 else _int(written),
-        output if type(output) is int and output >= 0 else _int(output),
-        thinking if type(thinking) is int and thinking >= 0 else _int(thinking),
-        total if type(total) is int and total >= 0 else _int(total),
+        usage.input_tokens or 0,
+        usage.cached_input_tokens or 0,
+        usage.cache_write_input_tokens or 0,
+        usage.output_tokens or 0,
+        usage.reasoning_output_tokens or 0,
+        usage.total_tokens or 0,
     )
-
-
-def _int(count: Count) -> int:
-    if count is None or not 0 <= count < inf:  # NaN fails both comparisons
-        return 0
-    return int(count)
