@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
-from builders import ClaudeSession, open_client, uuid_of
+from builders import ClaudeSession, CodexSession, open_client, uuid_of
 from counted_bytes import counted_bytes
 from drawn import drawn
 from hypothesis import given
@@ -16,6 +19,7 @@ from hypothesis import strategies as st
 from amux.client import Client
 from amux.model.session import SessionSummary
 
+S = TypeVar("S", ClaudeSession, CodexSession)
 WORDS = ("alpha", "beta", "gamma")
 
 
@@ -36,6 +40,25 @@ def found(client: Client, word: str) -> list[SessionSummary]:
     return client.sessions.search(word, hits=None)
 
 
+def grow(
+    session: S, place: Path, steps: Sequence[tuple[Callable[[S, int], None], int | None]]
+) -> None:
+    """Write a session step by step; whenever somebody searches, compare with its files."""
+    written = 0
+    for number, (step, missing) in enumerate(steps):
+        step(session, number)
+        whole = session.write(place / "whole").read_bytes()
+        end = len(whole) - (missing or 0)
+        append(session.path, whole[written:end])
+        written = max(end, written)
+        if missing is None and number < len(steps) - 1:
+            continue
+        home = place / "home"
+        with indexed(home, place / "cache") as client, open_client(home) as direct:
+            for each in WORDS:
+                assert found(client, each) == found(direct, each)
+
+
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["prompt", "reply", "again", "result", "system"]),
@@ -53,21 +76,38 @@ def test_every_search_of_a_growing_session_is_that_of_its_files(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str, int | None]]
 ) -> None:
     place = tmp_path_factory.mktemp("growing")
-    home, session = place / "home", ClaudeSession(place / "home", uuid_of(1))
-    written = 0
-    for number, (kind, word, missing) in enumerate(steps):
-        _step(session, kind, word, number)
-        whole = session.write(place / "whole").read_bytes()
-        end = len(whole) - (missing or 0)
-        append(session.path, whole[written:end])
-        written = max(end, written)
-        if missing is not None or number == len(steps) - 1:
-            with indexed(home, place / "cache") as client, open_client(home) as direct:
-                for each in WORDS:
-                    assert found(client, each) == found(direct, each)
+    session = ClaudeSession(place / "home", uuid_of(1))
+    grow(session, place, [(partial(_step, *step[:2]), step[2]) for step in steps])
 
 
-def _step(session: ClaudeSession, kind: str, word: str, number: int) -> None:
+@drawn(40)
+@given(steps=STEPS)
+def test_every_search_of_a_growing_rollout_is_that_of_its_files(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str, int | None]]
+) -> None:
+    place = tmp_path_factory.mktemp("growing")
+    session = CodexSession(place / "home", uuid_of(1))
+    grow(session, place, [(partial(_codex_step, *step[:2]), step[2]) for step in steps])
+
+
+def _codex_step(kind: str, word: str, session: CodexSession, number: int) -> None:
+    call = {"call_id": f"c{number}"}
+    match kind:
+        case "prompt":
+            session.prompt(f"{word} please")
+        case "reply":
+            session.reply(f"{word} done")
+        case "again":
+            asked = {"type": "function_call", "name": "shell", "arguments": f'{{"a":"{word}"}}'}
+            session.line("response_item", {**call, **asked})
+        case "result":
+            given = {"type": "function_call_output", "output": f"{word} came out"}
+            session.line("response_item", {"call_id": f"c{number - 1}", **given})
+        case _:
+            session.line("event_msg", {"type": "agent_reasoning", "text": f"about {word}"})
+
+
+def _step(kind: str, word: str, session: ClaudeSession, number: int) -> None:
     match kind:
         case "prompt":
             session.prompt(f"{word} please")
@@ -81,11 +121,13 @@ def _step(session: ClaudeSession, kind: str, word: str, number: int) -> None:
             session.line("system", content=f"{word} was noticed")
 
 
-def test_one_more_answer_costs_a_look_at_the_last(tmp_path: Path) -> None:
-    home, session = tmp_path / "home", ClaudeSession(tmp_path / "home", uuid_of(1))
+@pytest.mark.parametrize("kind", [ClaudeSession, CodexSession])
+def test_one_more_answer_costs_a_look_at_the_last(
+    kind: type[ClaudeSession | CodexSession], tmp_path: Path
+) -> None:
+    home, session = tmp_path / "home", kind(tmp_path / "home", uuid_of(1))
     for number in range(40):
         session.prompt(f"question {number}").reply("x" * 100_000)
-    messages = len(session.lines)
     append(session.path, session.write(tmp_path / "whole").read_bytes())
     with indexed(home, tmp_path / "cache") as client:
         assert not found(client, "newneedle")
@@ -95,7 +137,7 @@ def test_one_more_answer_costs_a_look_at_the_last(tmp_path: Path) -> None:
         with counted_bytes() as count:
             (hit,) = found(client, "newneedle")
         assert count() < 1_000_000 < session.path.stat().st_size
-        assert hit.hits[0].message_number == messages + 1
+        assert hit.hits[0].message_number == 81
 
 
 def test_a_session_that_was_written_anew_is_read_as_a_whole(tmp_path: Path) -> None:

@@ -135,8 +135,7 @@ class CodexAdapter:
         from amux.adapters._codex.scan_texts import scan_texts
 
         is_plain = source.role == "session" and source.path.suffix == ".jsonl"
-        found = scan_texts(source.path, tools=tools) if is_plain and progress is None else None
-        return None if found is None else ScannedTexts([found])
+        return scan_texts(source.path, tools=tools, progress=progress) if is_plain else None
 
     def cut_text(self, data: bytes, kind: int) -> SessionMessage | None:
         """One message, from the lines that a scan has named."""
