@@ -130,3 +130,13 @@ def test_tool_text_is_not_what_was_said(tmp_path: Path) -> None:
         assert (only.session_id, [hit.message_number for hit in only.hits]) == (uuid_of(2), [2])
         assert len(client.sessions.search("needle")) == 2
         client.close()
+
+
+def test_a_name_that_is_no_text_keeps_nobody_from_searching(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    path = write_claude(home, 1, prompt="a needle").path
+    path.rename(path.with_name(os.fsdecode(b"\xff\xfe.jsonl")))
+    write_claude(home, 2, prompt="a needle \ud83d in a haystack")
+    with indexed(home, tmp_path / "cache") as client, create_client(home=home) as direct:
+        assert len(hits(client, "needle")) == 2
+        assert hits(client, "needle") == hits(direct, "needle")

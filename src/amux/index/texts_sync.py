@@ -17,17 +17,17 @@ from typing import Final, NamedTuple
 import msgspec
 
 from amux.adapters._base import Adapter, Progress, SourceRef
+from amux.index.encoding import pack, unpack
 from amux.index.findable import place_key
 from amux.index.pool import core_count, work_through
 from amux.index.reading import GROWS_NS, edge_of, maker_of, total_size
 from amux.index.stamps import UNSETTLED, look_at_source, mark_in
-from amux.index.texts import TextIndex
+from amux.index.texts import PreparedDoc, TextIndex, prepare
 from amux.index.texts_database import transaction
 from amux.index.texts_errors import translated
 from amux.index.texts_rests import RESTS_TABLE, TextRest, TextRests
-from amux.index.texts_source import Batch, SourceTexts, source_texts, texts_behind
+from amux.index.texts_source import Batch, source_texts, texts_behind
 from amux.index.texts_spots import Spots, pack_spots
-from amux.model.texts import TextDoc
 
 Watch = Callable[[int, int], None]
 _TABLES: Final = """
@@ -51,7 +51,10 @@ _SAVED_EVERY: Final = 32 << 20
 _SHARED_AT_MOST: Final = 8 << 20
 """Larger sources are read here, batch by batch: their texts would not fit into memory twice."""
 
-_TEXTS: Final = msgspec.msgpack.Decoder(tuple[list[Batch], Progress | None])
+_Ready = tuple[str, list[PreparedDoc], bytes]
+"""A session, some of its documents as they are added, and where these lie."""
+
+_READY: Final = msgspec.msgpack.Decoder(tuple[list[_Ready], Progress | None])
 
 
 class _Stale(NamedTuple):
@@ -193,8 +196,9 @@ class TextStore:
         self, adapter: Adapter, stale: Sequence[_Stale], progress: _Progress, *, in_bulk: bool
     ) -> None:
         waiting = [each for each in stale if not self._read_on(adapter, each, progress)]
-        for number, texts in _texts(adapter, [each.source for each in waiting], shared=in_bulk):
-            self._replace(adapter, waiting[number], texts)
+        sources = [each.source for each in waiting]
+        for number, texts, left in _texts(adapter, sources, shared=in_bulk):
+            self._replace(adapter, waiting[number], texts, left)
             if progress.add(total_size((waiting[number].source,))) and in_bulk:
                 self.index.save()
 
@@ -213,7 +217,8 @@ class TextStore:
                 return False  # somebody else was quicker
             for _, docs in texts.batches:
                 self.index.add(rest.unit, docs)
-                self._keep_spots(rest.unit, stale, docs, self.spots((rest.unit,)).get(rest.unit))
+                spots = pack_spots(docs, self.spots((rest.unit,)).get(rest.unit))
+                self._keep_spots(rest.unit, stale, spots)
             self._keep_source(adapter, stale, texts.progress, unit=rest.unit)
         progress.add(total_size((stale.source,)))
         return True
@@ -233,7 +238,9 @@ class TextStore:
         else:
             self._rests.forget(agent, path)
 
-    def _replace(self, adapter: Adapter, stale: _Stale, texts: SourceTexts) -> None:
+    def _replace(
+        self, adapter: Adapter, stale: _Stale, texts: Iterable[_Ready], progress: Progress | None
+    ) -> None:
         agent, source = adapter.info.name, stale.source
         path = os.fsencode(source.place)
         self._forget(agent, (path,))
@@ -241,12 +248,14 @@ class TextStore:
         connection = self.index.connection
         with translated(), transaction(connection):  # nobody else may take the same number
             (last,) = connection.execute("SELECT coalesce(max(unit), 0) FROM text_units").fetchone()
-            for session, docs in texts.batches:
+            for session, docs, spots in texts:
+                is_first = session not in units
                 unit = units.setdefault(session, last + len(units) + 1)
-                self.index.add(unit, docs)
-                self._keep_spots(unit, stale, docs)
+                self.index.add_prepared(unit, docs)
+                if is_first:  # a source that comes in one piece, as scans do
+                    self._keep_spots(unit, stale, spots)
             is_one = len(units) == 1 and stale.may_grow
-            self._keep_source(adapter, stale, texts.progress if is_one else None, unit=last + 1)
+            self._keep_source(adapter, stale, progress if is_one else None, unit=last + 1)
             connection.executemany(
                 "INSERT INTO text_members VALUES (?, ?, ?, ?)",
                 [
@@ -255,15 +264,12 @@ class TextStore:
                 ],
             )
 
-    def _keep_spots(
-        self, unit: int, stale: _Stale, docs: Sequence[TextDoc], before: Spots | None = None
-    ) -> None:
-        """Note where messages lie: of a source that comes in one piece, as scans do."""
-        spots, mark = pack_spots(docs, before), mark_in(stale.stamp, stale.source.path)
-        if spots and (mark or before is not None):
+    def _keep_spots(self, unit: int, stale: _Stale, spots: bytes) -> None:
+        """Note where messages lie in the file as it was."""
+        if spots:
+            mark = mark_in(stale.stamp, stale.source.path)
             self.index.connection.execute(
-                f"INSERT OR {'IGNORE' if before is None else 'REPLACE'}"  # noqa: S608 - one of two words
-                " INTO text_spots VALUES (?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO text_spots VALUES (?, ?, ?, ?)",
                 (unit, os.fsencode(stale.source.place), mark, spots),
             )
 
@@ -290,37 +296,24 @@ def _seen(source: SourceRef) -> _Stale:
 
 def _texts(
     adapter: Adapter, sources: Sequence[SourceRef], *, shared: bool
-) -> Iterator[tuple[int, SourceTexts]]:
+) -> Iterator[tuple[int, Iterable[_Ready], Progress | None]]:
     """The texts of all sources, small ones on all cores."""
     small = [n for n, source in enumerate(sources) if total_size((source,)) <= _SHARED_AT_MOST]
     missing = set(range(len(sources)))
     work = partial(_encoded_texts, adapter, sources)
     for place, result in work_through(small, work, workers=core_count() if shared else 1):
         missing.discard(small[place])
-        yield small[place], SourceTexts(*_TEXTS.decode(result))
+        yield small[place], *unpack(result, _READY)
     for number in sorted(missing):
-        yield number, source_texts(adapter, sources[number], tools=True)
+        batches, progress = source_texts(adapter, sources[number], tools=True)
+        yield number, map(_ready, batches), progress
 
 
 def _encoded_texts(adapter: Adapter, sources: Sequence[SourceRef], number: int) -> bytes:
     batches, progress = source_texts(adapter, sources[number], tools=True)
-    texts = SourceTexts(list(batches), progress)
-    try:
-        return msgspec.msgpack.encode(texts)
-    except UnicodeEncodeError:
-        return msgspec.msgpack.encode(SourceTexts(_encodable(texts.batches), progress))
+    return pack((list(map(_ready, batches)), progress))
 
 
-def _encodable(batches: Iterable[Batch]) -> list[Batch]:
-    """The same with what is no Unicode replaced: nobody can type it."""
-    return [
-        (
-            session,
-            [TextDoc(d[0], tuple(map(_plain, d.spoken)), _plain(d.tools), d.spot) for d in docs],
-        )
-        for session, docs in batches
-    ]
-
-
-def _plain(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
+def _ready(batch: Batch) -> _Ready:
+    session, docs = batch
+    return session, prepare(docs), pack_spots(docs)
