@@ -99,7 +99,7 @@ def _medians(query: Query, parties: dict[str, Callable[[Query], int]]) -> dict[s
 def _documents(index: TextIndex, query: Query) -> int:
     found = [index.documents(kind, text, tables=("spoken",)).ids for kind, text in query.engine]
     known = [ids for ids in found if ids is not None]
-    return len(known[0].intersection(*known[1:]))
+    return len(set(known[0]).intersection(*known[1:]))
 
 
 def _ask_server(url: str, query: Query) -> int:

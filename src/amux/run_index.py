@@ -62,8 +62,8 @@ class RunIndex:
 
     def tags_of(self, agent: str, session_id: str) -> tuple[str, ...]:
         """The tags of a session's runs, each once, in order of appearance."""
-        runs = self._by_session.get((agent, session_id), ())
-        return tuple(dict.fromkeys(tag for run in runs for tag in run.tags))
+        runs = self._by_session.get((agent, session_id))
+        return tuple(dict.fromkeys(tag for run in runs for tag in run.tags)) if runs else ()
 
 
 def read_run_index(host: Host, project_dir: Path | None = None) -> RunIndex:

@@ -110,8 +110,9 @@ def test_any_rollout_is_scanned_as_it_is_read(tmp_path: Path, data: bytes) -> No
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b'{"type":"user"}', b"\xff\n{}"])
 def test_bytes_that_hold_no_message_give_none_or_an_empty_one(data: bytes, kind: int) -> None:
     for adapter in SCANNED.values():
-        message = adapter.cut_text(data, kind)
-        assert message is None or not message.content
+        for tools in (True, False):
+            message = adapter.cut_text(data, kind, tools=tools)
+            assert message is None or not message.content
 
 
 @WITH_FOLDER

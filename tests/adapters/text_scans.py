@@ -35,6 +35,11 @@ def searched(message: SessionMessage) -> Searched:
     return message.role, message.timestamp, message.synthetic, list(passages(message))
 
 
+def said(found: Searched) -> Searched:
+    """The same without tool text."""
+    return *found[:3], [passage for passage in found[3] if passage.is_said]
+
+
 def text_docs(messages: Iterable[SessionMessage], *, tools: bool) -> Iterator[TextDoc]:
     """The documents of a session's messages; those without a text have none."""
     for ordinal, message in enumerate(messages):
@@ -64,9 +69,13 @@ def assert_scanned_as_read(adapter: Scanning, ref: SourceRef) -> int | None:
             if doc.spot is not None:
                 cut += 1
                 piece = data[doc.spot.offset : doc.spot.offset + doc.spot.length]
-                message = adapter.cut_text(piece, doc.spot.kind)
+                message = adapter.cut_text(piece, doc.spot.kind, tools=True)
+                spoken = adapter.cut_text(piece, doc.spot.kind, tools=False)
                 assert message is not None
-                assert searched(message) == searched(read[name][doc.ordinal])
+                assert spoken is not None
+                want = searched(read[name][doc.ordinal])
+                assert searched(message) == want
+                assert said(searched(spoken)) == said(want)
     return cut
 
 

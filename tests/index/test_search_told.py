@@ -80,6 +80,16 @@ def test_ranking_by_numbers_gives_what_looking_gives(
     assert told == looked_at
 
 
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("shown", [0, 1, 3])
+def test_what_was_said_is_told_as_looking_finds_it(
+    holdings: Holdings, query: str, shown: int
+) -> None:
+    told = run(holdings, query, said_only=True, hits=shown, limit=5)
+    looked_at = replace(holdings, worth=None, candidates=None)
+    assert told == run(looked_at, query, said_only=True, hits=shown, limit=5)
+
+
 @pytest.mark.parametrize("sort", ["date", "cost"])
 @pytest.mark.parametrize("shown", [0, 1, 7, None])
 def test_in_any_order_and_with_any_number_of_hits(

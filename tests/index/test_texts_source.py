@@ -84,8 +84,8 @@ def test_a_text_too_long_to_be_held_is_found_to_its_end(tmp_path: Path) -> None:
     for _, docs in source_texts(CLAUDE, ref, tools=True).batches:
         assert sum(len(doc.tools) + sum(map(len, doc.spoken)) for doc in docs) < LONG_LINE
         index.add(1, docs)
-    assert index.documents("word", "eepneedl").ids == {1 << 20 | LOOSE}
-    assert index.documents("word", "start").ids == {1 << 20 | LOOSE}
+    assert index.documents("word", "eepneedl").ids == [1 << 20 | LOOSE]
+    assert index.documents("word", "start").ids == [1 << 20 | LOOSE]
     index.close()
 
 

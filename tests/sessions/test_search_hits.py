@@ -32,7 +32,7 @@ from amux.sessions.filtering import admitted_passages
 from amux.sessions.library import Library
 from amux.sessions.matching import Tally
 from amux.sessions.query import Query
-from amux.sessions.ranking import OLDEST, recency
+from amux.sessions.recency import OLDEST, recency
 from amux.sessions.search import SearchReport
 from amux.sessions.terms import Term
 from amux.testing import Capture

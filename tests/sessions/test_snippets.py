@@ -7,6 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amux.model.words import fold, fold_spaces
+from amux.sessions.matching import Tally
+from amux.sessions.query import parse_query
 from amux.sessions.snippets import SNIPPET_LENGTH, cut_excerpt, find_excerpt
 from amux.sessions.terms import Term, phrase_term, text_term, word_term
 
@@ -26,7 +28,16 @@ PIECES = (
 )
 pieces = st.lists(st.sampled_from(PIECES), max_size=30)
 terms = st.sampled_from(
-    [text_term("error"), word_term("err*"), text_term("fix"), text_term("本"), phrase_term("a b")]
+    [
+        text_term("error"),
+        word_term("err*"),
+        text_term("fix"),
+        text_term("本"),
+        phrase_term("error error"),
+        phrase_term("naive error"),
+        phrase_term("日本 error"),
+        phrase_term("a b"),
+    ]
 )
 
 
@@ -72,6 +83,20 @@ def test_the_first_hit_is_shown_wherever_it_stands(
     assert cut_excerpt(text, (term,), fold(text)) == found
     for start, end in found.ranges:
         assert fold(found.text[start:end]).strip("…") != ""
+
+
+@given(
+    st.lists(st.sampled_from((*PIECES, "fix", "…error", "日error", "_", "\u3099")), max_size=12),
+    st.sampled_from(['"error error"', '"fix"', '"x_error" error', '"error fix" -err*', "fix err*"]),
+)
+def test_a_message_fits_where_the_patterns_of_its_folded_text_do(
+    some: list[str], written: str
+) -> None:
+    query, text = parse_query(written), "".join(some)
+    tally = Tally(query)
+    tally.add(text)
+    folded = fold(text)
+    assert tally.present == {term for term in query.all_terms if term.pattern.search(folded)}
 
 
 @given(pieces, terms)

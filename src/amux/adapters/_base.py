@@ -235,10 +235,11 @@ class TextScan(Protocol):
 class TextCut(Protocol):
     """An adapter whose scans tell where messages lie, so that one can be read alone (optional)."""
 
-    def cut_text(self, data: bytes, kind: int) -> SessionMessage | None:
+    def cut_text(self, data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
         """The message of a spot, given its bytes; equal to that of `read` in all that is searched.
 
-        That is its role, time and texts, and whether it is synthetic. None: it is not there.
+        That is its role, time and texts, and whether it is synthetic; without `tools`, it may lack
+        what its tools were given. None: it is not there.
         """
         ...
 

@@ -123,11 +123,11 @@ class ClaudeAdapter:
             source.path, own_id(source), is_agent=is_agent, tools=tools, progress=progress
         )
 
-    def cut_text(self, data: bytes, kind: int) -> SessionMessage | None:
+    def cut_text(self, data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
         """One message, from the lines that a scan has named."""
         from amux.adapters._claude.cut_texts import cut_text
 
-        return cut_text(data, kind)
+        return cut_text(data, kind, tools=tools)
 
     def read_on(
         self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None

@@ -137,11 +137,11 @@ class CodexAdapter:
         is_plain = source.role == "session" and source.path.suffix == ".jsonl"
         return scan_texts(source.path, tools=tools, progress=progress) if is_plain else None
 
-    def cut_text(self, data: bytes, kind: int) -> SessionMessage | None:
+    def cut_text(self, data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
         """One message, from the lines that a scan has named."""
         from amux.adapters._codex.cut_texts import cut_text
 
-        return cut_text(data, kind)
+        return cut_text(data, kind, tools=tools)
 
     def read_on(
         self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None

@@ -17,8 +17,9 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -47,6 +48,7 @@ TITLE: Final = LOOSE - 1
 """The ordinal for what a session is called, where that shall be found as well."""
 
 _TOO_MUCH_DEAD: Final = 0.2
+_FEW_CLAUSES: Final = 20  # so many take less time than putting two answers together
 _CLAUSES_AT_ONCE: Final = 64  # FTS5 looks at every alternative for every row it finds
 _BULK_CACHE_KIB: Final = 32 << 10
 _LOCK_WAIT_S: Final = 5.0
@@ -57,14 +59,12 @@ _GAP: Final = f"\n{JOINT}\n"  # a token of its own, which no phrase asks for
 class Documents(NamedTuple):
     """Documents with a term; `ids` None: any may be.
 
-    Those of `unsure` may not hold it. All documents of a unit with loose texts are one, of ordinal
-    `LOOSE`, and in doubt as soon as terms are combined. `runs` are the same ids as `ids`, each run
-    in ascending order and some in several; without any, nobody has put them in order.
+    They are in order, each once. Those of `unsure` may not hold it. All documents of a unit with
+    loose texts are one, of ordinal `LOOSE`, and in doubt as soon as terms are combined.
     """
 
-    ids: set[int] | None
+    ids: list[int] | None
     unsure: set[int]
-    runs: tuple[list[int], ...] = ()
 
     @property
     def exact(self) -> bool:
@@ -222,29 +222,47 @@ class TextIndex:
         self, kind: TermKind, folded: str, *, tables: Collection[Table] = TABLES
     ) -> Documents:
         """The documents that hold a term, to be combined with those of other terms."""
-        sure, unsure = set[int](), set[int]()
-        runs: list[list[int]] = []
+        sure: list[list[int]] = []
+        doubted: list[list[int]] = []
         with translated(), snapshot(self._db):
             for table in tables:
                 plan = self._plan(table, kind, folded)
                 if plan.clauses is None:
-                    return Documents(None, unsure)
-                for run in self._matching(table, plan.clauses):
-                    (sure if plan.exact else unsure).update(run)
-                    runs.append(run)
-            dead, loose = self._marked("dead"), self._marked("loose")
-        if not (dead or loose or unsure):
-            return Documents(sure, unsure, tuple(runs))
+                    return Documents(None, set())
+                (sure if plan.exact else doubted).extend(self._matching(table, plan.clauses))
+            dead, loose = self._marked()
+        ids = in_order([*sure, *doubted])
+        unsure = set[int]().union(*doubted).difference(*sure) if doubted else set[int]()
         if dead:
-            sure = {key for key in sure if key >> UNIT_SHIFT not in dead}
-            unsure = {key for key in unsure if key >> UNIT_SHIFT not in dead}
-        ids = sure | unsure if unsure else sure
-        unsure -= sure
+            ids = [key for key in ids if key >> UNIT_SHIFT not in dead]
+            unsure.intersection_update(ids)
         if loose:
-            merged = {unit << UNIT_SHIFT | LOOSE for unit in loose}
-            ids = {_merged(key, loose) for key in ids}
-            unsure = {_merged(key, loose) for key in unsure} | (ids & merged)
+            ids = sorted({_merged(key, loose) for key in ids})
+            unsure = {_merged(key, loose) for key in unsure}
+            unsure.update(key for key in ids if key >> UNIT_SHIFT in loose)
         return Documents(ids, unsure)
+
+    def documents_with_all(
+        self, terms: Iterable[tuple[TermKind, str]], *, table: Table
+    ) -> list[int] | None:
+        """The documents of a table that hold several terms, in order.
+
+        None where it is not sure of that, and the terms have to be combined by whoever asks.
+        """
+        with translated(), snapshot(self._db):
+            dead, loose = self._marked()
+            if loose:
+                return None
+            conditions: list[str] = []
+            for kind, folded in terms:
+                clauses, exact = self._plan(table, kind, folded)
+                if clauses is None or not exact or len(clauses) > _CLAUSES_AT_ONCE:
+                    return None
+                if not clauses:
+                    return []
+                conditions.append(f"({' OR '.join(clauses)})")
+            found = in_order([*self._matching(table, (" AND ".join(conditions),))])
+        return [key for key in found if key >> UNIT_SHIFT not in dead] if dead else found
 
     def vocabulary(self, *, tables: Collection[Table] = TABLES) -> Iterator[tuple[str, int]]:
         """Every whole word, and in how many messages it is; a word may come once per table."""
@@ -267,9 +285,14 @@ class TextIndex:
             if found is not None:
                 yield _NUMBERS.decode(f"[{found}]")
 
-    def _marked(self, mark: Literal["dead", "loose"]) -> frozenset[int]:
-        rows = self._db.execute(f"SELECT unit FROM text_units WHERE {mark}")  # noqa: S608 - a closed list of names
-        return frozenset(unit for (unit,) in rows)
+    def _marked(self) -> tuple[frozenset[int], frozenset[int]]:
+        """The units that were dropped, and those with loose texts."""
+        rows = self._db.execute(
+            "SELECT unit, 1 FROM text_units WHERE dead"
+            " UNION ALL SELECT unit, 0 FROM text_units WHERE loose"
+        ).fetchall()
+        dead = frozenset(unit for unit, is_dead in rows if is_dead)
+        return dead, frozenset(unit for unit, is_dead in rows if not is_dead)
 
     def _insert(self, table: Table, rows: list[tuple[int, str]]) -> None:
         self._db.executemany(f"INSERT INTO {table} (rowid, body) VALUES (?, ?)", rows)  # noqa: S608 - a closed list of names
@@ -281,16 +304,24 @@ class TextIndex:
             self._db.execute("BEGIN IMMEDIATE")
 
 
+def in_order(runs: Sequence[list[int]]) -> list[int]:
+    """What is in any of some runs, each in ascending order; every number once."""
+    if len(runs) == 1:
+        return runs[0]
+    return list(dict.fromkeys(sorted(chain.from_iterable(runs))))
+
+
 def units_of(ids: Iterable[int]) -> Counter[int]:
     """How many of some documents each unit has."""
     return Counter([key >> UNIT_SHIFT for key in ids])
 
 
 def _portions(clauses: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The first by itself: alternatives are compared for every row, and it has the most rows."""
-    if clauses:
-        yield clauses[:1]
-    for start in range(1, len(clauses), _CLAUSES_AT_ONCE):
+    """Many without the first: all are compared for every row, and it has the most rows."""
+    first = 1 if len(clauses) > _FEW_CLAUSES else 0
+    if first:
+        yield clauses[:first]
+    for start in range(first, len(clauses), _CLAUSES_AT_ONCE):
         yield clauses[start : start + _CLAUSES_AT_ONCE]
 
 

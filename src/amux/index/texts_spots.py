@@ -9,11 +9,14 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable
+from struct import Struct
 from typing import Final
 
 from amux.model.texts import Spot, TextDoc
 
 _WIDTH: Final = 17  # ordinal 4, offset 8, length 4, kind 1
+_OFFSET: Final = Struct("=q")
+_LENGTH: Final = Struct("=I")
 _MOST: Final = 1 << 32
 _LAST_KIND: Final = 255
 
@@ -21,29 +24,28 @@ _LAST_KIND: Final = 255
 class Spots:
     """The places of a unit's messages in one file."""
 
-    __slots__ = ("_kinds", "_lengths", "_offsets", "_ordinals", "mark", "path")
+    __slots__ = ("_columns", "_ordinals", "mark", "path")
 
     def __init__(self, path: bytes, mark: bytes, columns: bytes) -> None:
         self.path = path
         self.mark = mark  # what `file_mark` said of the file that was read
-        count = len(columns) // _WIDTH
-        self._ordinals = array("I", columns[: 4 * count])
-        self._offsets = array("q", columns[4 * count : 12 * count])
-        self._lengths = array("I", columns[12 * count : 16 * count])
-        self._kinds = columns[16 * count :]
+        self._columns = columns
+        self._ordinals = array("I", columns[: 4 * (len(columns) // _WIDTH)])
 
     def at(self, ordinal: int) -> Spot | None:
         """Where a message lies; None when nobody knows."""
+        count = len(self._ordinals)
         place = bisect_left(self._ordinals, ordinal)
-        if place == len(self._ordinals) or self._ordinals[place] != ordinal:
+        if place == count or self._ordinals[place] != ordinal:
             return None
-        return Spot(self._offsets[place], self._lengths[place], self._kinds[place])
+        (offset,) = _OFFSET.unpack_from(self._columns, 4 * count + 8 * place)
+        (length,) = _LENGTH.unpack_from(self._columns, 12 * count + 4 * place)
+        return Spot(offset, length, self._columns[16 * count + place])
 
-    def up_to(self, ordinal: int) -> list[tuple[int, int, int, int]]:
-        """The messages before one: ordinal, offset, length and kind of each."""
-        count = bisect_left(self._ordinals, ordinal)
-        columns = (self._ordinals, self._offsets, self._lengths, self._kinds)
-        return list(zip(*(column[:count] for column in columns), strict=True))
+    def up_to(self, ordinal: int) -> list[tuple[int, Spot]]:
+        """The messages before one, with their places."""
+        known = ((each, self.at(each)) for each in self._ordinals if each < ordinal)
+        return [(each, spot) for each, spot in known if spot is not None]
 
 
 def pack_spots(docs: Iterable[TextDoc], before: Spots | None = None) -> bytes:
@@ -56,7 +58,7 @@ def pack_spots(docs: Iterable[TextDoc], before: Spots | None = None) -> bytes:
     )
     if before is not None:
         first = min((doc.ordinal for doc in docs), default=_MOST)
-        known = [*before.up_to(first), *known]
+        known = [*((each, *spot) for each, spot in before.up_to(first)), *known]
     if not known:
         return b""
     ordinals, offsets, lengths, kinds = zip(*known, strict=True)

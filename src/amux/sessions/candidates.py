@@ -26,13 +26,13 @@ class Shortlist(NamedTuple):
     `numbers` count from 1 as the session's messages are read; None: all of them. No message that
     fits is missing. With `exact` every one of them fits, filters included, so that nothing need be
     read to know it: `numbers` is then no None, `weights` says in how many of them each term is, for
-    ranking, and `said` which of them fit without tool text.
+    ranking, and `said` which of them fit without tool text (None: all).
     """
 
     numbers: Collection[int] | None = None
     exact: bool = False
     weights: Mapping[Term, float] = MappingProxyType({})
-    said: Callable[[], Collection[int]] = tuple
+    said: Callable[[], Collection[int]] | None = None
 
 
 ALL: Final = Shortlist()

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Final
+from functools import lru_cache
+from typing import Final, cast
 
-from amux.adapters._base import TextCut
+from amux.adapters._base import Adapter, TextCut
 from amux.index.stamps import file_mark
 from amux.index.texts_spots import Spots
 from amux.model.message import SessionMessage
@@ -18,8 +19,18 @@ from amux.model.message import SessionMessage
 _READ_ONLY: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
+def cutter_of(adapter: Adapter) -> TextCut | None:
+    """The adapter, if it can cut."""
+    return cast("TextCut", adapter) if _can_cut(type(adapter)) else None
+
+
+@lru_cache
+def _can_cut(kind: type[Adapter]) -> bool:
+    return issubclass(kind, TextCut)  # which takes longer than cutting
+
+
 def cut_messages(
-    adapter: TextCut, spots: Spots, numbers: Sequence[int]
+    adapter: TextCut, spots: Spots, numbers: Sequence[int], *, tools: bool
 ) -> Iterator[SessionMessage]:
     """The messages of these numbers, which count from 1, up to one that cannot be cut."""
     try:
@@ -28,25 +39,21 @@ def cut_messages(
         return
     try:
         found = os.fstat(handle)
-        if file_mark(found).encode() == spots.mark:
-            yield from _cut(adapter, handle, found.st_size, spots, numbers)
+        if file_mark(found).encode() != spots.mark:
+            return
+        for number in numbers:
+            spot = spots.at(number - 1)
+            if spot is None or not 0 <= spot.offset <= found.st_size - spot.length:
+                return
+            data = _read_at(handle, spot.offset, spot.length)
+            message = adapter.cut_text(data, spot.kind, tools=tools)
+            if message is None:
+                return
+            yield message
     except OSError:
         return
     finally:
         os.close(handle)
-
-
-def _cut(
-    adapter: TextCut, handle: int, size: int, spots: Spots, numbers: Sequence[int]
-) -> Iterator[SessionMessage]:
-    for number in numbers:
-        spot = spots.at(number - 1)
-        if spot is None or not 0 <= spot.offset <= size - spot.length:
-            return
-        message = adapter.cut_text(_read_at(handle, spot.offset, spot.length), spot.kind)
-        if message is None:
-            return
-        yield message
 
 
 def _read_at(handle: int, offset: int, length: int) -> bytes:

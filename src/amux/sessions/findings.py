@@ -29,16 +29,21 @@ class Place(NamedTuple):
     session_id: str | None = None
 
 
+Said = Callable[[], Collection[int]]
+"""Numbers of messages that fit without tool text, when somebody wants to know."""
+
+
 class Unread(NamedTuple):
     """Hits that are known without a look at the source: of which conversation, which messages.
 
-    `spots` are where they lie, if anybody knows; `said` tells which of them are no tool text.
+    `spots` are where they lie, if anybody knows; `said` tells which of them are no tool text: all
+    of them where it is None.
     """
 
     place: int
     numbers: Collection[int]  # in order
     spots: Spots | None = None
-    said: Callable[[], Collection[int]] = tuple
+    said: Said | None = None
 
 
 _Shown = tuple[int, SearchHit]
@@ -73,7 +78,7 @@ class Finding:
         """The hits that are shown, in their order; at least the first one, for its snippet."""
         room = None if self.room is None else max(self.room, 1)
         chosen = [*self._said, *self._others][:room]
-        return [hit for _, hit in sorted(chosen, key=itemgetter(0))]
+        return [hit for _, hit in (sorted(chosen, key=itemgetter(0)) if self._others else chosen)]
 
     def hold(self, weights: Mapping[Term, float]) -> None:
         """Add to how many hits have each term."""

@@ -81,6 +81,15 @@ def _from_plain(kind: type, value: object) -> SourceRef:
     return SourceRef(**kept, root=root, beside=beside)
 
 
+def annotated(summary: SessionSummary, names: Sequence[str], coster: Coster) -> SessionSummary:
+    """A kept summary with the tags and the star that it has now."""
+    tags = coster.tags_by_names(summary.agent, names)
+    starred = coster.is_starred_by_names(summary.agent, names)
+    if not tags and not starred:
+        return summary
+    return msgspec.structs.replace(summary, tags=tags, starred=starred)
+
+
 class KeptSession:
     """A row as a subject (see `Subject`), and its own traits."""
 
@@ -120,6 +129,11 @@ class KeptSession:
         return _EPOCH + timedelta(microseconds=self._row.updated)
 
     @property
+    def last_change(self) -> int:
+        """The same in microseconds since 1970."""
+        return self._row.updated
+
+    @property
     def cwd(self) -> str | None:
         """Where it was started."""
         return self._row.cwd
@@ -151,14 +165,18 @@ class KeptSession:
 
     def summary(self) -> SessionSummary:
         """What is shown of it."""
-        from amux.sessions.rows import decode_summary
-
-        with self._store.guarded():
-            return decode_summary(self._whole[0], self._row.names.split("\n"), self._coster)
+        return annotated(self._summary, self._row.names.split("\n"), self._coster)
 
     def conversations(self) -> Sequence[Conversation]:
         """Its own conversation first, then those of its sub-agents."""
         return self._conversations
+
+    @cached_property
+    def _summary(self) -> SessionSummary:
+        from amux.sessions.rows import decode_summary
+
+        with self._store.guarded():
+            return decode_summary(self._whole[0])
 
     @cached_property
     def _conversations(self) -> list[Conversation]:

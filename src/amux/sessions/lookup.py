@@ -8,19 +8,25 @@ numbers until it is clear that they are shown.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
+from typing import Final
 
+from amux.index.texts import UNIT_SHIFT, units_of
 from amux.model.words import fold
-from amux.sessions.findings import Finding
+from amux.sessions.findings import TITLE_HITS, Finding
 from amux.sessions.kept import KeptSession
 from amux.sessions.query import Query
+from amux.sessions.recency import Recency
 from amux.sessions.subjects import Subject
 from amux.sessions.terms import Term
 from amux.sessions.text_candidates import TextAnswer, TextCandidates
 
 Units = Mapping[str, Mapping[int, int]]
 """The units of an agent's texts, by place (`place_key`)."""
+
+_NOBODY: Final = -1  # whose a unit is that belongs to no session here, or to several
 
 
 class Lookup:
@@ -45,7 +51,10 @@ class Lookup:
                     self.unknown |= {other, place}
         if not self.unknown.isdisjoint(self.of_unit.values()):
             self.of_unit = {u: n for u, n in self.of_unit.items() if n not in self.unknown}
-        self.updated = [session.updated_at for session in sessions]
+        self._places = [_NOBODY] * (max(self.of_unit, default=0) + 1)
+        for unit, place in self.of_unit.items():
+            self._places[unit] = place
+        self.recency = Recency([session.last_change for session in sessions])
         folded = [fold(session.title) for session in sessions]
         self._titles = "\n".join(folded)
         self._begins = [0, *accumulate(len(title) + 1 for title in folded)]
@@ -58,9 +67,27 @@ class Lookup:
             and all(self._units[agent] is units[agent] for agent in units)
         )
 
-    def titled(self, terms: Iterable[Term]) -> set[int]:
-        """The sessions whose titles may hold one of some terms: no other title does."""
-        return {place for term in terms for place in self._with_word(term.text.split()[0])}
+    def count(self, documents: Sequence[int]) -> dict[int, int]:
+        """How many of some documents, which are in order, each session has."""
+        places = self._places
+        if documents and (beyond := (documents[-1] >> UNIT_SHIFT) + 1 - len(places)) > 0:
+            places = places + [_NOBODY] * beyond
+        found = Counter([places[key >> UNIT_SHIFT] for key in documents])
+        found.pop(_NOBODY, None)
+        return found
+
+    def titled(self, term: Term) -> set[int]:
+        """The sessions whose titles hold a term."""
+        found = set(self._with_word(max(term.parts, key=len)))
+        is_sure = term.kind == "text" and term.is_plain_word
+        return found if is_sure else {place for place in found if self.is_in_title(term, place)}
+
+    def is_in_title(self, term: Term, place: int) -> bool:
+        """Whether the title of a session holds a term."""
+        if term.kind == "regex":
+            return term.count(self.sessions[place].title, "") > 0
+        folded = self._titles[self._begins[place] : self._begins[place + 1] - 1]
+        return term.find(folded) is not None
 
     def _with_word(self, word: str) -> Iterator[int]:
         at = self._titles.find(word)
@@ -73,61 +100,80 @@ class Lookup:
 class Told:
     """Sessions that fit for sure, with all that ranking needs of them, by their places.
 
-    `hits` is how many messages fit, `weights` how much a session holds of each term. `titled` and
-    `rest` have to be looked at: their titles, and all of them.
+    `hits` is how many messages fit: none where it is the title alone. `weights` is how much a
+    session holds of each term, `held` are terms in any title, `rest` has to be looked at.
     """
 
     def __init__(
         self, lookup: Lookup, texts: TextCandidates, query: Query, answer: TextAnswer
     ) -> None:
         self.sessions = lookup.sessions
-        self.updated = lookup.updated
+        self.recency = lookup.recency
+        self.held: set[Term] = set()
+        self._lookup = lookup
         self._texts = texts
         self._query = query
-        of_unit, counts = lookup.of_unit, answer.counts
-        doubted = {of_unit[unit] for unit in answer.unsure if unit in of_unit}
-        if query.filters.of_messages:
-            doubted = {of_unit[unit] for unit in counts if unit in of_unit}
-        self.hits = _by_session(counts, counts, of_unit, doubted)
-        self.weights = {
-            term: {**self.hits} if held is counts else _by_session(held, counts, of_unit, doubted)
-            for term, held in answer.holds.items()
+        self._fitting_titles: set[int] = set()
+        of_unit = lookup.of_unit
+        in_doubt = units_of(answer.fitting) if query.filters.of_messages else answer.unsure
+        doubted = {of_unit[unit] for unit in in_doubt if unit in of_unit}
+        self._left_out = doubted | lookup.unknown
+        self.hits = lookup.count(answer.fitting)
+        self.weights: dict[Term, dict[int, float]] = {
+            term: {**(self.hits if own is answer.fitting else lookup.count(own))}
+            for term, own in answer.holders.items()
         }
-        self.titled = lookup.titled(query.terms).difference(doubted, lookup.unknown)
-        self.rest: list[Subject] = [self.sessions[n] for n in {*doubted, *lookup.unknown}]
+        for place in doubted:
+            self._forget(place)
+        self.rest: list[Subject] = [self.sessions[place] for place in self._left_out]
 
     def restrict(self, admitted: Collection[Subject]) -> None:
         """Leave only sessions that pass the filters."""
         ids = set(map(id, admitted))
-        gone = [n for n in self.hits if id(self.sessions[n]) not in ids]
-        for held in (self.hits, *self.weights.values()):
-            for place in gone:
-                held.pop(place, None)
-        self.titled = {n for n in self.titled if id(self.sessions[n]) in ids}
+        for place in [n for n in self.hits if id(self.sessions[n]) not in ids]:
+            self._forget(place)
+        self._left_out.update(n for n, each in enumerate(self.sessions) if id(each) not in ids)
         self.rest = [subject for subject in self.rest if id(subject) in ids]
+
+    def _forget(self, place: int) -> None:
+        self.hits.pop(place, None)
+        for held in self.weights.values():
+            held.pop(place, None)
+
+    def add_titles(self) -> None:
+        """Count what titles hold. One that fits is a hit, unless messages are asked for."""
+        query, lookup = self._query, self._lookup
+        titled = {term: lookup.titled(term) - self._left_out for term in query.terms}
+        self.held.update(term for term, places in titled.items() if places)
+        for each in () if query.filters.of_messages else query.alternatives:
+            first, *others = (titled[term] for term in each.wanted)
+            for place in first.intersection(*others):
+                if not any(lookup.is_in_title(term, place) for term in each.unwanted):
+                    self._fitting_titles.add(place)
+                    self.hits.setdefault(place, 0)
+        for term, places in titled.items():
+            weights = self.weights[term]
+            for place in self.hits.keys() & places:
+                weights[place] = weights.get(place, 0.0) + TITLE_HITS
 
     def finding(self, place: int, room: int | None) -> Finding:
         """What was found in one of the sessions; its messages are read when they are shown."""
-        session = self.sessions[place]
-        hit_count = self.hits.get(place, 0)
-        finding = Finding(session, room, is_match=hit_count > 0, hit_count=hit_count)
-        finding.is_told = finding.is_match
-        finding.weights = {t: held[place] for t, held in self.weights.items() if place in held}
-        return finding
+        hit_count = self.hits[place]
+        return Finding(
+            self.sessions[place],
+            room,
+            is_match=True,
+            is_in_title=place in self._fitting_titles,
+            is_told=hit_count > 0,
+            hit_count=hit_count,
+        )
 
     def prepare(self, findings: Iterable[Finding]) -> None:
-        """Find out where the messages of some of the sessions lie."""
+        """Find out where the messages of some of the sessions lie that are shown."""
         told = [finding for finding in findings if finding.is_told]
-        unread = self._texts.unread(self._query, [finding.subject for finding in told])
-        for finding, own in zip(told, unread, strict=True):
+        rooms = ((finding.subject, finding.room) for finding in told)
+        for finding, own in zip(told, self._texts.unread(self._query, rooms), strict=True):
             finding.unread = own
-
-    def take(self, place: int, room: int | None) -> Finding:
-        """The same, no longer counted here."""
-        finding = self.finding(place, room)
-        for held in (self.hits, *self.weights.values()):
-            held.pop(place, None)
-        return finding
 
 
 class Worth:
@@ -148,21 +194,3 @@ class Worth:
         told = Told(self._lookup, self._texts, query, answer)
         told.rest.extend(self._others)
         return told
-
-
-def _by_session(
-    counts: Mapping[int, int],
-    fitting: Mapping[int, int],
-    of_unit: Mapping[int, int],
-    doubted: Collection[int],
-) -> dict[int, int]:
-    """Numbers of units as numbers of sessions, of those that fit for sure."""
-    found: dict[int, int] = {}
-    for unit, count in counts.items():
-        if unit in fitting:
-            place = of_unit.get(unit, -1)
-            found[place] = found.get(place, 0) + count
-    found.pop(-1, None)  # of sessions that are part of another, or of none
-    for place in doubted:
-        found.pop(place, None)
-    return found

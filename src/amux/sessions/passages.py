@@ -23,6 +23,12 @@ def passages(message: SessionMessage, *, said_only: bool = False) -> Iterator[Pa
     return (each for each in found if each.is_said) if said_only else found
 
 
+def said_in(message: SessionMessage) -> list[str]:
+    """The texts of what was said and thought, without tool text."""
+    content = message.content if message.role != "tool" else ""
+    return [text for text in (content, message.thinking) if text]
+
+
 def _passages(message: SessionMessage) -> Iterator[Passage]:
     if message.content:
         yield Passage(message.content, is_said=message.role != "tool")

@@ -117,22 +117,24 @@ def parse_query(
     text: str,
     *,
     within: Filters = NO_FILTERS,
+    said_only: bool = False,
     now: datetime | None = None,
     zone: tzinfo | None = None,
 ) -> Query:
     """Read a query; whatever is written, some query comes out.
 
-    `within` are filters from elsewhere that must hold too. Relative times count back from `now`;
-    days are those of `zone` (this machine's by default).
+    `within` are filters from elsewhere that must hold too; with `said_only` tool text does not
+    count. Relative times count back from `now`; days are those of `zone` (this machine's by
+    default).
     """
     found = list(tokens(text, now=now or datetime.now(UTC), zone=zone))
     if all(token.sign for token in found):
         found = _as_it_stands(text)
     try:
-        return _combine(found, within)
+        return _combine(found, within, said_only=said_only)
     except TooManyAlternativesError:
         plain = [token for token in found if token.sign not in {"(", ")"}]
-        query = _combine(plain, within)
+        query = _combine(plain, within, said_only=said_only)
         return replace(query, notes=(*query.notes, _TOO_MANY))
 
 
@@ -192,7 +194,7 @@ def _as_it_stands(text: str) -> list[Token]:
     return [] if term is None else [Token((0, len(text)), term=term)]
 
 
-def _combine(found: Sequence[Token], within: Filters) -> Query:
+def _combine(found: Sequence[Token], within: Filters, *, said_only: bool) -> Query:
     groups = Groups()
     conditions: list[tuple[Condition, bool]] = []
     for token in found:
@@ -213,4 +215,4 @@ def _combine(found: Sequence[Token], within: Filters) -> Query:
     if is_selective and not alternatives:
         alternatives.append(Alternative())
     notes = dict.fromkeys(token.note for token in found if token.note is not None)
-    return Query(tuple(alternatives), filters & within, tuple(notes))
+    return Query(tuple(alternatives), filters & within, tuple(notes), said_only)

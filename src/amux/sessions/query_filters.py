@@ -87,6 +87,8 @@ class Filters:
 
     def admits_agent(self, agent: str) -> bool:
         """Whether any session of that agent can pass."""
+        if not self.clauses:
+            return True
         of_agents = (each for each in self.clauses if each.kind == "agent")
         return all(each.admits(lambda condition: is_agent(agent, condition)) for each in of_agents)
 

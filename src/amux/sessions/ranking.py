@@ -8,32 +8,23 @@ at it. Relevance lies between 0 and 1, with the best at 1; of equals the newer c
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
-from heapq import nlargest, nsmallest
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from itertools import repeat
+from operator import add
 from typing import Final
 
 from amux.model.options import SearchSort
 from amux.sessions.findings import Finding
 from amux.sessions.lookup import Told
+from amux.sessions.recency import recency
 from amux.sessions.terms import Term
-
-HALF_LIFE: Final = timedelta(days=180)
-OLDEST: Final = 0.25
-"""No session counts less for its age than this."""
 
 _SATURATION: Final = 1.5
 _LEAST: Final = 1e-6
 _DIGITS: Final = 6
 _ROUNDED_BY: Final = 2e-6
-_OLD: Final = 2.0  # half-lives until a session counts the least
 Order = tuple[float, float, str]
-
-
-def recency(updated_at: datetime, now: datetime) -> float:
-    """1 for now, half of it after half a year, never less than a quarter."""
-    age = max(0.0, (now - updated_at) / HALF_LIFE)
-    return max(OLDEST, math.exp2(-age))
 
 
 class Ranking:
@@ -46,40 +37,48 @@ class Ranking:
         self, findings: Sequence[Finding], told: Told | None, looked_at: int, *, now: datetime
     ) -> None:
         self._told = told
+        self._now = now
         self._found = [finding for finding in findings if finding.is_match]
         self.count = len(self._found) + (0 if told is None else len(told.hits))
-        rarity = _rarity(self._found, told, looked_at)
-        told_scores = {} if told is None else _told_scores(told, rarity, now)
-        scores = [
-            _score(finding, rarity) * recency(finding.subject.traits.updated_at, now)
-            for finding in self._found
-        ]
-        best = max(max(scores, default=0.0), max(told_scores.values(), default=0.0)) or 1.0
-        for finding, score in zip(self._found, scores, strict=True):
-            finding.relevance = _relevance(score, best)
-        self._told_scores = told_scores
-        self._best = best
+        self._rarity = _rarity(self._found, told, looked_at)
 
     def first(self, limit: int | None, *, sort: SearchSort, room: int | None) -> list[Finding]:
         """The first of those that fit, in order; `room` is how many hits are shown of each."""
-        found = [*self._found, *self._chosen(limit, sort, room)]
-        order = _ORDERS[sort]
-        return sorted(found, key=order) if limit is None else nsmallest(limit, found, key=order)
+        scored = [
+            (finding, _score(finding, self._rarity) * self._recency(finding))
+            for finding in self._found
+        ]
+        if self._told is not None:
+            of_told = self._told_scores(limit if sort == "relevance" else None)
+            scored += [(self._told.finding(place, room), score) for place, score in of_told]
+        best = max((score for _, score in scored), default=0.0) or 1.0
+        for finding, score in scored:
+            finding.relevance = max(_LEAST, round(score / best, _DIGITS))
+        return sorted((finding for finding, _ in scored), key=_ORDERS[sort])[:limit]
 
-    def _chosen(self, limit: int | None, sort: SearchSort, room: int | None) -> Iterator[Finding]:
-        """Of those that are known by numbers, all that may be among the first."""
-        scores, told = self._told_scores, self._told
-        if told is None:
-            return
-        least = 0.0
-        if limit is not None and sort == "relevance":
-            # Relevance is rounded: what comes a little behind the last may be its equal.
-            least = min(nlargest(limit, scores.values()), default=0.0) - _ROUNDED_BY * self._best
-        for place, score in scores.items():
-            if score >= least:
-                finding = told.finding(place, room)
-                finding.relevance = _relevance(score, self._best)
-                yield finding
+    def _recency(self, finding: Finding) -> float:
+        return recency(finding.subject.traits.updated_at, self._now)
+
+    def _told_scores(self, limit: int | None) -> list[tuple[int, float]]:
+        """The scores of those known by numbers, as far as they may be among the first."""
+        if self._told is None:
+            return []
+        held, known = _held(self._told, self._rarity), self._told.recency
+        if limit is not None:
+            held = _promising(held, *known.at_most(self._now), limit)
+        recencies = known.of((place for place, _ in held), self._now)
+        return [(place, score * own) for (place, score), own in zip(held, recencies, strict=True)]
+
+
+def _promising(
+    held: Sequence[tuple[int, float]], recencies: Sequence[float], shrunk: float, limit: int
+) -> list[tuple[int, float]]:
+    """Those that may be among the first, judged by what they count for their age at most."""
+    most = [score * recencies[place] for place, score in held]
+    in_order = sorted(most, reverse=True)
+    # Relevance is rounded: what comes a little behind the last may be its equal.
+    least = min(in_order[:limit], default=0.0) * shrunk - _ROUNDED_BY * max(most, default=0.0)
+    return [each for each, score in zip(held, most, strict=True) if score >= least]
 
 
 def _by_relevance(finding: Finding) -> Order:
@@ -103,23 +102,18 @@ _ORDERS: Final[dict[SearchSort, Callable[[Finding], Order]]] = {
 }
 
 
-def _relevance(score: float, best: float) -> float:
-    return max(_LEAST, round(score / best, _DIGITS))
-
-
-def _told_scores(told: Told, rarity: Mapping[Term, float], now: datetime) -> dict[int, float]:
-    """As `_score` and `recency`, for many."""
-    scores = dict.fromkeys(told.hits, 0.0)
-    for term, held in told.weights.items():
+def _held(told: Told, rarity: Mapping[Term, float]) -> list[tuple[int, float]]:
+    """As `_score`, for many: in steps that each go through all of them."""
+    places = list(told.hits)
+    held = [0.0] * len(places)
+    for term, weights in told.weights.items():
         rare = rarity.get(term, 0.0)
-        for place, weight in held.items():
-            scores[place] += rare * (weight / (weight + _SATURATION))
-    updated, exp2 = told.updated, math.exp2
-    for place, score in scores.items():
-        age = (now - updated[place]) / HALF_LIFE
-        freshness = 1.0 if age <= 0.0 else OLDEST if age >= _OLD else exp2(-age)
-        scores[place] = max(_LEAST, score) * freshness
-    return scores
+        own = [*map(weights.get, places, repeat(0.0))]
+        worth = {weight: rare * (weight / (weight + _SATURATION)) for weight in set(own)}
+        held = [*map(add, held, map(worth.__getitem__, own))]
+    if min(held, default=_LEAST) < _LEAST:
+        held = [max(_LEAST, score) for score in held]
+    return [*zip(places, held, strict=True)]
 
 
 def _score(finding: Finding, rarity: Mapping[Term, float]) -> float:

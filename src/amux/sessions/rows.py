@@ -18,7 +18,7 @@ from amux.model.problems import Problem
 from amux.model.session import SessionSummary
 from amux.sessions.assemble import Assembly
 from amux.sessions.costing import Coster
-from amux.sessions.kept import encode_places
+from amux.sessions.kept import annotated, encode_places
 from amux.sessions.listing import ListReport
 from amux.sessions.parts import Joined
 from amux.sessions.views import summarize
@@ -131,14 +131,9 @@ def _decoded(body: bytes) -> SessionSummary:
 
 def _summary(row: Row, coster: Coster) -> SessionSummary:
     names, body = row
-    return decode_summary(body, names.split("\n"), coster)
+    return annotated(decode_summary(body), names.split("\n"), coster)
 
 
-def decode_summary(body: bytes, names: Sequence[str], coster: Coster) -> SessionSummary:
-    """A kept summary, with the tags and the star that it has now."""
-    summary = unpack(body, _PACKED) if body.startswith(ODD) else _decoded(body)
-    tags = coster.tags_by_names(summary.agent, names)
-    starred = coster.is_starred_by_names(summary.agent, names)
-    if not tags and not starred:
-        return summary
-    return msgspec.structs.replace(summary, tags=tags, starred=starred)
+def decode_summary(body: bytes) -> SessionSummary:
+    """A kept summary."""
+    return unpack(body, _PACKED) if body.startswith(ODD) else _decoded(body)

@@ -6,22 +6,22 @@ known by its beginning, which its message has too.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from typing import Final
 
 from amux.adapters._base import TextCut
 from amux.model.message import SessionMessage
 from amux.model.words import fold
 from amux.sessions.candidates import NONE, Shortlist
-from amux.sessions.cutting import cut_messages
+from amux.sessions.cutting import cut_messages, cutter_of
 from amux.sessions.filtering import admitted_passages
 from amux.sessions.findings import TITLE_HITS, Finding, Place, Unread
 from amux.sessions.library import Library
 from amux.sessions.matching import OnWords, Tally, Window
 from amux.sessions.query import Query
 from amux.sessions.showing import excerpt_of
+from amux.sessions.snippets import cut_title
 from amux.sessions.subjects import Subject
 
 _BEGINNING: Final = 1000
@@ -108,9 +108,10 @@ class Scanner:
     def show(self, finding: Finding) -> None:
         """Read the first of the hits that were known without reading."""
         if finding.is_in_title:
-            tally = Tally(self._query)
-            tally.add(finding.subject.traits.title)
-            finding.snippet = tally.excerpt().text or None
+            title = finding.subject.traits.title
+            folded = fold(title)
+            present = [term for term in self._query.terms if term.count(title, folded)]
+            finding.snippet = cut_title(title, present, folded) or None
         for own, numbers, said in _chosen(finding.unread, finding.room):
             self._show_unread(finding, own, numbers, said=said)
         finding.unread = ()
@@ -119,18 +120,23 @@ class Scanner:
         self, finding: Finding, own: Unread, numbers: Sequence[int], *, said: Collection[int]
     ) -> None:
         """Hits of one conversation, cut from where they lie as far as they are still there."""
-        left = deque(numbers)
+        shown = 0
         cutter = self._cutter(finding.subject.traits.agent)
         if cutter is not None and own.spots is not None:
             conversation = finding.subject.conversations()[own.place] if own.place else None
             session_id = None if conversation is None else conversation.session_id
-            for message in cut_messages(cutter, own.spots, numbers):
+            for message in cut_messages(
+                cutter, own.spots, numbers, tools=not self._query.said_only
+            ):
                 excerpt = excerpt_of(message, self._query)
                 if excerpt is None:
                     break  # what was cut is not what was indexed
-                place = Place(left[0], message.role, message.timestamp, session_id)
-                finding.show(excerpt, place, is_said=left.popleft() in said)
-        for message, found_at in self._messages(finding, own.place, left) if left else ():
+                number, shown = numbers[shown], shown + 1
+                place = Place(number, message.role, message.timestamp, session_id)
+                finding.show(excerpt, place, is_said=number in said)
+        if shown == len(numbers):
+            return
+        for message, found_at in self._messages(finding, own.place, numbers[shown:]):
             excerpt = excerpt_of(message, self._query)
             if excerpt is not None:  # else the file is another than it was
                 finding.show(excerpt, found_at, is_said=found_at.number in said)
@@ -138,8 +144,7 @@ class Scanner:
     def _cutter(self, agent: str) -> TextCut | None:
         """Who reads single messages of an agent, if anybody can."""
         if agent not in self._cutters:
-            adapter = self._library.adapter(agent)
-            self._cutters[agent] = adapter if isinstance(adapter, TextCut) else None
+            self._cutters[agent] = cutter_of(self._library.adapter(agent))
         return self._cutters[agent]
 
     def _messages(
@@ -195,19 +200,28 @@ def _chosen(
     unread: Sequence[Unread], room: int | None
 ) -> Iterator[tuple[Unread, Sequence[int], Collection[int]]]:
     """The hits to be shown, conversation by conversation, and which of them were said."""
-    total = sum(len(own.numbers) for own in unread)
-    if room is None or total <= max(room, 1):
+    left = None if room is None else max(room, 1)
+    if left is None or not _has_choice(unread, left):
         for own in unread:
-            numbers = list(own.numbers)
+            numbers = list(islice(own.numbers, left))
             yield own, numbers, numbers
+            left = None if left is None else left - len(numbers)
+            if left == 0:
+                break
         return
-    all_said = [frozenset(own.said()) for own in unread]
+    all_said = [frozenset(own.numbers if own.said is None else own.said()) for own in unread]
     hits = [(at, number) for at, own in enumerate(unread) for number in own.numbers]
     hits.sort(key=lambda hit: hit[1] not in all_said[hit[0]])  # the order is kept otherwise
     for at, own in enumerate(unread):
-        numbers = sorted(number for place, number in hits[: max(room, 1)] if place == at)
+        numbers = sorted(number for place, number in hits[:left] if place == at)
         if numbers:
             yield own, numbers, all_said[at]
+
+
+def _has_choice(unread: Sequence[Unread], room: int) -> bool:
+    """Whether some hits come before others that stand ahead of them."""
+    has_tool_text = any(own.said is not None for own in unread)
+    return has_tool_text and sum(len(own.numbers) for own in unread) > room
 
 
 def _marked(pieces: Iterable[str]) -> Iterator[Window]:

@@ -7,7 +7,6 @@ own search) only say where to look; which sessions are found does not depend on 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
@@ -30,6 +29,7 @@ from amux.sessions.query_filters import filters_of
 from amux.sessions.ranking import Ranking
 from amux.sessions.scan import Scanner
 from amux.sessions.subjects import Subject
+from amux.sessions.terms import Term
 
 
 class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +77,12 @@ class _Scan(NamedTuple):
         has_told = self.told is not None and bool(self.told.hits)
         return has_told or any(finding.is_match for finding in self.findings)
 
+    @property
+    def held(self) -> set[Term]:
+        """The terms that any session has."""
+        held = set[Term]() if self.told is None else self.told.held
+        return held.union(*(finding.held for finding in self.findings))
+
 
 class Search:
     """One query, read once: it says whose sessions it needs, then looks through them."""
@@ -103,7 +109,7 @@ class Search:
         report = self._report(holdings, self._parsed, scan)
         if near is None or scan.has_match:
             return report
-        guess = self._guess(holdings, near, scan.findings)
+        guess = self._guess(holdings, near, scan.held)
         if guess is None:
             return report
         second = self._parse(guess)
@@ -116,8 +122,8 @@ class Search:
 
     def _parse(self, text: str) -> Query:
         within = filters_of(self._options)
-        parsed = parse_query(text, within=within, now=self._now, zone=self._zone)
-        return dataclasses.replace(parsed, said_only=self._options.said_only)
+        said_only = self._options.said_only
+        return parse_query(text, within=within, said_only=said_only, now=self._now, zone=self._zone)
 
     def _scan(self, holdings: Holdings, query: Query, near: NearWords | None) -> _Scan:
         """What each session that passes the filters holds of the query."""
@@ -130,8 +136,7 @@ class Search:
         if told is not None:
             if query.filters.of_sessions:
                 told.restrict(admitted)
-            taken = (told.take(place, room) for place in told.titled)
-            findings += [finding for finding in taken if scanner.look_at_title(finding)]
+            told.add_titles()
         propose = _Proposals(holdings, query)
         for subject in admitted if told is None else told.rest:
             finding = scanner.look_at(subject, propose(subject), room=room)
@@ -168,11 +173,10 @@ class Search:
             truncated=ranking.count - len(shown),
         )
 
-    def _guess(self, holdings: Holdings, near: NearWords, findings: list[Finding]) -> str | None:
+    def _guess(self, holdings: Holdings, near: NearWords, held: set[Term]) -> str | None:
         """The query with known words in place of unknown ones; None: nothing comes close."""
         if holdings.vocabulary is not None:
             near.add(holdings.vocabulary())
-        held = {term for finding in findings for term in finding.held}
         replacements = near.replacements(self._parsed, held)
         return corrected(self._options.text, replacements, now=self._now) if replacements else None
 
@@ -198,10 +202,11 @@ class _Proposals:
 
 def _summary(finding: Finding, query: Query) -> SessionSummary:
     shown = finding.shown
+    first = shown[0].snippet if shown else None
     return replace(
         finding.subject.summary(),
         relevance_score=finding.relevance,
-        snippet=finding.snippet or next((hit.snippet for hit in shown), None),
+        snippet=finding.snippet or first,
         hits=() if finding.room == 0 else tuple(shown),
         hit_count=finding.hit_count if query.needs_texts else None,
     )

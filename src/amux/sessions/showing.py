@@ -5,23 +5,24 @@ That they fit is known, so it is enough to find the first place that does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from amux.model.message import SessionMessage
 from amux.sessions.matching import WINDOW, Tally
-from amux.sessions.passages import passages
+from amux.sessions.passages import passages, said_in
 from amux.sessions.query import Query
 from amux.sessions.snippets import Excerpt, find_excerpt
 
 
 def excerpt_of(message: SessionMessage, query: Query) -> Excerpt | None:
     """The words around what was wanted; None: the message does not fit after all."""
-    texts = [passage.text for passage in passages(message, said_only=query.said_only)]
+    texts = said_in(message) if query.said_only else [each.text for each in passages(message)]
     has_choice = len(query.alternatives) > 1 or not query.terms
     if has_choice or sum(map(len, texts)) > WINDOW:
         return _weighed(texts, query)
-    found: Iterator[Excerpt | None] = (find_excerpt(text, query.terms) for text in texts)
-    return next(filter(None, found), None)  # it holds all of the terms
+    for text in texts:
+        excerpt = find_excerpt(text, query.terms)
+        if excerpt is not None:
+            return excerpt  # it holds all of the terms
+    return None
 
 
 def _weighed(texts: list[str], query: Query) -> Excerpt | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, chain
 from typing import Final, NamedTuple
 
 from amux.model.words import fold, fold_in_place, fold_spaces
@@ -37,6 +37,11 @@ def cut_excerpt(text: str, terms: Sequence[Term], folded: str | None = None) -> 
     return find_excerpt(text, terms, folded) or _excerpt_at(text, 0, terms)
 
 
+def cut_title(title: str, terms: Sequence[Term], folded: str) -> str:
+    """The same of a title, without what the query wants of it."""
+    return _excerpt_at(title, _position(title, terms, folded) or 0, ()).text
+
+
 def find_excerpt(text: str, terms: Sequence[Term], folded: str | None = None) -> Excerpt | None:
     """The surroundings of the first hit; None when there is none."""
     if len(text) > _LOOK_AT:
@@ -53,23 +58,22 @@ def find_excerpt(text: str, terms: Sequence[Term], folded: str | None = None) ->
 def _excerpt_at(text: str, at: int, terms: Sequence[Term]) -> Excerpt:
     """A place of a text, with dots where text was cut, and the hits around it."""
     start = max(0, at - _LEAD)
-    end = min(len(text), start + 2 * SNIPPET_LENGTH)
-    raw = text[start:end]
+    raw = text[start : start + 2 * SNIPPET_LENGTH]
     piece = fold_spaces(raw)
     cut = piece[:SNIPPET_LENGTH].rstrip()
+    end, lost, shown = start + len(raw), len(raw) - len(piece), len(cut)
     ahead = "…" if start > 0 else ""
-    behind = "…" if len(cut) < len(piece) or end < len(text) else ""
+    behind = "…" if shown < len(piece) or end < len(text) else ""
     first = max(0, start - _AROUND)
-    found = _found(text[first : end + _AROUND], terms)
     ranges: list[Range] = []
-    for one in found:
-        # Where nothing was folded, a place is what it was.
-        edges = [min(max(edge + first - start, 0), len(raw)) for edge in one]
-        if len(piece) < len(raw):
-            edges = [_place(raw, edge) for edge in edges]
-        begin, behind_it = (min(edge, len(cut)) + len(ahead) for edge in edges)
-        if begin < behind_it:
-            ranges.append((begin, behind_it))
+    for hit in _found(text[first : end + _AROUND], terms):
+        begin, stop = max(first + hit[0], start) - start, min(first + hit[1], end) - start
+        if begin >= stop or begin - lost >= shown:
+            continue  # not in what is shown
+        if lost:
+            begin, stop = _place(raw, begin), _place(raw, stop)
+        if begin < shown and begin < stop:
+            ranges.append((begin + len(ahead), min(stop, shown) + len(ahead)))
     return Excerpt(f"{ahead}{cut}{behind}", _merged(ranges))
 
 
@@ -77,13 +81,17 @@ def _position(text: str, terms: Sequence[Term], folded: str | None = None) -> in
     """Where the first hit begins in the original text."""
     if all(term.is_plain_word for term in terms):
         return _early_position(text, terms)
-    folded = fold(text) if folded is None else folded
+    in_place = _folded_in_place(text, terms)
+    if in_place is not None:
+        folded = in_place
+    elif folded is None:
+        folded = fold(text)
     best: int | None = None
     for term in terms:
         found = term.find(text if term.kind == "regex" else folded)
         if found is None:
             continue
-        at = found if term.kind == "regex" else _unfolded(text, found)
+        at = found if in_place is not None or term.kind == "regex" else _unfolded(text, found)
         best = at if best is None else min(best, at)
     return best
 
@@ -107,12 +115,16 @@ def _early_position(text: str, terms: Sequence[Term]) -> int | None:
 def _position_in_step(step: str, terms: Sequence[Term]) -> int | None:
     in_place = _folded_in_place(step, terms)
     folded = fold(step) if in_place is None else in_place
-    found = min((at for term in terms if (at := term.find(folded)) is not None), default=None)
-    return found if in_place is not None or found is None else _unfolded(step, found)
+    places = [at for term in terms if (at := term.find(folded)) is not None]
+    if not places:
+        return None
+    return min(places) if in_place is not None else _unfolded(step, min(places))
 
 
 def _folded_in_place(text: str, terms: Sequence[Term]) -> str | None:
     """The text folded, with every character where it was; None where that cannot be."""
+    if text.isascii():
+        return text.lower()
     if all(term.is_ascii_word for term in terms):
         return fold_in_place(text)
     return None
@@ -120,13 +132,11 @@ def _folded_in_place(text: str, terms: Sequence[Term]) -> str | None:
 
 def _unfolded(text: str, position: int) -> int:
     """The place in the original; folding may change lengths."""
-    return bisect_left(_ends(text), position)
+    return position if text.isascii() else bisect_left(_ends(text), position)
 
 
 def _ends(text: str) -> Sequence[int]:
     """For each place in a text, how much of the folded text is before it."""
-    if text.isascii():
-        return range(len(text) + 1)
     return [0, *accumulate(map(_FOLDED_LENGTHS.__getitem__, text))]
 
 
@@ -143,21 +153,17 @@ class _FoldedLengths(dict[str, int]):
 _FOLDED_LENGTHS: Final = _FoldedLengths()
 
 
-def _found(text: str, terms: Sequence[Term]) -> Iterator[Range]:
+def _found(text: str, terms: Sequence[Term]) -> Iterable[Range]:
     """Every hit of a short text, as ranges of the original."""
     in_place = _folded_in_place(text, terms)
-    if in_place is not None:
-        for term in terms:
-            yield from term.spans(in_place)
-        return
-    folded = fold(text)
-    ends = _ends(text)
-    for term in terms:
-        if term.kind == "regex":
-            yield from (match.span() for match in term.pattern.finditer(text))
-            continue
-        for start, end in term.spans(folded):
-            yield _outer(ends, start, end)
+    folded = fold(text) if in_place is None else in_place
+    found = [term.spans(text if term.kind == "regex" else folded) for term in terms]
+    if in_place is None:
+        ends = _ends(text)
+        for place, term in enumerate(terms):
+            if term.kind != "regex":
+                found[place] = (_outer(ends, start, end) for start, end in found[place])
+    return chain.from_iterable(found)
 
 
 def _outer(ends: Sequence[int], start: int, end: int) -> Range:
@@ -169,14 +175,14 @@ def _outer(ends: Sequence[int], start: int, end: int) -> Range:
 def _place(text: str, index: int) -> int:
     """The place of a character once white space is folded."""
     before = text[:index]
-    words = before.split()
-    if not words:
-        return 0
-    return sum(map(len, words)) + len(words) - 1 + before[-1].isspace()
+    folded = fold_spaces(before)
+    return len(folded) + before[-1].isspace() if folded else 0
 
 
-def _merged(ranges: Iterable[Range]) -> tuple[Range, ...]:
+def _merged(ranges: Sequence[Range]) -> tuple[Range, ...]:
     """In order, without overlaps."""
+    if len(ranges) <= 1:
+        return tuple(ranges)
     merged: list[Range] = []
     for start, end in sorted(ranges):
         if merged and start <= merged[-1][1]:

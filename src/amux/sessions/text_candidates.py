@@ -11,16 +11,23 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from amux.index.faults import IndexUnavailableError
-from amux.index.texts import LOOSE, TABLES, UNIT_SHIFT, Documents, Table, TextIndex, units_of
+from amux.index.texts import (
+    LOOSE,
+    TABLES,
+    UNIT_SHIFT,
+    Documents,
+    Table,
+    TextIndex,
+    in_order,
+)
 from amux.index.texts_errors import IndexDamagedError, IndexUnusableError
 from amux.index.texts_spots import Spots
 from amux.index.texts_sync import TextStore
 from amux.index.texts_terms import TermKind
 from amux.sessions.candidates import ALL, NONE, Candidates, Propose, Shortlist, propose_all
-from amux.sessions.findings import Unread
+from amux.sessions.findings import Said, Unread
 from amux.sessions.kept import keys_of
 from amux.sessions.query import Query
 from amux.sessions.query_groups import Alternative
@@ -28,6 +35,7 @@ from amux.sessions.subjects import Subject
 from amux.sessions.terms import Term
 
 _ORDINAL = (1 << UNIT_SHIFT) - 1
+_NONE: frozenset[int] = frozenset()
 _SPOTS_AT_ONCE = 500  # SQLite takes no more than 999 parameters in old versions
 
 
@@ -35,42 +43,41 @@ _SPOTS_AT_ONCE = 500  # SQLite takes no more than 999 parameters in old versions
 class TextAnswer:
     """What the index says of one query."""
 
-    fitting: set[int]  # documents
+    fitting: list[int]  # documents, in order
     unsure: frozenset[int]  # units with a document that may not fit
-    counts: Mapping[int, int]  # how many fitting documents a unit has
-    holds: Mapping[Term, Mapping[int, int]]  # how many of these have a term
-    runs: tuple[list[int], ...] = ()  # the fitting documents in order, if somebody has that already
+    holders: Mapping[Term, list[int]]  # which of them have a term
 
-    def numbers(self, unit: int) -> list[int]:
-        """The numbers of a unit's fitting messages, in order; they count from 1."""
-        found: set[int] = set()
-        for run in self._runs:
-            first = bisect_left(run, unit << UNIT_SHIFT)
-            found.update(run[first : bisect_left(run, (unit + 1) << UNIT_SHIFT, first)])
-        return [(key & _ORDINAL) + 1 for key in sorted(found)]
+    def has(self, unit: int) -> bool:
+        """Whether any message of a unit fits."""
+        return bool(_count(self.fitting, unit))
 
-    @cached_property
-    def _runs(self) -> tuple[list[int], ...]:
-        return self.runs or (sorted(self.fitting),)
+    def numbers(self, unit: int, most: int | None = None) -> list[int]:
+        """The numbers of a unit's first fitting messages, in order; they count from 1."""
+        first, end = _span(self.fitting, unit)
+        end = end if most is None else min(end, first + most)
+        return [(key & _ORDINAL) + 1 for key in self.fitting[first:end]]
+
+    def has_loose(self, unit: int) -> bool:
+        """Whether a text fits that is too long to be held, of any message of a unit."""
+        key = unit << UNIT_SHIFT | LOOSE
+        at = bisect_left(self.fitting, key)
+        return self.fitting[at : at + 1] == [key]
+
+    def weights(self, unit: int) -> dict[Term, float]:
+        """How many of a unit's fitting messages have each term."""
+        counts = {term: _count(own, unit) for term, own in self.holders.items()}
+        return {term: float(count) for term, count in counts.items() if count}
 
 
-class _Numbers(Collection[int]):
-    """The numbers of a unit's fitting messages; how many is known before which."""
+def _span(documents: list[int], unit: int) -> tuple[int, int]:
+    """Where those of a unit begin and end."""
+    first = bisect_left(documents, unit << UNIT_SHIFT)
+    return first, bisect_left(documents, (unit + 1) << UNIT_SHIFT, first)
 
-    __slots__ = ("_answer", "_unit")
 
-    def __init__(self, answer: TextAnswer, unit: int) -> None:
-        self._answer = answer
-        self._unit = unit
-
-    def __len__(self) -> int:
-        return self._answer.counts[self._unit]
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._answer.numbers(self._unit))
-
-    def __contains__(self, number: object) -> bool:
-        return number in self._answer.numbers(self._unit)
+def _count(documents: list[int], unit: int) -> int:
+    first, end = _span(documents, unit)
+    return end - first
 
 
 class TextCandidates:
@@ -109,33 +116,48 @@ class TextCandidates:
         def shortlists(subject: Subject) -> Sequence[Shortlist]:
             keys = subject.keys
             if keys is None:
-                return list(_of_conversations(subject, units, list_unit, answer.counts))
+                return list(_of_conversations(subject, units, list_unit, answer))
             return [list_unit(units.get(key, 0)) for key in keys]
 
         return shortlists
 
-    def unread(self, query: Query, subjects: Sequence[Subject]) -> list[list[Unread]]:
-        """The fitting messages of some sessions of which the index is sure, and where they lie."""
+    def unread(
+        self, query: Query, rooms: Iterable[tuple[Subject, int | None]]
+    ) -> list[list[Unread]]:
+        """The fitting messages of some sessions of which the index is sure, and where they lie.
+
+        Of each session as many as there is room for, and all where there is a choice.
+        """
         answer = self.answer(query)
         if answer is None:
-            return [[] for _ in subjects]
-        places = [list(self._places(answer, subject)) for subject in subjects]
-        spots = self._spots([unit for some in places for _, unit in some])
+            return [[] for _ in rooms]
+        found = [
+            list(self._fitting(answer, subject, room if query.said_only else None))
+            for subject, room in rooms
+        ]
+        spots = self._spots([unit for some in found for _, unit, _ in some])
         return [
             [
-                Unread(place, _Numbers(answer, unit), spots.get(unit), self._said(query, unit))
-                for place, unit in some
+                Unread(place, numbers, spots.get(unit), self._said(query, unit))
+                for place, unit, numbers in some
             ]
-            for some in places
+            for some in found
         ]
 
-    def _places(self, answer: TextAnswer, subject: Subject) -> Iterator[tuple[int, int]]:
-        """The conversations of a session with a fitting message, and their units."""
+    def _fitting(
+        self, answer: TextAnswer, subject: Subject, room: int | None
+    ) -> Iterator[tuple[int, int, list[int]]]:
+        """The conversations of a session with a fitting message, their units, the first numbers."""
+        left = None if room is None else max(room, 1)
         units = self.units[subject.traits.agent]
         for place, key in enumerate(subject.keys or ()):
             unit = units.get(key, 0)
-            if unit in answer.counts:
-                yield place, unit
+            numbers = answer.numbers(unit, left)
+            if numbers:
+                yield place, unit, numbers
+                left = None if left is None else left - len(numbers)
+                if left == 0:
+                    return
 
     def _spots(self, units: Sequence[int]) -> dict[int, Spots]:
         found: dict[int, Spots] = {}
@@ -157,8 +179,10 @@ class TextCandidates:
                 self._asked = (query, _ask(self._index, query))
         return self._asked[1]
 
-    def _said(self, query: Query, unit: int) -> Callable[[], Collection[int]]:
+    def _said(self, query: Query, unit: int) -> Said | None:
         """Which messages of a unit fit without tool text, when somebody wants to know."""
+        if query.said_only:
+            return None
 
         def numbers() -> Collection[int]:
             answer = self._answer_in_words(query)
@@ -167,8 +191,6 @@ class TextCandidates:
         return numbers
 
     def _answer_in_words(self, query: Query) -> TextAnswer | None:
-        if query.said_only:
-            return self.answer(query)
         if self._asked_in_words is None or self._asked_in_words[0] is not query:
             with self._guarded():
                 answer = _ask(self._index, replace(query, said_only=True))
@@ -189,84 +211,80 @@ def _of_conversations(
     subject: Subject,
     units: Mapping[int, int],
     list_unit: Callable[[int], Shortlist],
-    counts: Mapping[int, int],
+    answer: TextAnswer,
 ) -> Iterator[Shortlist]:
     for conversation in subject.conversations():
         numbers = [units.get(key, 0) for key in keys_of(subject.traits.agent, conversation)]
         if conversation.is_whole:
             yield list_unit(numbers[0])
         else:
-            yield ALL if any(unit in counts for unit in numbers) else NONE
+            yield ALL if any(map(answer.has, numbers)) else NONE
 
 
-def _listed(
-    answer: TextAnswer, unit: int, *, is_sure: bool, said: Callable[[], Collection[int]]
-) -> Shortlist:
+def _listed(answer: TextAnswer, unit: int, *, is_sure: bool, said: Said | None) -> Shortlist:
     """What may fit of a unit; 0 is none, and is that of a session without texts."""
-    if unit not in answer.counts:
+    numbers = answer.numbers(unit)
+    if not numbers:
         return NONE
-    if unit << UNIT_SHIFT | LOOSE in answer.fitting:
-        return ALL  # a text that is too long to be held, of one of its messages
-    return Shortlist(
-        numbers=_Numbers(answer, unit),
-        exact=is_sure,
-        weights={term: float(held[unit]) for term, held in answer.holds.items() if unit in held},
-        said=said,
-    )
+    if answer.has_loose(unit):
+        return ALL
+    return Shortlist(numbers=numbers, exact=is_sure, weights=answer.weights(unit), said=said)
 
 
 def _ask(index: TextIndex, query: Query) -> TextAnswer | None:
     """None: any document may fit."""
+    together = _ask_at_once(index, query)
+    if together is not None:
+        return TextAnswer(together, _NONE, dict.fromkeys(query.terms, together))
     tables: tuple[Table, ...] = ("spoken",) if query.said_only else TABLES
     found = {term: index.documents(*_kind_of(term), tables=tables) for term in query.all_terms}
     alternatives = [_of_alternative(each, found) for each in query.alternatives]
     known = [each for each in alternatives if each is not None]
     if len(known) < len(alternatives):
         return None
-    fitting = known[0][0].union(*(ids for ids, _ in known[1:])) if len(known) > 1 else known[0][0]
+    fitting = in_order([ids for ids, _ in known])
     unsure = set[int]().union(*(some for _, some in known))
-    counts = units_of(fitting)
     return TextAnswer(
         fitting,
-        frozenset(key >> UNIT_SHIFT for key in unsure & fitting),
-        counts,
-        {term: _holders(found[term], fitting, counts, known) for term in query.terms},
-        next((each.runs for each in found.values() if each.ids is fitting), ()),
+        frozenset(key >> UNIT_SHIFT for key in unsure.intersection(fitting)) if unsure else _NONE,
+        {term: _holders(found[term], fitting, known) for term in query.terms},
     )
 
 
-def _holders(
-    documents: Documents,
-    fitting: set[int],
-    counts: Mapping[int, int],
-    alternatives: Sequence[object],
-) -> Mapping[int, int]:
-    """How many fitting documents of each unit have a term; of one alternative, all of them."""
+def _ask_at_once(index: TextIndex, query: Query) -> list[int] | None:
+    """The documents with several words, where one question will do."""
+    is_simple = len(query.alternatives) == 1 and not query.unwanted and len(query.terms) > 1
+    if not (is_simple and query.said_only):
+        return None
+    return index.documents_with_all(map(_kind_of, query.terms), table="spoken")
+
+
+def _holders(documents: Documents, fitting: list[int], alternatives: Sequence[object]) -> list[int]:
+    """The fitting documents that have a term; of one alternative, all of them."""
     if len(alternatives) == 1 or documents.ids is None:
-        return counts
-    return units_of(fitting & documents.ids)
+        return fitting
+    return sorted(set(documents.ids).intersection(fitting))
 
 
 def _of_alternative(
     alternative: Alternative, found: dict[Term, Documents]
-) -> tuple[set[int], set[int]] | None:
+) -> tuple[list[int], set[int]] | None:
     """Documents with all wanted terms and surely none of the unwanted; None: any may be one."""
     wanted = [found[term] for term in alternative.wanted]
-    known = [documents.ids for documents in wanted if documents.ids is not None]
+    known = sorted((each.ids for each in wanted if each.ids is not None), key=len)
     if not known:
         return None
-    ids = min(known, key=len)
-    if len(known) > 1 or alternative.unwanted:
-        ids = ids.intersection(*known)
-    unsure: set[int] = {key for documents in wanted for key in documents.unsure}
+    ids = known[0] if len(known) == 1 else sorted(set(known[0]).intersection(*known[1:]))
+    unsure = set[int]().union(*(documents.unsure for documents in wanted))
     if len(known) < len(wanted):
-        unsure |= ids
+        unsure.update(ids)
     for term in alternative.unwanted:
         documents = found[term]
         if documents.ids is None:
-            unsure |= ids
+            unsure.update(ids)
             continue
-        ids -= {key for key in documents.ids - documents.unsure if key & _ORDINAL < LOOSE}
+        gone = {key for key in documents.ids if key & _ORDINAL < LOOSE} - documents.unsure
+        ids = [key for key in ids if key not in gone]
         unsure |= documents.unsure
     return ids, unsure
 

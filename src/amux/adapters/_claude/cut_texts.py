@@ -6,7 +6,7 @@ them, as far as it can be searched in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from amux.adapters._claude.scan_texts import (
     INJECTED,
     RESULT,
     SYSTEM,
+    Block,
     Flags,
     FullBlock,
     result_text,
@@ -33,26 +34,42 @@ class _Said(msgspec.Struct, gc=False):
     content: str | list[FullBlock | str] | None = None
 
 
+class _SaidAlone(msgspec.Struct, gc=False):
+    """The same without what tools were given."""
+
+    id: str | None = None
+    model: Any = None
+    content: str | list[Block | str] | None = None
+
+
 class _Line(Flags, rename="camel", gc=False):
     message: _Said | None = None
     timestamp: Any = None
     is_api_error_message: Any = None
 
 
+class _LineAlone(Flags, rename="camel", gc=False):
+    message: _SaidAlone | None = None
+    timestamp: Any = None
+    is_api_error_message: Any = None
+
+
+_AnyLine = _Line | _LineAlone
 _LINES: Final = msgspec.json.Decoder(_Line)
+_LINES_ALONE: Final = msgspec.json.Decoder(_LineAlone)
 
 
-def cut_text(data: bytes, kind: int) -> SessionMessage | None:
+def cut_text(data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
     """The message of a spot; None where these bytes hold no such message."""
     try:
         if kind == ANSWER:
-            return _answer(_LINES.decode_lines(data))
-        return _other(_LINES.decode(data), kind)
+            return _answer(_LINES.decode_lines(data) if tools else _LINES_ALONE.decode_lines(data))
+        return _other(_LINES.decode(data) if kind >= RESULT else _LINES_ALONE.decode(data), kind)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
 
 
-def _other(line: _Line, kind: int) -> SessionMessage | None:
+def _other(line: _AnyLine, kind: int) -> SessionMessage | None:
     at = _moment(line)
     if kind == SYSTEM:
         return SessionMessage(
@@ -80,7 +97,7 @@ def _result(block: FullBlock, at: datetime | None) -> SessionMessage:
     )
 
 
-def _answer(lines: list[_Line]) -> SessionMessage | None:
+def _answer(lines: Sequence[_AnyLine]) -> SessionMessage | None:
     """The lines of an answer; those of others may stand between them."""
     first = lines[0] if lines else None
     message = None if first is None else first.message
@@ -98,7 +115,7 @@ def _answer(lines: list[_Line]) -> SessionMessage | None:
             texts.append(block.text or "")
         elif block.type == "thinking":
             thinking.append(block.thinking or "")
-        elif block.type.endswith("tool_use"):
+        elif isinstance(block, FullBlock) and block.type.endswith("tool_use"):
             name, given = block.name or "", block.input
             calls.append(SessionToolCall(tool_call_id="", tool_name=name, input=given))
     return SessionMessage(
@@ -111,19 +128,19 @@ def _answer(lines: list[_Line]) -> SessionMessage | None:
     )
 
 
-def _key(line: _Line) -> str | None:
+def _key(line: _AnyLine) -> str | None:
     """What the lines of one answer share; None: it is no line of an answer."""
     if line.type != "assistant" or line.message is None:
         return None
     return line.message.id or line.request_id or line.uuid
 
 
-def _blocks(lines: Iterable[_Line]) -> Iterator[FullBlock | str]:
+def _blocks(lines: Iterable[_AnyLine]) -> Iterator[Block | str]:
     for line in lines:
         content = None if line.message is None else line.message.content
         yield from (content,) if isinstance(content, str) else content or ()
 
 
-def _moment(line: _Line) -> datetime | None:
+def _moment(line: _AnyLine) -> datetime | None:
     value = line.timestamp
     return parse_time(value) if isinstance(value, (str, int, float)) else None

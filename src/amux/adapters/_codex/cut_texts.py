@@ -29,12 +29,12 @@ from amux.model.message import Role, SessionMessage, SessionToolCall
 _PARTS: Final = frozenset({TYPED, DOUBTED, INJECTED})
 
 
-def cut_text(data: bytes, kind: int) -> SessionMessage | None:
+def cut_text(data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
     """The message of a spot; None where these bytes hold no such message."""
     try:
         if kind in {ANSWER, NOTICE}:
             entries = ENTRY.decode_lines(data)
-            return _answer(entries, synthetic=kind == NOTICE) if entries else None
+            return _answer(entries, synthetic=kind == NOTICE, tools=tools) if entries else None
         entry = ENTRY.decode(data)
     except UNREADABLE:
         return None
@@ -58,7 +58,7 @@ def _heard(item: ResponseItem, at: datetime | None, kind: int) -> SessionMessage
     return SessionMessage(role=role, content=text, timestamp=at, synthetic=kind != TYPED)
 
 
-def _answer(entries: list[AnyEntry], *, synthetic: bool) -> SessionMessage:
+def _answer(entries: list[AnyEntry], *, synthetic: bool, tools: bool) -> SessionMessage:
     """Every item between the first and the last line of an answer is part of it."""
     thinking: list[str] = []
     texts: list[str] = []
@@ -71,7 +71,7 @@ def _answer(entries: list[AnyEntry], *, synthetic: bool) -> SessionMessage:
             thinking.append(thought_in(item))
         elif item.type == "message" and item.role == "assistant":
             texts.append(joined(item.content))
-        elif item.type in CALL_TYPES:
+        elif tools and item.type in CALL_TYPES:
             name, given = called_tool(item), call_input(item)
             calls.append(SessionToolCall(tool_call_id="", tool_name=name, input=given))
     return SessionMessage(
