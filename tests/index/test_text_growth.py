@@ -140,6 +140,20 @@ def test_one_more_answer_costs_a_look_at_the_last(
         assert hit.hits[0].message_number == 81
 
 
+def test_an_answer_that_was_cut_off_and_written_anew_is_forgotten(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    session = ClaudeSession(home, uuid_of(1)).prompt("go").reply("an old needle")
+    append(session.path, session.write(tmp_path / "first").read_bytes())
+    with indexed(home, tmp_path / "cache") as client:
+        assert found(client, "old")
+        session.lines[-1:] = []
+        session.reply("a new needle, longer than the one before it")
+        session.path.write_bytes(b"")  # the same file
+        append(session.path, session.write(tmp_path / "second").read_bytes())
+        assert not found(client, "old")
+        assert found(client, "new")
+
+
 def test_a_session_that_was_written_anew_is_read_as_a_whole(tmp_path: Path) -> None:
     home = tmp_path / "home"
     session = ClaudeSession(home, uuid_of(1)).prompt("old needle").reply("one")

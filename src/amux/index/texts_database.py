@@ -14,7 +14,7 @@ from typing import Final
 from amux.index.texts_errors import REBUILD_HINT, IndexDamagedError
 from amux.model.words import JOINT
 
-SCHEMA: Final = 3
+SCHEMA: Final = 4
 """Raised when tables or tokens change: an index of another number is damaged goods."""
 
 _HASH_BYTES: Final = 16 << 20

@@ -13,16 +13,20 @@ from amux.adapters._base import Progress
 RESTS_TABLE: Final = """
 CREATE TABLE IF NOT EXISTS text_rests (
   agent TEXT NOT NULL, path BLOB NOT NULL, unit INTEGER NOT NULL, offset INTEGER NOT NULL,
-  edge BLOB NOT NULL, state BLOB NOT NULL, PRIMARY KEY (agent, path)
+  state BLOB NOT NULL, size INTEGER NOT NULL, edge BLOB NOT NULL, PRIMARY KEY (agent, path)
 ) WITHOUT ROWID;
 """
 
 
 class TextRest(NamedTuple):
-    """How far a source was read into a unit, and what stood around that place."""
+    """How far a source was read into a unit, the size it had then, and what stood at its edges.
+
+    Messages behind that place are in the unit as well, as far as they were there.
+    """
 
     unit: int
     progress: Progress
+    size: int
     edge: bytes
 
 
@@ -35,22 +39,22 @@ class TextRests:
     def of(self, agent: str, path: bytes, maker: str) -> TextRest | None:
         """Where a source was left by the same maker; None: nowhere."""
         row = self._db.execute(
-            "SELECT unit, CAST(offset AS INTEGER), CAST(edge AS BLOB), CAST(state AS BLOB)"
-            " FROM text_rests JOIN text_sources USING (agent, path)"
+            "SELECT unit, CAST(offset AS INTEGER), CAST(state AS BLOB), CAST(size AS INTEGER),"
+            " CAST(edge AS BLOB) FROM text_rests JOIN text_sources USING (agent, path)"
             " WHERE agent = ? AND path = ? AND maker = ?",
             (agent, path, maker),
         ).fetchone()
         if row is None:
             return None
-        unit, offset, edge, state = row
-        return TextRest(unit, Progress(offset=offset, state=state), edge)
+        unit, offset, state, size, edge = row
+        return TextRest(unit, Progress(offset=offset, state=state), size, edge)
 
     def keep(self, agent: str, path: bytes, rest: TextRest) -> None:
         """Note where a source was left."""
         progress = rest.progress
         self._db.execute(
-            "INSERT OR REPLACE INTO text_rests VALUES (?, ?, ?, ?, ?, ?)",
-            (agent, path, rest.unit, progress.offset, rest.edge, progress.state),
+            "INSERT OR REPLACE INTO text_rests VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (agent, path, rest.unit, progress.offset, progress.state, rest.size, rest.edge),
         )
 
     def forget(self, agent: str, path: bytes) -> None:

@@ -62,6 +62,7 @@ class _Stale(NamedTuple):
 
     source: SourceRef
     stamp: bytes
+    size: int
     may_grow: bool
 
 
@@ -207,7 +208,7 @@ class TextStore:
         agent, path = adapter.info.name, os.fsencode(stale.source.place)
         with translated():
             rest = self._rests.of(agent, path, maker_of(adapter))
-        if rest is None or edge_of(stale.source, rest.progress.offset) != rest.edge:
+        if rest is None or edge_of(stale.source, rest.size) != rest.edge:
             return False
         texts = texts_behind(adapter, stale.source, rest.progress)
         if texts is None:
@@ -232,9 +233,10 @@ class TextStore:
             "INSERT OR REPLACE INTO text_sources VALUES (?, ?, ?, ?)",
             (agent, path, stale.stamp, maker_of(adapter)),
         )
-        edge = b"" if progress is None else edge_of(stale.source, progress.offset)
+        size = 0 if progress is None else max(progress.offset, stale.size)  # it may have grown
+        edge = edge_of(stale.source, size) if size else b""
         if progress is not None and edge:
-            self._rests.keep(agent, path, TextRest(unit, progress, edge))
+            self._rests.keep(agent, path, TextRest(unit, progress, size, edge))
         else:
             self._rests.forget(agent, path)
 
@@ -291,7 +293,8 @@ class TextStore:
 
 def _seen(source: SourceRef) -> _Stale:
     look = look_at_source(source)
-    return _Stale(source, look.stamp, look.changed_ns > time.time_ns() - GROWS_NS)
+    is_in_use = look.changed_ns > time.time_ns() - GROWS_NS
+    return _Stale(source, look.stamp, look.size, is_in_use)
 
 
 def _texts(
