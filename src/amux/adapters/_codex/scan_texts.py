@@ -106,7 +106,6 @@ class _SurpriseError(Exception):
 
 def scan_texts(path: Path, *, tools: bool, progress: Progress | None = None) -> ScannedTexts | None:
     """The session of a file and its documents; None where that is not so simple."""
-    left: Progress | None = None
     try:
         if progress is None:
             state = _State(rollout=new_rollout(path, bodies=True, traced=False))
