@@ -40,6 +40,12 @@ ONE_KILLED: list[Member] = [
 ]
 
 
+ONLY_A_COPY: list[Member] = [
+    (0, 0, [(True, 0), (False, 3)], "none", True),
+    (0, 2, [], "forked", False),
+]
+
+
 def write_family(home: Path, family: list[Member]) -> list[Path]:
     """Transcripts that begin with each other's lines, and go on in steps of their own."""
     made: list[list[Any]] = []
@@ -73,10 +79,20 @@ def _copied(line: dict[str, Any], session_id: str, link: Link) -> dict[str, Any]
             return line
 
 
+def _ancestors(name: str, parents: dict[str, str | None]) -> list[str]:
+    found: list[str] = []
+    parent = parents.get(name)
+    while parent is not None and parent not in found:
+        found.append(parent)
+        parent = parents.get(parent)
+    return found
+
+
 @drawn(120)
 @given(family=st.lists(MEMBERS, min_size=2, max_size=4))
 @example(FORK)
 @example(ONE_KILLED)
+@example(ONLY_A_COPY)
 def test_a_report_and_a_list_agree_on_every_member_of_a_family(
     tmp_path_factory: pytest.TempPathFactory, family: list[Member]
 ) -> None:
@@ -88,6 +104,9 @@ def test_a_report_and_a_list_agree_on_every_member_of_a_family(
     assert summed is not None
     with open_client(home) as direct:
         listed = direct.list_report(("claude",), EVERYTHING).sessions
+    parents = {one.session_id: one.parent for one in listed}
+    for each in parents:
+        assert each not in _ancestors(each, parents), "nobody descends from himself"
     told = {one.unified_id: one.cost for one in listed}
     found = {key: (one.input_tokens, one.total_usd) for key, one in summed.items()}
     assert found == {

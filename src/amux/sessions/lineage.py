@@ -159,11 +159,24 @@ class _Family:
         for other in self.members:
             if other is member or other.kind == "subagent" or not self._older(other, member):
                 continue
+            if self._descends(other, member):
+                continue  # what is recorded, or was found before, says the contrary
             shared = len(own & identities[id(other)])
             rank = (shared, shared - len(identities[id(other)]))
             if shared and (best is None or rank > best):
                 best = rank
                 member.parent, member.kind = other.session_id, member.facts.copy_kind
+
+    def _descends(self, one: Joined, other: Joined) -> bool:
+        """Whether a session comes from another, over any number of generations."""
+        seen: set[int] = set()
+        current: Joined | None = one
+        while current is not None and id(current) not in seen:
+            if current is other:
+                return True
+            seen.add(id(current))
+            current = self.by_name.get(current.parent or "")
+        return False
 
     def _older(self, one: Joined, other: Joined) -> bool:
         return self._order(one) < self._order(other)
