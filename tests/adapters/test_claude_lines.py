@@ -300,3 +300,13 @@ def test_a_tool_that_ran_on_the_server_is_answered_in_the_same_message(
     (call,) = read.messages[1].tool_calls
     assert (call.tool_name, call.output) == ("web_search", [{"url": "u"}])
     assert read.messages[1].content == "Found"
+
+
+@pytest.mark.parametrize("between", [tool("t1"), {"type": "thinking", "thinking": "hm"}])
+def test_texts_of_an_answer_that_something_stands_between_are_paragraphs(
+    transcript: Transcript, between: Json
+) -> None:
+    transcript.user("hi")
+    for block in (text("I will look at"), text(" the file"), between, text("Meanwhile")):
+        transcript.assistant(block)
+    assert transcript.session_read().texts("assistant") == ["I will look at the file\n\nMeanwhile"]

@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from amux.adapters._claude.answer_text import AnswerText
 from amux.adapters._claude.prompts import UserParts, split_user
 from amux.adapters._claude.records import (
     Block,
@@ -155,7 +156,7 @@ class Draft:
         self._place = place
         self._model = model
         self._synthetic = synthetic
-        self._texts: list[str] = []
+        self._text = AnswerText()
         self._thinking: list[str] = []
         self._calls: list[SessionToolCall] = []
         self._answers: dict[str, tuple[Any, bool]] = {}
@@ -166,8 +167,10 @@ class Draft:
         for block in blocks:
             kind = text_of(block.type) or ""
             if kind == "text":
-                self._texts.extend(_texts([block]))
-            elif kind == "thinking":
+                self._text.add(text_of(block.text))
+                continue
+            self._text.part()
+            if kind == "thinking":
                 self._thinking.append(text_of(block.thinking) or "")
             elif kind.endswith("tool_use"):
                 self._calls.append(_tool_call(block))
@@ -190,7 +193,7 @@ class Draft:
         """The answer, then what waited behind it."""
         answer = SessionMessage(
             role="assistant",
-            content="".join(self._texts),
+            content=str(self._text),
             timestamp=self._place.at,
             tool_calls=tuple(self._answered(call) for call in self._calls),
             token_usage=None if usage is None else _usage_view(usage),

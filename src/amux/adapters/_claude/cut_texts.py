@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from amux.adapters._claude.answer_text import AnswerText
 from amux.adapters._claude.records import SYNTHETIC_MODEL
 from amux.adapters._claude.scan_texts import (
     ANSWER,
@@ -104,23 +105,23 @@ def _answer(lines: Sequence[_AnyLine]) -> SessionMessage | None:
     if first is None or message is None:
         return None
     key = _key(first)
-    texts: list[str] = []
+    text = AnswerText()
     thinking: list[str] = []
     calls: list[SessionToolCall] = []
     own = [line for line in lines if line is first or (key is not None and _key(line) == key)]
     for block in _blocks(own):
-        if isinstance(block, str):
-            texts.append(block)
-        elif block.type == "text":
-            texts.append(block.text or "")
-        elif block.type == "thinking":
+        if isinstance(block, str) or block.type == "text":
+            text.add(block if isinstance(block, str) else block.text)
+            continue
+        text.part()
+        if block.type == "thinking":
             thinking.append(block.thinking or "")
         elif isinstance(block, FullBlock) and block.type.endswith("tool_use"):
             name, given = block.name or "", block.input
             calls.append(SessionToolCall(tool_call_id="", tool_name=name, input=given))
     return SessionMessage(
         role="assistant",
-        content="".join(texts),
+        content=str(text),
         timestamp=_moment(first),
         thinking="\n\n".join(filter(None, thinking)) or None,
         tool_calls=tuple(calls),

@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from amux.adapters._base import Progress, ScannedTexts
+from amux.adapters._claude.answer_text import AnswerText
 from amux.adapters._claude.prompts import WARM_UP, is_injected
 from amux.adapters._claude.records import object_of
 from amux.adapters._kit.line_spans import Span, object_lines
@@ -236,7 +237,7 @@ class _Scan:
         self._open: str | None = None
         self._ordinal = 0
         self._waiting = 0
-        self._said: list[str] = []
+        self._said = AnswerText()
         self._thought: list[str] = []
         self._done: list[str] = []
         self._behind: list[TextDoc] = []
@@ -262,7 +263,7 @@ class _Scan:
         if self._open is None:
             return
         self._open, self._waiting = None, 0
-        said = "".join(self._said)
+        said = str(self._said)
         spoken = (said,) if said else ()
         if thought := "\n\n".join(self._thought):
             spoken = (*spoken, thought)
@@ -270,7 +271,8 @@ class _Scan:
             spot = _spot(self._answer_span, ANSWER)
             self.docs.append(TextDoc(self._ordinal, spoken, done, spot))
         self.docs += self._behind
-        self._said, self._thought, self._done, self._behind = [], [], [], []
+        self._said = AnswerText()
+        self._thought, self._done, self._behind = [], [], []
 
     def _assistant(self, line: _Line) -> None:
         message = line.message
@@ -288,18 +290,17 @@ class _Scan:
             self._answer_span = None if end is None else (self._answer_span[0], end)
         content = message.content
         if isinstance(content, str):
-            self._said.append(content)
+            self._said.add(content)
             return
         for block in content or ():
             self._answer(block)
 
     def _answer(self, block: Block | str) -> None:
-        if isinstance(block, str):
-            self._said.append(block)
-        elif block.type == "text":
-            if block.text is not None:
-                self._said.append(block.text)
-        elif block.type == "thinking":
+        if isinstance(block, str) or block.type == "text":
+            self._said.add(block if isinstance(block, str) else block.text)
+            return
+        self._said.part()
+        if block.type == "thinking":
             if block.thinking:
                 self._thought.append(block.thinking)
         elif isinstance(block, FullBlock) and block.type.endswith("tool_use"):
