@@ -163,11 +163,15 @@ class TextStore:
         All agents in one go: what a bulk load has added is put together once, at its end.
         """
         stale = [(adapter, self._stale(adapter, sources)) for adapter, sources in wanted]
-        progress = _Progress(total_size(each.source for _, some in stale for each in some), watch)
-        in_bulk = progress.total > _BULK
+        progress = _Progress(_size_of(stale), watch)
+        whole = [
+            (adapter, [each for each in some if not self._read_on(adapter, each, progress)])
+            for adapter, some in stale
+        ]
+        in_bulk = _size_of(whole) > _BULK
         if in_bulk:
             self.index.begin_bulk()
-        for adapter, some in stale:
+        for adapter, some in whole:
             self._read(adapter, some, progress, in_bulk=in_bulk)
         if in_bulk:
             self.index.finish_bulk()
@@ -196,11 +200,10 @@ class TextStore:
     def _read(
         self, adapter: Adapter, stale: Sequence[_Stale], progress: _Progress, *, in_bulk: bool
     ) -> None:
-        waiting = [each for each in stale if not self._read_on(adapter, each, progress)]
-        sources = [each.source for each in waiting]
+        sources = [each.source for each in stale]
         for number, texts, left in _texts(adapter, sources, shared=in_bulk):
-            self._replace(adapter, waiting[number], texts, left)
-            if progress.add(total_size((waiting[number].source,))) and in_bulk:
+            self._replace(adapter, stale[number], texts, left)
+            if progress.add(stale[number].size) and in_bulk:
                 self.index.save()
 
     def _read_on(self, adapter: Adapter, stale: _Stale, progress: _Progress) -> bool:
@@ -221,7 +224,7 @@ class TextStore:
                 spots = pack_spots(docs, self.spots((rest.unit,)).get(rest.unit))
                 self._keep_spots(rest.unit, stale, spots)
             self._keep_source(adapter, stale, texts.progress, unit=rest.unit)
-        progress.add(total_size((stale.source,)))
+        progress.add(stale.size)
         return True
 
     def _keep_source(
@@ -289,6 +292,10 @@ class TextStore:
                 connection.execute("DELETE FROM text_members WHERE agent = ? AND path = ?", key)
                 connection.execute("DELETE FROM text_sources WHERE agent = ? AND path = ?", key)
                 self._rests.forget(*key)
+
+
+def _size_of(stale: Iterable[tuple[Adapter, Sequence[_Stale]]]) -> int:
+    return sum(each.size for _, some in stale for each in some)
 
 
 def _seen(source: SourceRef) -> _Stale:
