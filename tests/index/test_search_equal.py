@@ -11,10 +11,14 @@ from pathlib import Path
 
 import pytest
 from builders import CAPTURES, ClaudeSession, open_client, uuid_of, write_claude
+from drawn import drawn
 from everyday import newest_of_each
+from hypothesis import given
+from hypothesis import strategies as st
 
 from amux import create_client
 from amux.client import Client
+from amux.model.options import SessionQuery
 from amux.model.session import SearchHit
 from amux.testing import Capture
 
@@ -140,3 +144,52 @@ def test_a_name_that_is_no_text_keeps_nobody_from_searching(tmp_path: Path) -> N
     with indexed(home, tmp_path / "cache") as client, create_client(home=home) as direct:
         assert len(hits(client, "needle")) == 2
         assert hits(client, "needle") == hits(direct, "needle")
+
+
+SPOKEN = ("alpha", "beta qq", "beta zz", "gamma", "the payment")
+QUERIES = (
+    "alpha OR beta /q+/",
+    "alpha OR (beta /z/) OR gamma",
+    "alpha -beta role:thinking",
+    '(alpha OR gamma) NOT "beta qq" role:thinking',
+    "beta -/qq/ OR alpha",
+    "paymnet",
+    "alhpa role:thinking",
+    "gama tool:Bash",
+    "betta --qq",
+    "gamma alhpa",
+)
+
+
+@drawn(40)
+@given(
+    sessions=st.lists(
+        st.lists(
+            st.tuples(st.sampled_from(["said", "thought", "tool"]), st.sampled_from(SPOKEN)),
+            min_size=1,
+            max_size=4,
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_small_homes_give_the_same_with_and_without(
+    tmp_path_factory: pytest.TempPathFactory, sessions: list[list[tuple[str, str]]]
+) -> None:
+    place = tmp_path_factory.mktemp("small")
+    for number, said in enumerate(sessions):
+        session = ClaudeSession(place, uuid_of(number + 1)).prompt("hello")
+        for kind, text in said:
+            if kind == "said":
+                session.reply(text)
+            elif kind == "thought":
+                session.reply("so", blocks=[{"type": "thinking", "thinking": text}])
+            else:
+                session.tool_call("t1", {"command": text}).tool_result("t1", text)
+        session.write()
+    with indexed(place, place / "cache") as client, create_client(home=place, now=NOW) as direct:
+        for query in QUERIES:
+            wanted = SessionQuery(text=query, exact=False, limit=None)
+            with_it, without = client.search_report(wanted), direct.search_report(wanted)
+            assert with_it.sessions == without.sessions
+            assert with_it.did_you_mean == without.did_you_mean

@@ -19,8 +19,9 @@ from amux.client import Client
 from amux.model.options import SessionQuery
 from amux.model.words import fold
 from amux.sessions.did_you_mean import NearWords, corrected, distance, tolerance
-from amux.sessions.query import parse_query
+from amux.sessions.query import Query, parse_query
 from amux.sessions.search import SearchReport
+from amux.sessions.terms import Term
 
 WORDS = st.text(alphabet="abc", max_size=6)
 
@@ -68,9 +69,9 @@ def guess(query: str, words: Iterable[str]) -> dict[str, str]:
     return near.replacements(parsed, held=())
 
 
-def test_the_nearest_word_is_chosen_then_the_most_frequent() -> None:
+def test_the_nearest_word_is_chosen_then_the_first_in_the_alphabet() -> None:
     assert guess("paymnet", ["payment", "payments", "payments"]) == {"paymnet": "payment"}
-    assert guess("bold", ["gold", "bolt", "bolt", "cold"]) == {"bold": "bolt"}
+    assert guess("bold", ["gold", "gold", "cold"]) == {"bold": "cold"}
     assert guess("configurtaoin", ["configuration"]) == {"configurtaoin": "configuration"}
 
 
@@ -167,9 +168,20 @@ def test_no_hit_and_nothing_alike_is_no_guess(client: Client) -> None:
     assert search(client, "").did_you_mean is None
 
 
+class _Known:
+    """Knows two words, one of which no session has."""
+
+    def words(self) -> list[str]:
+        return ["service", "payments"]
+
+    def held(self, query: Query) -> tuple[Term, ...]:
+        del query
+        return ()
+
+
 def test_the_words_may_come_from_elsewhere(tmp_path: Path) -> None:
     write_claude(tmp_path, 1, prompt="the payment service")
-    holdings = hold(tmp_path, vocabulary=lambda: ["service", "payments"])
+    holdings = hold(tmp_path, vocabulary=_Known())
     assert search_in(holdings, "servcie", exact=False).corrected_to == "service"
     report = search_in(holdings, "paymnets", exact=False)
     assert (report.did_you_mean, report.corrected_to) == ("payments", None)

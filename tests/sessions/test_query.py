@@ -515,3 +515,10 @@ def test_beginnings_of_words_are_counted_as_the_pattern_counts_them(text: str, p
             if not (cut[0] and start == 0) and not (cut[1] and end == len(folded))
         ]
         assert term.count(text, folded, cut=cut) == len(whole)
+
+
+@pytest.mark.parametrize(
+    ("text", "noted"), [("NOT hello", True), ("-a -b", True), ("", False), ("a -b", False)]
+)
+def test_a_query_that_wants_nothing_says_so(text: str, noted: bool) -> None:
+    assert any("not wanted" in note for note in parse_query(text).notes) is noted

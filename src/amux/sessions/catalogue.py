@@ -154,7 +154,7 @@ class Catalogue:
             subjects,
             lambda: (*problems, *coster.problems),
             texts,
-            None if texts is None else texts.words,
+            texts,
             None if texts is None else self._worth(rows, subjects[len(rows) :], texts),
         )
 

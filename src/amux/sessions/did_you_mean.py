@@ -1,4 +1,4 @@
-"""Words that a query may have meant: those that occur and differ in a letter or two.
+"""Words that a query may have meant: those that somebody said and that differ in a letter or two.
 
 A letter too many, too few, another one, or two neighbours swapped is one difference (the distance
 of Damerau and Levenshtein, nothing changed twice). Words of four to seven letters may have one,
@@ -8,17 +8,26 @@ longer ones two; shorter words, ideographs and words with a digit are never doub
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
-from typing import Final
+from typing import Final, Protocol
 
 from amux.model.words import fold
 from amux.sessions.query import Query, tokens
 from amux.sessions.terms import Term, is_ideographic
 
-Vocabulary = Callable[[], Iterable[str]]
-"""The words that occur, folded; one that comes twice counts twice."""
+
+class Vocabulary(Protocol):
+    """Knows words without reading texts."""
+
+    def words(self) -> Iterable[str]:
+        """Those that somebody said, folded."""
+        ...
+
+    def held(self, query: Query) -> Collection[Term]:
+        """The terms of a query that occur anywhere."""
+        ...
+
 
 _SHORTEST, _LONG, _LONGEST = 4, 8, 40
 _REMEMBERED: Final = 1 << 16
@@ -55,7 +64,7 @@ class NearWords:
     def __init__(self, query: Query) -> None:
         words = (word for term in query.terms for word in term.words)
         self._tolerances = {word: tolerance(word) for word in words if tolerance(word)}
-        self._near: dict[str, Counter[str]] = {word: Counter() for word in self._tolerances}
+        self._near: dict[str, set[str]] = {word: set() for word in self._tolerances}
         self._unlike: set[str] = set()
         shortest = min((len(word) - most for word, most in self._tolerances.items()), default=1)
         longest = max((len(word) + most for word, most in self._tolerances.items()), default=1)
@@ -69,7 +78,7 @@ class NearWords:
         self.add(set(self._word.findall(folded)).difference(self._unlike))
 
     def add(self, words: Iterable[str]) -> None:
-        """Take some words; one that comes twice counts twice."""
+        """Take some words."""
         for word in words:
             if word not in self._unlike and not self._file(word):
                 if len(self._unlike) >= _REMEMBERED:
@@ -77,22 +86,25 @@ class NearWords:
                 self._unlike.add(word)
 
     def replacements(self, query: Query, held: Collection[Term]) -> dict[str, str]:
-        """For each word of a term that nothing holds, the most similar and frequent one."""
+        """For each word of a term that nothing holds, the most similar one.
+
+        Of several the first in the alphabet: how often a word occurs an index knows only roughly.
+        """
         missing = (word for term in query.terms if term not in held for word in term.words)
         found: dict[str, str] = {}
         for word in missing:
-            near = self._near.get(word, Counter())
+            near = self._near.get(word, set())
             if near and word not in near:
-                found[word] = min(_ranked(word, near))[-1]
+                _, found[word] = min((distance(word, one), one) for one in near)
         return found
 
     def _file(self, word: str) -> bool:
-        """Count the word if it is near to one of the query; whether it is."""
+        """Note the word if it is near to one of the query; whether it is."""
         is_near = False
         for wanted, most in self._tolerances.items():
             near = self._near[wanted]
             if word in near or _is_near(wanted, word, most):
-                near[word] += 1
+                near.add(word)
                 is_near = True
         return is_near
 
@@ -102,11 +114,6 @@ def _is_near(wanted: str, word: str, most: int) -> bool:
         return False
     # One difference takes one letter away and brings one in at most: cheap to see, and rare.
     return len(set(word) ^ set(wanted)) <= 2 * most and distance(wanted, word) <= most
-
-
-def _ranked(word: str, near: Mapping[str, int]) -> Iterator[tuple[int, int, str]]:
-    """The words near to one, the best of them the smallest."""
-    return ((distance(word, one), -count, one) for one, count in near.items())
 
 
 def corrected(text: str, replacements: Mapping[str, str], *, now: datetime) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from amux.model.words import fold, fold_in_place
@@ -15,9 +15,6 @@ WINDOW: Final = 1 << 20
 
 _OVERLAP: Final = 1 << 10
 """What a term may be long and still be found across two windows."""
-
-OnWords = Callable[[str], None]
-"""Is shown every window of folded text."""
 
 
 class Window(NamedTuple):
@@ -36,7 +33,6 @@ class Tally:
     __slots__ = (
         "_is_in_place",
         "_keeps_opening",
-        "_on_words",
         "_opening",
         "_query",
         "_shown",
@@ -45,14 +41,12 @@ class Tally:
         "said",
     )
 
-    def __init__(self, query: Query, *, on_words: OnWords | None = None) -> None:
+    def __init__(self, query: Query) -> None:
         self._query = query
-        self._on_words = on_words
         self._shown: str | None = None  # the first window that holds a wanted term
         self._shown_folded: str | None = None
         self._opening = ""
-        # Words of ASCII are found sooner, in a text that nobody else is shown.
-        self._is_in_place = on_words is None and query.has_ascii_words
+        self._is_in_place = query.has_ascii_words  # these are found sooner
         self._keeps_opening = any(not each.wanted for each in query.alternatives)
         self.present: set[Term] = set()
         self.said: set[Term] = set()
@@ -61,7 +55,7 @@ class Tally:
         """Look through one more text, or a window of one."""
         if self._keeps_opening and len(self._opening) < 2 * SNIPPET_LENGTH:
             self._opening = f"{self._opening} {text[: 2 * SNIPPET_LENGTH]}".lstrip()
-        if self._query.all_terms or self._on_words is not None:
+        if self._query.all_terms:
             for window in windows(text, cut=cut):
                 self._look(window, self.said if is_said else self.present)
 
@@ -95,8 +89,6 @@ class Tally:
             present.add(term)
             if self._shown is None and term in self._query.terms:
                 self._shown, self._shown_folded = window.text, folded
-        if self._on_words is not None:
-            self._on_words(folded)
 
 
 def windows(text: str, *, cut: Cut = WHOLE) -> Iterator[Window]:

@@ -46,6 +46,7 @@ _TOKEN: Final = re.compile(
 )
 _OPERATORS: Final = frozenset({"AND", "OR", "NOT"})
 _QUOTES: Final = ' "\t\r\n'
+_NOTHING_WANTED: Final = "nothing is looked for: the query says only what is not wanted"
 _TOO_MANY: Final = "the parentheses stand for too many alternatives; they are ignored"
 
 
@@ -215,4 +216,6 @@ def _combine(found: Sequence[Token], within: Filters, *, said_only: bool) -> Que
     if is_selective and not alternatives:
         alternatives.append(Alternative())
     notes = dict.fromkeys(token.note for token in found if token.note is not None)
+    if found and not alternatives:
+        notes[_NOTHING_WANTED] = None
     return Query(tuple(alternatives), filters & within, tuple(notes), said_only)

@@ -6,7 +6,7 @@ known by its beginning, which its message has too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice, pairwise
 from typing import Final
 
@@ -18,7 +18,8 @@ from amux.sessions.cutting import cut_messages, cutter_of
 from amux.sessions.filtering import admitted_passages
 from amux.sessions.findings import TITLE_HITS, Finding, Place, Unread
 from amux.sessions.library import Library
-from amux.sessions.matching import OnWords, Tally, Window
+from amux.sessions.matching import Tally, Window, windows
+from amux.sessions.passages import said_in
 from amux.sessions.query import Query
 from amux.sessions.showing import excerpt_of
 from amux.sessions.snippets import cut_title
@@ -27,6 +28,9 @@ from amux.sessions.subjects import Subject
 _BEGINNING: Final = 1000
 _LONG: Final = 1 << 15
 """A text that is cut while messages are read is still longer than this."""
+
+OnWords = Callable[[str], None]
+"""Is shown every window of folded text that somebody said, whatever filters say of it."""
 
 Known = dict[str, tuple[Place, bool]]
 """Where long texts stand, by their beginnings, and whether their messages are hits already."""
@@ -47,6 +51,8 @@ class Scanner:
         self, subject: Subject, shortlists: Sequence[Shortlist], *, room: int | None
     ) -> Finding | None:
         """The title of a session, then its messages as far as they may fit; None: nothing does."""
+        if self.on_words is not None:
+            _show_words(self.on_words, (subject.traits.title,))
         is_title_worth_it = self._is_title_worth_it(subject.traits.title)
         places = [place for place, some in enumerate(shortlists) if some is not NONE]
         if not is_title_worth_it and not places:
@@ -62,7 +68,7 @@ class Scanner:
 
     def _is_title_worth_it(self, title: str) -> bool:
         """Most titles hold nothing of a query, which is seen quickly."""
-        if not self._needs_words or self.on_words is not None:
+        if not self._needs_words:
             return True
         folded = fold(title)
         return any(term.count(title, folded) for term in self._query.terms)
@@ -72,7 +78,7 @@ class Scanner:
 
         Whether anything of the query was found in the session so far.
         """
-        tally = Tally(self._query, on_words=self.on_words)
+        tally = Tally(self._query)
         tally.add(finding.subject.traits.title)
         finding.hold(dict.fromkeys(tally.found, TITLE_HITS))
         finding.is_in_title = tally.is_match and not self._filters
@@ -166,11 +172,13 @@ class Scanner:
     def _look_at_message(
         self, finding: Finding, message: SessionMessage, place: Place, known: Known
     ) -> None:
+        if self.on_words is not None:
+            _show_words(self.on_words, said_in(message))
         said_only = self._query.said_only
         passages = admitted_passages(self._filters, message, said_only=said_only)
         if passages is None:
             return  # it can be no hit
-        tally = Tally(self._query, on_words=self.on_words)
+        tally = Tally(self._query)
         long: list[str] = []
         for passage in passages:
             tally.add(passage.text, is_said=passage.is_said)
@@ -188,12 +196,18 @@ class Scanner:
         place, is_hit = known.get(beginning[:_BEGINNING], (somewhere, False))
         if self._filters and place.number is None:
             return  # whether its message passes cannot be known
-        tally = Tally(self._query, on_words=self.on_words)
+        tally = Tally(self._query)
         for window in _marked(chain((beginning,), pieces)):
             tally.add(window.text, is_said=False, cut=window.cut)
         finding.held.update(tally.found)
         if tally.is_match and not is_hit:
             finding.match(tally, place)
+
+
+def _show_words(show: OnWords, texts: Iterable[str]) -> None:
+    for text in texts:
+        for window in windows(text):
+            show(fold(window.text))
 
 
 def _chosen(

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from amux.model.options import SessionQuery
 from amux.model.problems import Problem
 from amux.model.session import SessionSummary
+from amux.model.words import fold
 from amux.sessions.candidates import Candidates, NativeCandidates, Propose, Shortlist
 from amux.sessions.did_you_mean import NearWords, Vocabulary, corrected
 from amux.sessions.filtering import admits_session
@@ -175,8 +176,13 @@ class Search:
 
     def _guess(self, holdings: Holdings, near: NearWords, held: set[Term]) -> str | None:
         """The query with known words in place of unknown ones; None: nothing comes close."""
-        if holdings.vocabulary is not None:
-            near.add(holdings.vocabulary())
+        known = holdings.vocabulary
+        if known is not None:
+            near.add(known.words())
+            for subject in holdings.subjects:
+                near.read(fold(subject.traits.title))
+            if not self._parsed.filters.of_messages:
+                held = held.union(known.held(self._parsed))
         replacements = near.replacements(self._parsed, held)
         return corrected(self._options.text, replacements, now=self._now) if replacements else None
 

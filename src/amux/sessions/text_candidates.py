@@ -172,6 +172,15 @@ class TextCandidates:
         with self._guarded():
             yield from (word for word, _ in self._index.vocabulary(tables=spoken))
 
+    def held(self, query: Query) -> set[Term]:
+        """The terms of a query that occur anywhere."""
+        with self._guarded():
+            return {
+                term
+                for term in query.terms
+                if self._index.documents(*_kind_of(term), tables=_tables(query)).ids != []
+            }
+
     def answer(self, query: Query) -> TextAnswer | None:
         """What the index says of a query; None: any document may fit."""
         if self._asked is None or self._asked[0] is not query:
@@ -236,19 +245,27 @@ def _ask(index: TextIndex, query: Query) -> TextAnswer | None:
     together = _ask_at_once(index, query)
     if together is not None:
         return TextAnswer(together, _NONE, dict.fromkeys(query.terms, together))
-    tables: tuple[Table, ...] = ("spoken",) if query.said_only else TABLES
+    tables = _tables(query)
     found = {term: index.documents(*_kind_of(term), tables=tables) for term in query.all_terms}
-    alternatives = [_of_alternative(each, found) for each in query.alternatives]
+    # What is not wanted may stand in a part of a message that filters leave out.
+    excludes = not query.filters.of_messages
+    alternatives = [_of_alternative(each, found, excludes=excludes) for each in query.alternatives]
     known = [each for each in alternatives if each is not None]
     if len(known) < len(alternatives):
         return None
     fitting = in_order([ids for ids, _ in known])
     unsure = set[int]().union(*(some for _, some in known))
+    if len(known) > 1 and any(found[term].ids is None for term in query.terms):
+        unsure.update(fitting)  # which of them have the term, nobody knows
     return TextAnswer(
         fitting,
         frozenset(key >> UNIT_SHIFT for key in unsure.intersection(fitting)) if unsure else _NONE,
         {term: _holders(found[term], fitting, known) for term in query.terms},
     )
+
+
+def _tables(query: Query) -> tuple[Table, ...]:
+    return ("spoken",) if query.said_only else TABLES
 
 
 def _ask_at_once(index: TextIndex, query: Query) -> list[int] | None:
@@ -267,9 +284,12 @@ def _holders(documents: Documents, fitting: list[int], alternatives: Sequence[ob
 
 
 def _of_alternative(
-    alternative: Alternative, found: dict[Term, Documents]
+    alternative: Alternative, found: dict[Term, Documents], *, excludes: bool
 ) -> tuple[list[int], set[int]] | None:
-    """Documents with all wanted terms and surely none of the unwanted; None: any may be one."""
+    """Documents with all wanted terms and surely none of the unwanted; None: any may be one.
+
+    Unless it `excludes`, those with unwanted terms are among them: they have to be looked at.
+    """
     wanted = [found[term] for term in alternative.wanted]
     known = sorted((each.ids for each in wanted if each.ids is not None), key=len)
     if not known:
@@ -278,7 +298,7 @@ def _of_alternative(
     unsure = set[int]().union(*(documents.unsure for documents in wanted))
     if len(known) < len(wanted):
         unsure.update(ids)
-    for term in alternative.unwanted:
+    for term in alternative.unwanted if excludes else ():
         documents = found[term]
         if documents.ids is None:
             unsure.update(ids)

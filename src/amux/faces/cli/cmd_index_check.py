@@ -40,5 +40,7 @@ def run(context: Context) -> None:
         )
     if report.checked:
         output.note(f"{count(report.checked, 'source')} checked, none differs")
+    elif args.sample == 0 and not args.all:
+        output.note("nothing was checked: `--sample 0` asks for no source")
     else:
         output.note("nothing was checked: no source is in the index as it is now")

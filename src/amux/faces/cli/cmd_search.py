@@ -105,7 +105,9 @@ def _query(context: Context) -> SessionQuery:
     narrows = args.projects or args.tools or args.files or args.roles or args.errors
     if not args.query and not narrows:
         raise ValidationError(
-            "no words to search for", hint="`amux help queries` shows what a query may be"
+            "no words to search for",
+            hint="`amux help queries` shows what a query may be; one that begins with a dash stands"
+            " behind `--`",
         )
     return SessionQuery(
         text=text,
