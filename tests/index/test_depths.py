@@ -116,13 +116,13 @@ def test_a_report_and_a_list_agree_on_every_member_of_a_family(
     shutil.rmtree(place)
 
 
-def test_forks_that_went_on_on_both_sides_are_read_once(tmp_path: Path) -> None:
+def test_a_recorded_fork_is_read_once(tmp_path: Path) -> None:
     home, text = tmp_path / "home", "x" * 2_000_000
     origin = ClaudeSession(home, uuid_of(1)).prompt(text).reply("one", tokens=Tokens(input=1))
     fork = ClaudeSession(home, uuid_of(2), at=START + timedelta(hours=1))
     for line in origin.lines:
         assert isinstance(line, dict)
-        fork.lines.append({**line, "sessionId": fork.session_id})
+        fork.lines.append(_copied(line, fork.session_id, "forked"))
     sizes = [
         session.prompt("on").reply("two", tokens=Tokens(input=1)).write().stat().st_size
         for session in (origin, fork)

@@ -99,6 +99,18 @@ def test_an_unrecorded_copy_is_found_by_what_it_shares(kind: str, shelf: Shelf) 
     assert inputs(client) == {"old": 1000, "new": 1000}
 
 
+def test_a_session_that_goes_on_after_its_fork_did_is_still_the_original(shelf: Shelf) -> None:
+    shared: list[tuple[int, Role, str]] = [(1, "user", "begin"), (2, "assistant", "ok")]
+    told: list[tuple[int, Role, str]] = [*shared, (3, "user", "own bookkeeping"), (9, "user", "on")]
+    soon, later = START + timedelta(minutes=1), LATER
+    shelf.put("old", call("x"), call("z", at=later), lines=told, unnamed_copies=True)
+    branch: list[tuple[int, Role, str]] = [*shared, (5, "user", "else")]
+    shelf.put("new", call("x"), call("y", at=soon), lines=branch, unnamed_copies=True)
+    client = client_of(shelf)
+    assert inputs(client) == {"old": 2000, "new": 1000}
+    assert (summaries(client)["new"].parent, summaries(client)["old"].parent) == ("old", None)
+
+
 def test_of_several_possible_parents_the_one_that_shares_most_is_taken(shelf: Shelf) -> None:
     def lines(*keys: int) -> list[tuple[int, Role, str]]:
         return [(key, "user", str(key)) for key in keys]

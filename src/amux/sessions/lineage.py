@@ -8,16 +8,14 @@ equal keys are one billed call, and it belongs to
 1. a recorded ancestor of the others;
 2. else the session where it is earliest;
 3. else one whose record is not marked as a copy;
-4. else the session whose own calls (those in no related session) begin first. If one of them has
-   no own calls, the one whose own lines begin first, or that has none.
+4. else the session whose own lines (those in no related session) begin first, or that has none.
 
-So it rarely takes more than the calls of a session to say which of them are its own.
+Calls do not tell the last: a session may be resumed after a fork of it went on.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
@@ -121,12 +119,8 @@ class _Family:
 
     @cached_property
     def starts(self) -> dict[int, float]:
-        """When each member goes its own way."""
-        return self._call_starts or _line_starts(self.members)
-
-    @cached_property
-    def _call_starts(self) -> dict[int, float] | None:
-        return _call_starts(self.members)
+        """When each member's own lines begin."""
+        return _own_starts(self.members)
 
     def settle(self) -> None:
         """Find unrecorded parents, then give away the calls."""
@@ -138,8 +132,6 @@ class _Family:
 
     def needs_lines(self) -> bool:
         """Whether a call, or the agent's own total, could be one member's or another's."""
-        if self._call_starts is not None:
-            return False
         if any(_may_be_copy(each) and each.facts.native_nusd is not None for each in self.members):
             return True
         return any(
@@ -253,21 +245,8 @@ def _fullest(owner: Joined, candidates: list[tuple[Joined, Call]]) -> Call:
     return msgspec.structs.replace(own, tokens=best.tokens, gaps=best.gaps)
 
 
-def _call_starts(members: Sequence[Joined]) -> dict[int, float] | None:
-    """When the calls begin that no other member has; None: somebody has none with a time."""
-    calls = [_distinct_calls(member) for member in members]
-    count = Counter(call.key for some in calls for call in some)
-    starts: dict[int, float] = {}
-    for member, some in zip(members, calls, strict=True):
-        own = [call.at.timestamp() for call in some if call.at and count[call.key] == 1]
-        if not own:
-            return None
-        starts[id(member)] = min(own)
-    return starts
-
-
-def _line_starts(members: Sequence[Joined]) -> dict[int, float]:
-    """When the lines begin that no other member has; one without any begins at once."""
+def _own_starts(members: Sequence[Joined]) -> dict[int, float]:
+    """When each member's own lines begin: lines that no other member has; none at all = at once."""
     count: dict[int, int] = {}
     lines: list[tuple[Joined, dict[int, int]]] = []
     for member in members:
