@@ -40,9 +40,10 @@ from amux.adapters._base import (
 from amux.adapters._codex.entries import Batch, Run
 from amux.adapters._codex.lineage import file_name
 from amux.adapters._codex.log import Log
-from amux.adapters._codex.reading import read_on, read_rollout, restore
+from amux.adapters._codex.reading import State, read_on, read_rollout
 from amux.adapters._codex.records import NAME_ENTRY, Line, Record, size
 from amux.adapters._codex.rollout import new_rollout
+from amux.adapters._codex.saved import restore
 from amux.adapters._kit.fold import MAX_PROBLEMS
 from amux.adapters._kit.folders import Folders
 from amux.adapters._kit.jsonl import Buffer, read_records, unreadable
@@ -291,7 +292,7 @@ def _read_on(source: SourceRef, *, traced: bool, progress: Progress | None) -> R
         stream = cast("BinaryIO", raw)
         rollout, lines, offset = new_rollout(path, bodies=False, traced=traced), 0, 0
         if progress is not None and progress.offset <= stream.seek(0, SEEK_END):
-            state = restore(progress.state)
+            state = restore(progress.state, State)
             if state is not None and (state.rollout.track.traced or not traced):
                 rollout, lines, offset = state.rollout, state.lines, progress.offset
         stream.seek(offset)

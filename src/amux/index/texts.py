@@ -81,7 +81,7 @@ class PreparedDoc(NamedTuple):
 
 
 def prepare(docs: Iterable[TextDoc]) -> list[PreparedDoc]:
-    """Documents as they can be added: a third of the work, which anybody may do."""
+    """Documents as they can be added: an eighth of the work, which anybody may do."""
     return [
         PreparedDoc(ordinal, _GAP.join(map(token_text, said)), token_text(done))
         for ordinal, said, done, _ in docs

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
@@ -117,7 +117,7 @@ class SurpriseError(Exception):
     """The file holds something that only the slow way knows."""
 
 
-class Rest(msgspec.Struct, frozen=True, array_like=True):
+class Rest(NamedTuple):
     """A place before which all messages are complete, and how many these are."""
 
     offset: int
@@ -125,8 +125,7 @@ class Rest(msgspec.Struct, frozen=True, array_like=True):
 
 
 _BEGINNING: Final = Rest(0, 0)
-_STATE: Final = msgspec.msgpack.Decoder(Rest)
-_STATE_OF: Final = msgspec.msgpack.Encoder().encode
+_COUNT: Final = msgspec.msgpack.Decoder(int)
 
 
 def scan_texts(
@@ -134,7 +133,9 @@ def scan_texts(
 ) -> ScannedTexts | None:
     """The documents of the sessions in a file, its own first; None where that is not so simple."""
     try:
-        begin = _BEGINNING if progress is None else _STATE.decode(progress.state)
+        begin = _BEGINNING
+        if progress is not None:
+            begin = Rest(progress.offset, _COUNT.decode(progress.state))
         own = _Scan(tools=tools, begin=begin)
         sidechains = Sidechains()
         scans: list[_Scan] = []
@@ -156,7 +157,9 @@ def scan_texts(
     ids = sidechains.ids(session_id)
     return ScannedTexts(
         [(session_id, own.docs), *zip(ids, (scan.docs for scan in scans), strict=True)],
-        None if rest is None else Progress(offset=rest.offset, state=_STATE_OF(rest)),
+        None
+        if rest is None
+        else Progress(offset=rest.offset, state=msgspec.msgpack.encode(rest.messages)),
     )
 
 

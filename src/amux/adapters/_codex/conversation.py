@@ -138,9 +138,7 @@ class Conversation:
 
     def _typed(self, item: ResponseItem, speech: Speech) -> Waiting:
         text = "\n".join(speech.typed)
-        told: Waiting | None = None
-        if self.expected:
-            told = next((entry for entry in self.expected if entry.text.strip() in text), None)
+        told = next((entry for entry in self.expected if entry.text.strip() in text), None)
         if told is not None:
             self.expected.remove(told)
         in_doubt = None if text or speech.images else False
@@ -211,10 +209,8 @@ class Conversation:
         """The model shows a sign: what it has heard is decided now."""
         if not (self.waiting or self.expected):
             return
-        waiting, self.waiting = self.waiting, []
-        if self.expected:
-            waiting = sorted([*waiting, *self.expected], key=lambda entry: entry.position)
-            self.expected = []
+        waiting = sorted([*self.waiting, *self.expected], key=lambda entry: entry.position)
+        self.waiting, self.expected = [], []
         self.close()
         for entry in waiting:
             typed = not self.events_tell if entry.typed is None else entry.typed

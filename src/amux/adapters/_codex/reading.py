@@ -7,7 +7,6 @@ counts for the facts but not for what is put away, because it may still grow.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cache
 
 import msgspec
 
@@ -16,7 +15,7 @@ from amux.adapters._codex.entries import Batch, Run
 from amux.adapters._codex.log import Log
 from amux.adapters._codex.rollout import Rollout
 from amux.adapters._codex.rules import pass_time, take_record, take_run
-from amux.adapters._codex.track import Rows
+from amux.adapters._codex.saved import save
 from amux.model.problems import Problem
 
 
@@ -66,14 +65,6 @@ def read_on(log: Log, rollout: Rollout, *, archived: bool) -> Reading:
     return Reading(facts=(rollout.facts(archived=archived),), progress=progress)
 
 
-def restore(state: bytes) -> State | None:
-    """What was put away; None when it is nothing that this version understands."""
-    try:
-        return _decoder().decode(state)
-    except (msgspec.MsgspecError, ValueError):
-        return None
-
-
 def unknown_format(rollout: Rollout) -> Iterator[Problem]:
     """What to say of a file in which no session was found."""
     if not rollout.is_closed_to_us:
@@ -120,24 +111,5 @@ def _take(rollout: Rollout, batch: Batch | Problem) -> None:
 
 def _progress(log: Log, rollout: Rollout) -> Progress | None:
     rollout.conversation.gaps.settle()
-    try:
-        state = _encoder().encode(State(lines=log.lines, rollout=rollout))
-    except (OverflowError, RecursionError, UnicodeError):
-        return None  # figures of a damaged file, or a file's name that is no text
-    return Progress(offset=log.offset, state=state)
-
-
-@cache
-def _encoder() -> msgspec.msgpack.Encoder:
-    return msgspec.msgpack.Encoder(enc_hook=Rows.columns)
-
-
-@cache
-def _decoder() -> msgspec.msgpack.Decoder[State]:
-    return msgspec.msgpack.Decoder(State, dec_hook=_rows)
-
-
-def _rows(kind: type, columns: list[bytes]) -> Rows:
-    """The only type of the state that is no plain data."""
-    del kind
-    return Rows(*columns)
+    state = save(State(lines=log.lines, rollout=rollout))
+    return None if state is None else Progress(offset=log.offset, state=state)

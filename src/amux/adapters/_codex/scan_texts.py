@@ -8,7 +8,6 @@ again where no message was in doubt.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +18,7 @@ from amux.adapters._codex.conversation import NOWHERE, Lines
 from amux.adapters._codex.entries import ENTRY, UNREADABLE, AnyEntry, Run
 from amux.adapters._codex.rollout import Rollout, new_rollout
 from amux.adapters._codex.rules import take_run
-from amux.adapters._codex.track import Rows
+from amux.adapters._codex.saved import restore, save
 from amux.adapters._kit.line_spans import Span, object_lines
 from amux.adapters._kit.long_lines import LONG_LINE
 from amux.model.texts import Spot, TextDoc, text_doc
@@ -107,10 +106,12 @@ class _SurpriseError(Exception):
 def scan_texts(path: Path, *, tools: bool, progress: Progress | None = None) -> ScannedTexts | None:
     """The session of a file and its documents; None where that is not so simple."""
     try:
-        if progress is None:
-            state = _State(rollout=new_rollout(path, bodies=True, traced=False))
+        if progress is not None:
+            state = restore(progress.state, _State)
         else:
-            state = _decoder().decode(progress.state)
+            state = _State(rollout=new_rollout(path, bodies=True, traced=False))
+        if state is None:
+            return None
         scan = _Scan(state, tools=tools)
         offset = 0 if progress is None else progress.offset
         last: AnyEntry | None = None
@@ -123,7 +124,7 @@ def scan_texts(path: Path, *, tools: bool, progress: Progress | None = None) -> 
         left = _left(scan, offset)
         if last is not None:
             scan.take(last, None)
-    except (_SurpriseError, OSError, ValueError, *UNREADABLE):
+    except (_SurpriseError, OSError, *UNREADABLE):
         return None
     found = scan.finish()
     return None if found is None else ScannedTexts([found], left)
@@ -131,22 +132,8 @@ def scan_texts(path: Path, *, tools: bool, progress: Progress | None = None) -> 
 
 def _left(scan: _Scan, offset: int) -> Progress | None:
     state = scan.state()
-    if state is None:
-        return None
-    try:
-        return Progress(offset=offset, state=_encoder().encode(state))
-    except (OverflowError, RecursionError, UnicodeError):
-        return None  # figures of a damaged file, or a file's name that is no text
-
-
-@cache
-def _encoder() -> msgspec.msgpack.Encoder:
-    return msgspec.msgpack.Encoder(enc_hook=Rows.columns)
-
-
-@cache
-def _decoder() -> msgspec.msgpack.Decoder[_State]:
-    return msgspec.msgpack.Decoder(_State, dec_hook=lambda _, columns: Rows(*columns))
+    data = None if state is None else save(state)
+    return None if data is None else Progress(offset=offset, state=data)
 
 
 def _lines(path: Path, offset: int) -> Iterator[tuple[AnyEntry, Span | None]]:
