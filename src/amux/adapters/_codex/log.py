@@ -13,7 +13,7 @@ from typing import BinaryIO
 from amux.adapters._codex.entries import ENTRY, UNREADABLE, AnyEntry, Batch, Run
 from amux.adapters._codex.records import LINE, Line, Record
 from amux.adapters._kit.jsonl import CHUNK, Buffer, decode_line
-from amux.adapters._kit.line_spans import count_objects
+from amux.adapters._kit.line_spans import object_lines
 from amux.adapters._kit.long_lines import PendingLine
 from amux.model.problems import Problem
 
@@ -77,7 +77,8 @@ class Log:
         except UNREADABLE:
             entries = []
         # A value that is spread over several lines is none in a log of lines.
-        if entries and len(entries) == count_objects(chunk, start, end):
+        spans = object_lines(chunk, start, end)
+        if spans is not None and len(entries) == len(spans):
             yield self._next(entries)
         else:
             yield from self._each(chunk[start : end - 1].split(b"\n"))
