@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amux.adapters._base import Reading, Resumable, SourceRef
-from amux.adapters._kit.jsonl import CHUNK
+from amux.adapters._kit.streams import CHUNK
 from amux.adapters.claude import ADAPTER
 
 LOGS = [source for source in SOURCES if source.path.stat().st_size and source.role != "names"]

@@ -13,7 +13,7 @@ from drawn import drawn
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amux.adapters._kit.jsonl import CHUNK, iter_lines
+from amux.adapters._kit.jsonl import iter_lines
 from amux.adapters._kit.long_lines import (
     KEPT_TEXT,
     LONG_LINE,
@@ -22,6 +22,7 @@ from amux.adapters._kit.long_lines import (
     iter_long_texts,
     safe_cut,
 )
+from amux.adapters._kit.streams import CHUNK
 
 AWKWARD = ["plain ", "\u65e5\u5fd7", "\U0001f642", '"', "\\", "\n", "\x01", "/", "\u00e9"]
 VALUES = st.recursive(

@@ -63,9 +63,13 @@ class Clusters:
             self._meet(key, source)
         for key in array("q", links.named):
             self._meet(key, source)
-        for key in array("q", links.content):
-            if self._meet(key, source):
-                self._entangled.add(source)
+        content = array("q", links.content)
+        if self._holder.keys().isdisjoint(content):  # as nearly all are
+            self._holder.update(dict.fromkeys(content, source))
+            return
+        met = [self._meet(key, source) for key in content]
+        if any(met):
+            self._entangled.add(source)
 
     def add_notes(self, source: int, noted: bytes) -> None:
         """Enter the lines that a source has titles for; several may have one for the same line."""

@@ -13,8 +13,9 @@ from typing import BinaryIO, Final
 import msgspec
 
 from amux.adapters._claude.records import LINES, Entry, Line, text_of
-from amux.adapters._kit.jsonl import CHUNK, Buffer, decode_line
+from amux.adapters._kit.jsonl import Buffer, decode_line
 from amux.adapters._kit.long_lines import PendingLine
+from amux.adapters._kit.streams import chunks
 from amux.model.problems import Problem
 
 _UNDECODABLE: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
@@ -44,7 +45,7 @@ class LineReader:
     def whole_lines(self, stream: BinaryIO) -> Iterator[Entry | Problem]:
         """Every line that has an end."""
         place = self.offset
-        while chunk := stream.read(CHUNK):
+        for chunk in chunks(stream):
             start = 0
             if self._pending and (start := chunk.find(b"\n") + 1):
                 self._pending.add(chunk[: start - 1])
@@ -63,22 +64,28 @@ class LineReader:
 
     def _entries_of_chunk(self, chunk: bytes, start: int) -> Generator[Entry | Problem, None, int]:
         """The lines that end in a chunk; then the place behind them."""
-        view, decode, own_id = memoryview(chunk), self._decode, self._own_id
-        number = self.number
+        view, number = memoryview(chunk), self.number
         while (end := chunk.find(b"\n", start)) >= 0:
             raw = view[start:end]
             start = end + 1
             number += 1
-            try:
-                line = decode(raw)
-            except _UNDECODABLE:
+            entry = self._decoded(number, raw)
+            if entry is None:
                 yield from self._entry(raw, number)
-                continue
-            named = line.session_id
-            foreign = None if named == own_id or own_id is None else text_of(named)
-            yield Entry(number, line, raw, foreign)
+            else:
+                yield entry
         self.number = number
         return start
+
+    def _decoded(self, number: int, raw: memoryview) -> Entry | None:
+        """A line as nearly all are; None: it needs a second look."""
+        try:
+            line = self._decode(raw)
+        except _UNDECODABLE:
+            return None
+        named, own_id = line.session_id, self._own_id
+        foreign = None if named == own_id or own_id is None else text_of(named)
+        return Entry(number, line, raw, foreign)
 
     def _entry(
         self, raw: Buffer | memoryview, number: int, *, ended: bool = True

@@ -17,6 +17,7 @@ import msgspec
 from amux.adapters._base import Head, Item, Progress, Reading, SourceRef, Want, has_bodies
 from amux.adapters._claude.bodies import WHOLE_LINES
 from amux.adapters._claude.conversation import Conversation
+from amux.adapters._claude.cost_lines import CostLineReader
 from amux.adapters._claude.dialogue import Dialogue
 from amux.adapters._claude.lines import LineReader
 from amux.adapters._claude.outcome import AGENT_PREFIX, Outcome, own_id
@@ -42,7 +43,8 @@ class TranscriptReader:
         self._id = own_id(source)
         purpose: Purpose = "subagent" if is_agent else "main"
         self._transcript = Transcript(Conversation.begin(purpose, told=want != "usage"))
-        self._lines = LineReader(
+        reader = CostLineReader if want == "usage" else LineReader
+        self._lines = reader(
             source.place,
             WHOLE_LINES if self._with_bodies else LINES,
             own_id=None if is_agent else self._id,  # sub-agents name their parent

@@ -20,7 +20,7 @@ from amux.adapters._claude.prompts import WARM_UP, is_injected
 from amux.adapters._claude.records import object_of
 from amux.adapters._kit.line_spans import Span, object_lines
 from amux.adapters._kit.long_lines import LONG_LINE
-from amux.adapters._kit.streams import open_stream
+from amux.adapters._kit.streams import chunks, open_stream
 from amux.model.texts import Spot, TextDoc, output_strings, strings_in
 
 WAITING_LIMIT: Final = 256
@@ -173,7 +173,7 @@ def _lines(path: Path, *, tools: bool, offset: int) -> Iterator[tuple[_Line, Spa
             raise SurpriseError
         if offset:
             stream.seek(offset)
-        while chunk := stream.read(_CHUNK):
+        for chunk in chunks(stream, _CHUNK):
             data = rest + chunk if rest else chunk
             end = data.rfind(b"\n") + 1
             if data.find(b"\n") > LONG_LINE or len(data) - end > LONG_LINE:

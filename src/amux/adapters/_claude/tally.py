@@ -142,8 +142,10 @@ class Tally(msgspec.Struct):
         marks = parts.marks()
         if _PROMPT in marks:
             self._close()
-        self._see_interruption(entry, parts)
-        compaction = is_compact_summary(line, parts)
+        # A line that hands over results speaks of nothing else, whatever stands behind them.
+        compaction = not parts.results and is_compact_summary(line, parts)
+        if not parts.results:
+            self._see_interruption(entry, parts)
         if compaction:
             self._see_summary(entry)
         names = [self._tool_returned(block) for block in parts.results]
@@ -155,12 +157,12 @@ class Tally(msgspec.Struct):
         line = entry.line
         message = line.message
         content = message.content if isinstance(message, Message) else None
-        if not isinstance(content, list) or len(content) != 1 or line.is_compact_summary is True:
+        if not isinstance(content, list) or len(content) != 1:
             return False
         block = content[0]
         if not isinstance(block, Block) or block.type != "tool_result":
             return False
-        if line.interrupted_message_id is not None or self.last_mark is _LINE:
+        if self.last_mark is _LINE:
             return False
         self._tool_returned(block)
         self._begin(entry, _ONE_RESULT)

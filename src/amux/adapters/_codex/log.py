@@ -12,9 +12,10 @@ from typing import BinaryIO
 
 from amux.adapters._codex.entries import ENTRY, UNREADABLE, AnyEntry, Batch, Run
 from amux.adapters._codex.records import LINE, Line, Record
-from amux.adapters._kit.jsonl import CHUNK, Buffer, decode_line
+from amux.adapters._kit.jsonl import Buffer, decode_line
 from amux.adapters._kit.line_spans import object_lines
 from amux.adapters._kit.long_lines import PendingLine
+from amux.adapters._kit.streams import chunks
 from amux.model.problems import Problem
 
 ToRecord = Callable[[int, Line, Buffer], Record]
@@ -44,7 +45,7 @@ class Log:
 
     def whole(self) -> Iterator[Batch | Problem]:
         """All lines that have an end."""
-        while chunk := self._stream.read(CHUNK):
+        for chunk in chunks(self._stream):
             end = chunk.rfind(b"\n") + 1
             if not end:
                 self._hold(chunk)

@@ -21,6 +21,7 @@ from amux.adapters._codex.rules import take_run
 from amux.adapters._codex.saved import restore, save
 from amux.adapters._kit.line_spans import Span, object_lines
 from amux.adapters._kit.long_lines import LONG_LINE
+from amux.adapters._kit.streams import chunks, open_stream
 from amux.model.texts import Spot, TextDoc, text_doc
 
 _CHUNK: Final = 2 << 20
@@ -139,11 +140,11 @@ def _left(scan: _Scan, offset: int) -> Progress | None:
 def _lines(path: Path, offset: int) -> Iterator[tuple[AnyEntry, Span | None]]:
     """Every line from a place on, with its own; the last has none if it may still grow."""
     rest = b""
-    with path.open("rb", buffering=0) as stream:
+    with open_stream(path) as stream:
         if path.stat().st_size - offset > _LARGEST:
             raise _SurpriseError
         stream.seek(offset)
-        while chunk := stream.read(_CHUNK):
+        for chunk in chunks(stream, _CHUNK):
             data = rest + chunk if rest else chunk
             end = data.rfind(b"\n") + 1
             spans = object_lines(data, 0, end, offset=offset)

@@ -15,13 +15,12 @@ from typing import BinaryIO, TypeVar
 import msgspec
 
 from amux.adapters._kit.long_lines import PendingLine
-from amux.adapters._kit.streams import DecoderMissingError, open_stream
+from amux.adapters._kit.streams import DecoderMissingError, chunks, open_stream
 from amux.model.problems import Problem, ProblemCode
 
 T = TypeVar("T")
 Buffer = bytes | bytearray
 
-CHUNK = 1 << 20
 _BOM = b"\xef\xbb\xbf"
 _NOISE = b" \t\r\x00"
 _LONE_SURROGATE = re.compile(
@@ -36,7 +35,7 @@ def iter_lines(stream: BinaryIO, *, cut_texts: bool = False) -> Iterator[tuple[B
     With `cut_texts` the texts of very long lines are cut, see `long_lines`.
     """
     pending = PendingLine(cut_texts=cut_texts)
-    while chunk := stream.read(CHUNK):
+    for chunk in chunks(stream):
         head, newline, rest = chunk.partition(b"\n")
         if not newline:
             pending.add(head)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import os
+from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Final, cast
+
+CHUNK: Final = 1 << 20
+_LAST_LOOK: Final = 1 << 14
 
 
 class DecoderMissingError(OSError):
@@ -18,6 +22,27 @@ def open_stream(path: Path | str) -> AbstractContextManager[BinaryIO]:
     if str(path).endswith(".zst"):
         return _open_zstd(path)
     return cast("BinaryIO", open(path, "rb", buffering=0))  # noqa: PTH123 - for thousands
+
+
+def chunks(stream: BinaryIO, size: int = CHUNK) -> Iterator[bytes]:
+    """The rest of a stream, up to `size` bytes at a time.
+
+    No more is asked for than there is: memory for more would be given back and taken anew for every
+    file, which takes longer than reading it.
+    """
+    left = _bytes_left(stream)
+    while chunk := stream.read(size if left is None else min(size, max(left, _LAST_LOOK))):
+        yield chunk
+        if left is not None:
+            left -= len(chunk)
+
+
+def _bytes_left(stream: BinaryIO) -> int | None:
+    """How much there is at this moment; None: that is not known."""
+    try:
+        return os.fstat(stream.fileno()).st_size - stream.tell()
+    except (OSError, AttributeError):  # no file: it is decompressed on the way
+        return None
 
 
 @contextmanager
