@@ -113,8 +113,8 @@ def test_a_line_that_is_being_written_is_told_of_and_read_again(
     data = transcript.path.read_bytes()
     transcript.path.write_bytes(data[:-20])
     half = ADAPTER.read_on(source, want=want, progress=None)
-    (problem,) = half.facts[0].problems
-    assert (problem.code, problem.line) == ("torn-tail", 3)
+    told = [(problem.code, problem.line) for problem in half.facts[0].problems]
+    assert told == ([("torn-tail", 3)] if want == "facts" else [])
     assert half.progress is not None
     assert half.progress.offset == data.rfind(b"\n", 0, -1) + 1
     transcript.path.write_bytes(data[:-1])  # all of it but the line end

@@ -105,17 +105,20 @@ class SourceReader:
         # Looking for its methods every time would take as long as reading a small source.
         self._resumable = adapter if isinstance(adapter, Resumable) else None
 
-    def whole(self, source: SourceRef, want: Literal["usage", "facts"]) -> Reading:
-        """All that a source says."""
-        if self._resumable is not None:
+    def whole(
+        self, source: SourceRef, want: Literal["usage", "facts"], *, leave: bool = False
+    ) -> Reading:
+        """All that a source says; `leave`: and where to go on, which takes time to write down."""
+        if leave and self._resumable is not None:
             return self._resumable.read_on(source, want=want, progress=None)
         return collect(self._adapter.read(source, want=want))
 
     def entry(self, source: SourceRef, depth: Depth, left: Left | None = None) -> Entry:
         """Read what there is to read and make it fit to be kept."""
         look = look_at_source(source)  # before reading: what is written meanwhile is a later change
-        depth, reading = self._read(source, depth, left)
-        progress = reading.progress if reading.progress and _is_worth_leaving(look) else None
+        leave = _is_worth_leaving(look)
+        depth, reading = self._read(source, depth, left, leave=leave)
+        progress = reading.progress if leave else None
         facts, lines = _encode(reading)
         return Entry(
             size=look.size,
@@ -131,15 +134,17 @@ class SourceReader:
             result=self._alone(source, reading.facts, reading.problems) if self._alone else b"",
         )
 
-    def _read(self, source: SourceRef, depth: Depth, left: Left | None) -> tuple[Depth, Reading]:
+    def _read(
+        self, source: SourceRef, depth: Depth, left: Left | None, *, leave: bool
+    ) -> tuple[Depth, Reading]:
         """What a source says, and how deep it was read."""
         if left is not None and self._resumable is not None and _is_intact(source, left):
             reading = self._resumable.read_on(source, want=depth.want, progress=left.progress)
         else:
-            reading = self.whole(source, depth.want)
+            reading = self.whole(source, depth.want, leave=leave)
         if depth is Depth.USAGE and any(not each.calls for each in reading.facts):
             # Which model a session without calls names is no usage, but is counted all the same.
-            return Depth.FACTS, self.whole(source, "facts")
+            return Depth.FACTS, self.whole(source, "facts", leave=leave)
         return depth, reading
 
 

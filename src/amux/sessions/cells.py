@@ -22,7 +22,8 @@ from amux.index.encoding import pack, unpack
 from amux.model.ids import unified_id
 from amux.model.usage import Call, Tokens
 from amux.sessions.assemble import Assembly
-from amux.sessions.costing import UNPRICED, Coster, Days, SessionCost, gaps_of, local_day
+from amux.sessions.costing import UNPRICED, Coster, SessionCost, gaps_of, sum_tokens
+from amux.sessions.days import local_day, runs_of
 from amux.sessions.parts import Joined
 from amux.sessions.spans import time_span
 from amux.sessions.views import cwd_of, models_of, primary_model
@@ -107,14 +108,17 @@ class Tally:
     unpriced_input: int = 0
     unpriced_output: int = 0
 
-    def add_call(self, tokens: Tokens, nusd: int | None) -> None:
-        """Count one call; `nusd` None: no price is known."""
-        self.calls += 1
-        if nusd is None:
-            self.unpriced_calls += 1
-            self.unpriced_input += tokens.input
-            self.unpriced_output += tokens.output
-        self.add_amount(tokens, nusd or 0)
+    def add_calls(self, calls: Sequence[Call], shares: Sequence[int | None]) -> None:
+        """Count some calls and what each has cost; None: no price is known."""
+        self.calls += len(calls)
+        known = [share for share in shares if share is not None]
+        self.add_amount(sum_tokens(calls), sum(known))
+        if len(known) < len(calls):
+            pairs = zip(calls, shares, strict=True)
+            unpriced = sum_tokens(call for call, share in pairs if share is None)
+            self.unpriced_calls += len(calls) - len(known)
+            self.unpriced_input += unpriced.input
+            self.unpriced_output += unpriced.output
 
     def add_amount(self, tokens: Tokens, nusd: int) -> None:
         """Count what was recorded for no call."""
@@ -258,16 +262,9 @@ def _tally_calls(
     created: datetime,
     zone: tzinfo,
 ) -> None:
-    model: str | None = None
-    day: date | None = None
-    tally = Tally()
-    days = Days(zone)
-    for call, share in zip(calls, shares, strict=True):
-        called_on = days.of(call.at or created)
-        if called_on != day or call.model != model:
-            day, model = called_on, call.model
-            tally = tallies.setdefault((model or UNKNOWN_MODEL, day), Tally())
-        tally.add_call(call.tokens, share)
+    for run in runs_of(calls, zone, created=created):
+        tally = tallies.setdefault((run.model or UNKNOWN_MODEL, run.day), Tally())
+        tally.add_calls(calls[run.calls], shares[run.calls])
 
 
 def _presence(
@@ -297,7 +294,7 @@ def _loose_cells(loose: Joined, coster: Coster, zone: tzinfo) -> Iterator[Cell]:
     tallies: dict[tuple[str, datetime], Tally] = {}
     for call in loose.calls:
         key = (call.model or UNKNOWN_MODEL, call.at or created)
-        tallies.setdefault(key, Tally()).add_call(call.tokens, coster.price(loose, call))
+        tallies.setdefault(key, Tally()).add_calls([call], [coster.price(loose, call)])
     for (model, at), tally in tallies.items():
         about = _About(loose.agent, None, at, cwd_of(loose), reasons)
         yield about.cell(tally, local_day(at, zone), model)

@@ -21,10 +21,10 @@ from amux.sessions.costing import (
     UNPRICED,
     Coster,
     cost_record,
-    local_day,
     nano_usd,
     recorded_tokens,
 )
+from amux.sessions.days import local_day
 from amux.sessions.filters import has_any_tag, in_span
 from amux.sessions.grouping import Grouping, Keys, joined_key
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from datetime import UTC
 from typing import Self
 
 from amux.annotations.file import AnnotationFile
@@ -20,6 +20,7 @@ from amux.model.usage import NANO, Call, Tokens
 from amux.pricing.rates import Rates, cost_nusd, usd_per_million
 from amux.pricing.registry import ModelRegistry
 from amux.run_index import Run, RunIndex
+from amux.sessions.days import local_day, runs_of
 from amux.sessions.parts import Joined
 from amux.sessions.spans import time_span
 
@@ -85,47 +86,6 @@ def cost_record(
         source=source,
         incomplete=tuple(incomplete),
     )
-
-
-def local_day(at: datetime, zone: tzinfo) -> date:
-    """The day of a moment in a zone; a broken clock at the end of all days keeps its own."""
-    try:
-        return (at if at.tzinfo is zone else at.astimezone(zone)).date()
-    except OverflowError:
-        return at.date()
-
-
-class Days:
-    """`local_day` for many moments in a row: asks the zone again only when the day is over."""
-
-    __slots__ = ("_begin", "_day", "_end", "_zone")
-
-    def __init__(self, zone: tzinfo) -> None:
-        self._zone = zone
-        self._begin = self._end = datetime.max.replace(tzinfo=UTC)
-        self._day = date.max
-
-    def of(self, at: datetime) -> date:
-        """The day of a moment."""
-        if at.tzinfo is self._zone:
-            return at.date()
-        if not self._begin <= at < self._end:
-            self._day = local_day(at, self._zone)
-            self._begin, self._end = self._limits(at)
-        return self._day
-
-    def _limits(self, at: datetime) -> tuple[datetime, datetime]:
-        """Between which moments the day lasts; nothing on a day when the clocks are changed."""
-        try:
-            local = at.astimezone(self._zone)
-            offset = local.utcoffset() or timedelta()
-            midnight = datetime.combine(local.date(), time(), UTC) - offset
-            ends = (midnight, midnight + timedelta(days=1))
-            if all(end.astimezone(self._zone).utcoffset() == offset for end in ends):
-                return ends
-        except OverflowError:
-            pass
-        return at, at
 
 
 class Coster:
@@ -227,22 +187,17 @@ class Coster:
     def _prices_of(self, session: Joined, calls: Sequence[Call]) -> list[int | None]:
         """As `price`, for many: rates are looked up when the model or the day changes."""
         prices: list[int | None] = []
-        model: str | None = None
-        day: date | None = None
-        rates: Rates | None = None
-        days = Days(UTC)
-        for call in calls:
-            if call.native_nusd is not None:
-                prices.append(call.native_nusd)
-                continue
-            if call.at is None:
-                prices.append(self.price(session, call))
-                continue
-            called_on = days.of(call.at)
-            if called_on != day or call.model != model:
-                day, model = called_on, call.model
-                rates = None if model is None else self._registry.rates(session.agent, model, day)
-            prices.append(None if rates is None else cost_nusd(call.tokens, rates))
+        for run in runs_of(calls, UTC, created=time_span(session)[0]):
+            some, model, rates = calls[run.calls], run.model, None
+            own: list[int | None] = [call.native_nusd for call in some]
+            if model is not None and None in own:
+                rates = self._registry.rates(session.agent, model, run.day)
+            if rates is not None:
+                own = [
+                    cost_nusd(call.tokens, rates) if nusd is None else nusd
+                    for call, nusd in zip(some, own, strict=True)
+                ]
+            prices += own
         return prices
 
     def cost_of(self, session: Joined) -> SessionCost | None:

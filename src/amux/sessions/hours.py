@@ -65,7 +65,7 @@ def assembly_hours(assembly: Assembly, coster: Coster) -> Iterator[Hour]:
         sums = _Sums()
         for call in loose.calls:
             tally = sums.at(call.model, call.at or created)
-            tally.add_call(call.tokens, coster.price(loose, call))
+            tally.add_calls([call], [coster.price(loose, call)])
         yield from sums.hours(None, gaps_of([loose]))
 
 
@@ -76,7 +76,7 @@ def _session_hours(session: Joined, coster: Coster) -> Iterator[Hour]:
     created, _ = time_span(session)
     sums = _Sums()
     for call, share in zip(cost.calls, cost.shares, strict=True):
-        sums.at(call.model, call.at or created).add_call(call.tokens, share)
+        sums.at(call.model, call.at or created).add_calls([call], [share])
     if has_extra(cost):
         tally = sums.at(primary_model(session), created)
         tally.add_amount(cost.extra_tokens, cost.extra_nusd)

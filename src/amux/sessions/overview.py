@@ -15,7 +15,8 @@ from amux.model.ids import unified_id
 from amux.model.options import CostAggregationOptions, SessionListOptions
 from amux.model.session import SessionSummary
 from amux.sessions.cost import CostReport
-from amux.sessions.costing import Coster, local_day
+from amux.sessions.costing import Coster
+from amux.sessions.days import local_day
 from amux.sessions.listing import sort_sessions
 from amux.sessions.parts import Joined
 from amux.sessions.reader import SessionReader

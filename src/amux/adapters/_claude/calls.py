@@ -25,7 +25,7 @@ from amux.adapters._kit.jsonl import Buffer
 from amux.model.usage import NANO, Call, Purpose, Tokens
 
 _OBJECTS: Final = msgspec.json.Decoder(dict[str, Any])
-_MOST_TOKENS: Final = 1 << 53
+MOST_TOKENS: Final = 1 << 53
 _MOST_USD: Final = 1e9
 
 _COST_FIELDS: Final = (
@@ -48,10 +48,10 @@ _WRITTEN_FIELDS: Final = ("cacheWriteTokens", "cache_creation_input_tokens")
 def count_of(value: object) -> int:
     """A token count; what is no count is 0."""
     if type(value) is int:
-        return value if 0 <= value <= _MOST_TOKENS else 0
+        return value if 0 <= value <= MOST_TOKENS else 0
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return 0
-    return int(value) if 0 <= value <= _MOST_TOKENS else 0
+    return int(value) if 0 <= value <= MOST_TOKENS else 0
 
 
 def nano_usd(value: object) -> int | None:

@@ -14,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import Final, NamedTuple
 
+from amux.adapters._claude.conversation import Conversation
 from amux.adapters._claude.lines import LineReader
 from amux.adapters._claude.records import Entry, Line, Message, content_blocks, is_notice, text_of
+from amux.adapters._claude.usual_answers import UsualAnswers
 from amux.model.problems import Problem
 
 _BEGIN: Final = b'{"parentUuid":"'
@@ -26,6 +28,7 @@ _HANDS_OVER: Final = (
     b'"message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"',
 )
 _ENVELOPE: Final = b',"userType":"'  # where newer versions begin to repeat session and folder
+_MESSAGE: Final = b'"message":{'
 _SESSION: Final = b'"sessionId":"'
 _DEPEND_ON_RESULTS: Final = frozenset({"user", "assistant", "cost-state"})
 
@@ -49,52 +52,73 @@ class Likeness(NamedTuple):
 
 
 class CostLineReader(LineReader):
-    """Reads as `LineReader` does, but leaves out results that an answer has followed."""
+    """Reads as `LineReader` does, but gives only what is not as usual.
+
+    Lines of usual answers are entered into the conversation `into`. Results that an answer has
+    followed are left out.
+    """
 
     _like = Likeness()
-    _answer: str | None = None  # the id of the message the last line belongs to that has one
+    _answer_head = b"\n"  # likewise, of lines that are probably answers
+    _usual: UsualAnswers
+
+    def enter_into(self, conversation: Conversation) -> None:
+        """Say whose the lines are; before any is read."""
+        self._usual = UsualAnswers(conversation, self._own_id)
 
     def _entries_of_chunk(self, chunk: bytes, start: int) -> Generator[Entry | Problem, None, int]:
         """The lines that end in a chunk; then the place behind them."""
-        view, number = memoryview(chunk), self.number
+        view, number, usual = memoryview(chunk), self.number, self._usual
         held: Held = []
-        self._answer = None
         while (end := chunk.find(b"\n", start)) >= 0:
+            raw, head_at = view[start:end], start + _HEAD_AT
             number += 1
-            raw = view[start:end]
-            head, tail = self._like
-            if (
-                chunk.startswith(head, start + _HEAD_AT)
-                and chunk.startswith(_BEGIN, start)
-                and chunk.endswith(tail, start + _HEAD_AT + len(head), end)
-            ):
+            if chunk.startswith(self._answer_head, head_at):
+                answer = usual.decode(raw)
+                if answer is not None and held:
+                    yield from self._before(answer.message.id, held)
+                if answer is None or not usual.take(answer):
+                    yield from self._odd(number, raw, held)
+            elif chunk.startswith(self._like.head, head_at) and self._is_like(chunk, start, end):
                 held.append(Result(number, raw))
-            elif (entry := self._decoded(number, raw)) is None:
-                held.append(Result(number, raw))
-                yield from self._read(held)
-            elif held and self._can_wait(entry.line):
-                held.append(entry)
             else:
-                if held:
-                    yield from self._before(entry.line, held)
-                yield entry
-                self._see(entry)
+                yield from self._odd(number, raw, held)
             start = end + 1
         yield from self._read(held)
         self.number = number
         return start
 
-    def _before(self, line: Line, held: Held) -> Iterator[Entry | Problem]:
-        """What comes of the lines held back, now that this one follows."""
-        named = _message_id(line)
-        begins_answer = self._answer is not None and named is not None and named != self._answer
-        if begins_answer and not is_notice(line) and not self._is_aside(line):
+    def _is_like(self, chunk: bytes, start: int, end: int) -> bool:
+        """Whether a line that has the head begins and ends in the right way."""
+        head, tail = self._like
+        rest_at = start + _HEAD_AT + len(head)
+        return chunk.startswith(_BEGIN, start) and chunk.endswith(tail, rest_at, end)
+
+    def _odd(self, number: int, raw: memoryview, held: Held) -> Iterator[Entry | Problem]:
+        """Any other line, or what it is held back with."""
+        entry = self._decoded(number, raw)
+        if entry is None:
+            yield from self._read(held)
+            yield from self._entry(raw, number)
+        elif held and self._can_wait(entry.line):
+            held.append(entry)
+        else:
+            if held:
+                yield from self._before(self._reply_id(entry.line), held)
+            self._usual.settle()
+            yield entry
+            self._learn_looks(entry)
+
+    def _before(self, reply_id: str | None, held: Held) -> Iterator[Entry | Problem]:
+        """What comes of the lines held back when a line of this reply (or none) follows."""
+        if reply_id is None or self._usual.is_open(reply_id):
+            yield from self._read(held)
+        else:
             yield from (each for each in held if isinstance(each, Entry))
             held.clear()
-        else:
-            yield from self._read(held)
 
     def _read(self, held: Held) -> Iterator[Entry | Problem]:
+        self._usual.settle()
         for each in held:
             if isinstance(each, Entry):
                 yield each
@@ -104,24 +128,30 @@ class CostLineReader(LineReader):
                 yield from self._entry(each.raw, each.number)
         held.clear()
 
-    def _see(self, entry: Entry) -> None:
-        """Remember whose answer it is, or how it looks if it hands over a result."""
-        line = entry.line
-        if line.type == "assistant":
-            self._answer = None if self._is_aside(line) else _message_id(line)
-        elif line.type == "user" and self._is_usual(entry):
+    def _learn_looks(self, entry: Entry) -> None:
+        """Remember how answers begin, and how results look."""
+        if entry.line.type == "assistant":
+            raw = bytes(entry.raw)
+            self._answer_head = raw[_HEAD_AT : raw.find(_MESSAGE) + len(_MESSAGE)] or b"\n"
+        elif entry.line.type == "user" and self._is_usual_result(entry):
             self._like = likeness_of(bytes(entry.raw)) or self._like
 
     def _can_wait(self, line: Line) -> bool:
         """Whether a line may be taken after results that came before it."""
         return line.type not in _DEPEND_ON_RESULTS and not self._is_aside(line)
 
+    def _reply_id(self, line: Line) -> str | None:
+        """The id of the message that a line of an answer belongs to."""
+        message = line.message
+        is_reply = line.type == "assistant" and not is_notice(line) and not self._is_aside(line)
+        return text_of(message.id) if is_reply and isinstance(message, Message) else None
+
     def _is_aside(self, line: Line) -> bool:
         """Whether a line belongs to a sidechain in the file of a session."""
         return line.is_sidechain is True and self._own_id is not None
 
-    def _is_usual(self, entry: Entry) -> bool:
-        """Whether nothing new can be learnt of the session from lines like this one."""
+    def _is_usual_result(self, entry: Entry) -> bool:
+        """Whether it hands over a result, and others like it say nothing new of the session."""
         line = entry.line
         names_all = text_of(line.cwd) and text_of(line.session_id) and entry.at is not None
         blocks = content_blocks(line) if names_all and not entry.copied else []
@@ -139,9 +169,3 @@ def likeness_of(raw: bytes) -> Likeness | None:
     if is_known and is_flat and (_SESSION in head or _SESSION in tail):
         return Likeness(head, tail)
     return None
-
-
-def _message_id(line: Line) -> str | None:
-    """The id of the message that an answer belongs to."""
-    message = line.message
-    return text_of(message.id) if isinstance(message, Message) else None

@@ -50,7 +50,7 @@ class Ledger(msgspec.Struct):
     def take(self, entry: Entry) -> None:
         """Enter one line."""
         line = entry.line
-        if self.created is None or self.cwd is None or self.first_session is None:
+        if self.lacks_beginning:
             self._see_beginning(entry)
         if line.version is not None:
             self.version = text_of(line.version) or self.version
@@ -68,6 +68,11 @@ class Ledger(msgspec.Struct):
             self.total_nusd = nano_usd(line.total_cost_usd)
         elif kind == "cost":
             self.costs.take(entry.raw)
+
+    @property
+    def lacks_beginning(self) -> bool:
+        """Whether it is still unknown where or when the session began."""
+        return self.created is None or self.cwd is None or self.first_session is None
 
     @property
     def created_at(self) -> datetime | None:

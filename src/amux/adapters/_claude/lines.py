@@ -12,6 +12,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
+from amux.adapters._claude.conversation import Conversation
 from amux.adapters._claude.records import LINES, Entry, Line, text_of
 from amux.adapters._kit.jsonl import Buffer, decode_line
 from amux.adapters._kit.long_lines import PendingLine
@@ -41,6 +42,9 @@ class LineReader:
         self._decode: Callable[[Buffer | memoryview], Line] = decoder.decode
         self._own_id = own_id
         self._pending = PendingLine(cut_texts=cut_texts)
+
+    def enter_into(self, conversation: Conversation) -> None:
+        """Say whose the lines are, before any is read; nothing is entered here."""
 
     def whole_lines(self, stream: BinaryIO) -> Iterator[Entry | Problem]:
         """Every line that has an end."""

@@ -39,17 +39,18 @@ class TranscriptReader:
         self._source = source
         self._only = only
         self._with_bodies = has_bodies(want)
+        self._all_lines = want != "usage"  # else which lines are read depends on what follows them
         is_agent = source.role == "subagent"
         self._id = own_id(source)
         purpose: Purpose = "subagent" if is_agent else "main"
-        self._transcript = Transcript(Conversation.begin(purpose, told=want != "usage"))
-        reader = CostLineReader if want == "usage" else LineReader
-        self._lines = reader(
+        self._transcript = Transcript(Conversation.begin(purpose, told=self._all_lines))
+        self._lines = (LineReader if self._all_lines else CostLineReader)(
             source.place,
             WHOLE_LINES if self._with_bodies else LINES,
             own_id=None if is_agent else self._id,  # sub-agents name their parent
             cut_texts=want != "all",
         )
+        self._lines.enter_into(self._transcript.main)
         self._found: list[Problem] = []
         self._dialogues: dict[int | None, Dialogue | None] = {}
         self._held_back: dict[int, list[SessionMessage]] = {}  # by number of the sidechain
@@ -101,6 +102,7 @@ class TranscriptReader:
             return
         stream.seek(progress.offset)
         self._transcript = saved.transcript
+        self._lines.enter_into(self._transcript.main)
         self._lines.offset, self._lines.number = progress.offset, saved.lines
 
     def _main_items(self) -> Iterator[SessionMessage | Problem]:
@@ -189,6 +191,8 @@ class TranscriptReader:
             self._note(Problem(code="unknown-format", message=message))
 
     def _note(self, problem: Problem) -> None:
+        if not self._all_lines and problem.code != "unreadable":
+            return
         located = msgspec.structs.replace(problem, path=self._source.place)
         self._found.append(located)
         self._transcript.note(located)

@@ -210,7 +210,7 @@ class Entry(msgspec.Struct, gc=False):
     def at(self) -> datetime | None:
         """When the line was written; parsed only for those who ask."""
         if self._at is UNSET:
-            self._at = _moment(self.line.timestamp)
+            self._at = moment_of(self.line.timestamp)
         return self._at
 
     @property
@@ -237,7 +237,8 @@ class Entry(msgspec.Struct, gc=False):
         return key_of(f"{kind}\n{line.timestamp}\n{content}")
 
 
-def _moment(stamp: Wide) -> datetime | None:
+def moment_of(stamp: Wide) -> datetime | None:
+    """The time that a stamp says; None: it says none."""
     if isinstance(stamp, str):
         try:
             moment = datetime.fromisoformat(stamp)

@@ -184,13 +184,19 @@ class Tally(msgspec.Struct):
             self.unanswered.see_record(kind)
 
     def _begin_answer(self, entry: Entry, key: str, mark: Mark) -> None:
+        if mark is _REPLY:
+            self.begin_reply(key, entry.id)
+            return
         self.open, self.answer_id, self.waiting = key, entry.id, 0
         self.last_mark = mark
-        if mark is _NOTICE:
-            self.unanswered.see_notice(entry)
-        else:
-            self.at_work.clear()  # the model has been told of all of them
-            self.unanswered.state = "idle"
+        self.unanswered.see_notice(entry)
+
+    def begin_reply(self, key: str, message_id: str) -> None:
+        """The model begins to answer: what came back from tools has been told to it."""
+        self.open, self.answer_id, self.waiting = key, message_id, 0
+        self.last_mark = _REPLY
+        self.at_work.clear()
+        self.unanswered.state = "idle"
 
     def _begin(self, entry: Entry, marks: Sequence[Mark]) -> None:
         """Messages that are no answers wait behind the open one, up to a bound."""

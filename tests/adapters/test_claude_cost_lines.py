@@ -1,0 +1,122 @@
+"""Claude Code: for cost alone most results of tools are not read, and it makes no difference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from claude_depths import check_steps, check_usage, facts_of, kept_for_usage
+from claude_generated import source_at
+from claude_layouts import LAYOUTS, SESSION, Layout, Writer, counts, sequences, tool
+from drawn import drawn
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amux.adapters._base import SourceRef
+from amux.adapters._kit.streams import CHUNK
+from amux.adapters.claude import ADAPTER
+
+in_every_layout = pytest.mark.parametrize("layout", LAYOUTS)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("made")
+
+
+def session_at(place: Path, *, agent: bool = False) -> SourceRef:
+    source = source_at(place, agent=agent)
+    name = "agent-abc1234" if agent else SESSION
+    return source.replace(path=source.path.with_name(f"{name}.jsonl"), session_id=None)
+
+
+@drawn(400)
+@given(writer=sequences())
+def test_usage_of_any_sequence_is_that_of_its_facts(place: Path, writer: Writer) -> None:
+    source = session_at(place)
+    source.path.write_bytes(writer.data)
+    check_usage(source)
+
+
+@drawn(200)
+@given(writer=sequences(agent=True))
+def test_usage_of_any_sub_agent_is_that_of_its_facts(place: Path, writer: Writer) -> None:
+    source = session_at(place, agent=True)
+    source.path.write_bytes(writer.data)
+    check_usage(source)
+
+
+@drawn(100)
+@given(writer=sequences(), share=st.floats(0, 1))
+def test_it_does_not_matter_where_a_piece_of_the_file_ends(
+    place: Path, writer: Writer, share: float
+) -> None:
+    """A line in front brings the end of the first piece to a drawn place behind it."""
+    rest = writer.data
+    ends_behind = round(share * len(rest))
+    front = Writer("2.0.77")
+    front.record("attachment", text="")
+    front.record("attachment", text="x" * max(0, CHUNK - 2 * len(front.data) - ends_behind))
+    source = session_at(place)
+    source.path.write_bytes(front.data + rest)
+    check_usage(source)
+
+
+@drawn(60)
+@given(writer=sequences(), shares=st.lists(st.floats(0, 1), max_size=4))
+def test_a_growing_session_is_read_on(place: Path, writer: Writer, shares: list[float]) -> None:
+    source, data = session_at(place), writer.data
+    check_steps(source, data, [round(share * len(data)) for share in shares], "usage")
+
+
+def broken_results(layout: Layout) -> Writer:
+    """Sixteen results, all but the first of which are no JSON behind their beginning."""
+    writer = Writer(layout)
+    writer.user("go")
+    for number in range(16):
+        writer.answer(f"msg_{number}", tool(f"t{number}"), usage=counts(5), stop="tool_use")
+        writer.result(f"t{number}", text="plain")
+        if number:
+            writer.lines[-1] = writer.lines[-1].replace(b"plain", b'pl"ain')
+    return writer
+
+
+@in_every_layout
+def test_results_that_an_answer_follows_are_not_even_decoded(layout: Layout, place: Path) -> None:
+    writer, source = broken_results(layout), session_at(place)
+    writer.answer("msg_last", usage=counts(5), stop="end_turn")
+    source.path.write_bytes(writer.data)
+    (facts,) = facts_of(source, "facts")
+    assert facts.problem_count == 15
+    (usage,) = ADAPTER.read_on(source, want="usage", progress=None).facts
+    assert kept_for_usage([usage]) == kept_for_usage([facts])
+    assert len(usage.calls) == 17
+    assert usage.gaps == ()
+
+
+@in_every_layout
+def test_a_session_that_ends_with_a_result_was_cut_short(layout: Layout, place: Path) -> None:
+    writer, source = Writer(layout), session_at(place)
+    writer.user("go")
+    for number in range(3):
+        writer.answer(f"msg_{number}", tool(f"t{number}"), usage=counts(5), stop="tool_use")
+        writer.result(f"t{number}")
+    source.path.write_bytes(writer.data)
+    (usage,) = facts_of(source, "usage")
+    assert usage.gaps == ("call-interrupted",)
+
+
+@in_every_layout
+def test_a_request_that_a_process_left_behind_was_cut_short(layout: Layout, place: Path) -> None:
+    writer, source = Writer(layout), session_at(place)
+    writer.user("go")
+    for number in range(3):
+        writer.answer(f"msg_{number}", tool(f"t{number}"), usage=counts(5), stop="tool_use")
+        writer.result(f"t{number}")
+    writer.record("api-request")
+    writer.record("cost-state", totalCostUSD=0.5)
+    writer.answer("msg_last", usage=counts(5), stop="end_turn")
+    source.path.write_bytes(writer.data)
+    check_usage(source)
+    (usage,) = facts_of(source, "usage")
+    assert usage.gaps == ("call-interrupted",)
