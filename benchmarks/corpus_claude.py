@@ -272,9 +272,9 @@ class _Session:
         self._record(kind, {"message": message, **more})
 
     def _record(self, kind: str, more: Json) -> None:
-        record: Json = {
-            "parentUuid": self._parent,
-            "isSidechain": self._is_sidechain,
+        """One line, its fields in the order in which the version writes them."""
+        begin: Json = {"parentUuid": self._parent, "isSidechain": self._is_sidechain}
+        envelope: Json = {
             "userType": "external",
             "cwd": self.job.folder,
             "sessionId": self.job.id,
@@ -282,10 +282,16 @@ class _Session:
             "gitBranch": self._branch,
         }
         if self.agent_id is not None:
-            record["agentId"] = self.agent_id
+            envelope["agentId"] = self.agent_id
+        given_back = {name: more.pop(name) for name in ("toolUseResult",) if name in more}
+        names_type_last = kind in {"assistant", "attachment"}
+        body: Json = {**more, "type": kind} if names_type_last else {"type": kind, **more}
         self._parent = uuid4(self._chance)
-        record.update(more, type=kind, uuid=self._parent, timestamp=moment(self._now))
-        self._put(record)
+        end: Json = {"uuid": self._parent, "timestamp": moment(self._now), **given_back}
+        if self.job.era == "new":
+            self._put({**begin, **body, **end, **envelope})
+        else:
+            self._put({**begin, **envelope, **body, **end})
 
     def _put(self, record: Json) -> None:
         self.lines.append(line(record))
