@@ -44,9 +44,6 @@ LAST_ORDINAL: Final = (1 << UNIT_SHIFT) - 1
 LOOSE: Final = LAST_ORDINAL - (1 << 16) + 1
 """From here on an ordinal names no message, only a text of the unit."""
 
-TITLE: Final = LOOSE - 1
-"""The ordinal for what a session is called, where that shall be found as well."""
-
 _TOO_MUCH_DEAD: Final = 0.2
 _FEW_CLAUSES: Final = 20  # so many take less time than putting two answers together
 _CLAUSES_AT_ONCE: Final = 64  # FTS5 looks at every alternative for every row it finds

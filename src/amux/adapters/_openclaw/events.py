@@ -14,8 +14,6 @@ from amux.model.problems import Problem
 class EventLines:
     """Events in order, and what went wrong while they were fetched."""
 
-    is_plain_log = False
-
     def __init__(
         self, events: Sequence[bytes], *, path: str, problems: Sequence[Problem] = ()
     ) -> None:

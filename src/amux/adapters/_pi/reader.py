@@ -18,7 +18,7 @@ from amux.adapters._kit.values import text
 from amux.adapters._pi.about import Writer
 from amux.adapters._pi.bodies import Bodies, Json, Place
 from amux.adapters._pi.log import Origin, SessionLog
-from amux.adapters._pi.records import BODIES, FILE_SHIFT, LINES, LOG, Entry, LineSource, T
+from amux.adapters._pi.records import BODIES, FILE_SHIFT, LINES, Entry, LineSource, T
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 from amux.model.trace import Mark
@@ -31,7 +31,6 @@ class FileLines:
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = paths
-        self.is_plain_log = len(paths) == 1 and paths[0].suffix == LOG
 
     def decode(
         self, decoder: msgspec.json.Decoder[T], *, cut_texts: bool

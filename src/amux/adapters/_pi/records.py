@@ -136,9 +136,6 @@ BODIES: Final = msgspec.json.Decoder(dict[str, Any])
 class LineSource(Protocol):
     """Where lines come from; may be gone through several times."""
 
-    is_plain_log: bool
-    """Whether texts that are cut can be found in the file itself, by whoever searches them."""
-
     def decode(
         self, decoder: msgspec.json.Decoder[T], *, cut_texts: bool
     ) -> Iterator[tuple[int, T | Problem]]:
