@@ -1,6 +1,6 @@
 """How long a search takes once everything is indexed: `search_rounds.py HOME CACHE [URL]`.
 
-The same queries to several parties in turn: amux as a library in a process that stays, which
+Eight queries of every kind (four of some) to several parties in turn: amux as a library in a process that stays, which
 answers from a look at the files that was taken shortly before, as a server does (`max_age`), over
 messages as the server does, with one passage per result; the same with tool text and three
 passages; that with a look before every answer; amux' text index of messages alone (which documents
@@ -26,10 +26,30 @@ from amux.index.texts import TextIndex
 from amux.index.texts_terms import TermKind
 
 LIMIT: Final = 20
-_INSIDE: Final = IDEOGRAPHS[1:5]
-_ROUNDS: Final = {"messages": 15, "search": 15, "with a look": 5, "engine": 15, "server": 15}
+_ROUNDS: Final = {"messages": 6, "search": 6, "with a look": 2, "engine": 6, "server": 6}
 _MAX_AGE: Final = 600.0
 """Seconds; longer than all rounds together."""
+
+_FREQUENT: Final = [
+    "error",
+    "function",
+    "database",
+    "request",
+    "session",
+    "token",
+    "config",
+    "server",
+]
+_LESS_FREQUENT: Final = [
+    "migration",
+    "endpoint",
+    "refactor",
+    "deadlock",
+    "latency",
+    "snapshot",
+    "rollback",
+    "coverage",
+]
 
 
 class Query(NamedTuple):
@@ -40,23 +60,36 @@ class Query(NamedTuple):
     server: tuple[str, str]  # its mode and the pattern
 
 
-QUERIES: Final = {
-    "rare word": Query("zqneedle003x", (("word", "zqneedle003x"),), ("fts", "zqneedle003x")),
-    "common word": Query("error", (("word", "error"),), ("fts", "error")),
-    "two words": Query(
-        "database migration",
-        (("word", "database"), ("word", "migration")),
-        ("fts", "database migration"),
-    ),
-    "phrase": Query(f'"{PHRASE}"', (("phrase", PHRASE),), ("fts", f'"{PHRASE}"')),
-    "prefix": Query("endpo*", (("prefix", "endpo"),), ("fts", '"endpo"*')),
-    "ideographs": Query(_INSIDE, (("word", _INSIDE),), ("substring", _INSIDE)),
-    "part of a word": Query("needle01", (("word", "needle01"),), ("substring", "needle01")),
+def _words(*words: str) -> Query:
+    text = " ".join(words)
+    return Query(text, tuple(("word", word) for word in words), ("fts", text))
+
+
+def _phrase(text: str) -> Query:
+    return Query(f'"{text}"', (("phrase", text),), ("fts", f'"{text}"'))
+
+
+def _prefix(text: str) -> Query:
+    return Query(f"{text}*", (("prefix", text),), ("fts", f'"{text}"*'))
+
+
+def _inside(text: str) -> Query:
+    return Query(text, (("word", text),), ("substring", text))
+
+
+QUERIES: Final[dict[str, list[Query]]] = {
+    "rare word": [_words(f"zqneedle{number:03}x") for number in range(8)],
+    "common word": [_words(word) for word in _FREQUENT],
+    "two words": [_words(*pair) for pair in zip(_FREQUENT, _LESS_FREQUENT, strict=True)],
+    "phrase": [_phrase(PHRASE), *(_phrase(f"the {word}") for word in _FREQUENT[1:])],
+    "prefix": [_prefix(word[:5]) for word in _LESS_FREQUENT],
+    "ideographs": [_inside(IDEOGRAPHS[start : start + 3]) for start in range(4)],
+    "part of a word": [_inside("needle01"), *(_inside(word[1:7]) for word in _LESS_FREQUENT[:3])],
 }
 
 
 class Answer(NamedTuple):
-    """Milliseconds of one search, and how many results it had."""
+    """The median of many searches in milliseconds, and how many results all queries had."""
 
     milliseconds: float
     results: int
@@ -78,22 +111,27 @@ def main() -> None:
     }
     if urls:
         parties["server"] = lambda query: _ask_server(urls[0], query)
-    medians = {name: _medians(query, parties) for name, query in QUERIES.items()}
+    medians = {name: _medians(queries, parties) for name, queries in QUERIES.items()}
     json.dump(medians, sys.stdout, indent=1)
 
 
-def _medians(query: Query, parties: dict[str, Callable[[Query], int]]) -> dict[str, Answer]:
-    runs: dict[str, list[Answer]] = {name: [] for name in parties}
+def _medians(queries: list[Query], parties: dict[str, Callable[[Query], int]]) -> dict[str, Answer]:
+    """Every party is asked all queries in a row, then the next; several times."""
+    times: dict[str, list[float]] = {name: [] for name in parties}
+    found: dict[str, int] = {}
     for number in range(max(_ROUNDS.values())):
         for name, ask in parties.items():
             if number < _ROUNDS[name]:
-                start = time.perf_counter()
-                results = ask(query)
-                runs[name].append(Answer(1000 * (time.perf_counter() - start), results))
-    return {
-        name: Answer(median(run.milliseconds for run in own), own[0].results)
-        for name, own in runs.items()
-    }
+                runs = [_timed(ask, query) for query in queries]
+                times[name] += [milliseconds for milliseconds, _ in runs]
+                found[name] = sum(results for _, results in runs)
+    return {name: Answer(median(own), found[name]) for name, own in times.items()}
+
+
+def _timed(ask: Callable[[Query], int], query: Query) -> Answer:
+    start = time.perf_counter()
+    results = ask(query)
+    return Answer(1000 * (time.perf_counter() - start), results)
 
 
 def _documents(index: TextIndex, query: Query) -> int:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from naive_texts import holds
 from text_strategies import terms, texts
 
-from amux.index.texts import LOOSE, TITLE, Table, TextIndex
+from amux.index.texts import LOOSE, Table, TextIndex
 from amux.index.texts_terms import WIDEST, TermKind
 from amux.model.texts import TextDoc
 from amux.model.words import OVERLAP, PIECE, fold
@@ -239,11 +239,6 @@ def test_what_is_sure_in_one_table_is_not_in_doubt_for_the_other(index: TextInde
     index.add(2, tools("fox red"))
     documents = index.documents("phrase", "red fox")
     assert documents == ([1 << 20, 1 << 20 | 1, 2 << 20], {2 << 20})
-
-
-def test_a_title_is_found_like_a_message(index: TextIndex) -> None:
-    index.add(UNIT, [*spoken("words"), TextDoc(TITLE, ("A given name",), "")])
-    assert ordinals(index, "phrase", "given name") == {TITLE}
 
 
 def test_the_vocabulary_counts_messages(index: TextIndex) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
+from amux.index.texts_spots import Spots
 from amux.sessions.conversation import Conversation
 from amux.sessions.library import Library
 from amux.sessions.query import Query
@@ -26,13 +27,14 @@ class Shortlist(NamedTuple):
     `numbers` count from 1 as the session's messages are read; None: all of them. No message that
     fits is missing. With `exact` every one of them fits, filters included, so that nothing need be
     read to know it: `numbers` is then no None, `weights` says in how many of them each term is, for
-    ranking, and `said` which of them fit without tool text (None: all).
+    ranking, and `said` which of them fit without tool text (None: all). `spots` is where they lie.
     """
 
     numbers: Collection[int] | None = None
     exact: bool = False
     weights: Mapping[Term, float] = MappingProxyType({})
     said: Callable[[], Collection[int]] | None = None
+    spots: Callable[[], Spots | None] | None = None
 
 
 ALL: Final = Shortlist()

@@ -102,10 +102,10 @@ class Scanner:
                 )
                 return
         known: Known = {}
-        for message, found_at in self._messages(finding, place, shortlist.numbers):
+        for message, found_at in self._candidates(finding, place, shortlist):
             self._look_at_message(finding, message, found_at, known)
-        if self._query.said_only:
-            return  # whether a long text was said is not known
+        if self._query.said_only or shortlist.numbers is not None:
+            return  # whether a long text was said is not known; one that may fit has no number
         conversation = finding.subject.conversations()[place]
         somewhere = Place(session_id=conversation.session_id if place else None)
         for pieces in self._library.long_texts(conversation):
@@ -152,6 +152,23 @@ class Scanner:
         if agent not in self._cutters:
             self._cutters[agent] = cutter_of(self._library.adapter(agent))
         return self._cutters[agent]
+
+    def _candidates(
+        self, finding: Finding, place: int, shortlist: Shortlist
+    ) -> Iterator[tuple[SessionMessage, Place]]:
+        """Messages that may fit, each with its place: cut from where they lie, else read."""
+        numbers = None if shortlist.numbers is None else sorted(shortlist.numbers)
+        spots = None if shortlist.spots is None or self._filters else shortlist.spots()
+        cutter = self._cutter(finding.subject.traits.agent)
+        if numbers is not None and spots is not None and cutter is not None:
+            session_id = finding.subject.conversations()[place].session_id if place else None
+            cut = 0
+            for message in cut_messages(cutter, spots, numbers, tools=not self._query.said_only):
+                yield message, Place(numbers[cut], message.role, message.timestamp, session_id)
+                cut += 1
+            numbers = numbers[cut:]
+        if numbers != []:
+            yield from self._messages(finding, place, numbers)
 
     def _messages(
         self, finding: Finding, place: int, numbers: Iterable[int] | None

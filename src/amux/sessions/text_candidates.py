@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from amux.index.faults import IndexUnavailableError
 from amux.index.texts import (
@@ -111,7 +112,8 @@ class TextCandidates:
 
         def list_unit(unit: int) -> Shortlist:
             is_sure = may_be_sure and unit not in answer.unsure
-            return _listed(answer, unit, is_sure=is_sure, said=self._said(query, unit))
+            said, spots = self._said(query, unit), partial(self._spots_of, unit)
+            return _listed(answer, unit, is_sure=is_sure, said=said, spots=spots)
 
         def shortlists(subject: Subject) -> Sequence[Shortlist]:
             keys = subject.keys
@@ -158,6 +160,9 @@ class TextCandidates:
                 left = None if left is None else left - len(numbers)
                 if left == 0:
                     return
+
+    def _spots_of(self, unit: int) -> Spots | None:
+        return self._spots((unit,)).get(unit)
 
     def _spots(self, units: Sequence[int]) -> dict[int, Spots]:
         found: dict[int, Spots] = {}
@@ -230,14 +235,21 @@ def _of_conversations(
             yield ALL if any(map(answer.has, numbers)) else NONE
 
 
-def _listed(answer: TextAnswer, unit: int, *, is_sure: bool, said: Said | None) -> Shortlist:
+def _listed(
+    answer: TextAnswer,
+    unit: int,
+    *,
+    is_sure: bool,
+    said: Said | None,
+    spots: Callable[[], Spots | None],
+) -> Shortlist:
     """What may fit of a unit; 0 is none, and is that of a session without texts."""
     numbers = answer.numbers(unit)
     if not numbers:
         return NONE
     if answer.has_loose(unit):
         return ALL
-    return Shortlist(numbers=numbers, exact=is_sure, weights=answer.weights(unit), said=said)
+    return Shortlist(numbers, is_sure, answer.weights(unit), said, spots)
 
 
 def _ask(index: TextIndex, query: Query) -> TextAnswer | None:
