@@ -331,9 +331,9 @@ def _hidden(truth: Truth) -> str:
     said = truth["needles"]
     rare = sum(said[query.search] for query in QUERIES["rare word"])
     return (
-        "Medians over eight queries of every kind, four of the last two; found are the results of all"
-        f" of them, 20 of each at most. Known: rare words {rare}. Wanted is a factor of"
-        f" {SEARCH_WISH:g} everywhere."
+        "Medians over eight queries of every kind, four of the last two. Found are the results of"
+        f" all of them, 20 of each at most; known are {rare} of the rare words. Wanted is a factor"
+        f" of {SEARCH_WISH:g} everywhere."
     )
 
 

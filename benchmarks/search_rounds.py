@@ -1,10 +1,11 @@
 """How long a search takes once everything is indexed: `search_rounds.py HOME CACHE [URL]`.
 
-Eight queries of every kind (four of some) to several parties in turn: amux as a library in a process that stays, which
-answers from a look at the files that was taken shortly before, as a server does (`max_age`), over
-messages as the server does, with one passage per result; the same with tool text and three
-passages; that with a look before every answer; amux' text index of messages alone (which documents
-have the words); and the server of agentsview at URL. Prints medians in milliseconds as JSON.
+Eight queries of every kind (four of some), to several parties in turn: amux as a library in a
+process that stays, which answers from a look at the files that was taken shortly before, as a
+server does (`max_age`), over messages as the server does, with one passage per result; the same
+with tool text and three passages; that with a look before every answer; amux' text index of
+messages alone (which documents have the words); and the server of agentsview at URL. Prints medians
+in milliseconds as JSON.
 """
 
 from __future__ import annotations
@@ -30,26 +31,12 @@ _ROUNDS: Final = {"messages": 6, "search": 6, "with a look": 2, "engine": 6, "se
 _MAX_AGE: Final = 600.0
 """Seconds; longer than all rounds together."""
 
-_FREQUENT: Final = [
-    "error",
-    "function",
-    "database",
-    "request",
-    "session",
-    "token",
-    "config",
-    "server",
-]
-_LESS_FREQUENT: Final = [
-    "migration",
-    "endpoint",
-    "refactor",
-    "deadlock",
-    "latency",
-    "snapshot",
-    "rollback",
-    "coverage",
-]
+_FREQUENT: Final = (
+    "error", "function", "database", "request", "session", "token", "config", "server",
+)  # fmt: skip
+_LESS_FREQUENT: Final = (
+    "migration", "endpoint", "refactor", "deadlock", "latency", "snapshot", "rollback", "coverage",
+)  # fmt: skip
 
 
 class Query(NamedTuple):
