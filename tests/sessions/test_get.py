@@ -121,6 +121,7 @@ def test_a_torn_last_line_costs_that_line_and_is_a_warning(home: Path) -> None:
     assert [m.content for m in session.messages] == ["kept", "done"]
     (warning,) = session.raw["warnings"]
     assert str(path) in warning
+    assert "the last line is not whole" in warning
     assert [problem.code for problem in session.problems] == ["torn-tail"]
 
 

@@ -21,6 +21,7 @@ from amux.model.problems import Problem, ProblemCode
 T = TypeVar("T")
 Buffer = bytes | bytearray
 
+_TORN = "the last line is not whole: it is still being written, or its writer was stopped"
 _BOM = b"\xef\xbb\xbf"
 _NOISE = b" \t\r\x00"
 _LONE_SURROGATE = re.compile(
@@ -105,7 +106,8 @@ def decode_line(
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             reason = error
     code = _problem_code(reason, ended=ended)
-    return Problem(code=code, message=_describe(reason), path=path, line=number)
+    message = _TORN if code == "torn-tail" else _describe(reason)
+    return Problem(code=code, message=message, path=path, line=number)
 
 
 def clean_line(line: Buffer) -> bytes:
