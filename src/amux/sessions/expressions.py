@@ -3,6 +3,8 @@ r"""Regular expressions as people write them, and what speaks against one.
 Python tries every way to divide a text between a repeat and another one inside it: `(\w+\s?)+$`
 would keep a search busy for years. Such an expression is refused before it runs. In an atomic group
 or possessive, `(?>\w+\s?)+$`, the inner repeat gives nothing back, and all is well.
+
+Most expressions hold a text that every match has, too: only texts with it need be looked at.
 """
 
 from __future__ import annotations
@@ -21,10 +23,18 @@ _PIECE: Final = re.compile(
     | (?P<open> \( ) (?P<atomic> \?> )?
     | (?P<close> \) )
     | (?P<repeat> [*+] | \{\d*,\d*\} ) (?P<possessive> \+ )?
+    | \{\d+\}
     | .
     """,
     re.VERBOSE | re.DOTALL,
 )
+
+_PLAIN: Final = re.compile("[A-HJ-Za-hj-z0-9_]")
+"""What is found in folded text as it stands; for any case, an `i` fits a dotless one, too."""
+
+_BY_NUMBER: Final = re.compile(r"\\[xuUN0-9]")  # a sign that goes on behind this
+_MAY_BE_NONE: Final = re.compile(r"[*?]|\{")  # what stands before it need not be there
+_NEEDED_LENGTH: Final = 3
 
 
 def objection(pattern: str) -> str | None:
@@ -43,6 +53,28 @@ def compile_regex(pattern: str) -> re.Pattern[str] | None:
             return re.compile(pattern, re.IGNORECASE)
         except (re.error, OverflowError, RecursionError):
             return None
+
+
+@lru_cache
+def needed_text(pattern: str) -> str | None:
+    """The longest part of a word that every match has, in lower case; None: there is none."""
+    expression = compile_regex(pattern)
+    if expression is None or expression.flags & re.VERBOSE:
+        return None
+    runs, depth = [""], 0
+    for piece in _PIECE.finditer(pattern):
+        text = piece[0]
+        depth += (piece["open"] is not None) - (piece["close"] is not None)
+        if (depth == 0 and text == "|") or _BY_NUMBER.match(text):
+            return None
+        if _MAY_BE_NONE.match(text):
+            runs[-1] = runs[-1][:-1]
+        if depth == 0 and _PLAIN.fullmatch(text):
+            runs[-1] += text.lower()
+        else:
+            runs.append("")
+    longest = max(runs, key=len)
+    return longest if len(longest) >= _NEEDED_LENGTH else None
 
 
 def _repeats_a_repeat(pattern: str) -> bool:

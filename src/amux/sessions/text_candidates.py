@@ -28,6 +28,7 @@ from amux.index.texts_spots import Spots
 from amux.index.texts_sync import TextStore
 from amux.index.texts_terms import TermKind
 from amux.sessions.candidates import ALL, NONE, Candidates, Propose, Shortlist, propose_all
+from amux.sessions.expressions import needed_text
 from amux.sessions.findings import Said, Unread
 from amux.sessions.kept import keys_of
 from amux.sessions.query import Query
@@ -258,7 +259,7 @@ def _ask(index: TextIndex, query: Query) -> TextAnswer | None:
     if together is not None:
         return TextAnswer(together, _NONE, dict.fromkeys(query.terms, together))
     tables = _tables(query)
-    found = {term: index.documents(*_kind_of(term), tables=tables) for term in query.all_terms}
+    found = {term: _documents(index, term, tables) for term in query.all_terms}
     # What is not wanted may stand in a part of a message that filters leave out.
     excludes = not query.filters.of_messages
     alternatives = [_of_alternative(each, found, excludes=excludes) for each in query.alternatives]
@@ -274,6 +275,15 @@ def _ask(index: TextIndex, query: Query) -> TextAnswer | None:
         frozenset(key >> UNIT_SHIFT for key in unsure.intersection(fitting)) if unsure else _NONE,
         {term: _holders(found[term], fitting, known) for term in query.terms},
     )
+
+
+def _documents(index: TextIndex, term: Term, tables: tuple[Table, ...]) -> Documents:
+    """The documents that may have a term; of an expression, those with what every match has."""
+    needed = needed_text(term.text) if term.kind == "regex" else None
+    if needed is None:
+        return index.documents(*_kind_of(term), tables=tables)
+    ids = index.documents("word", needed, tables=tables).ids
+    return Documents(ids, set(ids or ()))
 
 
 def _tables(query: Query) -> tuple[Table, ...]:
