@@ -102,8 +102,10 @@ class _Planner:
         tokens = self._words.containing(part, limit=WIDEST)
         if tokens is None:
             return _ALL
-        tokens.sort(key=lambda token: token != part)  # the word itself first: it is in most texts
-        return Plan(tuple(_phrase([token]) for token in tokens), exact=len(text) <= OVERLAP)
+        if part in tokens:  # the word itself first: it is in most texts
+            tokens.remove(part)
+            tokens.insert(0, part)
+        return Plan(tuple([f'"{token}"' for token in tokens]), exact=len(text) <= OVERLAP)
 
     def phrase(self, runs: Sequence[_Run]) -> Plan:
         """Whole words in a row."""

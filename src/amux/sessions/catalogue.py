@@ -13,6 +13,7 @@ from functools import reduce
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
+from amux.adapters import external_names
 from amux.adapters._base import SourceRef, Unread
 from amux.index.faults import IndexUnavailableError
 from amux.model.options import SessionListOptions
@@ -68,10 +69,20 @@ class Catalogue:
         self._texts: TextKeeper | None = None
         self._held: Held[Holdings] = Held()
         self._lookup: Lookup | None = None
+        self._offered: tuple[int, tuple[str, ...]] | None = None
         if store is not None:
             from amux.sessions.keeper import Keeper
 
             self._keeper = Keeper(library, store, basis, max_age=max_age)
+
+    def names(self) -> tuple[str, ...]:
+        """All agents; what packages offer is looked for as often as files are looked at."""
+        if self._keeper is None or not self._keeper.looks.are_kept:
+            return self._registry.names()
+        generation = self._keeper.looks.generation()
+        if self._offered is None or self._offered[0] != generation:
+            self._offered = generation, external_names()
+        return self._registry.names(self._offered[1])
 
     def watch(self, watch: Watch | None) -> None:
         """Be told how far reading for the index has come."""

@@ -114,6 +114,11 @@ class Coster:
         """The run index in use."""
         return self._runs
 
+    @property
+    def has_marks(self) -> bool:
+        """Whether any session has tags or a star."""
+        return bool(self._runs.runs or self._annotations)
+
     def tags_of(self, session: Joined) -> tuple[str, ...]:
         """The tags its runs were given, then those a person gave it; each once."""
         return self.tags_by_names(session.agent, session.names())

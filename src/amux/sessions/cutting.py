@@ -18,6 +18,8 @@ from amux.model.message import SessionMessage
 
 _READ_ONLY: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 
+_CAN_READ_AT: Final = hasattr(os, "pread")  # it is not everywhere
+
 
 def cutter_of(adapter: Adapter) -> TextCut | None:
     """The adapter, if it can cut."""
@@ -57,5 +59,7 @@ def cut_messages(
 
 
 def _read_at(handle: int, offset: int, length: int) -> bytes:
+    if _CAN_READ_AT:
+        return os.pread(handle, length, offset)
     os.lseek(handle, offset, os.SEEK_SET)
-    return os.read(handle, length)  # `pread` is not everywhere
+    return os.read(handle, length)

@@ -165,6 +165,8 @@ class KeptSession:
 
     def summary(self) -> SessionSummary:
         """What is shown of it."""
+        if not self._coster.has_marks:
+            return self._summary
         return annotated(self._summary, self._row.names.split("\n"), self._coster)
 
     def conversations(self) -> Sequence[Conversation]:

@@ -7,18 +7,16 @@ numbers until it is clear that they are shown.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
 from typing import Final
 
 from amux.index.texts import UNIT_SHIFT, units_of
-from amux.model.words import fold
 from amux.sessions.findings import TITLE_HITS, Finding
 from amux.sessions.kept import KeptSession
 from amux.sessions.query import Query
 from amux.sessions.recency import Recency
+from amux.sessions.session_titles import Titles
 from amux.sessions.subjects import Subject
 from amux.sessions.terms import Term
 from amux.sessions.text_candidates import TextAnswer, TextCandidates
@@ -55,9 +53,7 @@ class Lookup:
         for unit, place in self.of_unit.items():
             self._places[unit] = place
         self.recency = Recency([session.last_change for session in sessions])
-        folded = [fold(session.title) for session in sessions]
-        self._titles = "\n".join(folded)
-        self._begins = [0, *accumulate(len(title) + 1 for title in folded)]
+        self._titles = Titles(session.title for session in sessions)
 
     def is_of(self, sessions: Sequence[KeptSession], units: Units) -> bool:
         """Whether it was made of these: lists are made anew whenever something has changed."""
@@ -77,31 +73,22 @@ class Lookup:
         return found
 
     def titled(self, term: Term) -> set[int]:
-        """The sessions whose titles hold a term."""
-        found = set(self._with_word(max(term.parts, key=len)))
-        is_sure = term.kind == "text" and term.is_plain_word
-        return found if is_sure else {place for place in found if self.is_in_title(term, place)}
+        """The sessions whose titles hold a term; no expression."""
+        return self._titles.holding(term)
 
     def is_in_title(self, term: Term, place: int) -> bool:
         """Whether the title of a session holds a term."""
         if term.kind == "regex":
             return term.count(self.sessions[place].title, "") > 0
-        folded = self._titles[self._begins[place] : self._begins[place + 1] - 1]
-        return term.find(folded) is not None
-
-    def _with_word(self, word: str) -> Iterator[int]:
-        at = self._titles.find(word)
-        while at >= 0:
-            place = bisect_right(self._begins, at) - 1
-            yield place
-            at = self._titles.find(word, self._begins[place + 1])
+        return term.find(self._titles.folded(place)) is not None
 
 
 class Told:
     """Sessions that fit for sure, with all that ranking needs of them, by their places.
 
-    `hits` is how many messages fit: none where it is the title alone. `weights` is how much a
-    session holds of each term, `held` are terms in any title, `rest` has to be looked at.
+    `hits` is how many messages fit: none where it is the title alone. `counts` is how many of these
+    have each term: all of them, if it `is_uniform`. `titled` are those of the sessions whose titles
+    have it, `held` are terms in any title, `rest` has to be looked at.
     """
 
     def __init__(
@@ -119,10 +106,12 @@ class Told:
         doubted = {of_unit[unit] for unit in in_doubt if unit in of_unit}
         self._left_out = doubted | lookup.unknown
         self.hits = lookup.count(answer.fitting)
-        self.weights: dict[Term, dict[int, float]] = {
-            term: {**(self.hits if own is answer.fitting else lookup.count(own))}
+        self.counts: dict[Term, dict[int, int]] = {
+            term: self.hits if own is answer.fitting else lookup.count(own)
             for term, own in answer.holders.items()
         }
+        self.is_uniform = all(own is answer.fitting for own in answer.holders.values())
+        self.titled: dict[Term, set[int]] = {}
         for place in doubted:
             self._forget(place)
         self.rest: list[Subject] = [self.sessions[place] for place in self._left_out]
@@ -137,8 +126,8 @@ class Told:
 
     def _forget(self, place: int) -> None:
         self.hits.pop(place, None)
-        for held in self.weights.values():
-            held.pop(place, None)
+        for counted in self.counts.values():
+            counted.pop(place, None)
 
     def add_titles(self) -> None:
         """Count what titles hold. One that fits is a hit, unless messages are asked for."""
@@ -147,14 +136,25 @@ class Told:
         self.held.update(term for term, places in titled.items() if places)
         for each in () if query.filters.of_messages else query.alternatives:
             first, *others = (titled[term] for term in each.wanted)
-            for place in first.intersection(*others):
-                if not any(lookup.is_in_title(term, place) for term in each.unwanted):
-                    self._fitting_titles.add(place)
-                    self.hits.setdefault(place, 0)
-        for term, places in titled.items():
-            weights = self.weights[term]
-            for place in self.hits.keys() & places:
-                weights[place] = weights.get(place, 0.0) + TITLE_HITS
+            self._fitting_titles.update(
+                place
+                for place in first.intersection(*others)
+                if not any(lookup.is_in_title(term, place) for term in each.unwanted)
+            )
+        if alone := [place for place in self._fitting_titles if place not in self.hits]:
+            self.hits = {**self.hits, **dict.fromkeys(alone, 0)}
+        self.titled = {term: self.hits.keys() & places for term, places in titled.items()}
+
+    def titled_weights(self) -> Iterator[tuple[int, list[float]]]:
+        """How much the sessions hold of each term that have any in the title."""
+        held = [(own, self.titled.get(term, set[int]())) for term, own in self.counts.items()]
+        for place in set[int]().union(*self.titled.values()):
+            yield place, [own.get(place, 0) + TITLE_HITS * (place in some) for own, some in held]
+
+    def holders(self, term: Term) -> int:
+        """How many of the sessions have a term."""
+        counted = self.counts[term]
+        return len(counted) + sum(place not in counted for place in self.titled.get(term, ()))
 
     def finding(self, place: int, room: int | None) -> Finding:
         """What was found in one of the sessions; its messages are read when they are shown."""

@@ -25,8 +25,10 @@ def passages(message: SessionMessage, *, said_only: bool = False) -> Iterator[Pa
 
 def said_in(message: SessionMessage) -> list[str]:
     """The texts of what was said and thought, without tool text."""
-    content = message.content if message.role != "tool" else ""
-    return [text for text in (content, message.thinking) if text]
+    said = [message.content] if message.content and message.role != "tool" else []
+    if message.thinking:
+        said.append(message.thinking)
+    return said
 
 
 def _passages(message: SessionMessage) -> Iterator[Passage]:

@@ -153,7 +153,7 @@ def tokens(text: str, *, now: datetime, zone: tzinfo | None = None) -> Iterator[
         if token.sign == ")":
             yield token
         elif token.sign or token.term is not None or token.condition is not None:
-            yield token._replace(is_negated=negate or is_dashed)
+            yield token._replace(is_negated=True) if negate or is_dashed else token
             negate = False
 
 

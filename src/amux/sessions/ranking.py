@@ -10,20 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from itertools import repeat
-from operator import add
 from typing import Final
 
 from amux.model.options import SearchSort
 from amux.sessions.findings import Finding
+from amux.sessions.foremost import DIGITS, LEAST, told_scores, worth_of
 from amux.sessions.lookup import Told
 from amux.sessions.recency import recency
 from amux.sessions.terms import Term
 
-_SATURATION: Final = 1.5
-_LEAST: Final = 1e-6
-_DIGITS: Final = 6
-_ROUNDED_BY: Final = 2e-6
 Order = tuple[float, float, str]
 
 
@@ -49,36 +44,17 @@ class Ranking:
             for finding in self._found
         ]
         if self._told is not None:
-            of_told = self._told_scores(limit if sort == "relevance" else None)
+            rarities = [self._rarity.get(term, 0.0) for term in self._told.counts]
+            most = limit if sort == "relevance" else None
+            of_told = told_scores(self._told, rarities, self._now, most)
             scored += [(self._told.finding(place, room), score) for place, score in of_told]
-        best = max((score for _, score in scored), default=0.0) or 1.0
+        best = max([score for _, score in scored], default=0.0) or 1.0
         for finding, score in scored:
-            finding.relevance = max(_LEAST, round(score / best, _DIGITS))
-        return sorted((finding for finding, _ in scored), key=_ORDERS[sort])[:limit]
+            finding.relevance = max(LEAST, round(score / best, DIGITS))
+        return sorted([finding for finding, _ in scored], key=_ORDERS[sort])[:limit]
 
     def _recency(self, finding: Finding) -> float:
         return recency(finding.subject.traits.updated_at, self._now)
-
-    def _told_scores(self, limit: int | None) -> list[tuple[int, float]]:
-        """The scores of those known by numbers, as far as they may be among the first."""
-        if self._told is None:
-            return []
-        held, known = _held(self._told, self._rarity), self._told.recency
-        if limit is not None:
-            held = _promising(held, *known.at_most(self._now), limit)
-        recencies = known.of((place for place, _ in held), self._now)
-        return [(place, score * own) for (place, score), own in zip(held, recencies, strict=True)]
-
-
-def _promising(
-    held: Sequence[tuple[int, float]], recencies: Sequence[float], shrunk: float, limit: int
-) -> list[tuple[int, float]]:
-    """Those that may be among the first, judged by what they count for their age at most."""
-    most = [score * recencies[place] for place, score in held]
-    in_order = sorted(most, reverse=True)
-    # Relevance is rounded: what comes a little behind the last may be its equal.
-    least = min(in_order[:limit], default=0.0) * shrunk - _ROUNDED_BY * max(most, default=0.0)
-    return [each for each, score in zip(held, most, strict=True) if score >= least]
 
 
 def _by_relevance(finding: Finding) -> Order:
@@ -102,35 +78,19 @@ _ORDERS: Final[dict[SearchSort, Callable[[Finding], Order]]] = {
 }
 
 
-def _held(told: Told, rarity: Mapping[Term, float]) -> list[tuple[int, float]]:
-    """As `_score`, for many: in steps that each go through all of them."""
-    places = list(told.hits)
-    held = [0.0] * len(places)
-    for term, weights in told.weights.items():
-        rare = rarity.get(term, 0.0)
-        own = [*map(weights.get, places, repeat(0.0))]
-        worth = {weight: rare * (weight / (weight + _SATURATION)) for weight in set(own)}
-        held = [*map(add, held, map(worth.__getitem__, own))]
-    if min(held, default=_LEAST) < _LEAST:
-        held = [max(_LEAST, score) for score in held]
-    return [*zip(places, held, strict=True)]
-
-
 def _score(finding: Finding, rarity: Mapping[Term, float]) -> float:
     """How much of the query it holds; the same for all where no term is held by any."""
     if not rarity:
         return 1.0
-    held = 0.0
-    for term, weight in finding.weights.items():
-        held += rarity[term] * (weight / (weight + _SATURATION))  # the tenth says less
-    return max(_LEAST, held)
+    return worth_of(finding.weights.values(), map(rarity.__getitem__, finding.weights))
 
 
 def _rarity(findings: Sequence[Finding], told: Told | None, looked_at: int) -> dict[Term, float]:
     """Inverse document frequency of each term: how few of the sessions that fit have it."""
     holders: dict[Term, int] = {}
     if told is not None:
-        holders = {term: len(held) for term, held in told.weights.items() if held}
+        held = ((term, told.holders(term)) for term in told.counts)
+        holders = {term: count for term, count in held if count}
     for finding in findings:
         for term in finding.weights:
             holders[term] = holders.get(term, 0) + 1

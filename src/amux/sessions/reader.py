@@ -78,7 +78,7 @@ class SessionReader:
         from amux.sessions.search import Search
 
         search = Search(_checked_query(query), now=self.now(), zone=self.zone)
-        names = [name for name in self.registry.names() if search.wants(name)]
+        names = [name for name in self.catalogue.names() if search.wants(name)]
         by_words = bool(search.query.terms)
         try:
             report = search.run(self.catalogue.holdings(names, self.coster, by_words=by_words))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -59,9 +60,13 @@ class AdapterRegistry:
         """Whether the name stands for the adapter that amux itself brings."""
         return agent in BUILTIN and agent not in self._registered and agent not in self._removed
 
-    def names(self) -> tuple[str, ...]:
-        """All names: built-in ones first, then what packages and callers added."""
-        names = dict.fromkeys((*BUILTIN, *external_names(), *self._registered))
+    def names(self, offered: Sequence[str] | None = None) -> tuple[str, ...]:
+        """All names: built-in ones first, then what packages and callers added.
+
+        `offered` is what packages add, if that has been looked for already.
+        """
+        offered = external_names() if offered is None else offered
+        names = dict.fromkeys((*BUILTIN, *offered, *self._registered))
         return tuple(name for name in names if name not in self._removed)
 
     def list(self) -> builtins.list[AgentInfo]:

@@ -251,8 +251,10 @@ def _chosen(
 
 def _has_choice(unread: Sequence[Unread], room: int) -> bool:
     """Whether some hits come before others that stand ahead of them."""
-    has_tool_text = any(own.said is not None for own in unread)
-    return has_tool_text and sum(len(own.numbers) for own in unread) > room
+    for own in unread:
+        if own.said is not None:
+            return sum(len(each.numbers) for each in unread) > room
+    return False
 
 
 def _marked(pieces: Iterable[str]) -> Iterator[Window]:

@@ -168,7 +168,7 @@ class Search:
         for finding in shown:
             scanner.show(finding)
         return SearchReport(
-            sessions=tuple(_summary(finding, query) for finding in shown),
+            sessions=tuple([_summary(finding, query) for finding in shown]),
             problems=tuple(holdings.problems()),
             notes=query.notes,
             truncated=ranking.count - len(shown),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 from amux.model.words import fold, fold_in_place, fold_spaces
@@ -44,6 +44,10 @@ def cut_title(title: str, terms: Sequence[Term], folded: str) -> str:
 
 def find_excerpt(text: str, terms: Sequence[Term], folded: str | None = None) -> Excerpt | None:
     """The surroundings of the first hit; None when there is none."""
+    in_place = _folded_in_place(text, terms) if len(text) <= _STEP else None
+    if in_place is not None:
+        at = _first_place(text, in_place, terms)
+        return None if at is None else _excerpt_at(text, at, terms, in_place)
     if len(text) > _LOOK_AT:
         at = _position(text[:_LOOK_AT], terms)
         if at is None:
@@ -55,26 +59,47 @@ def find_excerpt(text: str, terms: Sequence[Term], folded: str | None = None) ->
     return None if at is None else _excerpt_at(text, at, terms)
 
 
-def _excerpt_at(text: str, at: int, terms: Sequence[Term]) -> Excerpt:
-    """A place of a text, with dots where text was cut, and the hits around it."""
-    start = max(0, at - _LEAD)
+def _excerpt_at(text: str, at: int, terms: Sequence[Term], in_place: str | None = None) -> Excerpt:
+    """A place of a text, with dots where text was cut, and the hits around it.
+
+    `in_place` is the text folded with every character where it was, if somebody has that.
+    """
+    start = at - _LEAD if at > _LEAD else 0
     raw = text[start : start + 2 * SNIPPET_LENGTH]
-    piece = fold_spaces(raw)
+    piece = " ".join(raw.split())
     cut = piece[:SNIPPET_LENGTH].rstrip()
-    end, lost, shown = start + len(raw), len(raw) - len(piece), len(cut)
+    end, shown = start + len(raw), len(cut)
     ahead = "…" if start > 0 else ""
     behind = "…" if shown < len(piece) or end < len(text) else ""
-    first = max(0, start - _AROUND)
-    ranges: list[Range] = []
-    for hit in _found(text[first : end + _AROUND], terms):
-        begin, stop = max(first + hit[0], start) - start, min(first + hit[1], end) - start
-        if begin >= stop or begin - lost >= shown:
-            continue  # not in what is shown
-        if lost:
-            begin, stop = _place(raw, begin), _place(raw, stop)
-        if begin < shown and begin < stop:
-            ranges.append((begin + len(ahead), min(stop, shown) + len(ahead)))
+    first = start - _AROUND if start > _AROUND else 0
+    window = slice(first, end + _AROUND)
+    hits = _found(text[window], terms, None if in_place is None else in_place[window])
+    lost = len(raw) - len(piece)
+    ranges = _ranges_in(raw, hits, start - first, lost=lost, shown=shown, shift=len(ahead))
     return Excerpt(f"{ahead}{cut}{behind}", _merged(ranges))
+
+
+def _ranges_in(
+    raw: str, hits: Iterable[Iterable[Range]], before: int, *, lost: int, shown: int, shift: int
+) -> list[Range]:
+    """Hits as ranges of what is shown of a text: of its first characters, with spaces folded.
+
+    `before` is how much further ahead the hits begin to count, `lost` how much shorter spaces make
+    the text, `shift` what stands ahead of it. The hits of each term come in order.
+    """
+    ranges: list[Range] = []
+    for of_term in hits:
+        for hit in of_term:
+            begin, stop = max(hit[0] - before, 0), min(hit[1] - before, len(raw))
+            if begin - lost >= shown:
+                break  # nor is any behind it shown
+            if begin >= stop:
+                continue
+            if lost:
+                begin, stop = _place(raw, begin), _place(raw, stop)
+            if begin < shown and begin < stop:
+                ranges.append((begin + shift, min(stop, shown) + shift))
+    return ranges
 
 
 def _position(text: str, terms: Sequence[Term], folded: str | None = None) -> int | None:
@@ -83,16 +108,26 @@ def _position(text: str, terms: Sequence[Term], folded: str | None = None) -> in
         return _early_position(text, terms)
     in_place = _folded_in_place(text, terms)
     if in_place is not None:
-        folded = in_place
-    elif folded is None:
+        return _first_place(text, in_place, terms)
+    if folded is None:
         folded = fold(text)
     best: int | None = None
     for term in terms:
         found = term.find(text if term.kind == "regex" else folded)
         if found is None:
             continue
-        at = found if in_place is not None or term.kind == "regex" else _unfolded(text, found)
+        at = found if term.kind == "regex" else _unfolded(text, found)
         best = at if best is None else min(best, at)
+    return best
+
+
+def _first_place(text: str, in_place: str, terms: Sequence[Term]) -> int | None:
+    """The same, where folding leaves every character in its place."""
+    best: int | None = None
+    for term in terms:
+        at = term.find(text if term.kind == "regex" else in_place)
+        if at is not None and (best is None or at < best):
+            best = at
     return best
 
 
@@ -114,11 +149,10 @@ def _early_position(text: str, terms: Sequence[Term]) -> int | None:
 
 def _position_in_step(step: str, terms: Sequence[Term]) -> int | None:
     in_place = _folded_in_place(step, terms)
-    folded = fold(step) if in_place is None else in_place
-    places = [at for term in terms if (at := term.find(folded)) is not None]
-    if not places:
-        return None
-    return min(places) if in_place is not None else _unfolded(step, min(places))
+    if in_place is not None:
+        return _first_place(step, in_place, terms)
+    at = _first_place(step, fold(step), terms)
+    return None if at is None else _unfolded(step, at)
 
 
 def _folded_in_place(text: str, terms: Sequence[Term]) -> str | None:
@@ -153,9 +187,12 @@ class _FoldedLengths(dict[str, int]):
 _FOLDED_LENGTHS: Final = _FoldedLengths()
 
 
-def _found(text: str, terms: Sequence[Term]) -> Iterable[Range]:
-    """Every hit of a short text, as ranges of the original."""
-    in_place = _folded_in_place(text, terms)
+def _found(
+    text: str, terms: Sequence[Term], in_place: str | None = None
+) -> Iterable[Iterable[Range]]:
+    """The hits of each term in a short text, as ranges of the original."""
+    if in_place is None:
+        in_place = _folded_in_place(text, terms)
     folded = fold(text) if in_place is None else in_place
     found = [term.spans(text if term.kind == "regex" else folded) for term in terms]
     if in_place is None:
@@ -163,7 +200,7 @@ def _found(text: str, terms: Sequence[Term]) -> Iterable[Range]:
         for place, term in enumerate(terms):
             if term.kind != "regex":
                 found[place] = (_outer(ends, start, end) for start, end in found[place])
-    return chain.from_iterable(found)
+    return found
 
 
 def _outer(ends: Sequence[int], start: int, end: int) -> Range:

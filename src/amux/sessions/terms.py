@@ -127,8 +127,7 @@ class Term:
     @cached_property
     def is_plain_word(self) -> bool:
         """Whether it is word characters and nothing else, to be found as they are."""
-        is_word = all(one.isalnum() or one == "_" for one in self.text)
-        return self.kind in {"text", "prefix"} and is_word
+        return self.kind in {"text", "prefix"} and is_word(self.text)
 
     @cached_property
     def is_ascii_word(self) -> bool:
@@ -139,6 +138,12 @@ class Term:
     def words(self) -> tuple[str, ...]:
         """The words it consists of, for a text or a phrase."""
         return tuple(re.findall(r"\w+", self.text)) if self.kind in {"text", "phrase"} else ()
+
+
+def is_word(text: str) -> bool:
+    """Whether it is word characters and nothing else."""
+    letters = text.replace("_", "")
+    return letters.isalnum() or not letters
 
 
 def _edge_before(words: str) -> str:

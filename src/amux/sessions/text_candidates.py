@@ -34,10 +34,11 @@ from amux.sessions.kept import keys_of
 from amux.sessions.query import Query
 from amux.sessions.query_groups import Alternative
 from amux.sessions.subjects import Subject
-from amux.sessions.terms import Term
+from amux.sessions.terms import Term, is_word
 
 _ORDINAL = (1 << UNIT_SHIFT) - 1
 _NONE: frozenset[int] = frozenset()
+_SPOTS_KEPT = 256  # units, of a kilobyte each for the most part
 _SPOTS_AT_ONCE = 500  # SQLite takes no more than 999 parameters in old versions
 
 
@@ -55,9 +56,12 @@ class TextAnswer:
 
     def numbers(self, unit: int, most: int | None = None) -> list[int]:
         """The numbers of a unit's first fitting messages, in order; they count from 1."""
-        first, end = _span(self.fitting, unit)
-        end = end if most is None else min(end, first + most)
-        return [(key & _ORDINAL) + 1 for key in self.fitting[first:end]]
+        if most is None:
+            first, end = _span(self.fitting, unit)
+            return [(key & _ORDINAL) + 1 for key in self.fitting[first:end]]
+        first = bisect_left(self.fitting, unit << UNIT_SHIFT)
+        some = self.fitting[first : first + most]
+        return [(key & _ORDINAL) + 1 for key in some if key >> UNIT_SHIFT == unit]
 
     def has_loose(self, unit: int) -> bool:
         """Whether a text fits that is too long to be held, of any message of a unit."""
@@ -98,6 +102,7 @@ class TextCandidates:
         self.units = {agent: store.units(agent) for agent in agents}
         self._others = others  # for agents whose texts are not in the index
         self._discard = discard  # what is damaged
+        self._kept_spots: dict[int, Spots | None] = {}
         self._asked: tuple[Query, TextAnswer | None] | None = None
         self._asked_in_words: tuple[Query, TextAnswer | None] | None = None
 
@@ -135,7 +140,7 @@ class TextCandidates:
         if answer is None:
             return [[] for _ in rooms]
         found = [
-            list(self._fitting(answer, subject, room if query.said_only else None))
+            self._fitting(answer, subject, room if query.said_only else None)
             for subject, room in rooms
         ]
         spots = self._spots([unit for some in found for _, unit, _ in some])
@@ -149,28 +154,35 @@ class TextCandidates:
 
     def _fitting(
         self, answer: TextAnswer, subject: Subject, room: int | None
-    ) -> Iterator[tuple[int, int, list[int]]]:
+    ) -> list[tuple[int, int, list[int]]]:
         """The conversations of a session with a fitting message, their units, the first numbers."""
         left = None if room is None else max(room, 1)
         units = self.units[subject.traits.agent]
+        found: list[tuple[int, int, list[int]]] = []
         for place, key in enumerate(subject.keys or ()):
             unit = units.get(key, 0)
-            numbers = answer.numbers(unit, left)
-            if numbers:
-                yield place, unit, numbers
+            if numbers := answer.numbers(unit, left):
+                found.append((place, unit, numbers))
                 left = None if left is None else left - len(numbers)
                 if left == 0:
-                    return
+                    break
+        return found
 
     def _spots_of(self, unit: int) -> Spots | None:
         return self._spots((unit,)).get(unit)
 
-    def _spots(self, units: Sequence[int]) -> dict[int, Spots]:
-        found: dict[int, Spots] = {}
-        with self._guarded():
-            for start in range(0, len(units), _SPOTS_AT_ONCE):
-                found |= self._store.spots(units[start : start + _SPOTS_AT_ONCE])
-        return found
+    def _spots(self, units: Sequence[int]) -> Mapping[int, Spots | None]:
+        """Where messages lie; some is kept, since the same sessions are shown again and again."""
+        spots = self._kept_spots
+        missing = [unit for unit in units if unit not in spots]
+        if missing:
+            with self._guarded():
+                for start in range(0, len(missing), _SPOTS_AT_ONCE):
+                    some = missing[start : start + _SPOTS_AT_ONCE]
+                    spots |= dict.fromkeys(some) | self._store.spots(some)
+            if len(spots) > _SPOTS_KEPT:
+                self._kept_spots = {}
+        return spots
 
     def words(self) -> Iterator[str]:
         """Every word that somebody said."""
@@ -334,6 +346,5 @@ def _of_alternative(
 def _kind_of(term: Term) -> tuple[TermKind, str]:
     """The term as the index knows it."""
     if term.kind == "text":
-        plain = all(character.isalnum() or character == "_" for character in term.text)
-        return ("word" if plain else "literal"), term.text
+        return ("word" if is_word(term.text) else "literal"), term.text
     return term.kind, term.text

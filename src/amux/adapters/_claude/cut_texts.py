@@ -6,7 +6,7 @@ them, as far as it can be searched in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -108,8 +108,8 @@ def _answer(lines: Sequence[_AnyLine]) -> SessionMessage | None:
     text = AnswerText()
     thinking: list[str] = []
     calls: list[SessionToolCall] = []
-    own = [line for line in lines if line is first or (key is not None and _key(line) == key)]
-    for block in _blocks(own):
+    others = [line for line in lines[1:] if key is not None and _key(line) == key]
+    for block in [block for line in (first, *others) for block in _blocks(line)]:
         if isinstance(block, str) or block.type == "text":
             text.add(block if isinstance(block, str) else block.text)
             continue
@@ -136,10 +136,9 @@ def _key(line: _AnyLine) -> str | None:
     return line.message.id or line.request_id or line.uuid
 
 
-def _blocks(lines: Iterable[_AnyLine]) -> Iterator[Block | str]:
-    for line in lines:
-        content = None if line.message is None else line.message.content
-        yield from (content,) if isinstance(content, str) else content or ()
+def _blocks(line: _AnyLine) -> Sequence[Block | str]:
+    content = None if line.message is None else line.message.content
+    return (content,) if isinstance(content, str) else content or ()
 
 
 def _moment(line: _AnyLine) -> datetime | None:
