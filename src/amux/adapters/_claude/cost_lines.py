@@ -54,8 +54,8 @@ class Likeness(NamedTuple):
 class CostLineReader(LineReader):
     """Reads as `LineReader` does, but gives only what is not as usual.
 
-    Lines of usual answers are entered into the conversation `into`. Results that an answer has
-    followed are left out.
+    Lines of usual answers are entered into the conversation at once (see `enter_into`). Results
+    that an answer has followed are left out.
     """
 
     _like = Likeness()
