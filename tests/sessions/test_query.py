@@ -13,7 +13,7 @@ from amux.model.words import fold
 from amux.sessions.matching import Tally
 from amux.sessions.query import Query, parse_query
 from amux.sessions.snippets import SNIPPET_LENGTH, cut_excerpt
-from amux.sessions.terms import Term
+from amux.sessions.terms import Term, TermKind
 
 WORDS = ("red", "green", "blue", "redder", "bluegreen", "und")
 MALFORMED = (
@@ -522,3 +522,16 @@ def test_beginnings_of_words_are_counted_as_the_pattern_counts_them(text: str, p
 )
 def test_a_query_that_wants_nothing_says_so(text: str, noted: bool) -> None:
     assert any("not wanted" in note for note in parse_query(text).notes) is noted
+
+
+@drawn(300)
+@given(
+    text=st.text(st.sampled_from("ab_ .-\u00e9\u65e5"), max_size=30),
+    words=st.lists(st.text(st.sampled_from("ab_\u65e5"), min_size=1, max_size=2), max_size=3),
+    kind=st.sampled_from(["phrase", "text", "prefix"]),
+)
+def test_words_in_a_row_are_found_where_the_pattern_finds_them(
+    text: str, words: list[str], kind: TermKind
+) -> None:
+    term = Term(kind, " ".join(words) or "a")
+    assert list(term.spans(text)) == [match.span() for match in term.pattern.finditer(text)]
