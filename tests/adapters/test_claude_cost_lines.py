@@ -94,13 +94,19 @@ def test_results_that_an_answer_follows_are_not_even_decoded(layout: Layout, pla
     assert usage.gaps == ()
 
 
-@in_every_layout
-def test_a_session_that_ends_with_a_result_was_cut_short(layout: Layout, place: Path) -> None:
-    writer, source = Writer(layout), session_at(place)
+def at_work(layout: Layout) -> Writer:
+    """Three answers that call a tool, each with its result."""
+    writer = Writer(layout)
     writer.user("go")
     for number in range(3):
         writer.answer(f"msg_{number}", tool(f"t{number}"), usage=counts(5), stop="tool_use")
         writer.result(f"t{number}")
+    return writer
+
+
+@in_every_layout
+def test_a_session_that_ends_with_a_result_was_cut_short(layout: Layout, place: Path) -> None:
+    writer, source = at_work(layout), session_at(place)
     source.path.write_bytes(writer.data)
     (usage,) = facts_of(source, "usage")
     assert usage.gaps == ("call-interrupted",)
@@ -108,11 +114,7 @@ def test_a_session_that_ends_with_a_result_was_cut_short(layout: Layout, place: 
 
 @in_every_layout
 def test_a_request_that_a_process_left_behind_was_cut_short(layout: Layout, place: Path) -> None:
-    writer, source = Writer(layout), session_at(place)
-    writer.user("go")
-    for number in range(3):
-        writer.answer(f"msg_{number}", tool(f"t{number}"), usage=counts(5), stop="tool_use")
-        writer.result(f"t{number}")
+    writer, source = at_work(layout), session_at(place)
     writer.record("api-request")
     writer.record("cost-state", totalCostUSD=0.5)
     writer.answer("msg_last", usage=counts(5), stop="end_turn")
