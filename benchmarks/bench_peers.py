@@ -23,7 +23,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 import peers as known
-from corpus import SIZES, Truth, make_corpus, make_small_sessions
+from corpus import IDEOGRAPHS, SIZES, Truth, make_corpus, make_small_sessions
 from measure import Failure, Figures, Result, Task, run_once, run_rounds
 from peers import Peers, Tokens, make_home, peer_env, plant_prices
 from report import (
@@ -330,10 +330,11 @@ def _hidden(truth: Truth) -> str:
     """How many sessions hold what was searched for, where that is known."""
     said = truth["needles"]
     rare = sum(said[query.search] for query in QUERIES["rare word"])
+    ideographs = said[IDEOGRAPHS] * len(QUERIES["ideographs"])
     return (
         "Medians over eight queries of every kind, four of the last two. Found are the results of"
-        f" all of them, 20 of each at most; known are {rare} of the rare words. Wanted is a factor"
-        f" of {SEARCH_WISH:g} everywhere."
+        f" all of them, 20 of each at most. Known are {rare} of rare words and {ideographs} of"
+        f" ideographs. Wanted is a factor of {SEARCH_WISH:g} everywhere."
     )
 
 

@@ -157,7 +157,8 @@ class _Session:
             self._message("assistant", message, requestId=request)
         for result, more in results:
             self._now += chance.randint(50, 4000)
-            self._message("user", {"role": "user", "content": [result]}, toolUseResult=more)
+            handed_over = {"message": {"role": "user", "content": [result]}}
+            self._record("user", handed_over, behind={"toolUseResult": more})
 
     def _usage(self) -> Json:
         chance = self._chance
@@ -271,7 +272,7 @@ class _Session:
     def _message(self, kind: str, message: Json, **more: object) -> None:
         self._record(kind, {"message": message, **more})
 
-    def _record(self, kind: str, more: Json) -> None:
+    def _record(self, kind: str, more: Json, *, behind: Json | None = None) -> None:
         """One line, its fields in the order in which the version writes them."""
         begin: Json = {"parentUuid": self._parent, "isSidechain": self._is_sidechain}
         envelope: Json = {
@@ -283,11 +284,10 @@ class _Session:
         }
         if self.agent_id is not None:
             envelope["agentId"] = self.agent_id
-        given_back = {name: more.pop(name) for name in ("toolUseResult",) if name in more}
         names_type_last = kind in {"assistant", "attachment"}
         body: Json = {**more, "type": kind} if names_type_last else {"type": kind, **more}
         self._parent = uuid4(self._chance)
-        end: Json = {"uuid": self._parent, "timestamp": moment(self._now), **given_back}
+        end: Json = {"uuid": self._parent, "timestamp": moment(self._now), **(behind or {})}
         if self.job.era == "new":
             self._put({**begin, **body, **end, **envelope})
         else:

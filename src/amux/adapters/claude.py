@@ -14,8 +14,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -126,7 +125,9 @@ class ClaudeAdapter:
 
     def cut_text(self, data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
         """One message, from the lines that a scan has named."""
-        return _text_cutter()(data, kind, tools=tools)
+        from amux.adapters._claude.cut_texts import cut_text
+
+        return cut_text(data, kind, tools=tools)
 
     def read_on(
         self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None
@@ -276,14 +277,6 @@ def _read_title(source: SourceRef) -> Iterator[Item]:
     text = text_of(title)
     notes = () if text is None else (TitleNote(text=text, session_id=session_id),)
     yield Facts(session_id=session_id, addressable=False, attributed=False, notes=notes)
-
-
-@cache
-def _text_cutter() -> Callable[..., SessionMessage | None]:
-    """What cuts messages: of no use to most, and looked up once by who cuts many."""
-    from amux.adapters._claude.cut_texts import cut_text
-
-    return cut_text
 
 
 def _whole_reading(items: Iterator[Item]) -> Reading:

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
 from io import SEEK_END
 from pathlib import Path
 from stat import S_ISLNK
@@ -141,7 +140,9 @@ class CodexAdapter:
 
     def cut_text(self, data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
         """One message, from the lines that a scan has named."""
-        return _text_cutter()(data, kind, tools=tools)
+        from amux.adapters._codex.cut_texts import cut_text
+
+        return cut_text(data, kind, tools=tools)
 
     def read_on(
         self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None
@@ -270,14 +271,6 @@ def _source(file: os.DirEntry[str], root: Path, *, archived: bool) -> SourceRef:
         group=str(root),
         archived=archived,
     )
-
-
-@cache
-def _text_cutter() -> Callable[..., SessionMessage | None]:
-    """What cuts messages: of no use to most, and looked up once by who cuts many."""
-    from amux.adapters._codex.cut_texts import cut_text
-
-    return cut_text
 
 
 def _batches(path: Path, *, cut_texts: bool) -> Iterator[Batch | Problem]:

@@ -11,6 +11,7 @@ from itertools import chain, islice, pairwise
 from typing import Final
 
 from amux.adapters._base import TextCut
+from amux.index.texts_spots import Spots
 from amux.model.message import SessionMessage
 from amux.model.words import fold
 from amux.sessions.candidates import NONE, Shortlist
@@ -127,19 +128,12 @@ class Scanner:
     ) -> None:
         """Hits of one conversation, cut from where they lie as far as they are still there."""
         shown = 0
-        cutter = self._cutter(finding.subject.traits.agent)
-        if cutter is not None and own.spots is not None:
-            conversation = finding.subject.conversations()[own.place] if own.place else None
-            session_id = None if conversation is None else conversation.session_id
-            for message in cut_messages(
-                cutter, own.spots, numbers, tools=not self._query.said_only
-            ):
-                excerpt = excerpt_of(message, self._query)
-                if excerpt is None:
-                    break  # what was cut is not what was indexed
-                number, shown = numbers[shown], shown + 1
-                place = Place(number, message.role, message.timestamp, session_id)
-                finding.show(excerpt, place, is_said=number in said)
+        for message, found_at in self._cut(finding, own.place, numbers, own.spots):
+            excerpt = excerpt_of(message, self._query)
+            if excerpt is None:
+                break  # what was cut is not what was indexed
+            shown += 1
+            finding.show(excerpt, found_at, is_said=found_at.number in said)
         if shown == len(numbers):
             return
         for message, found_at in self._messages(finding, own.place, numbers[shown:]):
@@ -158,17 +152,26 @@ class Scanner:
     ) -> Iterator[tuple[SessionMessage, Place]]:
         """Messages that may fit, each with its place: cut from where they lie, else read."""
         numbers = None if shortlist.numbers is None else sorted(shortlist.numbers)
-        spots = None if shortlist.spots is None or self._filters else shortlist.spots()
-        cutter = self._cutter(finding.subject.traits.agent)
-        if numbers is not None and spots is not None and cutter is not None:
-            session_id = finding.subject.conversations()[place].session_id if place else None
+        if numbers is not None and shortlist.spots is not None and not self._filters:
             cut = 0
-            for message in cut_messages(cutter, spots, numbers, tools=not self._query.said_only):
-                yield message, Place(numbers[cut], message.role, message.timestamp, session_id)
+            for found in self._cut(finding, place, numbers, shortlist.spots()):
+                yield found
                 cut += 1
             numbers = numbers[cut:]
         if numbers != []:
             yield from self._messages(finding, place, numbers)
+
+    def _cut(
+        self, finding: Finding, place: int, numbers: Sequence[int], spots: Spots | None
+    ) -> Iterator[tuple[SessionMessage, Place]]:
+        """Messages of these numbers, each with its place, as far as they can be cut."""
+        cutter = self._cutter(finding.subject.traits.agent)
+        if cutter is None or spots is None:
+            return
+        session_id = finding.subject.conversations()[place].session_id if place else None
+        messages = cut_messages(cutter, spots, numbers, tools=not self._query.said_only)
+        for number, message in zip(numbers, messages, strict=False):
+            yield message, Place(number, message.role, message.timestamp, session_id)
 
     def _messages(
         self, finding: Finding, place: int, numbers: Iterable[int] | None

@@ -94,13 +94,10 @@ class OpenCall(msgspec.Struct, array_like=True):  # there are many to write down
     def add(self, entry: Entry, message: Message, usage: Usage, output: int) -> None:
         """Enter one line of the message."""
         line = entry.line
-        self.lines += 1
-        if message.stop_reason is not None or output != self.output:
-            self.final = True
         if line.is_aborted_mid_stream is True:
             self.interrupted = True
-        if output >= self.output:
-            self.output, self.usage = output, usage
+        if self.has_last_word(output, stopped=message.stop_reason is not None):
+            self.usage = usage
         if isinstance(message.model, str) and message.model:
             self.model = message.model
         if line.cost_usd is not None:
@@ -110,6 +107,16 @@ class OpenCall(msgspec.Struct, array_like=True):  # there are many to write down
         at = entry.at
         if at is not None and (self.at is None or at < self.at):
             self.at = at
+
+    def has_last_word(self, output: int, *, stopped: bool) -> bool:
+        """Count one line; whether its usage is that of the call, as far as is known by now."""
+        self.lines += 1
+        if stopped or output != self.output:
+            self.final = True
+        if output < self.output:
+            return False
+        self.output = output
+        return True
 
     def settle_tokens(self) -> Tokens:
         """The usage in disjoint buckets."""

@@ -118,7 +118,6 @@ class UsualAnswers:
         if not (self._is_at_home or self._settles_in()):
             return False
         message, usage = line.message, line.message.usage
-        output = usage.output_tokens
         call = self._calls.get(message.id)
         if (message.id == self._tally.open) is (call is None):  # its lines do not stand together
             return False
@@ -128,11 +127,8 @@ class UsualAnswers:
             return False
         self._ledger.version, self._ledger.total_nusd = line.version, None
         call.model = message.model
-        call.lines += 1
-        if message.stop_reason is not None or output != call.output:
-            call.final = True
-        if output >= call.output:
-            call.output, call.tokens, call.usage = output, usage.tokens(), None
+        if call.has_last_word(usage.output_tokens, stopped=message.stop_reason is not None):
+            call.tokens, call.usage = usage.tokens(), None
         self._contents.append(message.content)
         return True
 

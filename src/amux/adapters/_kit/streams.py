@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 CHUNK: Final = 1 << 20
-_LAST_LOOK: Final = 1 << 14
+_LAST_LOOK: Final = 1 << 14  # bytes asked for where no more should be: somebody may have written
 
 
 class DecoderMissingError(OSError):
