@@ -66,7 +66,7 @@ def _excerpt_at(text: str, at: int, terms: Sequence[Term], in_place: str | None 
     """
     start = at - _LEAD if at > _LEAD else 0
     raw = text[start : start + 2 * SNIPPET_LENGTH]
-    piece = " ".join(raw.split())
+    piece = fold_spaces(raw)
     cut = piece[:SNIPPET_LENGTH].rstrip()
     end, shown = start + len(raw), len(cut)
     ahead = "…" if start > 0 else ""
