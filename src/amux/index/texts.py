@@ -49,6 +49,7 @@ _FEW_CLAUSES: Final = 20  # so many take less time than putting two answers toge
 _CLAUSES_AT_ONCE: Final = 64  # FTS5 looks at every alternative for every row it finds
 _CLAUSES_TOGETHER: Final = 256  # with other conditions it finds fewer rows
 _BULK_CACHE_KIB: Final = 32 << 10
+_MOST_PLANNED: Final = 10_000  # clauses, of a hundred bytes each
 _LOCK_WAIT_S: Final = 5.0
 _NUMBERS: Final = msgspec.json.Decoder(list[int])
 _GAP: Final = f"\n{JOINT}\n"  # a token of its own, which no phrase asks for
@@ -86,6 +87,31 @@ def prepare(docs: Iterable[TextDoc]) -> list[PreparedDoc]:
     ]
 
 
+class _Known:
+    """What was found out about the tables: it holds until anybody writes to them."""
+
+    __slots__ = ("_planned", "dead", "loose", "plans", "version")
+
+    def __init__(
+        self, version: tuple[int, int], dead: frozenset[int], loose: frozenset[int]
+    ) -> None:
+        self.version = version
+        self.dead = dead  # units that were dropped
+        self.loose = loose  # units with loose texts
+        self.plans: dict[tuple[Table, TermKind, str], Plan] = {}
+        self._planned = 0
+
+    def keep(self, term: tuple[Table, TermKind, str], plan: Plan) -> None:
+        """Remember how a term is found: words come again in other queries."""
+        size = 1 + len(plan.clauses or ())
+        if self._planned + size > _MOST_PLANNED:
+            self.plans.clear()
+            self._planned = 0
+        if size < _MOST_PLANNED:
+            self.plans[term] = plan
+            self._planned += size
+
+
 class TextIndex:
     """The full-text tables of one database; see the module.
 
@@ -100,6 +126,7 @@ class TextIndex:
         with translated():
             create_schema(connection)
         self._vocabulary = Vocabulary(connection)
+        self._known: _Known | None = None
 
     @classmethod
     def open(cls, path: Path) -> TextIndex:
@@ -223,12 +250,13 @@ class TextIndex:
         sure: list[list[int]] = []
         doubted: list[list[int]] = []
         with translated(), snapshot(self._db):
+            known = self._known_by_now()
             for table in tables:
-                plan = self._plan(table, kind, folded)
+                plan = self._plan(known, table, kind, folded)
                 if plan.clauses is None:
                     return Documents(None, set())
                 (sure if plan.exact else doubted).extend(self._matching(table, plan.clauses))
-            dead, loose = self._marked()
+        dead, loose = known.dead, known.loose
         ids = in_order([*sure, *doubted])
         unsure = set[int]().union(*doubted).difference(*sure) if doubted else set[int]()
         if dead:
@@ -248,18 +276,19 @@ class TextIndex:
         None where it is not sure of that, and the terms have to be combined by whoever asks.
         """
         with translated(), snapshot(self._db):
-            dead, loose = self._marked()
-            if loose:
+            known = self._known_by_now()
+            if known.loose:
                 return None
             conditions: list[str] = []
             for kind, folded in terms:
-                clauses, exact = self._plan(table, kind, folded)
+                clauses, exact = self._plan(known, table, kind, folded)
                 if clauses is None or not exact or len(clauses) > _CLAUSES_TOGETHER:
                     return None
                 if not clauses:
                     return []
                 conditions.append(f"({' OR '.join(clauses)})")
             found = in_order([*self._matching(table, (" AND ".join(conditions),))])
+        dead = known.dead
         return [key for key in found if key >> UNIT_SHIFT not in dead] if dead else found
 
     def vocabulary(self, *, tables: Collection[Table] = TABLES) -> Iterator[tuple[str, int]]:
@@ -268,9 +297,13 @@ class TextIndex:
             for table in tables:
                 yield from self._vocabulary.frequencies(table)
 
-    def _plan(self, table: Table, kind: TermKind, folded: str) -> Plan:
-        words = self._vocabulary.words(table)
-        return plan_term(kind, folded, words, positions=table == "spoken")
+    def _plan(self, known: _Known, table: Table, kind: TermKind, folded: str) -> Plan:
+        plan = known.plans.get((table, kind, folded))
+        if plan is None:
+            words = self._vocabulary.words(table)
+            plan = plan_term(kind, folded, words, positions=table == "spoken")
+            known.keep((table, kind, folded), plan)
+        return plan
 
     def _matching(self, table: Table, clauses: tuple[str, ...]) -> Iterator[list[int]]:
         """The documents with any of the clauses, each run in ascending order."""
@@ -282,6 +315,14 @@ class TextIndex:
             ).fetchone()
             if found is not None:
                 yield _NUMBERS.decode(f"[{found}]")
+
+    def _known_by_now(self) -> _Known:
+        """What is remembered of the tables, as they are in the open snapshot."""
+        (foreign,) = self._db.execute("PRAGMA data_version").fetchone()
+        version = foreign, self._db.total_changes
+        if self._known is None or self._known.version != version:
+            self._known = _Known(version, *self._marked())
+        return self._known
 
     def _marked(self) -> tuple[frozenset[int], frozenset[int]]:
         """The units that were dropped, and those with loose texts."""

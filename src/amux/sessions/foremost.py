@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from heapq import nlargest
-from itertools import repeat
+from itertools import compress, repeat
 from typing import Final
 
 from amux.sessions.lookup import Told
@@ -62,10 +62,11 @@ def _hopeful(
 ) -> Held:
     """Those that may be among the first for messages alone, which all have all terms."""
     worth = {count: worth_of(repeat(count), rarities) for count in set(hits.values())}
-    most = [worth[count] * recencies[place] for place, count in hits.items()]
+    of_messages, of_age = map(worth.__getitem__, hits.values()), map(recencies.__getitem__, hits)
+    most = list(map(float.__mul__, of_messages, of_age))
     best = max(LEAST, sum(rarities))  # a title may be worth more than any message
     least = min(nlargest(limit, most), default=0.0) * shrunk - _ROUNDED_BY * best
-    chosen = [place for place, own in zip(hits, most, strict=True) if own >= least]
+    chosen = compress(hits, map(least.__le__, most))
     return {place: worth[hits[place]] for place in chosen}
 
 

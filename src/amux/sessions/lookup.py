@@ -68,7 +68,8 @@ class Lookup:
         places = self._places
         if documents and (beyond := (documents[-1] >> UNIT_SHIFT) + 1 - len(places)) > 0:
             places = places + [_NOBODY] * beyond
-        found = Counter([places[key >> UNIT_SHIFT] for key in documents])
+        units = map(UNIT_SHIFT.__rrshift__, documents)
+        found = Counter(map(places.__getitem__, units))
         found.pop(_NOBODY, None)
         return found
 

@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import Final
 
 from amux.model.words import fold
-from amux.sessions.terms import Term
+from amux.sessions.terms import Term, is_word
 
 _WORD: Final = re.compile(r"\w+")
 _ASKED_OFTEN: Final = 20  # from here on listing the words has paid for itself
@@ -33,10 +33,13 @@ class Titles:
 
     def holding(self, term: Term) -> set[int]:
         """The places of those that hold a term; no expression."""
-        if term.is_plain_word and (words := self._listed()) is not None:
-            return words.holding(term.text, only_ahead=term.kind == "prefix")
-        found = set(self._with_word(max(term.parts, key=len)))
-        is_sure = term.kind == "text" and term.is_plain_word
+        longest, is_prefix = max(term.parts, key=len), term.kind == "prefix"
+        words = self._listed() if is_word(longest) else None
+        if words is None:
+            found = set(self._with_word(longest))
+        else:
+            found = words.holding(longest, only_ahead=is_prefix and term.is_plain_word)
+        is_sure = term.is_plain_word and (words is not None or not is_prefix)
         return found if is_sure else {n for n in found if term.find(self.folded(n)) is not None}
 
     def folded(self, place: int) -> str:
