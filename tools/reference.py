@@ -23,12 +23,13 @@ from amux.model.diff import SessionDiff
 from amux.model.session import Session, SessionSummary
 from amux.sessions.explain import CostExplanation
 from amux.sessions.overview import Overview
+from amux.sessions.upkeep import IndexStatus
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 BEGIN, END = "<!-- generated -->\n", "<!-- end -->\n"
 PUBLIC_TYPES = (
     *(SessionSummary, Session, SessionAnnotations, SessionChange, CostSummary, CostBlock),
-    *(SessionDiff, CostExplanation, Overview),
+    *(SessionDiff, CostExplanation, Overview, IndexStatus),
 )
 
 

@@ -32,6 +32,7 @@ from amux.model.session import SearchHit, Session, SessionSummary
 from amux.model.usage import Call, Tokens
 from amux.sessions.explain import CostExplanation, ExplainedCall
 from amux.sessions.overview import AgentStatus, Overview
+from amux.sessions.upkeep import IndexedSources, IndexStatus
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCS = ROOT / "docs"
@@ -41,7 +42,8 @@ PUBLIC_TYPES: tuple[type[Model], ...] = (
     CostRecord,
     Call, Tokens, CostSummary, CostBreakdown, UnpricedModel, CostBlock, BurnRate, BlockProjection,
     SessionDiff, DiffSide, DiffOperation, DiffStats, CostExplanation, ExplainedCall,
-    AgentStatus, Overview, Problem, Note, SessionAnnotations, SessionChange,
+    AgentStatus, Overview, Problem, Note, SessionAnnotations, SessionChange, IndexStatus,
+    IndexedSources,
 )  # fmt: skip
 _ASKS_FOR_A_VARIABLE = re.compile(r"\b(?:path_from|env\.get|dir_from)\(\s*\"([A-Z][A-Z0-9_]*)\"")
 _ROW = re.compile(r"^\| `(\w+)` \|[^|]*\|\s*(always)?\s*\|", re.MULTILINE)

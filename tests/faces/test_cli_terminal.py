@@ -47,6 +47,31 @@ def test_a_narrow_terminal_shows_fewer_columns_and_no_figure_is_cut(claude: Cli)
     assert "…" not in index
 
 
+def test_the_index_says_what_it_holds_for_people_and_programs(claude: Cli) -> None:
+    claude("index", "update")
+    assert "texts for searching: none yet" in on_terminal(claude, "index")
+    assert claude("index").rows() == [["claude", "12", "12", "0", "0", "11", "1", "0"]]
+    claude("search", "hello")
+    screen = COLOR.sub("", on_terminal(claude, "index"))
+    assert "12 of 12 sources, with tool input and output" in screen
+    headings, figures = (re.split(r"\s{2,}", line.strip()) for line in screen.splitlines()[-2:])
+    assert dict(zip(headings, figures, strict=True)) == {
+        "Agent": "claude", "Sources": "12", "Kept": "12", "Stale": "0", "To read": "0 B",
+        "Texts": "12", "Sessions": "11", "Sub-agents": "1",
+    }  # fmt: skip
+    assert claude("index").rows() == [["claude", "12", "12", "0", "0", "11", "1", "12"]]
+
+
+def test_texts_that_cannot_be_used_are_told_of(claude: Cli) -> None:
+    claude("search", "hello")
+    for path in (claude.home.parent / "cache").glob("texts-*"):  # its write-ahead log, too
+        path.write_bytes(b"no database" * 1000)
+    result = claude("index")
+    assert result.rows() == [["claude", "12", "12", "0", "0", "11", "1", ""]]
+    assert "warning: the texts cannot be used: " in result.err
+    assert "texts for searching: ?" in on_terminal(claude, "index")
+
+
 def test_colour_can_be_switched_off_and_forced(claude: Cli) -> None:
     assert "\x1b[36m" in on_terminal(claude, "list")
     for words in (["--no-color"], ["--color", "never"]):

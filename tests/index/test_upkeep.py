@@ -5,20 +5,23 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from collections import Counter
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import msgspec
 import pytest
-from builders import START, write_claude, write_codex
+from builders import START, ClaudeSession, uuid_of, write_claude, write_codex
 
 from amux import AmuxError, create_client
 from amux.client import Client
 from amux.model.options import SessionListOptions
 from amux.model.usage import Tokens
-from amux.sessions.upkeep import IndexManager
+from amux.sessions.upkeep import IndexedSources, IndexManager
 
 USED = Tokens(input=10, output=20)
+EVERYTHING = SessionListOptions(limit=None, include_archived=True, include_children=True)
 
 
 def indexed(home: Path, cache: Path) -> Client:
@@ -53,6 +56,71 @@ def test_the_state_of_the_index_is_told(home: Path, tmp_path: Path) -> None:
         (claude,) = (a for a in client.index.status().agents if a.agent == "claude")
         assert (claude.sources, claude.kept, claude.stale) == (9, 8, 1)
         assert claude.stale_bytes > 0
+
+
+def kept_of(client: Client, agent: str) -> IndexedSources:
+    (found,) = (a for a in client.index.status().agents if a.agent == agent)
+    return found
+
+
+def test_sub_agents_are_counted_apart_from_sessions(
+    tmp_path: Path, copy_capture: Callable[[str], Path]
+) -> None:
+    with indexed(copy_capture("claude-2.1.50"), tmp_path / "cache") as client:
+        listed = client.list_report(["claude"], EVERYTHING).sessions
+        expected = Counter(session.kind == "subagent" for session in listed)
+        assert expected[True] > 0
+        client.index.update()
+        kept = kept_of(client, "claude")
+        assert (kept.sessions, kept.subagents) == (expected[False], expected[True])
+
+
+def test_it_is_told_how_many_sources_have_their_texts(home: Path, tmp_path: Path) -> None:
+    with indexed(home, tmp_path / "cache") as client:
+        assert client.index.update().agents
+        assert (kept_of(client, "claude").texts, kept_of(client, "codex").texts) == (0, 0)
+        assert not [*(tmp_path / "cache").glob("texts-*")], "asking makes nothing"
+        status = client.index.update(texts=True)
+        assert (kept_of(client, "claude").texts, kept_of(client, "codex").texts) == (8, 1)
+        assert status.texts_have_tools
+        write_claude(home, 50, prompt="new", tokens=USED)
+        ClaudeSession(home, uuid_of(1)).prompt("another").write()
+        (home / ".claude/projects/-src-app" / f"{uuid_of(2)}.jsonl").unlink()
+        claude = kept_of(client, "claude")
+        assert (claude.sources, claude.texts) == (8, 6), "one is new, one changed, one gone"
+
+
+def test_an_agent_that_is_asked_itself_has_no_texts_here(
+    tmp_path: Path, copy_capture: Callable[[str], Path]
+) -> None:
+    with indexed(copy_capture("hermes-0.19.0"), tmp_path / "cache") as client:
+        client.index.update(texts=True)
+        kept = kept_of(client, "hermes")
+        assert kept.sources > 0
+        assert kept.texts is None
+        assert "texts" not in kept.to_dict()
+
+
+def test_of_texts_that_cannot_be_opened_no_number_is_told(home: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    with indexed(home, cache) as client:
+        client.index.update(texts=True)
+    obstructed(cache, "texts-*.db")
+    with indexed(home, cache) as client:
+        status = client.index.status()
+        assert {each.texts for each in status.agents} == {None}
+        assert "unable to open" in (status.text_trouble or "")
+
+
+def test_a_damaged_file_of_texts_is_left_to_who_searches(home: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    with indexed(home, cache) as client:
+        client.index.update(texts=True)
+    (path,) = cache.glob("texts-*.db")
+    path.write_bytes(b"no database" * 1000)
+    with indexed(home, cache) as client:
+        assert "damaged" in (client.index.status().text_trouble or "")
+    assert path.read_bytes().startswith(b"no database"), "asking changes nothing"
 
 
 def test_without_an_index_there_is_nothing_to_tell(home: Path) -> None:

@@ -17,6 +17,7 @@ import msgspec
 
 from amux.adapters._base import Adapter, Progress, SourceRef
 from amux.index.links import Clusters, Links
+from amux.index.listing import SUBAGENT
 from amux.index.pool import core_count, work_through
 from amux.index.reading import (
     Alone,
@@ -111,16 +112,17 @@ class SourceIndex:
         """How many bytes of sources would be read by an update."""
         return total_size(self.stale(sources, depth))
 
-    def counts(self) -> tuple[int, int]:
-        """How many sources are kept, and how many sessions are listed of them."""
+    def counts(self) -> tuple[int, int, int]:
+        """How many sources are kept, and how many sessions and sub-agents are listed of them."""
         with self._store.guarded() as database:
             (sources,) = database.execute(
                 "SELECT count(*) FROM source WHERE agent = ?", (self._agent,)
             ).fetchone()
-            (sessions,) = database.execute(
-                "SELECT count(*) FROM session WHERE agent = ?", (self._agent,)
+            sessions, subagents = database.execute(
+                "SELECT count(*), coalesce(sum(hidden & ? != 0), 0) FROM session WHERE agent = ?",
+                (SUBAGENT, self._agent),
             ).fetchone()
-        return sources, sessions
+        return sources, sessions - subagents, subagents
 
     def kept(self, path: bytes) -> tuple[Depth, tuple[Facts, ...], tuple[Problem, ...]] | None:
         """What is kept of one source, and how deep it was read."""

@@ -179,6 +179,10 @@ class Store:
             self._texts = TextStore(self._text_path)
         return self._texts
 
+    def has_texts(self) -> bool:
+        """Whether anybody has searched so far: `texts` would make the file."""
+        return self._text_path.exists()
+
     def text_version(self) -> tuple[int, ...]:
         """Changes whenever anything is written into the texts; nothing while nobody uses them."""
         return () if self._texts is None else (id(self._texts), *self._texts.version())

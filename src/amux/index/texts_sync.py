@@ -51,6 +51,9 @@ _SAVED_EVERY: Final = 32 << 20
 _SHARED_AT_MOST: Final = 8 << 20
 """Larger sources are read here, batch by batch: their texts would not fit into memory twice."""
 
+HAS_TOOLS: Final = True
+"""Whether the texts hold what tools were given and said, not only what people and models said."""
+
 _Ready = tuple[str, list[PreparedDoc], bytes]
 """A session, some of its documents as they are added, and where these lie."""
 
@@ -152,6 +155,11 @@ class TextStore:
                 "INSERT OR REPLACE INTO text_answers VALUES (?, ?)", states.items()
             )
 
+    def current(self, adapter: Adapter, sources: Sequence[SourceRef]) -> int:
+        """How many of some sources have their texts here as they are now; changes nothing."""
+        known = self._stamps(adapter.info.name, maker_of(adapter))
+        return sum(not _is_stale(known, _seen(source)) for source in sources)
+
     def update(
         self,
         wanted: Iterable[tuple[Adapter, Sequence[SourceRef]]],
@@ -182,11 +190,7 @@ class TextStore:
         known = self._stamps(agent, maker_of(adapter))
         now = {os.fsencode(source.place): _seen(source) for source in sources}
         self._forget(agent, known.keys() - now.keys())
-        return [
-            each
-            for path, each in now.items()
-            if each.stamp == UNSETTLED or known.get(path) != each.stamp
-        ]
+        return [each for each in now.values() if _is_stale(known, each)]
 
     def _stamps(self, agent: str, maker: str) -> dict[bytes, bytes]:
         with translated():
@@ -304,6 +308,11 @@ def _seen(source: SourceRef) -> _Stale:
     return _Stale(source, look.stamp, look.size, is_in_use)
 
 
+def _is_stale(known: Mapping[bytes, bytes], seen: _Stale) -> bool:
+    kept = known.get(os.fsencode(seen.source.place))
+    return seen.stamp == UNSETTLED or kept != seen.stamp
+
+
 def _texts(
     adapter: Adapter, sources: Sequence[SourceRef], *, shared: bool
 ) -> Iterator[tuple[int, Iterable[_Ready], Progress | None]]:
@@ -315,12 +324,12 @@ def _texts(
         missing.discard(small[place])
         yield small[place], *unpack(result, _READY)
     for number in sorted(missing):
-        batches, progress = source_texts(adapter, sources[number], tools=True)
+        batches, progress = source_texts(adapter, sources[number], tools=HAS_TOOLS)
         yield number, map(_ready, batches), progress
 
 
 def _encoded_texts(adapter: Adapter, sources: Sequence[SourceRef], number: int) -> bytes:
-    batches, progress = source_texts(adapter, sources[number], tools=True)
+    batches, progress = source_texts(adapter, sources[number], tools=HAS_TOOLS)
     return pack((list(map(_ready, batches)), progress))
 
 

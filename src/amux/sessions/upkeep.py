@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from amux.adapters._base import SourceRef
+from amux.adapters._base import NativeSearch, SourceRef
 from amux.errors import AmuxError, ErrorCode
 from amux.index.faults import IndexUnavailableError
 from amux.index.reading import Depth, SourceReader, maker_of
 from amux.index.sources import SourceIndex
 from amux.index.store import Store
+from amux.index.texts_errors import IndexUnusableError
+from amux.index.texts_sync import HAS_TOOLS
 from amux.model.base import Model
 from amux.model.options import CostAggregationOptions
 from amux.sessions.reader import SessionReader
@@ -32,16 +34,21 @@ class IndexedSources(Model, frozen=True, kw_only=True):
     stale: int  # of which are new or have changed
     stale_bytes: int
     sessions: int
+    subagents: int  # not among the sessions
+    texts: int | None = None  # sources whose texts are kept and current
+    """None: the agent has a full-text index of its own, or that of the texts cannot be opened."""
 
 
 class IndexStatus(Model, frozen=True, kw_only=True):
     """The index and how far it is behind. Without a path there is none."""
 
-    path: str | None
+    path: str | None = None
     bytes: int
     text_bytes: int
     agents: tuple[IndexedSources, ...] = ()
+    texts_have_tools: bool  # whether texts include what tools were given and said
     trouble: str | None = None  # why it cannot be used now; sources are read instead
+    text_trouble: str | None = None  # why that of the texts cannot be used now
 
     def insist(self) -> None:
         """Raise an AmuxError if it cannot be used."""
@@ -75,16 +82,23 @@ class IndexManager:
         """Where it is, what it holds, what is stale; changes nothing."""
         store = self._store
         if store is None:
-            return IndexStatus(path=None, bytes=0, text_bytes=0)
+            return IndexStatus(bytes=0, text_bytes=0, texts_have_tools=HAS_TOOLS)
         agents: tuple[IndexedSources, ...] = ()
         trouble = self._reader.catalogue.trouble
+        texts, text_trouble = self._texts(store)
         try:
-            agents = tuple(self._agents(store)) if store.exists() else ()
+            agents = tuple(self._agents(store, texts)) if store.exists() else ()
         except IndexUnavailableError as error:
             trouble = str(error)
-        own, texts = store.sizes()
+        own, text_bytes = store.sizes()
         return IndexStatus(
-            path=str(store.path), bytes=own, text_bytes=texts, agents=agents, trouble=trouble
+            path=str(store.path),
+            bytes=own,
+            text_bytes=text_bytes,
+            agents=agents,
+            texts_have_tools=HAS_TOOLS,
+            trouble=trouble,
+            text_trouble=text_trouble,
         )
 
     def update(self, *, texts: bool = False) -> IndexStatus:
@@ -123,7 +137,21 @@ class IndexManager:
         registry = self._reader.registry
         return [name for name in registry.names() if registry.is_built_in(name)]
 
-    def _agents(self, store: Store) -> Iterator[IndexedSources]:
+    def _texts(self, store: Store) -> tuple[dict[str, int], str | None]:
+        """How many sources of each agent have their texts; or why nobody can tell."""
+        library = self._reader.library
+        found = [(name, library.adapter(name)) for name in self._names()]
+        indexed = {name: each for name, each in found if not isinstance(each, NativeSearch)}
+        if not store.has_texts():
+            return dict.fromkeys(indexed, 0), None
+        try:
+            texts = store.texts()
+            counts = {n: texts.current(each, library.sources(n)) for n, each in indexed.items()}
+        except IndexUnusableError as error:
+            return {}, str(error)
+        return counts, None
+
+    def _agents(self, store: Store, texts: Mapping[str, int]) -> Iterator[IndexedSources]:
         for name in self._names():
             sources = self._reader.library.sources(name)
             kept = self._index(store, name)
@@ -137,6 +165,8 @@ class IndexManager:
                     stale=len(stale),
                     stale_bytes=kept.waiting(stale, Depth.USAGE),
                     sessions=numbers[1],
+                    subagents=numbers[2],
+                    texts=texts.get(name),
                 )
 
     def _index(self, store: Store, name: str) -> SourceIndex:
