@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from cli_process import CAPTURES, Cli
 
 TOOL_SESSION = "aa25bd55-0374-401d-b6d1-ca1876f1f8e9"
+FORK = "fe60fe62-13f2-4507-89a3-ea9569dc14c6"  # of the tool session
 PARENT = "29c5cee3-3f53-4795-b157-dccd1a4ec3a1"
 
 
@@ -208,6 +210,21 @@ def test_a_cost_is_explained_call_by_call(claude: Cli) -> None:
     assert len(rows) == len(whole["calls"])
     counted = [each for each in whole["calls"] if each["counted"]]
     assert sum(each["usd"] for each in counted) == pytest.approx(whole["cost"]["totalUsd"])
+
+
+def test_copies_are_explained_in_brackets_with_where_they_are_counted(claude: Cli) -> None:
+    whole = claude("cost", "explain", FORK, "--json").json()
+    copies = [each for each in whole["calls"] if not each["counted"]]
+    assert {each["countedIn"] for each in copies} == {f"claude:{TOOL_SESSION}"}
+    assert all(each["uncountedUsd"] > 0 and "usd" not in each for each in copies)
+    rows = claude("cost", "explain", FORK).rows()
+    prices = [row[-2] for row in rows if row[-1].endswith(TOOL_SESSION)]
+    assert len(prices) == len(copies) > 0
+    assert all(re.fullmatch(r"\((>= )?\$[\d.]+\)", price) for price in prices)
+    wide = Cli(claude.home, {"COLUMNS": "140"})
+    screen = wide("cost", "explain", FORK, "--color", "always").out
+    assert f"in brackets, no part of it: counted in claude:{TOOL_SESSION}\n" in screen
+    assert "Counted in" in screen.splitlines()[1]
 
 
 def test_agents_are_listed_with_name_and_tier(both: Cli) -> None:

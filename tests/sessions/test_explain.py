@@ -96,9 +96,9 @@ def test_the_counted_calls_of_a_capture_make_its_cost_and_copies_are_counted_els
             }
         for one in explanation.calls:
             if not one.counted:
-                owner = (one.reason or "").rsplit(" ", 1)[-1]
-                assert (owner, one.call.key) in counted_in
-                assert one.usd is None
+                assert one.counted_in == (one.reason or "").rsplit(" ", 1)[-1]
+                assert (one.counted_in, one.call.key) in counted_in
+                assert one.usd is None, "no part of the sum"
 
 
 def test_a_call_is_shown_with_the_rates_it_was_priced_by(home: Path) -> None:
@@ -122,6 +122,30 @@ def test_a_call_is_shown_with_the_rates_it_was_priced_by(home: Path) -> None:
     assert (unknown.price_source, unknown.rates, unknown.usd) == (None, None, None)
     assert explanation.incomplete == ("unpriced-model",)
     assert [one.call.model for one in explanation.calls] == [SMALL, LARGE, UNKNOWN]
+
+
+def test_a_copy_says_where_it_is_counted_and_what_it_costs_there(home: Path) -> None:
+    first = ClaudeSession(home, uuid_of(1)).prompt("go").reply(tokens=Tokens(input=1000))
+    first.reply(tokens=Tokens(output=7), model=UNKNOWN).write()
+    fork = ClaudeSession(home, uuid_of(2), at=first.at)
+    fork.lines = [
+        {**each, "sessionId": uuid_of(2)} for each in first.lines if not isinstance(each, bytes)
+    ]
+    fork.reply(tokens=Tokens(input=5), message_id="own").write()
+    client = open_client(home)
+    explanation = client.explain_cost("claude", uuid_of(2))
+    own, *copies = explanation.calls
+    assert (own.counted, own.counted_in, own.usd, own.uncounted_usd) == (True, None, 5e-6, None)
+    assert [(one.counted, one.counted_in) for one in copies] == [
+        (False, f"claude:{uuid_of(1)}")
+    ] * 2
+    priced, unknown = copies
+    assert (priced.usd, priced.uncounted_usd) == (None, 1e-3)
+    assert priced.rates is not None
+    assert (unknown.usd, unknown.uncounted_usd, unknown.rates) == (None, None, None)
+    assert explanation.cost is not None
+    assert explanation.cost.total_usd == 5e-6
+    assert explanation.incomplete == (), "what is counted elsewhere makes no sum incomplete here"
 
 
 def test_repeated_lines_of_a_call_are_counted_as_passed_over(home: Path) -> None:

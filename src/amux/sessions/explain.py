@@ -19,9 +19,11 @@ class ExplainedCall(Model, frozen=True, kw_only=True):
     call: Call
     counted: bool
     reason: str | None = None  # why it is not counted here
+    counted_in: str | None = None  # unified id of the session that counts it instead
     price_source: str | None = None  # native, or the catalogue
     rates: dict[str, float] | None = None  # USD per million tokens, by bucket
-    usd: float | None = None
+    usd: float | None = None  # its share of the session's cost
+    uncounted_usd: float | None = None  # what a copy's call costs by itself; no part of any sum
 
 
 class CostExplanation(Model, frozen=True, kw_only=True):
@@ -71,9 +73,15 @@ def _explain_member(
             usd=None if share is None else share / NANO,
         )
     for ignored in member.ignored:
+        price = coster.price(session, ignored.call)
+        rates, origin = coster.rates_used(session, ignored.call)
         yield ExplainedCall(
             session_id=member.session_id,
             call=ignored.call,
             counted=False,
             reason=f"a copy of a call that is counted in {ignored.owner}",
+            counted_in=ignored.owner,
+            price_source=origin,
+            rates=rates,
+            uncounted_usd=None if price is None else price / NANO,
         )

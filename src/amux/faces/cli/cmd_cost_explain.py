@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from amux.faces.cli.context import Context
@@ -24,7 +25,7 @@ _COLUMNS = (
     Column("For"),
     *(Column(name, is_number=True) for name in _NUMBERS),
 )
-_REMARK = Column("Not counted", grows=True)
+_OWNER = Column("Counted in", grows=True)
 _WORD = re.compile(r"[A-Z]|\d+")
 
 
@@ -50,7 +51,7 @@ def run(context: Context) -> None:
 def _draw(context: Context, explanation: CostExplanation) -> None:
     output = context.output
     output.heading(f"{explanation.unified_id}  {explanation.title}")
-    columns = _COLUMNS if all(each.counted for each in explanation.calls) else (*_COLUMNS, _REMARK)
+    columns = _COLUMNS if all(each.counted for each in explanation.calls) else (*_COLUMNS, _OWNER)
     rows = (_for_people(each)[: len(columns)] for each in explanation.calls)
     output.table(columns, rows)
     for line in sorted({_rates_line(each) for each in explanation.calls if each.rates}):
@@ -58,6 +59,10 @@ def _draw(context: Context, explanation: CostExplanation) -> None:
     counted = sum(1 for each in explanation.calls if each.counted)
     source = "" if explanation.cost is None else explanation.cost.source or ""
     output.text(f"{money(explanation.cost)} for {count(counted, 'call')}" + _from(source))
+    copies = Counter(each.counted_in for each in explanation.calls if each.counted_in)
+    for owner, number in copies.items():
+        what = count(number, "copy", "copies")
+        output.text(f"{what} in brackets, no part of it: counted in {owner}")
     if explanation.repeats:
         output.text(f"{count(explanation.repeats, 'further record')} of the same calls ignored")
     if explanation.incomplete:
@@ -75,8 +80,9 @@ def _from(source: str) -> str:
 
 def _for_people(each: ExplainedCall) -> tuple[str, ...]:
     at = each.call.at
-    _, *others = _row(each)
-    return ("" if at is None else f"{at.astimezone():%Y-%m-%d %H:%M:%S}", *others)
+    _, *others, _ = _row(each)
+    time = "" if at is None else f"{at.astimezone():%Y-%m-%d %H:%M:%S}"
+    return (time, *others, each.counted_in or "")
 
 
 def _row(each: ExplainedCall) -> tuple[str, ...]:
@@ -89,9 +95,17 @@ def _row(each: ExplainedCall) -> tuple[str, ...]:
         str(tokens.cache_read),
         str(tokens.cache_write),
         str(tokens.output),
-        amount(each.usd, is_lower_bound=bool(call.gaps)),
+        _price(each),
         "" if each.counted else each.reason or "not counted",
     )
+
+
+def _price(each: ExplainedCall) -> str:
+    """What a call costs; in brackets when that is no part of the sum."""
+    is_lower_bound = bool(each.call.gaps)
+    if each.counted:
+        return amount(each.usd, is_lower_bound=is_lower_bound)
+    return f"({amount(each.uncounted_usd, is_lower_bound=is_lower_bound)})"
 
 
 def _rates_line(each: ExplainedCall) -> str:
