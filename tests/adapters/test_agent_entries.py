@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from agent_logs import (
     BESIDE,
@@ -33,7 +32,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amux.adapters._agent.database import go_time
-from amux.adapters._agent.entries import parse_line
 from amux.adapters._base import SourceRef
 from amux.adapters.agent import ADAPTER
 from amux.client import create_client
@@ -93,19 +91,18 @@ def context(path: Path) -> tuple[list[str], list[str]]:
     return [message.content for message in messages], [problem.code for problem in problems]
 
 
-def test_every_documented_line_is_told_by_its_kind_and_kept_whole() -> None:
-    kinds = [parse_line(line) for line in DOCUMENTED]
-    assert [kind for kind, _ in kinds] == [
-        "session",
-        "message",
-        "message",
-        "message",
-        "compaction",
-        "branch",
-    ]
-    assert [bytes(raw).decode() for _, raw in kinds] == list(DOCUMENTED)
-    with pytest.raises(msgspec.DecodeError):
-        parse_line(b"no json")
+def test_a_line_of_another_kind_is_counted_and_one_that_is_no_object_is_a_problem(
+    tmp_path: Path,
+) -> None:
+    path = write_log(tmp_path, FIRST, *(json.loads(line) for line in DOCUMENTED))
+    known, _ = read(path)
+    assert known.raw == {}, "every documented kind is known"
+    path.write_bytes(path.read_bytes() + b'{"type":"poem"}\nno json\n[]\n')
+    facts, reading = read(path)
+    assert facts.raw == {"unknownTypes": {"poem": 1}}
+    codes = [problem.code for problem in reading.problems]
+    assert codes == ["orphan-result", "bad-line", "bad-record"]
+    assert facts.calls == known.calls
 
 
 def test_the_documented_lines_make_a_session(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import msgspec
 
-from amux.adapters._kit.jsonl import Buffer
 from amux.adapters._kit.values import count, items, mapping, moment, nano_usd, plain_text, text
 from amux.model.message import Role, SessionMessage, SessionToolCall, ToolResult
 from amux.model.usage import Call, Tokens
@@ -54,18 +53,6 @@ class Entry(msgspec.Struct):
 
 
 ENTRY: Final = msgspec.json.Decoder(Entry)
-
-
-class _Kind(msgspec.Struct):
-    type: str = ""
-
-
-_KIND: Final = msgspec.json.Decoder(_Kind)
-
-
-def parse_line(line: Buffer | str) -> tuple[str, msgspec.Raw]:
-    """The kind of a line, and the line undecoded; raises msgspec.DecodeError if it is no object."""
-    return _KIND.decode(line).type, msgspec.Raw(line.encode() if isinstance(line, str) else line)
 
 
 def message_of(entry: Entry, *, id: str) -> SessionMessage | None:
