@@ -200,6 +200,11 @@ class Client:
         """Whether a person has written settings, or runs are recorded."""
         return self._parts.has_settings
 
+    @property
+    def has_kept_more(self) -> bool:
+        """Whether this client has added to its index: what was read need not be read again."""
+        return self._parts.has_kept_more
+
     def search_report(self, query: SessionQuery) -> SearchReport:
         """A search, with what could not be read."""
         return self._parts.reader.search_report(query)

@@ -150,6 +150,12 @@ class Workspace:
 
         return QuickLists(self.store, basis_of(self.host, self.project_dir), self.host.env)
 
+    @property
+    def has_kept_more(self) -> bool:
+        """Whether anything was written into the index; makes no part for it."""
+        store: Store | None = self.__dict__.get("store")
+        return store is not None and store.has_grown
+
     def close(self) -> None:
         """Free what is held open: the index, if it was used."""
         if "store" in self.__dict__ and self.store is not None:

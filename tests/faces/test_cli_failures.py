@@ -143,7 +143,7 @@ def test_an_interrupt_ends_with_130_and_no_traceback(claude: Cli) -> None:
         assert process.stdout.read(1) == b"{"  # now it writes, and cannot come to an end
         process.send_signal(signal.SIGINT)
         assert process.wait() == 130
-        assert process.stderr.read() == b""
+        assert process.stderr.read() == b"note: stopped\n"
 
 
 def test_an_unexpected_failure_is_one_line_and_a_hint(claude: Cli, tmp_path: Path) -> None:

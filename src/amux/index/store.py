@@ -163,6 +163,12 @@ class Store:
             (foreign,) = database.execute("PRAGMA data_version").fetchone()
             return id(database), foreign, database.total_changes
 
+    @property
+    def has_grown(self) -> bool:
+        """Whether this process has written anything, into the texts or beside them."""
+        own = 0 if self._connection is None else self._connection.total_changes
+        return own > 0 or (self._texts is not None and self._texts.has_grown)
+
     def sizes(self) -> tuple[int, int]:
         """Bytes of the index and of the texts, with what SQLite keeps beside them."""
         own, texts = (

@@ -178,6 +178,14 @@ class TextIndex:
             self._db.execute("COMMIT")
             self._begin()
 
+    def leave_bulk(self, *, keep: bool) -> None:
+        """End a bulk load before its end, with what it has added, or only with what was saved."""
+        self._in_bulk = False
+        with translated():
+            if self._db.in_transaction:
+                self._db.execute("COMMIT" if keep else "ROLLBACK")
+            self._db.execute(f"PRAGMA cache_size = {self._cache_size}")
+
     def finish_bulk(self) -> None:
         """Merge what was added into one piece, note its words and commit."""
         self._in_bulk = False

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -24,7 +25,7 @@ from amux.index.reading import GROWS_NS, edge_of, maker_of, total_size
 from amux.index.stamps import UNSETTLED, look_at_source, mark_in
 from amux.index.texts import PreparedDoc, TextIndex, prepare
 from amux.index.texts_database import transaction
-from amux.index.texts_errors import translated
+from amux.index.texts_errors import IndexUnusableError, translated
 from amux.index.texts_rests import RESTS_TABLE, TextRest, TextRests
 from amux.index.texts_source import Batch, source_texts, texts_behind
 from amux.index.texts_spots import Spots, pack_spots
@@ -100,6 +101,8 @@ class TextStore:
         with translated():
             self.index.connection.executescript(_TABLES + RESTS_TABLE)
         self._rests = TextRests(self.index.connection)
+        self._is_whole = True  # no source is half written
+        self.has_grown = False
 
     def close(self) -> None:
         """Free the file handle."""
@@ -176,13 +179,23 @@ class TextStore:
             (adapter, [each for each in some if not self._read_on(adapter, each, progress)])
             for adapter, some in stale
         ]
-        in_bulk = _size_of(whole) > _BULK
-        if in_bulk:
-            self.index.begin_bulk()
-        for adapter, some in whole:
-            self._read(adapter, some, progress, in_bulk=in_bulk)
-        if in_bulk:
+        if _size_of(whole) <= _BULK:
+            for adapter, some in whole:
+                self._read(adapter, some, progress, in_bulk=False)
+            return
+        self.index.begin_bulk()
+        try:
+            for adapter, some in whole:
+                self._read(adapter, some, progress, in_bulk=True)
+            self.index.save()
+            self._is_whole = False  # from here on there is nothing to keep
             self.index.finish_bulk()
+        except BaseException:
+            with suppress(IndexUnusableError):  # what went wrong first is told
+                self.index.leave_bulk(keep=self._is_whole)
+            raise
+        finally:
+            self._is_whole = True
 
     def _stale(self, adapter: Adapter, sources: Sequence[SourceRef]) -> list[_Stale]:
         """What is to be read; the texts of sources that are gone are forgotten."""
@@ -250,10 +263,32 @@ class TextStore:
     def _replace(
         self, adapter: Adapter, stale: _Stale, texts: Iterable[_Ready], progress: Progress | None
     ) -> None:
+        """Put the texts of a source in the place of those it had; all of them, or none."""
+        agent, path = adapter.info.name, os.fsencode(stale.source.place)
+        units: dict[str, int] = {}
+        self._is_whole = False
+        self._forget(agent, (path,))
+        try:
+            self._add(adapter, stale, texts, progress, units)
+        except KeyboardInterrupt:
+            for unit in units.values():
+                self.index.drop(unit)
+            self._forget(agent, (path,))
+            self._is_whole = True
+            raise
+        self._is_whole = self.has_grown = True
+
+    def _add(
+        self,
+        adapter: Adapter,
+        stale: _Stale,
+        texts: Iterable[_Ready],
+        progress: Progress | None,
+        units: dict[str, int],
+    ) -> None:
+        """Add the texts of a source; the number of each session is noted before it is used."""
         agent, source = adapter.info.name, stale.source
         path = os.fsencode(source.place)
-        self._forget(agent, (path,))
-        units: dict[str, int] = {}
         connection = self.index.connection
         with translated(), transaction(connection):  # nobody else may take the same number
             (last,) = connection.execute("SELECT coalesce(max(unit), 0) FROM text_units").fetchone()

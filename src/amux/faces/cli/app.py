@@ -61,7 +61,12 @@ def _execute(words: Sequence[str]) -> None:
     from amux.faces.cli.context import Context
 
     output = Output(color=args.color, is_quiet=args.quiet)
-    load_command(args.module).run(Context(args, output))
+    context = Context(args, output)
+    try:
+        load_command(args.module).run(context)
+    except KeyboardInterrupt:
+        context.say_stopped()
+        raise
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:

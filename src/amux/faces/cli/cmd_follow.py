@@ -38,6 +38,7 @@ def run(context: Context) -> None:
     )
     with changes:
         output.note(f"following {ref.agent}:{ref.native_session_id}; Ctrl-C ends it")
+        context.is_endless = True
         show = _JsonLines(output) if context.is_json else _Document(output, client, ref)
         for change in changes:
             show(change)

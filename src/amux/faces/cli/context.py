@@ -27,6 +27,8 @@ PROBLEMS_SHOWN = 3
 
 _OWN_VARIABLES = ("AMUX_", "AGENT_MUX_")
 _ADDRESS_WORDS = 2
+_STOPPED = "stopped"
+_STOPPED_KEPT = "stopped; what was read is kept in the index, the next run goes on from there"
 
 
 class Context:
@@ -35,6 +37,7 @@ class Context:
     def __init__(self, args: argparse.Namespace | SimpleNamespace, output: Output) -> None:
         self.args = args
         self.output = output
+        self.is_endless = False  # then Ctrl-C is how it ends, and nothing to talk about
 
     @cached_property
     def now(self) -> datetime:
@@ -108,6 +111,14 @@ class Context:
             if self.output.is_watched:
                 self.client.watch(report)
             yield
+
+    def say_stopped(self) -> None:
+        """Say that Ctrl-C has ended the command, and that its work was not in vain if so."""
+        if self.is_endless:
+            return
+        client: Client | None = self.__dict__.get("client")
+        kept = client is not None and client.has_kept_more
+        self.output.stopped(_STOPPED_KEPT if kept else _STOPPED)
 
     def report_problems(self, problems: Sequence[Problem]) -> None:
         """Say what could not be read, in one line; all of it with `--debug`."""

@@ -142,6 +142,12 @@ class Output:
         """Say what to do next."""
         self._say("hint", text)
 
+    def stopped(self, text: str) -> None:
+        """Say why there is no more output; waits for nobody who reads what there is."""
+        if not self.is_quiet:
+            echo = "\r" if self.is_watched else ""  # over the ^C that terminals show
+            sys.stderr.write(f"{echo}note: {text}\n")
+
     def error(self, text: str) -> None:
         """Say what failed; never quiet."""
         sys.stdout.flush()
