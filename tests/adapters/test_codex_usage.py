@@ -81,6 +81,60 @@ def test_usage_of_a_spoiled_capture_is_that_of_its_lines_by_themselves(
     assert together.problems == apart.problems
 
 
+def made_by(rollout: Writer) -> list[str | None]:
+    """The messages that the calls of a log made, the same at every depth."""
+    facts, messages, _ = rollout.read()
+    source = SourceRef(agent="codex", path=rollout.path, root=rollout.path.parent.parent)
+    (usage,) = read_whole(source, "usage").facts
+    assert usage.calls == facts.calls
+    spoken = {message.id for message in messages if message.role == "assistant"}
+    made = [call.message_id for call in facts.calls]
+    assert {each for each in made if each is not None} <= spoken
+    return made
+
+
+def tool(rollout: Writer, name: str, *, id: str | None = None) -> Writer:
+    rollout.item("function_call", name="shell", arguments="{}", call_id=name, id=id or f"fc-{name}")
+    return rollout.item("function_call_output", call_id=name, output="ok")
+
+
+def test_a_count_after_a_tools_output_is_of_the_answer_before_the_tool(tmp_path: Path) -> None:
+    rollout = Writer(tmp_path).meta().model().prompt("Go")
+    rollout.item("reasoning", summary=[], id="rs-1")
+    tool(rollout, "one").count(10, 1)
+    tool(rollout, "two").count(20, 2).item("message", role="assistant", content=[], id="msg-3")
+    rollout.count(30, 3)
+    assert made_by(rollout) == ["rs-1", "fc-two", "msg-3"]
+
+
+def test_of_several_answers_without_a_count_the_last_one_is_counted(tmp_path: Path) -> None:
+    rollout = Writer(tmp_path).meta().model().prompt("Go")
+    tool(tool(rollout, "one"), "two").count(10, 1)
+    assert made_by(rollout) == ["fc-two"]
+
+
+@pytest.mark.parametrize("between", ["prompt", "compaction", "end", "context"])
+def test_a_count_after_something_else_is_of_no_answer_that_is_known(
+    between: str, tmp_path: Path
+) -> None:
+    rollout = tool(Writer(tmp_path).meta().model().prompt("Go"), "one")
+    match between:
+        case "prompt":
+            rollout.prompt("More")
+        case "compaction":
+            rollout.line("compacted", {"message": "so far"})
+        case "end":
+            rollout.event("task_complete")
+        case _:
+            rollout.user("<environment_context>x</environment_context>")
+    assert made_by(rollout.count(10, 1)) == [None]
+
+
+def test_an_answer_without_an_id_made_a_call_without_one(tmp_path: Path) -> None:
+    rollout = Writer(tmp_path).meta().model().prompt("Go").call("c1").count(10, 1)
+    assert made_by(rollout) == [None]
+
+
 def test_a_value_that_is_spread_over_lines_is_no_record(tmp_path: Path) -> None:
     rollout = history(Writer(tmp_path).meta())
     whole = "".join(line + "\n" for line in rollout.lines)

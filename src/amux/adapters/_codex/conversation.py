@@ -28,7 +28,6 @@ _REPLY: Final = Mark.REPLY  # a name of its own: looking up a member of an enum 
 _TOOL: Final = Mark.TOOL
 _LONGEST_WAIT: Final = 64  # records held back in doubt; no version has so many in a row
 
-
 OUTPUT: Final = 0
 ANSWER: Final = 1
 NOTICE: Final = 2
@@ -111,6 +110,7 @@ class Conversation:
     events_tell: bool = False  # this file has events that tell prompts
     ahead: Call | None = None  # usage written before its answer
     unpaid: bool = False  # the last answer had no usage when it ended
+    debtor: str | None = None  # its id, as long as nothing but tools came after it
     places: list[Lines] | None = None  # where those that are done lie, if anybody wants to know
 
     def drain(self) -> list[SessionMessage]:
@@ -187,7 +187,7 @@ class Conversation:
         elif answer is None and self.ahead is not None:
             self.ledger.last_was_compaction()
         self.close()
-        self.ahead = None
+        self.ahead = self.debtor = None
         self.compactions += 1
         text = body(message) if self.bodies else None
         entry = self._heard_now(text if isinstance(text, str) else "", role="system")
@@ -313,6 +313,7 @@ class Conversation:
             self.ledger.last_made(answer.id)
         elif self.unpaid:
             self.unpaid = False
+            self.ledger.last_made(self.debtor)
         else:
             self.ahead = call
 
@@ -344,7 +345,7 @@ class Conversation:
     def _end_turn_parts(self) -> None:
         self.close()
         self._settle_thoughts()
-        self.ahead = None
+        self.ahead = self.debtor = None
         self.announced = False
 
     def _settle_thoughts(self) -> None:
@@ -363,7 +364,7 @@ class Conversation:
         answer, self.growing = self.growing, None
         if answer is None:
             return
-        self.unpaid = answer.usage is None
+        self.unpaid, self.debtor = answer.usage is None, answer.id
         if self.track.traced:
             self.track.remark(answer.position, mark)
         if answer.words is not None:
