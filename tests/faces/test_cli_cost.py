@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import get_args
@@ -172,6 +173,26 @@ def test_rows_fit_the_terminal_and_no_figure_is_cut(spent: Cli, columns: int) ->
     assert "…" not in screen
     assert lines[-1].startswith("total")
     assert "$0.0301" in lines[-1]
+
+
+@pytest.mark.parametrize("columns", [9, 16, 20, 26, 34])
+@pytest.mark.parametrize("words", ["cost --by month,model", "cost --by day,project", "cost blocks"])
+def test_where_a_row_does_not_fit_it_becomes_a_block(spent: Cli, words: str, columns: int) -> None:
+    narrow = Cli(spent.home, {"COLUMNS": str(columns)})
+    shown = COLOR.sub("", narrow(*words.split(), "--color", "always").out).splitlines()
+    assert max(map(width, shown)) <= columns
+    costs = [cell for row in spent(*words.split()).rows() for cell in row if "$" in cell]
+    assert [found for line in shown for found in re.findall(r"(?:>= |< )?\$\S+", line)] == costs
+
+
+def test_a_block_has_the_keys_of_its_row_and_the_sum_comes_last(spent: Cli) -> None:
+    narrow = Cli(spent.home, {"COLUMNS": "20"})
+    screen = COLOR.sub("", narrow("cost", "--by", "month,model", "--color", "always").out)
+    assert screen.splitlines() == [
+        *("2026-03", LARGE, "  Cost $0.0300"),
+        *("2026-03", SMALL, "  Cost $0.0001"),
+        *("total", "  Cost $0.0301"),
+    ]
 
 
 def test_every_row_has_a_bar_in_proportion(spent: Cli) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 
 import pytest
 from cli_process import Cli
@@ -70,6 +71,23 @@ def test_texts_that_cannot_be_used_are_told_of(claude: Cli) -> None:
     assert result.rows() == [["claude", "12", "12", "0", "0", "11", "1", ""]]
     assert "warning: the texts cannot be used: " in result.err
     assert "texts for searching: ?" in on_terminal(claude, "index")
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60, 80, 100])
+@pytest.mark.parametrize("words", ["cost explain fe60fe62", "agents", "index", ""])
+def test_no_figure_and_no_time_is_cut_on_any_terminal(
+    claude: Cli, words: str, columns: int
+) -> None:
+    def shown(width: int) -> list[str]:
+        cli = Cli(claude.home, {"COLUMNS": str(width)})
+        return COLOR.sub("", cli(*words.split(), "--color", "always").out).splitlines()
+
+    never_left_out = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\$[\d.]+")
+    sizes = re.compile(r"\b\d[\d.]* [KM]?B\b")
+    claude("index", "update")
+    wide, narrow = "\n".join(shown(200)), "\n".join(shown(columns))
+    assert Counter(never_left_out.findall(narrow)) == Counter(never_left_out.findall(wide))
+    assert Counter(sizes.findall(narrow)) <= Counter(sizes.findall(wide))
 
 
 def test_colour_can_be_switched_off_and_forced(claude: Cli) -> None:

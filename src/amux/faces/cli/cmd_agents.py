@@ -33,6 +33,7 @@ _COLUMNS = (
     Column("Where", grows=True),
     Column("Offers"),
 )
+_SPARE = ("Version", "Oldest", "Newest")
 _WIDTH_FOR_ALL = 96  # narrower terminals go without the last column, so that places can be read
 
 
@@ -67,7 +68,10 @@ def _draw(context: Context, chosen: Sequence[AgentStatus]) -> None:
                 output.text(line)
         return
     shown = len(_COLUMNS) - (output.console().width < _WIDTH_FOR_ALL)
-    output.table(_COLUMNS[:shown], (_for_people(context, each)[:shown] for each in chosen))
+    rows = [_for_people(context, each)[:shown] for each in chosen]
+    from amux.faces.cli.fitting import Figures
+
+    Figures(_COLUMNS[:shown], rows, None).draw(output, spare=_SPARE)
     found = sum(1 for each in chosen if each.session_count)
     output.text(f"{count(found, 'agent')} with sessions here; `amux agents NAME` shows one in full")
 

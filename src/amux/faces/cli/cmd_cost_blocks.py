@@ -22,8 +22,8 @@ RECENT = timedelta(days=3)
 
 _COLUMNS = (
     Column("Agent", style="cyan"),
-    Column("Begin"),
-    Column("End"),
+    Column("Begin", is_whole=True),
+    Column("End", is_whole=True),
     *(
         Column(name, is_number=True)
         for name in ("Calls", "Input", "Cache read", "Cache write", "Output")

@@ -20,11 +20,12 @@ MODEL_WIDTH = 24
 
 _NUMBERS = ("Input", "Cached", "Written", "Output", "Cost")
 _COLUMNS = (
-    Column("Time"),
+    Column("Time", is_whole=True),
     Column("Model", style="cyan", widest=MODEL_WIDTH),
     Column("For"),
     *(Column(name, is_number=True) for name in _NUMBERS),
 )
+_SPARE = ("For", "Written", "Cached", "Output", "Input")
 _OWNER = Column("Counted in", grows=True)
 _WORD = re.compile(r"[A-Z]|\d+")
 
@@ -52,8 +53,10 @@ def _draw(context: Context, explanation: CostExplanation) -> None:
     output = context.output
     output.heading(f"{explanation.unified_id}  {explanation.title}")
     columns = _COLUMNS if all(each.counted for each in explanation.calls) else (*_COLUMNS, _OWNER)
-    rows = (_for_people(each)[: len(columns)] for each in explanation.calls)
-    output.table(columns, rows)
+    rows = [_for_people(each)[: len(columns)] for each in explanation.calls]
+    from amux.faces.cli.fitting import Figures
+
+    Figures(columns, rows, None).draw(output, spare=_SPARE)
     for line in sorted({_rates_line(each) for each in explanation.calls if each.rates}):
         output.text(line)
     counted = sum(1 for each in explanation.calls if each.counted)

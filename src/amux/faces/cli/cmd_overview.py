@@ -48,18 +48,18 @@ def _draw(context: Context, overview: Overview, found: list[AgentStatus]) -> Non
     output = context.output
     sessions = sum(each.session_count for each in found)
     output.heading(f"{count(sessions, 'session')} of {count(len(found), 'agent')}")
-    output.table(
-        _COLUMNS,
+    rows = [
         (
-            (
-                each.name,
-                f"{each.session_count:,}",
-                "" if each.newest is None else ago(each.newest, now=context.now),
-                ", ".join(each.roots),
-            )
-            for each in found
-        ),
-    )
+            each.name,
+            f"{each.session_count:,}",
+            "" if each.newest is None else ago(each.newest, now=context.now),
+            ", ".join(each.roots),
+        )
+        for each in found
+    ]
+    from amux.faces.cli.fitting import Figures
+
+    Figures(_COLUMNS, rows, None).draw(output, spare=("Newest",))
     output.text()
     output.heading("Last sessions")
     write_sessions(output, overview.recent, now=context.now, by_update=True)

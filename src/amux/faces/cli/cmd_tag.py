@@ -69,7 +69,10 @@ def _show_all(context: Context) -> None:
         output.json(counts)
     elif output.is_terminal and counts:
         columns = (Column("Tag", style="cyan"), Column("Sessions", is_number=True))
-        output.table(columns, ((tag, f"{number:,}") for tag, number in counts.items()))
+        rows = [(tag, f"{number:,}") for tag, number in counts.items()]
+        from amux.faces.cli.fitting import Figures
+
+        Figures(columns, rows, None).draw(output)
     else:
         output.rows((tag, str(number)) for tag, number in counts.items())
     if not counts:

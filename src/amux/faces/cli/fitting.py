@@ -1,7 +1,8 @@
 """Tables with figures on narrow terminals: a cut figure would be a wrong one.
 
 Columns that can be spared are left out, the least important first, until the rest fits with long
-keys shortened. Some of them also make room for a bar; the others have the room before it has.
+keys shortened. Some of them also make room for a bar; the others have the room before it has. Where
+even the last columns do not fit beside each other, each row becomes a block of lines.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from amux.faces.cli.safety import safe_text
 
 PADDING = 2
 SHORTEST_KEY = 16
+SHORTEST_CUT = 8  # of a text that is cut where the room ends
+INDENT = "  "
 BAR_WIDTHS = (8, 24)
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -50,6 +53,9 @@ class Figures:
             wanted = bar_room if position < spare_for_bars else 0
             if self._narrowest() + wanted > console.width:
                 self._drop(heading)
+        if self._least() > console.width:
+            self._draw_blocks(output, console.width)
+            return
         if self._narrowest() + bar_room > console.width:
             bar_room = 0
         self._shorten_keys(console.width - bar_room)
@@ -75,8 +81,26 @@ class Figures:
         widths = self._widths()
         return self._width() - sum(max(0, widths[at] - SHORTEST_KEY) for at in self._texts())
 
+    def _least(self) -> int:
+        """How wide it has to be for no figure to be cut, and for texts to tell anything."""
+        widths = self._widths()
+        growing = [at for at in self._texts() if self._columns[at].grows]
+        return self._narrowest() - sum(max(0, widths[at] - SHORTEST_CUT) for at in growing)
+
+    def _draw_blocks(self, output: Output, room: int) -> None:
+        """One row below the other: its texts, then its figures, each with its heading."""
+        for row in (*self._rows, *(() if self._total is None else (self._total,))):
+            cells = [*zip(self._columns, row, strict=True)]
+            texts = [cell for column, cell in cells if cell and not column.is_number]
+            for at, text in enumerate(texts):
+                (output.text if at else output.heading)(shortened(text, room))
+            for column, figure in cells:
+                if column.is_number and figure:
+                    output.text(_labelled(column.heading, figure, room))
+
     def _texts(self) -> list[int]:
-        return [at for at, column in enumerate(self._columns) if not column.is_number]
+        """The columns that can do with less room."""
+        return [at for at, column in enumerate(self._columns) if not column.is_whole]
 
     def _drop(self, heading: str) -> None:
         at = next(n for n, column in enumerate(self._columns) if column.heading == heading)
@@ -110,6 +134,12 @@ def _needed(column: Column, width: int) -> int:
     if column.grows:
         return min(width, SHORTEST_KEY)
     return width if column.widest is None else min(width, column.widest)
+
+
+def _labelled(heading: str, figure: str, room: int) -> str:
+    """A figure on a line of its own, without what there is no room for beside it."""
+    lines = (f"{INDENT}{heading} {figure}", f"{INDENT}{figure}", figure)
+    return next((line for line in lines if cell_len(line) <= room), figure)
 
 
 def shortened(text: str, width: int) -> str:

@@ -22,15 +22,19 @@ if TYPE_CHECKING:
 
 
 class Column:
-    """A heading and how its cells are set; `grows` takes the width that is left."""
+    """A heading and how its cells are set.
 
-    __slots__ = ("grows", "heading", "is_number", "style", "widest")
+    `grows` takes the width that is left; `is_whole` is never shortened, as numbers never are.
+    """
+
+    __slots__ = ("grows", "heading", "is_number", "is_whole", "style", "widest")
 
     def __init__(
         self,
         heading: str,
         *,
         is_number: bool = False,
+        is_whole: bool = False,
         grows: bool = False,
         widest: int | None = None,
         style: str = "",
@@ -38,6 +42,7 @@ class Column:
         self.heading = heading
         self.widest = widest
         self.is_number = is_number
+        self.is_whole = is_whole or is_number
         self.grows = grows
         self.style = style
 
