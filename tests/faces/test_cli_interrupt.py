@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sqlite3
 import subprocess
@@ -32,6 +33,8 @@ def test_a_run_that_was_stopped_is_gone_on_with(tmp_path: Path) -> None:
         write_claude(home, number, tokens=Tokens(input=1))
     for number in range(300, 304):  # seconds of work, after the first are kept
         write_claude(home, number, answer="a long story " * 500_000)
+    for path in home.rglob("*.jsonl"):
+        os.utime(path, (1e9, 1e9))  # nobody is writing to it
     cli = Cli(home)
     process = subprocess.Popen(
         cli.command("index", "update", "--texts"),

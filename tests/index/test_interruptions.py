@@ -6,6 +6,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from types import FrameType
 from typing import Self
@@ -15,6 +16,7 @@ from builders import uuid_of, write_claude
 
 from amux import create_client
 from amux.client import Client
+from amux.index.texts import TextIndex
 from amux.model.usage import Tokens
 
 SESSIONS = 16
@@ -27,7 +29,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("interrupted") / "home"
     for number in range(SESSIONS):
         words = " ".join(f"word{number}x{each}" for each in range(20))
-        write_claude(home, number, prompt=words, answer=f"{words} " * 1600, tokens=Tokens(input=1))
+        session = write_claude(
+            home, number, prompt=words, answer=f"{words} " * 1600, tokens=Tokens(input=1)
+        )
+        os.utime(session.path, (1e9, 1e9))  # nobody is writing to it
     return home
 
 
@@ -86,6 +91,22 @@ def test_what_was_read_before_an_interrupt_is_not_read_again(home: Path, tmp_pat
         assert texts_of(client) == SESSIONS
     whole = sum(path.stat().st_size for path in home.rglob("*.jsonl"))
     assert 0 < max(seen) < whole * 0.75
+
+
+def test_an_interrupted_load_is_finished_by_the_next_one_however_little_is_left(
+    home: Path, tmp_path: Path
+) -> None:
+    with indexed(home, tmp_path) as client:
+        client.index.update()
+        client.watch(stopping_at(0.97))
+        with pytest.raises(KeyboardInterrupt):
+            client.index.update(texts=True)
+    (path,) = tmp_path.glob("texts-*.db")
+    for is_unfinished in (True, False):
+        with closing(TextIndex.open(path)) as texts:
+            assert texts.is_unfinished == is_unfinished
+        with indexed(home, tmp_path) as client:
+            client.index.update(texts=True)
 
 
 def stopping_at(share: float) -> Callable[[int, int, str], None]:

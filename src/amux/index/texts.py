@@ -178,6 +178,12 @@ class TextIndex:
             self._db.execute("COMMIT")
             self._begin()
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether a bulk load was left before its end: answers are right, but take long."""
+        with translated():
+            return self._vocabulary.is_stale
+
     def leave_bulk(self, *, keep: bool) -> None:
         """End a bulk load before its end, with what it has added, or only with what was saved."""
         self._in_bulk = False

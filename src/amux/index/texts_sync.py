@@ -171,7 +171,8 @@ class TextStore:
     ) -> None:
         """Read the texts of what is new or has changed, forget those of what is gone.
 
-        All agents in one go: what a bulk load has added is put together once, at its end.
+        All agents in one go: what a bulk load has added is put together once, at its end; at the
+        end of the next update, if it was interrupted.
         """
         stale = [(adapter, self._stale(adapter, sources)) for adapter, sources in wanted]
         progress = _Progress(_size_of(stale), watch)
@@ -179,7 +180,7 @@ class TextStore:
             (adapter, [each for each in some if not self._read_on(adapter, each, progress)])
             for adapter, some in stale
         ]
-        if _size_of(whole) <= _BULK:
+        if _size_of(whole) <= _BULK and not self.index.is_unfinished:
             for adapter, some in whole:
                 self._read(adapter, some, progress, in_bulk=False)
             return

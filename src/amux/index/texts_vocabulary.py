@@ -50,6 +50,11 @@ class Vocabulary:
         if late > _MOST_LATE:
             self.renew()
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether texts were added whose tokens are not noted: a bulk load did not end."""
+        return bool(self._state("stale"))
+
     def mark_stale(self) -> None:
         """Texts will be added whose tokens are not noted."""
         self._set_state("stale", 1)
