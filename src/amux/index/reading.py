@@ -70,7 +70,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     result: bytes = b""  # what comes of it by itself; not kept here
 
 
-Alone = Callable[[SourceRef, tuple[Facts, ...], tuple[Problem, ...]], bytes]
+MakeAlone = Callable[[SourceRef, tuple[Facts, ...], tuple[Problem, ...]], bytes]
 """What comes of a source if no other bears on it."""
 
 
@@ -99,7 +99,7 @@ def collect(items: Iterable[Item]) -> Reading:
 class SourceReader:
     """Reads the sources of one adapter."""
 
-    def __init__(self, adapter: Adapter, *, alone: Alone | None = None) -> None:
+    def __init__(self, adapter: Adapter, *, alone: MakeAlone | None = None) -> None:
         self._adapter = adapter
         self._alone = alone
         # Looking for its methods every time would take as long as reading a small source.

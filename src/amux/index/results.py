@@ -6,7 +6,7 @@ A result holds as long as the sources of its cluster do and as long as it rests 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -72,6 +72,17 @@ class ResultIndex:
             )
             return dict(rows.fetchall())
 
+    def are(self, made: Mapping[int, bytes], basis: bytes) -> bool:
+        """Whether exactly these are kept: no other process has changed them meanwhile."""
+        with self._store.guarded() as database:
+            rows = database.execute(
+                "SELECT cluster, members, basis FROM made WHERE agent = ? AND kind = ?",
+                (self._agent, self._kind),
+            )
+            return {number: (members, own) for number, members, own in rows} == {
+                number: (members, basis) for number, members in made.items()
+            }
+
     def keep(self, made: Sequence[tuple[int, bytes, Made]], *, basis: bytes) -> None:
         """Replace the results of some clusters: (number, what it was made from, result)."""
         with self._store.writing() as database:
@@ -105,6 +116,10 @@ class ResultIndex:
                 self._forget(database, numbers)
 
     def _forget(self, database: Any, clusters: Sequence[int]) -> None:
+        # Whoever relied on all of them being there, must not any more.
+        database.execute(
+            "DELETE FROM answer WHERE agent = ? AND kind = ?", (self._agent, self._kind)
+        )
         keys = [(self._agent, number) for number in clusters]
         database.executemany(
             f"DELETE FROM made WHERE agent = ? AND cluster = ? AND kind = '{self._kind}'",  # noqa: S608 - a word of our own

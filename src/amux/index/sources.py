@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -20,10 +20,10 @@ from amux.index.links import Clusters, Links
 from amux.index.listing import SUBAGENT
 from amux.index.pool import core_count, work_through
 from amux.index.reading import (
-    Alone,
     Depth,
     Entry,
     Left,
+    MakeAlone,
     SourceReader,
     decode_entry,
     line_keys,
@@ -47,12 +47,15 @@ ON CONFLICT (agent, path) DO UPDATE SET size = excluded.size, maker = excluded.m
   stamp = excluded.stamp, digest = excluded.digest, depth = excluded.depth, own = excluded.own,
   named = excluded.named, content = excluded.content, noted = excluded.noted,
   offset = excluded.offset
+-- Another process may have read more of the same file meanwhile.
+WHERE depth <= excluded.depth OR stamp != excluded.stamp OR maker != excluded.maker
 """
 # Apart, so that looking through all sources does not turn over everything they said.
 _WRITE_READING: Final = """
 INSERT OR REPLACE INTO reading (id, facts, lines, edge, state)
-SELECT id, ?, ?, ?, ? FROM source WHERE agent = ? AND path = ?
+SELECT id, ?, ?, ?, ? FROM source WHERE agent = ? AND path = ? AND depth = ? AND digest = ?
 """
+_MARKED: Final = "id, path, depth, stamp, digest"
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -62,6 +65,37 @@ class Known(msgspec.Struct, frozen=True):
     stamp: bytes
     maker: str
     depth: int
+
+
+class Mark(NamedTuple):
+    """What is kept of a source, told apart from what was or will be kept of it."""
+
+    number: int
+    path: bytes
+    depth: int
+    stamp: bytes
+    digest: bytes
+
+    @property
+    def key(self) -> bytes:
+        """All of it that results depend on."""
+        return b"%d %s %s;" % (self.number, self.stamp, self.digest)
+
+
+class Alone(NamedTuple):
+    """What came of a source by itself, and which reading of it that was."""
+
+    stamp: bytes
+    digest: bytes
+    result: bytes
+
+
+class Loaded(NamedTuple):
+    """What a source said."""
+
+    mark: Mark
+    facts: tuple[Facts, ...]
+    problems: tuple[Problem, ...]
 
 
 class SourceIndex:
@@ -79,8 +113,8 @@ class SourceIndex:
         depth: Depth,
         *,
         watch: Watch | None = None,
-        alone: Alone | None = None,
-    ) -> dict[bytes, bytes]:
+        alone: MakeAlone | None = None,
+    ) -> dict[bytes, Alone]:
         """Read what is new or has changed, forget what is gone.
 
         Of every source that was read: what comes of it by itself, if that is asked for.
@@ -169,21 +203,22 @@ class SourceIndex:
         depth: Depth,
         *,
         watch: Watch | None,
-    ) -> dict[bytes, bytes]:
+    ) -> dict[bytes, Alone]:
         if not stale:
             return {}
         sizes = [total_size((source,)) for source in stale]
         size, done = sum(sizes), 0
         workers = core_count() if size > _WORTH_SHARING else 1
         work = partial(_read_encoded, reader, depth, self._left(stale, depth))
-        results: dict[bytes, bytes] = {}
+        results: dict[bytes, Alone] = {}
         portion: list[tuple[SourceRef, Entry]] = []
         missing = dict(enumerate(stale))
         try:
             for number, result in work_through(stale, work, workers=workers):
                 source, entry = missing.pop(number), _ENTRIES.decode(result)
                 portion.append((source, entry))
-                results[os.fsencode(source.place)] = entry.result
+                alone = Alone(entry.stamp, entry.digest, entry.result)
+                results[os.fsencode(source.place)] = alone
                 done += sizes[number]
                 if watch is not None:
                     watch(done, size)
@@ -221,7 +256,7 @@ class SourceIndex:
             for source, entry in portion
         ]  # fmt: skip
         readings = [
-            (entry.facts, entry.lines, entry.edge, entry.state, *row[:2])
+            (entry.facts, entry.lines, entry.edge, entry.state, *row[:2], entry.depth, entry.digest)
             for row, (_, entry) in zip(rows, portion, strict=True)
         ]
         portion.clear()
@@ -254,50 +289,49 @@ class SourceIndex:
                     clusters.add_lines(number, line_keys(kept))
         return clusters
 
-    def marks(self) -> dict[int, tuple[bytes, bytes]]:
-        """Of every source: its path, and a mark that changes whenever what is kept of it does."""
+    def marks(self) -> dict[int, Mark]:
+        """Of every source: a mark that changes whenever what is kept of it does."""
         with self._store.guarded() as database:
             rows = database.execute(
-                "SELECT id, path, stamp, digest FROM source WHERE agent = ?", (self._agent,)
+                f"SELECT {_MARKED} FROM source WHERE agent = ?",  # noqa: S608 - names of our own
+                (self._agent,),
             )
-            return {
-                number: (path, b"%d %s %s;" % (number, mark, digest))
-                for number, path, mark, digest in rows
-            }
+            return {row[0]: Mark(*row) for row in rows}
 
-    def load_all(
-        self,
-    ) -> Iterator[tuple[int, bytes, tuple[Facts, ...], tuple[Problem, ...]]]:
-        """What every source said, each with its number, in the order they were kept."""
+    def load_all(self) -> Iterator[Loaded]:
+        """What every source said, in the order they were kept."""
         last = 0
         while rows := self._rows_after(last):
-            for number, path, facts, lines in rows:
+            for *marked, facts, lines in rows:
                 with self._store.guarded():
                     decoded = decode_entry(facts, lines)
-                yield number, path, *decoded
+                yield Loaded(Mark(*marked), *decoded)
             last = rows[-1][0]
 
-    def _rows_after(self, last: int) -> list[tuple[int, bytes, bytes, bytes]]:
+    def _rows_after(self, last: int) -> list[Any]:
         with self._store.guarded() as database:
             return database.execute(
-                "SELECT id, path, facts, lines FROM source JOIN reading USING (id)"
+                f"SELECT {_MARKED}, facts, lines FROM source JOIN reading USING (id)"  # noqa: S608 - names of our own
                 " WHERE agent = ? AND id > ?"
                 " ORDER BY id LIMIT ?",
                 (self._agent, last, _PORTION),
             ).fetchall()
 
-    def load(
-        self, numbers: Sequence[int]
-    ) -> Iterator[tuple[bytes, tuple[Facts, ...], tuple[Problem, ...]]]:
-        """What some sources said, in the order asked for."""
-        with self._store.guarded() as database:
+    def load(self, numbers: Sequence[int]) -> list[Loaded | None]:
+        """What some sources said, in the order asked for; None: it was forgotten meanwhile."""
+        loaded: list[Loaded | None] = []
+        with self._store.reading() as database:
             for number in numbers:
-                row = database.execute(
-                    "SELECT path, facts, lines FROM source JOIN reading USING (id) WHERE id = ?",
+                row: tuple[Any, ...] | None = database.execute(
+                    f"SELECT {_MARKED}, facts, lines FROM source JOIN reading USING (id)"  # noqa: S608 - likewise
+                    " WHERE id = ?",
                     (number,),
                 ).fetchone()
-                if row is not None:  # another process has just forgotten it
-                    yield row[0], *decode_entry(row[1], row[2])
+                if row is None:
+                    loaded.append(None)
+                else:
+                    loaded.append(Loaded(Mark(*row[:-2]), *decode_entry(*row[-2:])))
+        return loaded
 
 
 def _read_encoded(

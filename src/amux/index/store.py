@@ -145,9 +145,29 @@ class Store:
             raise IndexUnavailableError(str(error)) from error
 
     @contextmanager
-    def writing(self) -> Generator[sqlite3.Connection]:
-        """One transaction: all of it or nothing; other processes go on reading."""
+    def reading(self) -> Generator[sqlite3.Connection]:
+        """One state of the database, whatever other processes write meanwhile."""
         with self.guarded() as database:
+            if database.in_transaction:
+                yield database
+                return
+            database.execute("BEGIN")
+            try:
+                yield database
+            finally:
+                with suppress(sqlite3.Error):
+                    database.execute("ROLLBACK")
+
+    @contextmanager
+    def writing(self) -> Generator[sqlite3.Connection]:
+        """One transaction: all of it or nothing; other processes go on reading.
+
+        Inside another one it is a part of that.
+        """
+        with self.guarded() as database:
+            if database.in_transaction:
+                yield database
+                return
             database.execute("BEGIN IMMEDIATE")
             try:
                 yield database
@@ -159,9 +179,14 @@ class Store:
 
     def version(self) -> tuple[int, int, int]:
         """Changes whenever anything is written, by this process or another."""
+        connection, foreign = self.foreign_changes()
+        return connection, foreign, self.connection.total_changes
+
+    def foreign_changes(self) -> tuple[int, int]:
+        """Changes whenever anything is written by another process."""
         with self.guarded() as database:
             (foreign,) = database.execute("PRAGMA data_version").fetchone()
-            return id(database), foreign, database.total_changes
+            return id(database), foreign
 
     @property
     def has_grown(self) -> bool:

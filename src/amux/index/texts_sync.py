@@ -215,6 +215,17 @@ class TextStore:
             )
             return dict(rows.fetchall())
 
+    def _is_read(self, adapter: Adapter, stale: _Stale) -> bool:
+        """Whether the texts of a source are here as it is now."""
+        known = (adapter.info.name, os.fsencode(stale.source.place), stale.stamp, maker_of(adapter))
+        with translated():
+            found = self.index.connection.execute(
+                "SELECT 1 FROM text_sources"
+                " WHERE agent = ? AND path = ? AND stamp = ? AND maker = ?",
+                known,
+            ).fetchone()
+        return found is not None and stale.stamp != UNSETTLED
+
     def _read(
         self, adapter: Adapter, stale: Sequence[_Stale], progress: _Progress, *, in_bulk: bool
     ) -> None:
@@ -266,6 +277,8 @@ class TextStore:
     ) -> None:
         """Put the texts of a source in the place of those it had; all of them, or none."""
         agent, path = adapter.info.name, os.fsencode(stale.source.place)
+        if self._is_read(adapter, stale):
+            return  # somebody else was quicker
         units: dict[str, int] = {}
         self._is_whole = False
         self._forget(agent, (path,))

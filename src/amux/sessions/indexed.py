@@ -19,7 +19,7 @@ from amux.index.links import Clusters
 from amux.index.reading import Depth, maker_of
 from amux.index.results import Made, ResultIndex
 from amux.index.snapshot import take_snapshot
-from amux.index.sources import SourceIndex, Watch
+from amux.index.sources import Alone, Loaded, Mark, SourceIndex, Watch
 from amux.index.store import Store
 from amux.model.facts import Facts
 from amux.model.problems import Problem
@@ -64,8 +64,9 @@ class IndexedAgent:
         self._order = {path: place for place, path in enumerate(self._by_path)}
         self._clusters = Clusters()
         self._members: dict[int, list[int]] = {}
-        self._marks: dict[int, tuple[bytes, bytes]] = {}
-        self._made: dict[bytes, bytes] = {}  # of sources by themselves, just now
+        self._marks: dict[int, Mark] = {}
+        self._depth = Depth.USAGE
+        self._made: dict[bytes, Alone] = {}  # of sources by themselves, just now
 
     @property
     def has_sources(self) -> bool:
@@ -78,6 +79,7 @@ class IndexedAgent:
 
     def update(self, depth: Depth, *, watch: Watch | None = None, make: Make | None = None) -> None:
         """Read what is new or has changed; `make` what `bring_up` will ask for on the way."""
+        self._depth = depth
         found = [*self._by_path.values()]
         alone = None if make is None else partial(_make_alone, make)
         self._made = self._sources.update(self._adapter, found, depth, watch=watch, alone=alone)
@@ -107,20 +109,24 @@ class IndexedAgent:
         done: set[int] = set()
         if len(alone) > _PORTION:
             try:
-                for number, path, facts, problems in self._sources.load_all():
-                    cluster, source = alone.get(number), self._by_path.get(path)
-                    if cluster is not None and source is not None:
-                        parts = [Part(facts=each, source=source) for each in facts]
+                for loaded in self._sources.load_all():
+                    mark = loaded.mark
+                    cluster, source = alone.get(mark.number), self._by_path.get(mark.path)
+                    if cluster is not None and source and self._is_as_marked(loaded):
+                        parts = [Part(facts=each, source=source) for each in loaded.facts]
                         done.add(cluster)
-                        yield cluster, assemble(self.agent, parts, problems)
+                        yield cluster, assemble(self.agent, parts, loaded.problems)
             except IndexUnavailableError:
                 pass  # the others are read directly
         for cluster in clusters:
             if cluster not in done:
                 yield cluster, self._assemble(cluster)
 
-    def bring_up(self, kind: Kind, basis: bytes, make: Make) -> None:
-        """Make anew what does not hold any more, and only that."""
+    def bring_up(self, kind: Kind, basis: bytes, make: Make) -> dict[int, bytes]:
+        """Make anew what does not hold any more, and only that.
+
+        Of every cluster: what its result was made from.
+        """
         results = ResultIndex(self._store, self.agent, kind)
         made = results.made(basis)
         marks = {cluster: self._mark(cluster) for cluster in self._members}
@@ -134,13 +140,13 @@ class IndexedAgent:
                 portion = []
         if portion:
             results.keep(portion, basis=basis)
+        return marks
 
     def _make_all(self, clusters: Collection[int], make: Make) -> Iterator[tuple[int, Made]]:
         """The results of some clusters; most were made where their only source was read."""
         waiting: list[int] = []
         for cluster in clusters:
-            members = self._members[cluster]
-            made = self._made.get(self._marks[members[0]][0]) if len(members) == 1 else None
+            made = self._made_alone(cluster)
             if made:
                 yield cluster, unpack(made, _MADE)
             else:
@@ -148,42 +154,60 @@ class IndexedAgent:
         for cluster, assembly in self._assemble_all(waiting):
             yield cluster, make(assembly)
 
+    def _made_alone(self, cluster: int) -> bytes:
+        """What came of a cluster's only source; b"": there are more, or it was read again since."""
+        first, *others = self._members[cluster]
+        mark = self._marks[first]
+        made = None if others else self._made.get(mark.path)
+        is_of_mark = made is not None and made[:2] == (mark.stamp, mark.digest)
+        return made.result if made is not None and is_of_mark else b""
+
     def _assemble(self, cluster: int) -> Assembly:
         try:
             parts, problems = self._load(cluster)
-        except IndexUnavailableError:  # it was fine a moment ago; the sources still are
+        except IndexUnavailableError:  # or another process has read them again: so do we
             numbers = self._in_order(cluster)
             found = [source for number in numbers if (source := self._source(number))]
             return self._library.assemble_sources(self.agent, found)
         return assemble(self.agent, parts, problems)
 
     def _needs_lines(self, cluster: int) -> bool:
-        parts, _ = self._load(cluster)
+        try:
+            parts, _ = self._load(cluster)
+        except IndexUnavailableError:
+            return True
         return needs_lines(join_parts(self.agent, parts))
 
     def _load(self, cluster: int) -> tuple[list[Part], list[Problem]]:
-        """What is kept of the sources of a cluster."""
+        """What is kept of the sources of a cluster, as long as it is what the marks tell."""
         parts: list[Part] = []
         problems: list[Problem] = []
-        for path, facts, loose in self._sources.load(self._in_order(cluster)):
-            source = self._by_path.get(path)
+        for loaded in self._sources.load(self._in_order(cluster)):
+            if loaded is None or not self._is_as_marked(loaded):
+                raise IndexUnavailableError("another process has read a source again")
+            source = self._by_path.get(loaded.mark.path)
             if source is not None:
-                parts.extend(Part(facts=each, source=source) for each in facts)
-                problems.extend(loose)
+                parts.extend(Part(facts=each, source=source) for each in loaded.facts)
+                problems.extend(loaded.problems)
         return parts, problems
+
+    def _is_as_marked(self, loaded: Loaded) -> bool:
+        """Whether it is what results will be said to be made from, and says enough for them."""
+        mark = loaded.mark
+        return mark == self._marks[mark.number] and mark.depth >= self._depth
 
     def _in_order(self, cluster: int) -> list[int]:
         return sorted(self._members[cluster], key=self._place)
 
     def _place(self, number: int) -> int:
         """Where a source stands among all: what is found first goes first, as without an index."""
-        return self._order.get(self._marks[number][0], 0)
+        return self._order.get(self._marks[number].path, 0)
 
     def _source(self, number: int) -> SourceRef | None:
-        return self._by_path.get(self._marks[number][0])
+        return self._by_path.get(self._marks[number].path)
 
     def _mark(self, cluster: int) -> bytes:
-        return b"".join(self._marks[number][1] for number in sorted(self._members[cluster]))
+        return b"".join(self._marks[number].key for number in sorted(self._members[cluster]))
 
 
 def _make_alone(

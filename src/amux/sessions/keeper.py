@@ -5,13 +5,15 @@ Everything here may raise IndexUnavailableError; whoever asks reads the sources 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
 
 from amux.index.answers import Answers
 from amux.index.census import Counted, take_census
+from amux.index.faults import IndexUnavailableError
 from amux.index.reading import Depth, total_size
-from amux.index.results import Made
+from amux.index.results import Made, ResultIndex
 from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly
@@ -32,9 +34,18 @@ if TYPE_CHECKING:
 
 _LITTLE = 4 << 20
 _MUCH = 128 << 20
+_TRIES = 5  # while other processes write
+_CROWDED = "other processes keep changing it"
 
-Stale = Mapping[str, IndexedAgent | None]
-"""Agents whose results have to be looked at; None: they still hold."""
+
+class _Look(NamedTuple):
+    """Agents whose results have to be looked at; None: they still hold.
+
+    `before` is what other processes had written into the index until then.
+    """
+
+    before: tuple[int, int] | None
+    stale: Mapping[str, IndexedAgent | None]
 
 
 class Keeper:
@@ -63,7 +74,7 @@ class Keeper:
         """One session with all that bears on it; None: it is read sooner without the index."""
         if not self.store.exists():
             return None
-        indexed = IndexedAgent(self._library, self.store, agent)
+        indexed = self._indexed(agent)
         if indexed.waiting(Depth.FACTS) > _LITTLE:
             return None
         indexed.update(Depth.FACTS)
@@ -71,17 +82,20 @@ class Keeper:
 
     def payloads(self, agent: str, kind: Kind, encode: Callable[[Assembly], bytes]) -> list[bytes]:
         """What the sessions of an agent come to, still encoded."""
-        indexed = self._stale(agent, kind)
-        return self._bring_up(agent, kind, lambda some: Made(payload=encode(some)), indexed)
+
+        def make(assembly: Assembly) -> Made:
+            return Made(payload=encode(assembly))
+
+        return self._bring_up(agent, kind, make)
 
     def census(self, agent: str, coster: Coster) -> Counted:
         """How many sessions an agent has."""
-        self.bring_up_rows((agent,), coster)
-        return take_census(self.store, agent)
+        with self._rows_of((agent,), coster):
+            return take_census(self.store, agent)
 
-    def bring_up_rows(self, agents: Sequence[str], coster: Coster) -> list[bytes]:
-        """Bring the rows of some agents up to date; the problems met, still encoded."""
-        return self._bring_up_rows(self._stale_rows(agents), coster)
+    def bring_up_rows(self, agents: Sequence[str], coster: Coster) -> None:
+        """Bring the rows of some agents up to date."""
+        self._bring_up_rows(self._look(agents), coster)
 
     def list_rows(
         self, agents: Sequence[str], options: SessionListOptions, coster: Coster
@@ -95,14 +109,13 @@ class Keeper:
         can_choose = leaves_out(options)
         if can_choose and not self.store.exists() and self._has_much(agents):
             return None
-        stale = self._stale_rows(agents)
-        if can_choose and self.store.exists() and _lacks_much(stale.values()):
+        look = self._look(agents)
+        if can_choose and self.store.exists() and _lacks_much(look.stale.values()):
             return None
-        problems = self._bring_up_rows(stale, coster)
-        if not self.store.exists():
-            return ListReport(sessions=())
-        rows, omitted = find_summaries(self.store, wanted_rows(agents, options))
-        with self.store.guarded():
+        with self._rows_of(agents, coster, look) as problems:
+            if not self.store.exists():
+                return ListReport(sessions=())
+            rows, omitted = find_summaries(self.store, wanted_rows(agents, options))
             return report_of(rows, omitted, problems, coster)
 
     def remember_everybody(self, agents: Sequence[str]) -> None:
@@ -116,20 +129,24 @@ class Keeper:
         """The rows of some agents to be searched, and the problems met."""
         from amux.sessions.kept import Shelf
 
-        payloads = self.bring_up_rows(agents, coster)
         self._shelf = self._shelf or Shelf()
-        rows = self._shelf.sessions(self.store, agents, coster) if self.store.exists() else []
-        with self.store.guarded():
+        with self._rows_of(agents, coster) as payloads:
+            rows = self._shelf.sessions(self.store, agents, coster) if self.store.exists() else []
             return rows, [*decode_problems(payloads)]
 
-    def _stale_rows(self, agents: Sequence[str]) -> Stale:
-        return {agent: self._stale(agent, "sessions") for agent in agents}
+    def _look(self, agents: Sequence[str]) -> _Look:
+        """Which rows of some agents have to be looked at, and a state of the index before that."""
+        before = self.store.foreign_changes() if self.store.exists() else None
+        stale = {agent: self._stale(agent, "sessions") for agent in agents}
+        if before is None and any(each is not None and each.has_sources for each in stale.values()):
+            before = self.store.foreign_changes()
+        return _Look(before, stale)
 
     def _stale(self, agent: str, kind: Kind) -> IndexedAgent | None:
         answers = Answers(self.store, kind, self.basis(), look=self.looks.state)
         if self.store.exists() and answers.still_hold((agent,), self._library.env):
             return None
-        return IndexedAgent(self._library, self.store, agent)
+        return self._indexed(agent)
 
     def _has_much(self, agents: Sequence[str]) -> bool:
         """Whether the sources of these agents are large; looks no further than it has to."""
@@ -141,37 +158,75 @@ class Keeper:
                     return True
         return False
 
-    def _bring_up_rows(self, stale: Stale, coster: Coster) -> list[bytes]:
+    @contextmanager
+    def _rows_of(
+        self, agents: Sequence[str], coster: Coster, look: _Look | None = None
+    ) -> Generator[list[bytes]]:
+        """A state of the index in which the rows of some agents are up to date; problems met.
+
+        Other processes may write while these are brought up to date: then it is done again.
+        """
+        for _ in range(_TRIES):
+            look = look or self._look(agents)
+            self._bring_up_rows(look, coster)
+            if not self.store.exists():
+                yield []
+                return
+            with self.store.reading():
+                if self.store.foreign_changes() == look.before:
+                    yield Answers(self.store, "sessions", self.basis()).payloads(agents)
+                    return
+            look = None
+        raise IndexUnavailableError(_CROWDED)
+
+    def _bring_up_rows(self, look: _Look, coster: Coster) -> None:
         def make(assembly: Assembly) -> Made:
             return make_rows(assembly, coster)
 
-        return [
-            problem
-            for agent, indexed in stale.items()
-            for problem in self._bring_up(agent, "sessions", make, indexed)
-        ]
+        waiting = [(agent, indexed) for agent, indexed in look.stale.items() if indexed is not None]
+        # Who has nothing is noted as well, unless nobody has anything.
+        for agent, indexed in sorted(waiting, key=lambda pair: not pair[1].has_sources):
+            self._bring_up(agent, "sessions", make, indexed)
 
     def _bring_up(
-        self, agent: str, kind: Kind, make: Make, indexed: IndexedAgent | None
+        self, agent: str, kind: Kind, make: Make, indexed: IndexedAgent | None = None
     ) -> list[bytes]:
-        """Results of one kind, up to date: what is kept besides rows. None `indexed`: they hold.
+        """Results of one kind, up to date: what is kept besides rows."""
+        for _ in range(_TRIES):
+            if indexed is None and self.store.exists():
+                with self.store.reading():
+                    indexed = self._stale(agent, kind)
+                    if indexed is None:
+                        return Answers(self.store, kind, self.basis()).payloads((agent,))
+            made = self._made_anew(kind, make, indexed or self._indexed(agent))
+            if made is not None:
+                return made
+            indexed = None
+        raise IndexUnavailableError(_CROWDED)
+
+    def _made_anew(self, kind: Kind, make: Make, indexed: IndexedAgent) -> list[bytes] | None:
+        """The same, brought up to date; None: another process has changed them meanwhile.
 
         What they rest on is noted, for the quick way next time.
         """
-        basis = self.basis()
-        answers = Answers(self.store, kind, basis)
-        if indexed is None:
-            return answers.payloads((agent,))
         if not indexed.has_sources and not self.store.exists():
             return []  # nobody is here: leave no trace of having looked
+        agent, basis = indexed.agent, self.basis()
         depth = Depth.FACTS if kind == "sessions" else Depth.USAGE
         indexed.update(depth, watch=self.watch, make=make)
-        indexed.bring_up(kind, basis, make)
+        members = indexed.bring_up(kind, basis, make)
         self.looks.forget()
-        answers.remember(
-            agent, indexed.snapshot, roots=indexed.roots, files=indexed.files, env=indexed.env
-        )
-        return answers.payloads((agent,))
+        answers = Answers(self.store, kind, basis)
+        with self.store.writing():
+            if not ResultIndex(self.store, agent, kind).are(members, basis):
+                return None
+            answers.remember(
+                agent, indexed.snapshot, roots=indexed.roots, files=indexed.files, env=indexed.env
+            )
+            return answers.payloads((agent,))
+
+    def _indexed(self, agent: str) -> IndexedAgent:
+        return IndexedAgent(self._library, self.store, agent)
 
 
 def _lacks_much(stale: Iterable[IndexedAgent | None]) -> bool:

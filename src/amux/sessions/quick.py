@@ -95,10 +95,13 @@ class QuickLists:
     def report(self, agents: Sequence[str] | None, wanted: Mapping[str, Any]) -> QuickReport | None:
         """For a table; `agents` None: all there are."""
         try:
-            names = self._still_hold(agents)
-            if names is None:
+            if not self._store.exists():
                 return None
-            lines, omitted = find_lines(self._store, _wanted(names, wanted))
+            with self._store.reading():
+                names = self._still_hold(agents)
+                if names is None:
+                    return None
+                lines, omitted = find_lines(self._store, _wanted(names, wanted))
         except IndexUnavailableError:
             return None
         return QuickReport(lines, omitted) if all(line[-1] == _JSON for line in lines) else None
@@ -106,18 +109,19 @@ class QuickLists:
     def texts(self, agents: Sequence[str] | None, wanted: Mapping[str, Any]) -> QuickTexts | None:
         """As JSON."""
         try:
-            names = self._still_hold(agents)
-            if names is None:
+            if not self._store.exists():
                 return None
-            rows, omitted = find_summaries(self._store, _wanted(names, wanted))
+            with self._store.reading():
+                names = self._still_hold(agents)
+                if names is None:
+                    return None
+                rows, omitted = find_summaries(self._store, _wanted(names, wanted))
         except IndexUnavailableError:
             return None
         return QuickTexts(rows, omitted) if all(row[1][:1] == _JSON for row in rows) else None
 
     def _still_hold(self, agents: Sequence[str] | None) -> Sequence[str] | None:
         """The agents, if what is kept of each still holds and there is no problem to report."""
-        if not self._store.exists():
-            return None
         names = self._answers.everybody() if agents is None else agents
         if names is None or self._answers.payloads(names):
             return None
