@@ -106,4 +106,6 @@ def row(number: int, session: Kept) -> LightRow:
     at = microseconds(NOW - session.age)
     keys = array("q", [number + 1]).tobytes()
     name = f"s{number}"
-    return LightRow(1, "claude", name, name, at, at, 0.0, None, "", session.title, keys)
+    return LightRow(
+        1, "claude", name, name.encode(), name, at, at, 0.0, None, "", session.title, keys
+    )

@@ -111,7 +111,7 @@ def test_sessions_that_share_a_conversation_are_asked_themselves(tmp_path: Path)
 
 def kept(name: str, *keys: int) -> LightRow:
     packed = array("q", keys).tobytes()
-    return LightRow(1, "claude", name, name, 0, 0, 0.0, None, "", name, packed)
+    return LightRow(1, "claude", name, name.encode(), name, 0, 0, 0.0, None, "", name, packed)
 
 
 def coster_of(home: Path) -> Coster:

@@ -9,7 +9,7 @@ from amux.index.store import Store
 
 _VISIBLE: Final = f"agent = :agent AND hidden & {SUBAGENT} = 0"
 _SPAN: Final = f"SELECT count(*), min(created), max(updated) FROM session WHERE {_VISIBLE}"  # noqa: S608 - our own words
-_VERSION: Final = f"SELECT version FROM session WHERE {_VISIBLE} ORDER BY updated DESC, id LIMIT 1"  # noqa: S608 - likewise
+_VERSION: Final = f"SELECT version FROM session WHERE {_VISIBLE} ORDER BY updated DESC, tie LIMIT 1"  # noqa: S608 - likewise
 _SIZE: Final = "SELECT coalesce(sum(size), 0) FROM source WHERE agent = :agent"
 
 

@@ -18,6 +18,7 @@ class LightRow(NamedTuple):
     row: int
     agent: str
     id: str
+    tie: bytes
     names: str
     created: int
     updated: int
@@ -38,7 +39,7 @@ def light_rows(store: Store, agents: Sequence[str]) -> list[LightRow]:
     marks = ", ".join("?" * len(agents))
     with store.guarded() as database:
         rows = database.execute(
-            "SELECT rowid, agent, id, names, created, updated, usd, cwd, models, title, keys"  # noqa: S608 - question marks only
+            "SELECT rowid, agent, id, tie, names, created, updated, usd, cwd, models, title, keys"  # noqa: S608 - question marks only
             f" FROM session WHERE agent IN ({marks}) AND places != x''",
             tuple(agents),
         )

@@ -119,7 +119,7 @@ def _find(store: Store, wanted: Wanted, columns: str) -> tuple[list[Any], Omitte
         rows = database.execute(
             f"SELECT {columns} FROM session"  # noqa: S608 - our own words
             f" WHERE {clause} AND hidden & {wanted.hidden} = 0"
-            f" ORDER BY {_ORDERS[wanted.sort]} {direction}, agent || ':' || id LIMIT :limit",
+            f" ORDER BY {_ORDERS[wanted.sort]} {direction}, tie LIMIT :limit",
             values | {"limit": -1 if wanted.limit is None else wanted.limit},
         ).fetchall()
         counted = database.execute(

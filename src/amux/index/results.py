@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from amux.index.answers import Kind
 
 _SESSION_FIELDS: Final = (
-    "agent", "cluster", "id", "names", "created", "updated", "turns", "usd", "is_least", "hidden",
-    "kind", "cwd", "model", "models", "title", "version", "keys", "body", "places",
+    "agent", "cluster", "id", "tie", "names", "created", "updated", "turns", "usd", "is_least",
+    "hidden", "kind", "cwd", "model", "models", "title", "version", "keys", "body", "places",
 )  # fmt: skip
 _ADD_SESSION: Final = (
     f"INSERT INTO session ({', '.join(_SESSION_FIELDS)})"  # noqa: S608 - names of our own
@@ -30,6 +30,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     """A session as a list needs it; `body` is its whole summary as indented JSON, without tags."""
 
     id: str
+    tie: bytes  # what puts rows in order that are equal in what a list is sorted by
     names: str  # every id it can be found by, one per line
     created: int  # microseconds of the Unix time
     updated: int
@@ -99,9 +100,10 @@ class ResultIndex:
                 _ADD_SESSION,
                 [
                     (
-                        self._agent, cluster, row.id, row.names, row.created, row.updated,
-                        row.turns, row.usd, row.is_least, row.hidden, row.kind, row.cwd, row.model,
-                        row.models, row.title, row.version, row.keys, row.body, row.places,
+                        self._agent, cluster, row.id, row.tie, row.names, row.created,
+                        row.updated, row.turns, row.usd, row.is_least, row.hidden, row.kind,
+                        row.cwd, row.model, row.models, row.title, row.version, row.keys, row.body,
+                        row.places,
                     )
                     for cluster, _, one in made
                     for row in one.sessions

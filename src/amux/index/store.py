@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from amux.index.texts_sync import TextStore
 
-FORMAT: Final = 5
+FORMAT: Final = 6
 """Raised whenever a table changes: an index of another format is made anew."""
 
 _WAIT_SECONDS: Final = 5.0
@@ -71,6 +71,7 @@ CREATE TABLE session (
   agent TEXT NOT NULL,
   cluster INTEGER NOT NULL,
   id TEXT NOT NULL,
+  tie BLOB NOT NULL,
   names TEXT NOT NULL,
   created INTEGER NOT NULL,
   updated INTEGER NOT NULL,

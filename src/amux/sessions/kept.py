@@ -154,6 +154,11 @@ class KeptSession:
         return self._coster.is_starred_by_names(self._row.agent, self._row.names.split("\n"))
 
     @property
+    def tie(self) -> bytes:
+        """What it goes by among equals."""
+        return self._row.tie
+
+    @property
     def usd(self) -> float:
         """What it cost; -1 when nothing is known."""
         return self._row.usd

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
+from operator import itemgetter
 
 import msgspec
 
@@ -39,7 +41,7 @@ def list_sessions(
 
     `unread` counts what fits as well and is known not to be shown.
     """
-    found: list[SessionSummary] = []
+    found: list[tuple[bytes, SessionSummary]] = []
     problems: list[Problem] = []
     children, archived = unread.children, unread.archived
     for assembly in assemblies:
@@ -58,8 +60,10 @@ def list_sessions(
             elif session.archived and not options.include_archived:
                 archived += 1
             else:
-                found.append(summary)
-    shown = sort_sessions(found, options.sort, descending=options.sort_direction == "desc")
+                found.append((session.tie, summary))
+    found.sort(key=itemgetter(0))
+    each = (summary for _, summary in found)
+    shown = sort_sessions(each, options.sort, descending=options.sort_direction == "desc")
     limit = len(shown) if options.limit is None else options.limit
     return ListReport(
         sessions=tuple(shown[:limit]),
@@ -87,18 +91,17 @@ def _fits(summary: SessionSummary, options: SessionListOptions) -> bool:
 def sort_sessions(
     sessions: Iterable[SessionSummary], sort: str, *, descending: bool
 ) -> list[SessionSummary]:
-    """Sort by one field; equal ones stay in order of their ids whichever the direction."""
+    """Sort by one field; equal ones stay as they came, whichever the direction."""
 
-    def rank(summary: SessionSummary) -> float:
+    def rank(summary: SessionSummary) -> float | datetime:
         match sort:
             case "cost":
                 return -1.0 if summary.cost is None else summary.cost.total_usd
             case "turns":
                 return summary.turn_count
             case "updated":
-                return summary.updated_at.timestamp()
+                return summary.updated_at
             case _:
-                return summary.created_at.timestamp()
+                return summary.created_at
 
-    by_id = sorted(sessions, key=lambda summary: summary.unified_id)
-    return sorted(by_id, key=rank, reverse=descending)
+    return sorted(sessions, key=rank, reverse=descending)

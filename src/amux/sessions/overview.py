@@ -11,7 +11,6 @@ from amux.adapters._base import Persistence
 from amux.index.reading import total_size
 from amux.model.base import Model
 from amux.model.cost import CostSummary
-from amux.model.ids import unified_id
 from amux.model.options import CostAggregationOptions, SessionListOptions
 from amux.model.session import SessionSummary
 from amux.sessions.cost import CostReport
@@ -69,7 +68,7 @@ class _Seen:
         self.oldest: datetime | None = None
         self.newest: datetime | None = None
         self.version: str | None = None
-        self._last = ""  # the session that changed last; of several the one whose id comes first
+        self._last = b""  # the tie of the session that changed last; of several the first
 
     @classmethod
     def kept(cls, counted: Counted) -> _Seen:
@@ -86,27 +85,28 @@ class _Seen:
         self.count += 1
         if self.oldest is None or created < self.oldest:
             self.oldest = created
-        is_earlier_name = updated == self.newest and session.session_id < self._last
-        if self.newest is None or updated > self.newest or is_earlier_name:
+        is_first = updated == self.newest and session.tie < self._last
+        if self.newest is None or updated > self.newest or is_first:
             self.newest, self.version = updated, session.facts.version
-            self._last = session.session_id
+            self._last = session.tie
 
 
 class _Recent:
     """The sessions that changed last; only these are summarized."""
 
     def __init__(self) -> None:
-        self._last: list[tuple[float, str, Joined]] = []
+        self._last: list[tuple[datetime, bytes, Joined]] = []
 
     def add(self, session: Joined) -> None:
         """Look at one more."""
         if session.archived:
             return
-        rank = -time_span(session)[1].timestamp()
-        if len(self._last) == RECENT and rank > self._last[-1][0]:
+        _, updated = time_span(session)
+        if len(self._last) == RECENT and updated < self._last[-1][0]:
             return
-        self._last.append((rank, unified_id(session.agent, session.session_id), session))
-        self._last.sort(key=itemgetter(0, 1))
+        self._last.append((updated, session.tie, session))
+        self._last.sort(key=itemgetter(1))
+        self._last.sort(key=itemgetter(0), reverse=True)
         del self._last[RECENT:]
 
     @property
@@ -151,7 +151,8 @@ def make_overview(reader: SessionReader, *, now: datetime) -> Overview:
     for name in names:
         with reader.catalogue.one_look():
             seen, last = _glance(reader, name, report)
-        recent = sort_sessions([*recent, *last], "updated", descending=True)[:RECENT]
+        by_name = sorted([*recent, *last], key=lambda summary: summary.unified_id)
+        recent = sort_sessions(by_name, "updated", descending=True)[:RECENT]
         statuses.append(_status(reader, name, seen))
     report.add_lost_runs()
     return Overview(agents=tuple(statuses), recent=tuple(recent), week=report.summary())

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from amux.adapters._base import SourceRef
 from amux.model.facts import Facts, Kind
+from amux.model.ids import unified_id
 from amux.model.problems import Problem
 from amux.model.trace import Trace, count_messages
 from amux.model.usage import Call
@@ -40,6 +41,7 @@ class Joined:
     session_id: str
     parts: list[Part]
     current: Part  # the part whose conversation is shown
+    apart: str = ""  # tells it from others of its id: of whom it is a sub-agent, else the place
     pieces: list[Part] = field(default_factory=list[Part])  # the same, where it is in fragments
     kind: Kind = "session"
     parent: str | None = None
@@ -72,6 +74,16 @@ class Joined:
         """Whether a list may show it (archived sessions and sub-agents only on request)."""
         return self.facts.attributed and self.facts.addressable
 
+    @property
+    def tie(self) -> bytes:
+        """What sessions go by that a list finds equal: their ids, then what tells these apart.
+
+        No two have the same. Bytes are in the order of the characters, and so everybody can
+        compare them, a database too.
+        """
+        name = unified_id(self.agent, self.session_id)
+        return f"{name}\0{self.apart}".encode("utf-8", "surrogatepass")
+
     def names(self) -> tuple[str, ...]:
         """Every id it can be found by: of two sessions with one id, an alias names just one."""
         aliases = (alias for part in self.parts for alias in part.facts.aliases)
@@ -97,7 +109,7 @@ def join_parts(agent: str, parts: Iterable[Part]) -> list[Joined]:
     for part in left_behind:  # such a copy may not know that it is a sub-agent's
         group = by_id.get(part.facts.session_id)
         (groups.setdefault(_group_key(part), []) if group is None else group).append(part)
-    return [_join(agent, group) for group in groups.values()]
+    return [_join(agent, group, key) for key, group in groups.items()]
 
 
 def _group_key(part: Part) -> tuple[str, ...]:
@@ -109,7 +121,7 @@ def _group_key(part: Part) -> tuple[str, ...]:
     return ("session", facts.place, facts.session_id)
 
 
-def _join(agent: str, parts: list[Part]) -> Joined:
+def _join(agent: str, parts: list[Part], key: tuple[str, ...]) -> Joined:
     current = parts[0] if len(parts) == 1 else _current(parts)
     facts = current.facts
     return Joined(
@@ -117,6 +129,7 @@ def _join(agent: str, parts: list[Part]) -> Joined:
         session_id=facts.session_id,
         parts=parts,
         current=current,
+        apart="\0".join(key[:-1]),
         pieces=_pieces(parts) if facts.fragment and len(parts) > 1 else [current],
         kind=facts.kind,
         parent=None if facts.parent == facts.session_id else facts.parent,

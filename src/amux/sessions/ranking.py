@@ -2,7 +2,8 @@
 
 Relevance is BM25 over the sessions that fit, without a penalty for long ones, times recency. How
 often a session has a term is in how many of its hits: that is known of every session without a look
-at it. Relevance lies between 0 and 1, with the best at 1; of equals the newer comes first.
+at it. Relevance lies between 0 and 1, with the best at 1; of equals the newer comes first,
+then what a list would put first.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from amux.sessions.lookup import Told
 from amux.sessions.recency import recency
 from amux.sessions.terms import Term
 
-Order = tuple[float, float, str]
+Order = tuple[float, float, bytes]
 
 
 class Ranking:
@@ -59,16 +60,16 @@ class Ranking:
 
 def _by_relevance(finding: Finding) -> Order:
     traits = finding.subject.traits
-    return -finding.relevance, -traits.created_at.timestamp(), traits.unified_id
+    return -finding.relevance, -traits.created_at.timestamp(), finding.subject.tie
 
 
 def _by_cost(finding: Finding) -> Order:
-    return -finding.subject.usd, 0.0, finding.subject.traits.unified_id
+    return -finding.subject.usd, 0.0, finding.subject.tie
 
 
 def _by_date(finding: Finding) -> Order:
-    traits = finding.subject.traits
-    return -traits.created_at.timestamp(), 0.0, traits.unified_id
+    subject = finding.subject
+    return -subject.traits.created_at.timestamp(), 0.0, subject.tie
 
 
 _ORDERS: Final[dict[SearchSort, Callable[[Finding], Order]]] = {

@@ -58,6 +58,7 @@ def _row(session: Joined, coster: Coster, where: tuple[bytes, bytes]) -> Session
     hidden = SUBAGENT * (session.kind == "subagent") + ARCHIVED * session.archived
     return SessionRow(
         id=storable(summary.session_id),
+        tie=session.tie,
         names=storable("\n".join(session.names())),
         created=microseconds(summary.created_at),
         updated=microseconds(summary.updated_at),

@@ -76,6 +76,11 @@ class Subject(Protocol):
         ...
 
     @property
+    def tie(self) -> bytes:
+        """What it goes by among equals (`Joined.tie`)."""
+        ...
+
+    @property
     def usd(self) -> float:
         """What it cost; -1 when nothing is known."""
         ...
@@ -118,6 +123,11 @@ class AssembledSubject:
             coster.tags_of(session),
             starred=coster.is_starred(session),
         )
+
+    @property
+    def tie(self) -> bytes:
+        """See `Subject`."""
+        return self._session.tie
 
     @property
     def usd(self) -> float:

@@ -39,17 +39,14 @@ Told = Callable[["sqlite3.Connection"], str | None]
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
-# Between these, seconds as a float tell microseconds apart, and lists are sorted by such floats.
-_FIRST: Final = (datetime(1900, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
-_LAST: Final = (datetime(2200, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 _QUESTION: Final = """WITH RECURSIVE {told},
-clear AS (SELECT * FROM told WHERE began BETWEEN :first AND :last),
+clear AS (SELECT * FROM told WHERE began IS NOT NULL),
 fitting AS (SELECT * FROM clear WHERE {fits}),
 shown AS (SELECT id FROM fitting WHERE {shows} ORDER BY began {direction}, id LIMIT :limit),
 wanted(id) AS (
     SELECT id FROM shown
-    UNION SELECT id FROM told WHERE began IS NULL OR began NOT BETWEEN :first AND :last
+    UNION SELECT id FROM told WHERE began IS NULL
     UNION SELECT value FROM json_each(:named)
     UNION SELECT child.id FROM wanted JOIN told child ON child.parent = wanted.id)
 SELECT 'chosen', id, 1 FROM told WHERE id IN (SELECT id FROM wanted)
@@ -165,8 +162,6 @@ def _values(question: Question) -> dict[str, Any]:
         "archived": question.archived,
         "limit": -1 if question.limit is None else question.limit,
         "named": msgspec.json.encode(sorted(named)).decode(),
-        "first": _FIRST,
-        "last": _LAST,
     }
 
 

@@ -131,8 +131,8 @@ class FileChoice:
             edge = ends(limit, visible.values())[-1]
             visible = {n: at for n, at in visible.items() if not self._is_behind(at, edge)}
         found = [number for number, at in visible.items() if not self._is_behind(at, bound)]
-        found.sort(key=lambda number: sketches[number].session_id)
-        found.sort(key=lambda n: visible[n].timestamp(), reverse=self._question.descending)
+        found.sort(key=lambda number: _tie(sketches[number]))
+        found.sort(key=visible.__getitem__, reverse=self._question.descending)
         return found[:limit]
 
     def _is_behind(self, at: datetime, bound: datetime | None) -> bool:
@@ -154,13 +154,12 @@ class _Families:
     def __init__(self, sketches: Sequence[Sketch]) -> None:
         self._leader: dict[str, str] = {}  # of names that have others; the rest are their own
         self._members: dict[str, list[int]] = {}
-        self._own: dict[tuple[str | None, str], list[int]] = {}
+        self._own: dict[tuple[str, bool, str], list[int]] = {}
         for number, sketch in enumerate(sketches):
             for name in sketch.names:
                 self._leader[self._find(name)] = self._find(sketch.session_id)
             if sketch.listed:
-                whose = sketch.names[0] if sketch.nested and sketch.names else None
-                self._own.setdefault((whose, sketch.session_id), []).append(number)
+                self._own.setdefault(_tie(sketch), []).append(number)
         for number, sketch in enumerate(sketches):
             self._members.setdefault(self._find(sketch.session_id), []).append(number)
 
@@ -179,6 +178,12 @@ class _Families:
             leader[name] = leader.get(above, above)
             name = above
         return name
+
+
+def _tie(sketch: Sketch) -> tuple[str, bool, str]:
+    """What a list goes by where sessions began at the same time; equal ones are one session."""
+    whose = sketch.names[0] if sketch.nested and sketch.names else ""
+    return sketch.session_id, sketch.nested, whose
 
 
 def _names(facts: Facts) -> Iterator[str]:
