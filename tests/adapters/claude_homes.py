@@ -28,6 +28,7 @@ class Home:
         self.sessions: list[tuple[str, list[Json]]] = []
         self._files: dict[str, list[Json]] = {}
         self._titles: dict[str, str] = {}
+        self._folders: dict[str, str] = {}
         self._count = 0
 
     def _number(self) -> int:
@@ -88,6 +89,21 @@ class Home:
         origin = {"forkedFrom": {"sessionId": line.get("sessionId")}} if style == "branch" else {}
         return {**line, "sessionId": id, **origin}
 
+    def move(self, which: int) -> None:
+        """Put a session into the folder of another project, as if it had been made there."""
+        id, lines = self._at(which)
+        self._folders[id] = "-src-other"
+        lines[:] = [{**line, "cwd": "/src/other"} if "cwd" in line else line for line in lines]
+
+    def compact(self, which: int) -> None:
+        """A session goes on from a summary of itself."""
+        id, _ = self._at(which)
+        boundary = self._line(id, "2.1.325", "/src/app", "system")
+        self._add(id, {**boundary, "subtype": "compact_boundary", "content": "Compacted"})
+        said = {"role": "user", "content": "This session is being continued from a previous one"}
+        summary = self._line(id, "2.1.325", "/src/app", "user", said)
+        self._add(id, {**summary, "isCompactSummary": True})
+
     def note(self, which: int, place: int) -> None:
         """A title for the last line of one session, left in the file of another."""
         _, titled = self._at(which)
@@ -115,9 +131,13 @@ class Home:
     def write(self, home: Path) -> None:
         """Put it all below a home directory."""
         folder = home / ".claude" / "projects" / "-src-app"
-        files = self._files | {f"{id}.jsonl": lines for id, lines in self.sessions}
+        files = self._files | {
+            f"../{self._folders.get(id, folder.name)}/{id}.jsonl": lines
+            for id, lines in self.sessions
+        }
         for name, lines in files.items():
             path = folder / name
+            folder.mkdir(parents=True, exist_ok=True)
             path.parent.mkdir(parents=True, exist_ok=True)
             text = "\n".join(json.dumps(line, separators=(",", ":")) for line in lines)
             path.write_text(text + "\n", encoding="utf-8")
@@ -149,7 +169,7 @@ def _with_more_output(line: Json) -> Json:
 
 def _answer(number: int) -> Json:
     return {
-        "id": f"msg_{number:06}",
+        "id": f"msg_01{number:022}",  # as long as those of the API
         "role": "assistant",
         "model": "claude-sonnet-4-5",
         "content": [{"type": "text", "text": "Yes."}],

@@ -30,7 +30,7 @@ from amux.adapters._claude.ledger import version_key
 from amux.adapters._claude.lines import LineReader
 from amux.adapters._claude.outcome import own_id
 from amux.adapters._claude.prompts import WARM_UP
-from amux.adapters._claude.records import LINES, Entry, Message, Odd, Wide, text_of
+from amux.adapters._claude.records import LINES, Entry, Line, Message, Odd, Wide, text_of
 from amux.adapters._kit.pieces import Pieces
 from amux.adapters._kit.sketches import Sketch
 from amux.adapters._kit.times import parse_time
@@ -70,6 +70,8 @@ class Beginning(msgspec.Struct, kw_only=True, gc=False):
     earliest: float | None = None  # the first time on any line, copied ones too
     size: int = 0  # how many bytes of it were seen for sure
     leaves: tuple[int, ...] = ()  # lines it has titles for
+    prompt: int | None = None  # the key of the first line of a user, which copies keep
+    is_compacted: bool = False  # whether that is a summary of what was said before
     end: float | None = None  # the last time in it, if that was looked for
     has_late_titles: bool | None = None  # when somebody asked: for others, behind the head
 
@@ -134,6 +136,8 @@ class _PlainLine(msgspec.Struct, rename="camel", gc=False):
     metadata: Wide = None
     version: Wide = None
     leaf_uuid: Wide = None
+    uuid: Wide = None
+    is_compact_summary: Wide = None
 
 
 _PLAIN_LINES: Final = msgspec.json.Decoder(_PlainLine)
@@ -172,6 +176,7 @@ class _Plain:
         self._earliest: datetime | None = None
         self._leaves: list[int] = []
         self._answer: Answer | None = None
+        self._prompt: _PlainLine | None = None
 
     @property
     def can_wait(self) -> bool:
@@ -214,6 +219,8 @@ class _Plain:
             earliest=_seconds(self._earliest),
             size=self._place,
             leaves=tuple(self._leaves),
+            prompt=_key_of_line(self._prompt),
+            is_compacted=_is_summary(self._prompt),
         )
 
     def _take(self, line: _PlainLine) -> None:
@@ -241,6 +248,7 @@ class _Plain:
 
     def _see_prompt(self, line: _PlainLine) -> None:
         """A line with a plain text is a message, whoever wrote it."""
+        self._prompt = self._prompt or line
         content = line.message.content if isinstance(line.message, _PlainMessage) else b""
         self._is_spoken |= _PLAIN_TEXT.match(content) is not None
         self._is_newer |= _keeps_times(text_of(line.version))
@@ -296,6 +304,7 @@ class _Head:
         self._answer: Answer | None = None
         self._earliest: datetime | None = None
         self._leaves: list[int] = []
+        self._prompt: Line | None = None
 
     def read(self, stream: _Sips) -> Beginning:
         lines = LineReader(
@@ -326,6 +335,8 @@ class _Head:
             id = text_of(line.message.id) if isinstance(line.message, Message) else None
             has_request = text_of(line.request_id) is not None
             self._answer = Answer(id or "", _seconds(at), has_request)
+        elif line.type == "user":
+            self._prompt = self._prompt or line
 
     def _is_settled(self) -> bool:
         ledger = self._one.ledger
@@ -354,7 +365,18 @@ class _Head:
             answer=self._answer,
             earliest=_seconds(self._earliest),
             leaves=tuple(self._leaves),
+            prompt=_key_of_line(self._prompt),
+            is_compacted=_is_summary(self._prompt),
         )
+
+
+def _key_of_line(line: _PlainLine | Line | None) -> int | None:
+    uuid = None if line is None else text_of(line.uuid)
+    return None if uuid is None else key_of(uuid)
+
+
+def _is_summary(line: _PlainLine | Line | None) -> bool:
+    return line is not None and line.is_compact_summary is True
 
 
 def _seconds(at: datetime | None) -> float | None:

@@ -9,16 +9,23 @@ of copies:
   or (to 2.0.14) have that of the copying and no request id. So whoever has the first answer of a
   file was at work when it was given or, where it has no request id, began before. In those few the
   answer is searched for.
+- A fork may be made in another folder, where the history was brought. Since there are such forks,
+  copied lines keep their ids. So the copy begins with a prompt of the original: its first or, after
+  a compaction, the summary. Only in the latter case all folders are searched for the original.
 - A title for a line of another session is written after that line.
 
 A copy bears on its original, too: it may have the final figures of a call.
+
+All of this is about ids that are given once. A server that counts its answers gives them again, and
+then any file may share a call with any other: there is no telling without reading everything.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
+from typing import Final
 
 from msgspec import UNSET
 
@@ -38,6 +45,9 @@ from amux.adapters._kit.sketches import FileChoice, Sketch
 from amux.model.facts import Facts
 from amux.model.trace import key_of
 
+_UNIQUE: Final = 16
+"""How many characters an id has at least that nobody gives twice; shorter ones may be counted."""
+
 
 def choose(sources: Sequence[SourceRef], question: Question) -> Choice:
     """What a list has to read of all transcripts and titles."""
@@ -55,28 +65,52 @@ class ClaudeKinship:
     """Copies, originals and titles of sessions that were read."""
 
     def __init__(self, beginnings: Iterable[Beginning]) -> None:
+        self._all = [*beginnings]
+        self._are_all_related = False
         self._by_place: dict[str, Beginning] = {}
         self._groups: dict[str, _Group] = {}
-        for one in beginnings:
+        self._by_answer: dict[int, list[Beginning]] = {}
+        self._by_prompt: dict[int, list[Beginning]] = {}
+        for one in self._all:
             if not one.sketch.nested:
-                self._by_place[one.sketch.source.place] = one
-                self._groups.setdefault(one.sketch.source.group, _Group()).add(one)
+                self._add(one)
+
+    def _add(self, one: Beginning) -> None:
+        self._by_place[one.sketch.source.place] = one
+        self._groups.setdefault(one.sketch.source.group, _Group()).add(one)
+        if one.answer is not None and one.answer is not UNSET:
+            self._by_answer.setdefault(key_of(one.answer.id), []).append(one)
+        if one.prompt is not None:
+            self._by_prompt.setdefault(one.prompt, []).append(one)
 
     def related(
         self, source: SourceRef, facts: Facts, *, shown: bool
     ) -> Iterator[tuple[SourceRef, bool]]:
         """Copies of its answers and whose copies its own are, then those with a title for it."""
+        if self._are_all_related:
+            return
         own = self._by_place.get(source.place)
+        if _has_counted_ids(own, facts):
+            self._are_all_related = True
+            yield from ((one.sketch.source, True) for one in self._all)
+            return
         if own is None or not facts.unnamed_copies:
             return
-        group = self._groups[source.group]
-        for one in group.copies_of(own, facts.identity):
-            yield one.sketch.source, True
-        for one in group.originals_of(own):
+        for one in self._sharing(own, facts):
             yield one.sketch.source, True
         if shown and facts.name is None:
-            for one in group.titling(own, facts):
+            for one in self._groups[source.group].titling(own, facts):
                 yield one.sketch.source, False
+
+    def _sharing(self, own: Beginning, facts: Facts) -> Iterator[Beginning]:
+        """Copies of what a session has, and those that have what it begins with."""
+        answers = set(array("q", facts.identity))
+        yield from _under(answers, self._by_answer)
+        yield from _under(set(facts.trace.key_list()), self._by_prompt)
+        group = self._groups[own.sketch.source.group]
+        yield from group.copies_of(own, answers)
+        for each in self._groups.values() if own.is_compacted else (group,):
+            yield from each.originals_of(own)
 
 
 class _Group:
@@ -85,7 +119,6 @@ class _Group:
     def __init__(self) -> None:
         self._members: list[Beginning] = []
         self._unseen: list[Beginning] = []  # whose first answer was not looked for
-        self._by_answer: dict[int, list[Beginning]] = {}
         self._by_leaf: dict[int, list[Beginning]] = {}
 
     def add(self, one: Beginning) -> None:
@@ -93,16 +126,11 @@ class _Group:
         self._members.append(one)
         if one.answer is UNSET:
             self._unseen.append(one)
-        elif one.answer is not None:
-            self._by_answer.setdefault(key_of(one.answer.id), []).append(one)
         for leaf in one.leaves:
             self._by_leaf.setdefault(leaf, []).append(one)
 
-    def copies_of(self, original: Beginning, identity: bytes) -> Iterator[Beginning]:
-        """Transcripts that begin with an answer of this one."""
-        keys = set(array("q", identity))
-        for key in self._by_answer.keys() & keys:
-            yield from self._by_answer[key]
+    def copies_of(self, original: Beginning, keys: set[int]) -> Iterator[Beginning]:
+        """Transcripts that begin with an answer of this one, where that was not seen yet."""
         first = -inf if original.earliest is None else original.earliest
         for one in self._unseen:
             if one.earliest is None or first <= one.earliest <= _end(original):
@@ -130,12 +158,24 @@ class _Group:
     def titling(self, own: Beginning, facts: Facts) -> Iterator[Beginning]:
         """Transcripts that may hold a title for a line of a session."""
         if self._by_leaf:
-            for key in self._by_leaf.keys() & set(facts.trace.key_list()):
-                yield from self._by_leaf[key]
+            yield from _under(set(facts.trace.key_list()), self._by_leaf)
         began = -inf if facts.created_at is None else facts.created_at.timestamp()
         for one in self._members:
             if one is not own and _end(one) >= began and _has_late_titles(one):
                 yield one
+
+
+def _under(keys: set[int], filed: Mapping[int, Sequence[Beginning]]) -> Iterator[Beginning]:
+    for key in filed.keys() & keys:
+        yield from filed[key]
+
+
+def _has_counted_ids(own: Beginning | None, facts: Facts) -> bool:
+    """Whether there are answers whose ids others may have by chance."""
+    first = None if own is None or own.answer is UNSET else own.answer
+    if first is not None and first is not UNKNOWN and len(first.id) < _UNIQUE:
+        return True
+    return any(len(call.key) < _UNIQUE for call in facts.calls)
 
 
 def _end(one: Beginning) -> float:
