@@ -142,6 +142,19 @@ def test_a_fork_elsewhere_may_begin_where_the_original_was_compacted(
     check_first_and_last(tmp_path)
 
 
+def test_a_title_may_be_older_than_the_copy_of_the_line_it_is_for(tmp_path: Path) -> None:
+    made = Home()
+    made.begin("2.1.325")
+    made.begin("2.1.325")
+    made.note(0, 1)
+    made.say(1, "2.1.325")
+    made.copy(0, "fork", skip=0, answers=0)
+    made.write(tmp_path)
+    check_first_and_last(tmp_path)
+    (fork,) = listed(tmp_path, "claude", SessionListOptions(limit=1)).sessions
+    assert fork.title.startswith("Title")
+
+
 @given(st.data())
 @drawn(60, suppress_health_check=[HealthCheck.too_slow])
 def test_where_a_server_counts_its_answers_lists_are_those_that_read_everything(

@@ -70,8 +70,8 @@ class Beginning(msgspec.Struct, kw_only=True, gc=False):
     earliest: float | None = None  # the first time on any line, copied ones too
     size: int = 0  # how many bytes of it were seen for sure
     leaves: tuple[int, ...] = ()  # lines it has titles for
-    prompt: int | None = None  # the key of the first line of a user, which copies keep
-    is_compacted: bool = False  # whether that is a summary of what was said before
+    prompt: int | None = None  # where the answer is unset: the key of the first line of a user
+    is_compacted: bool = False  # whether that line is a summary of what was said before
     end: float | None = None  # the last time in it, if that was looked for
     has_late_titles: bool | None = None  # when somebody asked: for others, behind the head
 
@@ -219,7 +219,7 @@ class _Plain:
             earliest=_seconds(self._earliest),
             size=self._place,
             leaves=tuple(self._leaves),
-            prompt=_key_of_line(self._prompt),
+            prompt=None if self._answer is not None else _key_of_line(self._prompt),
             is_compacted=_is_summary(self._prompt),
         )
 
@@ -365,12 +365,11 @@ class _Head:
             answer=self._answer,
             earliest=_seconds(self._earliest),
             leaves=tuple(self._leaves),
-            prompt=_key_of_line(self._prompt),
             is_compacted=_is_summary(self._prompt),
         )
 
 
-def _key_of_line(line: _PlainLine | Line | None) -> int | None:
+def _key_of_line(line: _PlainLine | None) -> int | None:
     uuid = None if line is None else text_of(line.uuid)
     return None if uuid is None else key_of(uuid)
 

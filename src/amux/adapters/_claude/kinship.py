@@ -10,8 +10,9 @@ of copies:
   file was at work when it was given or, where it has no request id, began before. In those few the
   answer is searched for.
 - A fork may be made in another folder, where the history was brought. Since there are such forks,
-  copied lines keep their ids. So the copy begins with a prompt of the original: its first or, after
-  a compaction, the summary. Only in the latter case all folders are searched for the original.
+  copied lines keep their ids. So the copy begins with a prompt of the original, its first or, after
+  a compaction, the summary: where no answer was seen, that tells. Only in the latter case all
+  folders are searched for the original.
 - A title for a line of another session is written after that line.
 
 A copy bears on its original, too: it may have the final figures of a call.
@@ -159,9 +160,9 @@ class _Group:
         """Transcripts that may hold a title for a line of a session."""
         if self._by_leaf:
             yield from _under(set(facts.trace.key_list()), self._by_leaf)
-        began = -inf if facts.created_at is None else facts.created_at.timestamp()
+        first = _first_written(own)
         for one in self._members:
-            if one is not own and _end(one) >= began and _has_late_titles(one):
+            if one is not own and _end(one) >= first and _has_late_titles(one):
                 yield one
 
 
@@ -176,6 +177,14 @@ def _has_counted_ids(own: Beginning | None, facts: Facts) -> bool:
     if first is not None and first is not UNKNOWN and len(first.id) < _UNIQUE:
         return True
     return any(len(call.key) < _UNIQUE for call in facts.calls)
+
+
+def _first_written(one: Beginning) -> float:
+    """Since when there may be titles for its lines: copied ones are older than the file."""
+    answer = answer_of(one)
+    if one.earliest is None or (answer is not None and not answer.has_request):
+        return -inf
+    return one.earliest
 
 
 def _end(one: Beginning) -> float:
