@@ -27,7 +27,7 @@ import builtins
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from amux import client as sync
 from amux.annotations.manager import AnnotationManager as SyncAnnotationManager
@@ -89,7 +89,14 @@ async def _changes(make: Callable[[], Follow]) -> AsyncGenerator[SessionChange]:
         await asyncio.to_thread(followed.close)
 '''
 
-PURE = {"resolve_unified_id", "resolve_native_id", "close"}
+CONTEXT = """\
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()"""
+
+PURE = {"resolve_unified_id", "resolve_native_id"}
 CLASSES = (
     ("sessions/manager.py", "SessionManager", "SyncSessionManager"),
     ("annotations/manager.py", "AnnotationManager", "SyncAnnotationManager"),
@@ -165,6 +172,8 @@ def _class(node: ast.ClassDef, wrapped: str) -> str:
     for method in node.body:
         if isinstance(method, ast.FunctionDef) and _is_public(node.name, method):
             lines += ["", *_method(method)]
+    if node.name == "Client":
+        lines += ["", CONTEXT]
     return "\n".join(lines)
 
 

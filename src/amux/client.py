@@ -1,6 +1,9 @@
 """`create_client()` and the client: one object, a namespace per concern, each loaded when used.
 
 Building a client does no I/O. The faces talk to the client and to nothing below it.
+
+One client may be used by any number of threads. Answers that the index has a part in are made one
+after the other; an iterator that was given out keeps nobody waiting.
 """
 
 from __future__ import annotations
@@ -362,7 +365,11 @@ class Client:
         return make_overview(self._parts.reader, now=self._parts.host.now())
 
     def close(self) -> None:
-        """Free what is held open: the index, if it was used."""
+        """Free what is held open: the index, if it was used.
+
+        Any thread may do it; it waits for a question that is being answered. A client that is asked
+        again opens the index again.
+        """
         self._parts.close()
 
     def __enter__(self) -> Self:

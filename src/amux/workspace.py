@@ -1,16 +1,21 @@
 """A host with its settings, and the parts that work on it: each is made when it is first needed.
 
-Nothing is imported before: most commands need few of the parts.
+Nothing is imported before: most commands need few of the parts. Each is made once, however many
+threads ask for it at the same moment: an adapter registered with one of two registries would be
+unknown to the other. Making a part asks no questions, so nobody waits here for an answer.
 """
 
 from __future__ import annotations
 
+from _thread import RLock
 from datetime import UTC, tzinfo
-from functools import cached_property
+from functools import wraps
 
 TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+    from typing import Any, TypeVar
 
     from amux.annotations.file import AnnotationFile
     from amux.config import Config
@@ -25,7 +30,26 @@ if TYPE_CHECKING:
     from amux.sessions.reader import SessionReader
     from amux.sessions.registry import AdapterRegistry
 
+    Part = TypeVar("Part")
+
 _OFF = frozenset({"0", "off", "no", "false"})
+
+
+def _made_once(make: Callable[[Workspace], Part]) -> Callable[[Workspace], Part]:
+    """Keep what is made; `cached_property` lets two threads make two since Python 3.12."""
+    name = make.__name__
+
+    @wraps(make)
+    def made_once(workspace: Workspace) -> Part:
+        made = workspace.made
+        if name not in made:
+            with workspace.making:
+                if name not in made:
+                    made[name] = make(workspace)
+        part: Part = made[name]
+        return part
+
+    return made_once
 
 
 class Workspace:
@@ -45,8 +69,11 @@ class Workspace:
         self._given = given
         self._keeps_index = keeps_index
         self._max_age = max_age
+        self.making = RLock()  # one part may need another
+        self.made: dict[str, Any] = {}
 
-    @cached_property
+    @property
+    @_made_once
     def config(self) -> Config:
         """The settings, layer over layer."""
         from amux.config import Config
@@ -55,7 +82,8 @@ class Workspace:
             return self._given
         return Config.load(self.host, project_dir=self.project_dir)
 
-    @cached_property
+    @property
+    @_made_once
     def models(self) -> ModelRegistry:
         """Prices, with the user's overrides."""
         from amux.pricing.registry import ModelRegistry
@@ -66,35 +94,40 @@ class Workspace:
             remembered=self._remembered_rates(),
         )
 
-    @cached_property
+    @property
+    @_made_once
     def run_index(self) -> RunIndex:
         """Every run that was recorded."""
         from amux.run_index import read_run_index
 
         return read_run_index(self.host, self.project_dir)
 
-    @cached_property
+    @property
+    @_made_once
     def annotation_file(self) -> AnnotationFile:
         """Tags, stars and notes as they lie on the disk."""
         from amux.annotations.file import AnnotationFile
 
         return AnnotationFile(self.host.data_dir())
 
-    @cached_property
+    @property
+    @_made_once
     def registry(self) -> AdapterRegistry:
         """All adapters."""
         from amux.sessions.registry import AdapterRegistry
 
         return AdapterRegistry()
 
-    @cached_property
+    @property
+    @_made_once
     def library(self) -> Library:
         """The sources of all agents."""
         from amux.sessions.library import Library
 
         return Library(self.host, self.registry, self.config.agents)
 
-    @cached_property
+    @property
+    @_made_once
     def reader(self) -> SessionReader:
         """What answers the questions about sessions."""
         from amux.sessions.costing import Coster
@@ -109,7 +142,8 @@ class Workspace:
             now=self.host.now,
         )
 
-    @cached_property
+    @property
+    @_made_once
     def catalogue(self) -> Catalogue:
         """All sessions, through the index where there is one."""
         from amux.sessions.catalogue import Catalogue
@@ -122,7 +156,8 @@ class Workspace:
             max_age=self._max_age,
         )
 
-    @cached_property
+    @property
+    @_made_once
     def store(self) -> Store | None:
         """The index; None when it is switched off, or when the home is not ours to write into."""
         if self.host.env.get("AMUX_INDEX", "").strip().lower() in _OFF or not self._keeps_index:
@@ -131,7 +166,8 @@ class Workspace:
 
         return Store(index_path(self.host.cache_dir(), self.host.home))
 
-    @cached_property
+    @property
+    @_made_once
     def has_settings(self) -> bool:
         """Whether a person has written settings, or runs are recorded."""
         from amux.index.basis import has_settings
@@ -158,7 +194,7 @@ class Workspace:
 
     def close(self) -> None:
         """Free what is held open: the index, if it was used."""
-        if "store" in self.__dict__ and self.store is not None:
+        if "store" in self.made and self.store is not None:
             self.store.close()
 
     def _zone(self) -> tzinfo:

@@ -120,6 +120,14 @@ def test_a_place_that_cannot_be_written_is_no_damage(tmp_path: Path) -> None:
     assert not isinstance(caught.value, IndexDamagedError)
 
 
+def test_an_index_that_was_closed_is_no_damage(tmp_path: Path) -> None:
+    index = TextIndex.open(tmp_path / "texts.db")
+    index.close()
+    with pytest.raises(IndexUnusableError) as caught:
+        index.documents("word", "needle")
+    assert not isinstance(caught.value, IndexDamagedError)
+
+
 def test_an_index_of_another_version_asks_to_be_rebuilt(tmp_path: Path) -> None:
     build(tmp_path / "texts.db", units=1)
     connection = sqlite3.connect(tmp_path / "texts.db")

@@ -2,7 +2,8 @@
 
 A worker inherits the work and the adapters as they are, takes one number after the other from a
 shared pipe and writes what it made of it to a pipe of its own. Where forking is impossible or would
-be unsafe (other threads are running), the work is done here, in order.
+be unsafe, the work is done here, in order. It is unsafe while other threads run: a lock that one of
+them holds would never be given up in the copy.
 """
 
 from __future__ import annotations
@@ -28,8 +29,12 @@ _MOST_WORKERS: Final = 16
 
 
 def can_fork() -> bool:
-    """Whether this process may be copied."""
-    return hasattr(os, "fork") and sys.platform != "darwin" and threading.active_count() == 1
+    """Whether this process may be copied: nothing runs in it but its main thread."""
+    if not hasattr(os, "fork") or sys.platform == "darwin":
+        return False
+    # Threads that Python did not start are not counted; being one of them is noticed.
+    is_main = threading.current_thread() is threading.main_thread()
+    return is_main and threading.active_count() == 1
 
 
 def core_count() -> int:
@@ -43,12 +48,14 @@ def work_through(
     tasks: Sequence[Task], work: Callable[[Task], bytes], *, workers: int
 ) -> Iterator[tuple[int, bytes]]:
     """Do all tasks and yield (number of the task, result) as they are done, in any order."""
+    for task in tasks[:1]:
+        yield 0, work(task)  # here: what it loads, the workers inherit
     count = min(workers, len(tasks), _MOST_WORKERS)
+    # Asked only now: who took the first result may have started a thread.
     if count < 2 or not can_fork():  # noqa: PLR2004 - one worker has nobody to share with
-        for number, task in enumerate(tasks):
+        for number, task in enumerate(tasks[1:], 1):
             yield number, work(task)
         return
-    yield 0, work(tasks[0])  # here: what it loads, the workers inherit
     crew = _Crew(tasks, work, count)
     try:
         yield from crew.results()

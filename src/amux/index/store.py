@@ -2,12 +2,16 @@
 
 Nothing here is the truth. Whatever goes wrong is an `IndexUnavailableError`, for which everybody
 above has the same answer: read the sources directly.
+
+Threads take turns: who asks a question holds `turn` until its answer is complete. Connections, open
+transactions and what is remembered of the tables are then one thread's at a time.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+from _thread import RLock  # all that is needed of `threading`, which takes longer to load
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -118,10 +122,12 @@ def _remove(path: Path) -> None:
 
 
 class Store:
-    """One open database. Made when first used; closed with `close`."""
+    """One open database. Made when first used; closed with `close`, by any thread."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.turn = RLock()  # held for a whole question; whoever has it may ask another within it
+        self._openings = 0
         self._connection: sqlite3.Connection | None = None
         self._texts: TextStore | None = None
 
@@ -130,6 +136,7 @@ class Store:
         """The open database; use it inside `guarded` only."""
         if self._connection is None:
             self._connection = self._open()
+            self._openings += 1
         return self._connection
 
     def exists(self) -> bool:
@@ -187,7 +194,7 @@ class Store:
         """Changes whenever anything is written by another process."""
         with self.guarded() as database:
             (foreign,) = database.execute("PRAGMA data_version").fetchone()
-            return id(database), foreign
+            return self._openings, foreign
 
     @property
     def has_grown(self) -> bool:
@@ -234,12 +241,13 @@ class Store:
             self._texts = None
 
     def close(self) -> None:
-        """Free the file handles."""
-        self._close_texts()
-        if self._connection is not None:
-            with suppress(sqlite3.Error):
-                self._connection.close()
-            self._connection = None
+        """Free the file handles; waits until nobody asks. They are opened again when needed."""
+        with self.turn:
+            self._close_texts()
+            if self._connection is not None:
+                with suppress(sqlite3.Error):
+                    self._connection.close()
+                self._connection = None
 
     def remove(self) -> None:
         """Throw everything away."""
@@ -250,7 +258,12 @@ class Store:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with suppress(FileExistsError):  # created by us, so that nobody else can read it
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        database = sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None)
+        database = sqlite3.connect(
+            self.path,
+            timeout=_WAIT_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,  # `turn` sees to that
+        )
         try:
             self._prepare(database)
         except BaseException:

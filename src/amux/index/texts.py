@@ -116,7 +116,7 @@ class TextIndex:
     """The full-text tables of one database; see the module.
 
     The connection is the caller's, in autocommit mode. Every change is one transaction, or part of
-    the caller's if one is open.
+    the caller's if one is open. Any thread may ask, one at a time: the caller sees to that.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -132,7 +132,9 @@ class TextIndex:
     def open(cls, path: Path) -> TextIndex:
         """The index in a database file of its own, created if there is none."""
         with translated():
-            connection = sqlite3.connect(path, timeout=_LOCK_WAIT_S, isolation_level=None)
+            connection = sqlite3.connect(
+                path, timeout=_LOCK_WAIT_S, isolation_level=None, check_same_thread=False
+            )
             try:
                 if connection.execute("PRAGMA page_count").fetchone() == (0,):
                     connection.execute("PRAGMA page_size = 8192")

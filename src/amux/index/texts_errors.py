@@ -47,8 +47,9 @@ def translated() -> Generator[None]:
     """Errors of SQLite as errors of the index."""
     try:
         yield
-    except sqlite3.ProgrammingError:
-        raise  # our mistake, not the file's
+    except (sqlite3.InterfaceError, sqlite3.ProgrammingError) as error:
+        # A mistake of ours, or it was closed meanwhile. It is not the file's fault.
+        raise IndexUnusableError(f"the index cannot be used ({error})") from error
     except sqlite3.DatabaseError as error:
         raise _translate(error) from error
     except UnicodeDecodeError as error:

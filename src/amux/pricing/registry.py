@@ -73,17 +73,17 @@ class ModelRegistry:
 
     def rates(self, agent: str, model: str, day: date) -> Rates | None:
         """The rates of a model, as the agent names it, on the day of the call (UTC)."""
-        key = (agent, model)
-        if key in self._lasting:
-            return self._lasting[key]
-        if (*key, day) not in self._known:
-            rates, lasting = self._own_rates(agent, model, day), True
+        key, known, lasting = (agent, model), self._known, self._lasting
+        if key in lasting:
+            return lasting[key]
+        if (*key, day) not in known:
+            rates, is_lasting = self._own_rates(agent, model, day), True
             if rates is None:
-                rates, lasting = self._listed_rates(agent, model, day)
-            if lasting:
-                self._lasting[key] = rates
-            self._known[*key, day] = rates
-        return self._known[*key, day]
+                rates, is_lasting = self._listed_rates(agent, model, day)
+            if is_lasting:
+                lasting[key] = rates
+            known[*key, day] = rates
+        return known[*key, day]
 
     def price(self, agent: str, model: str) -> ModelPrice | None:
         """Today's price of a model; None when it is not known."""
@@ -129,8 +129,7 @@ class ModelRegistry:
 
     def _add(self, prices: Mapping[str, PriceSettings]) -> None:
         self._own.update({model.lower(): price for model, price in prices.items()})
-        self._known.clear()
-        self._lasting.clear()
+        self._known, self._lasting = {}, {}  # another thread may be using the old ones
 
     def _listed_rates(self, agent: str, model: str, day: date) -> tuple[Rates | None, bool]:
         """Those of the catalogue, and whether they are the same on every day."""

@@ -9,6 +9,7 @@ written.
 from __future__ import annotations
 
 import os
+from _thread import get_ident
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -65,7 +66,7 @@ class RememberedRates:
 
     def _write(self, kept: _Kept) -> None:
         """Put a whole new file into the place of the old one."""
-        draft = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        draft = self._path.with_name(f"{self._path.name}.{os.getpid()}.{get_ident()}")
         try:
             data = msgspec.json.encode(kept)
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -50,10 +50,11 @@ def find_blocks(
     until = check_moment(options.until, "until", end_of_day=True)
     names = reader.registry.names() if options.agent is None else (options.agent,)
     found: list[CostBlock] = []
-    for name in names:
-        if reader.registry.knows(name):
-            hours = _hours_of(reader, name, usage_only=options.model is None)
-            found.extend(_blocks(name, hours, length, model=options.model, now=now))
+    with reader.turn:
+        for name in names:
+            if reader.registry.knows(name):
+                hours = _hours_of(reader, name, usage_only=options.model is None)
+                found.extend(_blocks(name, hours, length, model=options.model, now=now))
     kept = [block for block in found if _reaches_into(block, since, until)]
     return tuple(sorted(kept, key=lambda block: (block.start, block.agent)))
 

@@ -2,12 +2,15 @@
 
 Only built-in agents are indexed: what another package's adapter makes of a file may change without
 notice. An index that fails on the way is left alone from then on.
+
+Who asks anything here holds `turn` until the answer is complete: much of what is given, a search's
+holdings above all, looks into the index later.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from functools import reduce
 from itertools import chain
@@ -64,6 +67,8 @@ class Catalogue:
     ) -> None:
         self._registry = registry
         self._library = library
+        # Who reads the sources directly shares nothing, and need not wait.
+        self.turn: AbstractContextManager[object] = nullcontext() if store is None else store.turn
         self.trouble: str | None = None  # why the index is not used, if it was given up
         self._keeper: Keeper | None = None
         self._texts: TextKeeper | None = None
@@ -179,10 +184,12 @@ class Catalogue:
             self._lookup = Lookup(rows, texts.units)
         return Worth(self._lookup, others, texts)
 
-    def give_up_index(self) -> bool:
+    def give_up_index(self, reason: str) -> bool:
         """Do without the index from now on, since it has failed; whether there was one."""
-        had_one, self._keeper = self._keeper is not None, None
-        return had_one
+        if self._keeper is None:
+            return False
+        self._keeper, self.trouble = None, reason
+        return True
 
     def bring_up_rows(self, coster: Coster) -> None:
         """Make the rows of all sessions now rather than when they are needed."""
@@ -251,7 +258,7 @@ class Catalogue:
         try:
             return question(self._keeper)
         except IndexUnavailableError as error:
-            self._keeper, self.trouble = None, str(error)
+            self.give_up_index(str(error))
             return None
 
     def _remember_everybody(self, agents: Sequence[str]) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC
-from typing import Self
 
 from amux.annotations.file import AnnotationFile
 from amux.annotations.ledger import Annotations
@@ -89,7 +88,10 @@ def cost_record(
 
 
 class Coster:
-    """What is known of sessions beside their sources: prices, runs, and what a person added."""
+    """What is known of sessions beside their sources: prices, runs, and what a person added.
+
+    The annotations of one never change, so that an answer has those of one moment.
+    """
 
     def __init__(
         self,
@@ -97,17 +99,20 @@ class Coster:
         runs: RunIndex,
         *,
         annotations: AnnotationFile | None = None,
+        current: Annotations | None = None,
     ) -> None:
         self._registry = prices
         self._runs = runs
         self._annotation_file = annotations
-        self._annotations = Annotations()
+        self._annotations = Annotations() if current is None else current
 
-    def refreshed(self) -> Self:
-        """The same, with the annotations as they are now."""
-        if self._annotation_file is not None:
-            self._annotations = self._annotation_file.current()
-        return self
+    def refreshed(self) -> Coster:
+        """One with the annotations as they are now; the same one, if nobody has changed them."""
+        file = self._annotation_file
+        current = self._annotations if file is None else file.current()
+        if current is self._annotations:
+            return self
+        return Coster(self._registry, self._runs, annotations=file, current=current)
 
     @property
     def runs(self) -> RunIndex:

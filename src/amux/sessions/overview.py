@@ -118,7 +118,8 @@ class _Recent:
 def agent_statuses(reader: SessionReader, agent: str | None = None) -> tuple[AgentStatus, ...]:
     """Each known agent, or one, and what it has here."""
     names = [name for name in reader.registry.names() if agent in (None, name)]
-    return tuple(_status(reader, name, _look_at(reader, name)) for name in names)
+    with reader.turn:
+        return tuple(_status(reader, name, _look_at(reader, name)) for name in names)
 
 
 def _look_at(reader: SessionReader, name: str) -> _Seen:
@@ -149,7 +150,7 @@ def make_overview(reader: SessionReader, *, now: datetime) -> Overview:
     statuses: list[AgentStatus] = []
     recent: list[SessionSummary] = []
     for name in names:
-        with reader.catalogue.one_look():
+        with reader.turn, reader.catalogue.one_look():
             seen, last = _glance(reader, name, report)
         by_name = sorted([*recent, *last], key=lambda summary: summary.unified_id)
         recent = sort_sessions(by_name, "updated", descending=True)[:RECENT]

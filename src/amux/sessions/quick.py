@@ -97,7 +97,7 @@ class QuickLists:
         try:
             if not self._store.exists():
                 return None
-            with self._store.reading():
+            with self._store.turn, self._store.reading():
                 names = self._still_hold(agents)
                 if names is None:
                     return None
@@ -111,7 +111,7 @@ class QuickLists:
         try:
             if not self._store.exists():
                 return None
-            with self._store.reading():
+            with self._store.turn, self._store.reading():
                 names = self._still_hold(agents)
                 if names is None:
                     return None

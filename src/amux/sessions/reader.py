@@ -1,8 +1,13 @@
-"""Everything that is read goes through here: agents, library, prices and run index together."""
+"""Everything that is read goes through here: agents, library, prices and run index together.
+
+Any thread may ask. What the index has a part in is answered in turns; messages are read from the
+sources afterwards, and keep nobody waiting.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, TypeVar, get_args
 
@@ -64,29 +69,41 @@ class SessionReader:
 
     @property
     def coster(self) -> Coster:
-        """Prices, runs and annotations; these may have changed since the last operation."""
-        return self._coster.refreshed()
+        """Prices, runs and annotations, as they are now; it stays like that."""
+        coster = self._coster.refreshed()
+        self._coster = coster
+        return coster
+
+    @property
+    def turn(self) -> AbstractContextManager[object]:
+        """To be held while the catalogue is asked, until the answer is complete."""
+        return self.catalogue.turn
 
     def list_report(self, agents: Sequence[str] | None, options: SessionListOptions) -> ListReport:
         """A list over some agents (None: all), with what it leaves out."""
         options = _checked_list(options)
         names = self.registry.names() if agents is None else agents
-        return self.catalogue.list_report(names, options, self.coster)
+        with self.turn:
+            return self.catalogue.list_report(names, options, self.coster)
 
     def search_report(self, query: SessionQuery) -> SearchReport:
         """A search, with what could not be read."""
         from amux.sessions.search import Search
 
         search = Search(_checked_query(query), now=self.now(), zone=self.zone)
+        with self.turn:
+            report = self._run(search)
+        return replace(report, notes=(*report.notes, *self._unknown_agents(search)))
+
+    def _run(self, search: Search) -> SearchReport:
         names = [name for name in self.catalogue.names() if search.wants(name)]
         by_words = bool(search.query.terms)
         try:
-            report = search.run(self.catalogue.holdings(names, self.coster, by_words=by_words))
-        except IndexUnavailableError:
-            if not self.catalogue.give_up_index():
+            return search.run(self.catalogue.holdings(names, self.coster, by_words=by_words))
+        except IndexUnavailableError as error:
+            if not self.catalogue.give_up_index(str(error)):
                 raise
-            report = search.run(self.catalogue.holdings(names, self.coster, by_words=by_words))
-        return replace(report, notes=(*report.notes, *self._unknown_agents(search)))
+            return search.run(self.catalogue.holdings(names, self.coster, by_words=by_words))
 
     def _unknown_agents(self, search: Search) -> Iterator[str]:
         for agent in search.query.filters.named_agents():
@@ -98,7 +115,8 @@ class SessionReader:
         """The session behind an id or unique prefix, with everything that bears on it."""
         found = find_session(self.registry, self.library, session_id, agent=agent)
         native_id = found.ref.native_session_id
-        assembly = found.assembly or self.catalogue.assembly_for(agent, native_id)
+        with self.turn:
+            assembly = found.assembly or self.catalogue.assembly_for(agent, native_id)
         session = assembly.find(native_id)
         if session is None or not session.attributed:
             raise _missing(agent, session_id, assembly)
@@ -106,15 +124,18 @@ class SessionReader:
 
     def header(self, assembly: Assembly, session: Joined) -> Session:
         """The session without its messages; sub-agents complete."""
-        return self._view(assembly, session, ())
+        return self._view(assembly, session, (), self.coster)
 
-    def _whole(self, assembly: Assembly, session: Joined) -> Session:
-        return self._view(assembly, session, self.library.messages(assembly, session))
+    def _whole(self, assembly: Assembly, session: Joined, coster: Coster) -> Session:
+        return self._view(assembly, session, self.library.messages(assembly, session), coster)
 
     def _view(
-        self, assembly: Assembly, session: Joined, messages: Iterable[SessionMessage]
+        self,
+        assembly: Assembly,
+        session: Joined,
+        messages: Iterable[SessionMessage],
+        coster: Coster,
     ) -> Session:
-        coster = self.coster
         return full_session(
             session,
             messages,
@@ -122,13 +143,13 @@ class SessionReader:
             tags=coster.tags_of(session),
             starred=coster.is_starred(session),
             notes=coster.notes_of(session),
-            children=tuple(self._whole(assembly, child) for child in session.children),
+            children=tuple(self._whole(assembly, child, coster) for child in session.children),
         )
 
     def get(self, agent: str, session_id: str) -> Session:
         """One whole session."""
         assembly, session = self.open(agent, session_id)
-        return self._whole(assembly, session)
+        return self._whole(assembly, session, self.coster)
 
     def stream(self, agent: str, session_id: str) -> tuple[Session, Iterator[SessionMessage]]:
         """The session without messages, and the messages as they are read."""
@@ -147,9 +168,10 @@ class SessionReader:
         from amux.sessions.cost import CostReport
 
         options = _checked_cost(options)
-        report = CostReport(self.coster, options, self.zone)
         names = self.registry.names() if options.agent is None else (options.agent,)
-        self.catalogue.spend([name for name in names if self.registry.knows(name)], report)
+        with self.turn:
+            report = CostReport(self.coster, options, self.zone)
+            self.catalogue.spend([name for name in names if self.registry.knows(name)], report)
         report.add_lost_runs()
         return report.summary()
 

@@ -85,9 +85,11 @@ class IndexManager:
             return IndexStatus(bytes=0, text_bytes=0, texts_have_tools=HAS_TOOLS)
         agents: tuple[IndexedSources, ...] = ()
         trouble = self._reader.catalogue.trouble
-        texts, text_trouble = self._texts(store)
+        with store.turn:
+            texts, text_trouble = self._texts(store)
         try:
-            agents = tuple(self._agents(store, texts)) if store.exists() else ()
+            with store.turn:
+                agents = tuple(self._agents(store, texts)) if store.exists() else ()
         except IndexUnavailableError as error:
             trouble = str(error)
         own, text_bytes = store.sizes()
@@ -104,18 +106,20 @@ class IndexManager:
     def update(self, *, texts: bool = False) -> IndexStatus:
         """Read what is new or has changed, now rather than when it is needed."""
         reader = self._reader
-        reader.catalogue.bring_up_rows(reader.coster)
-        reader.total_cost(CostAggregationOptions())
-        if texts:
-            reader.catalogue.text_candidates(reader.registry.names())
-        return self.status()
+        with reader.turn:
+            reader.catalogue.bring_up_rows(reader.coster)
+            reader.total_cost(CostAggregationOptions())
+            if texts:
+                reader.catalogue.text_candidates(reader.registry.names())
+            return self.status()
 
     def rebuild(self, *, texts: bool = False) -> IndexStatus:
         """Throw it away and read everything again."""
-        if self._store is not None:
-            self._store.remove()
-            self._store.remove_texts()
-        return self.update(texts=texts)
+        with self._reader.turn:
+            if self._store is not None:
+                self._store.remove()
+                self._store.remove_texts()
+            return self.update(texts=texts)
 
     def check(self, *, sample: int | None = SAMPLE) -> IndexCheck:
         """Read some sources (None: all) directly and compare; what is stale is passed over."""
@@ -123,10 +127,11 @@ class IndexManager:
         if store is None or not store.exists():
             return IndexCheck(checked=0)
         try:
-            pairs = [pair for name in self._names() for pair in self._fresh(store, name)]
-            if sample is not None and len(pairs) > sample:
-                pairs = random.sample(pairs, sample)
-            found = [self._compare(store, name, source) for name, source in pairs]
+            with store.turn:
+                pairs = [pair for name in self._names() for pair in self._fresh(store, name)]
+                if sample is not None and len(pairs) > sample:
+                    pairs = random.sample(pairs, sample)
+                found = [self._compare(store, name, source) for name, source in pairs]
         except IndexUnavailableError as error:
             raise _unusable(str(error)) from error
         return IndexCheck(
