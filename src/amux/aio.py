@@ -10,7 +10,7 @@ import builtins
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from amux import client as sync
 from amux.annotations.manager import AnnotationManager as SyncAnnotationManager
@@ -400,9 +400,19 @@ class Client:
         """What a person wants to see first: agents, last sessions, this week's cost."""
         return await asyncio.to_thread(self._inner.overview)
 
-    def close(self) -> None:
-        """Free what is held open: the index, if it was used."""
-        return self._inner.close()
+    async def close(self) -> None:
+        """Free what is held open: the index, if it was used.
+
+        Any thread may do it; it waits for a question that is being answered. A client that is asked
+        again opens the index again.
+        """
+        return await asyncio.to_thread(self._inner.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
 
 def create_client(
