@@ -83,3 +83,13 @@ def test_an_export_streams_the_same_text(home: Path) -> None:
 def test_errors_are_the_same(home: Path) -> None:
     with pytest.raises(AgentNotFoundError):
         run(aio.create_client(home=home).sessions.list("nope"))
+
+
+def test_leaving_a_client_closes_it(home: Path, tmp_path: Path) -> None:
+    async def ask() -> int:
+        env = {"AMUX_CACHE_DIR": str(tmp_path / "cache")}
+        async with aio.create_client(home=home, env=env) as client:
+            return len(await client.sessions.search("hello"))
+
+    assert run(ask()) == len(create_client(home=home).sessions.search("hello"))
+    assert not [*tmp_path.glob("cache/*-wal")], "the last connection that is closed removes it"

@@ -49,10 +49,15 @@ def home(tmp_path: Path) -> Path:
     for number in range(1, 400):
         write_claude(home, number, cwd=f"/src/p{number % 5}", tokens=USED, turns=3)
         write_codex(home, 1000 + number, tokens=USED)
+    age(home)
+    return home
+
+
+def age(home: Path) -> None:
+    """As if everything had been written a while ago."""
     past = time.time() - 60
     for path in home.rglob("*"):
         os.utime(path, (past, past))
-    return home
 
 
 def test_processes_that_update_at_once_all_answer_right(home: Path, tmp_path: Path) -> None:
@@ -77,3 +82,27 @@ def test_a_process_killed_while_it_updates_spoils_nothing(home: Path, tmp_path: 
     last = start(home, tmp_path / "cache")
     answer, error = last.communicate(timeout=120)
     assert answer == wanted, error
+
+
+def test_rows_made_anew_by_another_in_the_middle_of_a_search_are_asked_again(
+    tmp_path: Path,
+) -> None:
+    home, env = tmp_path / "home", {"AMUX_CACHE_DIR": str(tmp_path / "cache")}
+    # Of two that change at least one gets another row.
+    waiting = [write_claude(home, number, prompt="hello") for number in (1, 2, 3)][:2]
+
+    def change_it_elsewhere(done: int, total: int, what: str) -> None:
+        while waiting:
+            waiting.pop().prompt("hello again").write()
+        with create_client(home=home, env=env) as other:
+            other.sessions.list("claude")
+
+    with create_client(home=home, env=env) as client:
+        client.sessions.list("claude")
+        age(home)  # the rows hold; only the texts are still to be read
+        client.sessions.list("claude")
+        client.watch(change_it_elsewhere)
+        found = client.sessions.search("hello")
+        assert found == create_client(home=home).sessions.search("hello")
+        assert sorted(each.hit_count or 0 for each in found) == [1, 2, 2]
+        assert client.index.status().trouble is None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from importlib.metadata import version
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from genai_prices import Usage, calc_price
@@ -17,6 +19,7 @@ from hypothesis import strategies as st
 from amux.config import PriceSettings
 from amux.model.usage import NANO, Tokens
 from amux.pricing import ModelRegistry, cost_nusd
+from amux.pricing.remembered import RememberedRates
 
 DAY = date(2026, 1, 15)
 
@@ -249,3 +252,20 @@ assert threading.active_count() == 1
 
 def test_prices_need_no_network_and_the_catalogue_is_imported_late() -> None:
     subprocess.run([sys.executable, "-c", OFFLINE], check=True)
+
+
+def test_prices_loaded_while_another_thread_looks_a_model_up_are_not_forgotten(
+    tmp_path: Path,
+) -> None:
+    kept, own = tmp_path / "rates.json", tmp_path / "prices.json"
+    own.write_text('{"claude-opus-4-1": {"input": 1, "output": 2}}')
+    os.mkfifo(kept)
+    registry = ModelRegistry(remembered=RememberedRates(kept, "mark"))
+    asking = Thread(target=registry.rates, args=("claude", "claude-opus-4-1", DAY), daemon=True)
+    asking.start()
+    with kept.open("wb"):  # opened as soon as the other thread reads what was looked up before
+        registry.load(own)
+    asking.join()
+    rates = registry.rates("claude", "claude-opus-4-1", DAY)
+    assert rates is not None
+    assert rates.origin == "override"

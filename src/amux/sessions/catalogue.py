@@ -91,8 +91,9 @@ class Catalogue:
 
     def watch(self, watch: Watch | None) -> None:
         """Be told how far reading for the index has come."""
-        if self._keeper is not None:
-            self._keeper.watch = watch
+        keeper = self._keeper
+        if keeper is not None:
+            keeper.watch = watch
 
     @contextmanager
     def one_look(self) -> Generator[None]:

@@ -13,7 +13,7 @@ import msgspec
 
 from amux.adapters._base import Role, SourceRef
 from amux.index.encoding import pack, unpack
-from amux.index.faults import IndexUnavailableError, UndecodableError
+from amux.index.faults import IndexChangedError, UndecodableError
 from amux.index.findable import LightRow, light_rows, place_key, whole_row
 from amux.index.store import Store
 from amux.model.session import SessionSummary
@@ -194,7 +194,7 @@ class KeptSession:
     def _whole(self) -> tuple[bytes, bytes]:
         found = whole_row(self._store, self._row)
         if found is None:
-            raise IndexUnavailableError("another process has made the rows anew")
+            raise IndexChangedError("another process has made the rows anew")
         return found
 
 

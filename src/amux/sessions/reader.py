@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar, get_args
 from msgspec.structs import replace
 
 from amux.errors import AmuxError, ParseError, SessionNotFoundError, ValidationError
-from amux.index.faults import IndexUnavailableError
+from amux.index.faults import IndexChangedError, IndexUnavailableError
 from amux.model.cost import CostSummary
 from amux.model.message import SessionMessage
 from amux.model.options import (
@@ -95,15 +95,17 @@ class SessionReader:
             report = self._run(search)
         return replace(report, notes=(*report.notes, *self._unknown_agents(search)))
 
-    def _run(self, search: Search) -> SearchReport:
+    def _run(self, search: Search, *, may_ask_again: bool = True) -> SearchReport:
+        """Through the index, once more if it was changed meanwhile; else directly."""
         names = [name for name in self.catalogue.names() if search.wants(name)]
         by_words = bool(search.query.terms)
         try:
             return search.run(self.catalogue.holdings(names, self.coster, by_words=by_words))
         except IndexUnavailableError as error:
-            if not self.catalogue.give_up_index(str(error)):
+            asks_again = may_ask_again and isinstance(error, IndexChangedError)
+            if not asks_again and not self.catalogue.give_up_index(str(error)):
                 raise
-            return search.run(self.catalogue.holdings(names, self.coster, by_words=by_words))
+            return self._run(search, may_ask_again=False)
 
     def _unknown_agents(self, search: Search) -> Iterator[str]:
         for agent in search.query.filters.named_agents():
