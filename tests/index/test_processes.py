@@ -49,14 +49,14 @@ def home(tmp_path: Path) -> Path:
     for number in range(1, 400):
         write_claude(home, number, cwd=f"/src/p{number % 5}", tokens=USED, turns=3)
         write_codex(home, 1000 + number, tokens=USED)
-    age(home)
+    age(*home.rglob("*"))
     return home
 
 
-def age(home: Path) -> None:
-    """As if everything had been written a while ago."""
+def age(*paths: Path) -> None:
+    """As if they had been written a while ago."""
     past = time.time() - 60
-    for path in home.rglob("*"):
+    for path in paths:
         os.utime(path, (past, past))
 
 
@@ -88,19 +88,21 @@ def test_rows_made_anew_by_another_in_the_middle_of_a_search_are_asked_again(
     tmp_path: Path,
 ) -> None:
     home, env = tmp_path / "home", {"AMUX_CACHE_DIR": str(tmp_path / "cache")}
-    # Of two that change at least one gets another row.
-    waiting = [write_claude(home, number, prompt="hello") for number in (1, 2, 3)][:2]
+    waiting = [write_claude(home, number, prompt="hello") for number in (1, 2)]
 
     def change_it_elsewhere(done: int, total: int, what: str) -> None:
+        if not waiting:
+            return
         while waiting:
-            waiting.pop().prompt("hello again").write()
+            age(waiting.pop().prompt("hello again").write())
         with create_client(home=home, env=env) as other:
             other.sessions.list("claude")
 
+    age(*home.rglob("*"))
     with create_client(home=home, env=env) as client:
         client.sessions.list("claude")
-        age(home)  # the rows hold; only the texts are still to be read
-        client.sessions.list("claude")
+        age(write_claude(home, 3, prompt="hello").write())
+        client.sessions.list("claude")  # its row is the last: those that change will lie behind it
         client.watch(change_it_elsewhere)
         found = client.sessions.search("hello")
         assert found == create_client(home=home).sessions.search("hello")
