@@ -173,6 +173,7 @@ class Client:
 
         Raises:
             SessionNotFoundError: Nothing fits, or several do (AMBIGUOUS_ID).
+            ParseError: A source has the name of the session, but cannot be read.
             AgentNotFoundError: The given agent is unknown.
         """
         from amux.sessions.address import find_session

@@ -246,10 +246,12 @@ def test_a_log_without_a_header_is_called_by_its_file(tmp_path: Path) -> None:
     assert len(reading.messages) == 4
 
 
-def test_a_newer_format_is_read_with_a_warning(tmp_path: Path) -> None:
-    facts, reading = read(write_log(tmp_path, FIRST, header(version=2), *CONVERSATION))
-    assert [problem.code for problem in facts.problems] == ["unknown-format"]
-    assert len(reading.messages) == 4
+def test_a_newer_format_is_a_problem_and_no_session(tmp_path: Path) -> None:
+    path = write_log(tmp_path, FIRST, header(version=2), *CONVERSATION)
+    reading = read_source(ADAPTER, source_of(path))
+    assert (reading.facts, reading.messages) == ([], [])
+    (problem,) = reading.problems
+    assert (problem.code, problem.path) == ("unknown-format", str(path))
 
 
 def test_parents_that_are_missing_repeated_or_circular_are_dropped(tmp_path: Path) -> None:
@@ -381,3 +383,14 @@ def test_commands_follow_the_form_of_the_id() -> None:
     assert argv("resume", session_id=IN_DATABASE, prompt="--approval") is None
     assert argv("fork", session_id=FIRST) is None
     assert argv("resume") is None
+
+
+def test_no_link_leads_out_of_the_root_and_a_circle_of_links_is_passed_over(tmp_path: Path) -> None:
+    outside = tmp_path / "outside.jsonl"
+    outside.write_text("{}\n")
+    path = write_log(tmp_path / "agent", FIRST, header(), *CONVERSATION)
+    path.with_name("away.jsonl").symlink_to(outside)
+    path.with_name("circle.jsonl").symlink_to(path.with_name("circle.jsonl"))
+    path.with_name("within.jsonl").symlink_to(path)
+    found = [source.name for source in ADAPTER.discover(path.parent.parent)]
+    assert found == [path.name, "within.jsonl"]

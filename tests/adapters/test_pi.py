@@ -439,10 +439,10 @@ def test_a_pasted_image_is_a_data_url(tmp_path: Path) -> None:
     assert read_only(ADAPTER, tmp_path).messages[0].images == ("data:image/png;base64,aGk=",)
 
 
-def test_a_version_newer_than_known_is_read_with_a_warning(tmp_path: Path) -> None:
+def test_a_version_newer_than_known_is_a_problem_and_no_session(tmp_path: Path) -> None:
     log(tmp_path, {**header(), "version": 9}, user("u1", None, 1, "Hi"), reply("a1", "u1", 2))
     reading = read_only(ADAPTER, tmp_path)
-    assert texts(reading) == ["Hi", "Yes."]
+    assert (reading.facts, reading.messages) == ([], [])
     assert [problem.code for problem in reading.problems] == ["unknown-format"]
 
 

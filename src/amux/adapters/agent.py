@@ -27,6 +27,7 @@ from amux.adapters._base import (
     Want,
     has_bodies,
 )
+from amux.adapters._kit.folders import Inside, read_closed
 from amux.adapters._kit.jsonl import unreadable
 from amux.errors import ParseError
 from amux.host import Host
@@ -40,7 +41,7 @@ INFO: Final = AgentInfo(
     cli_command="agent",
     capabilities=Capabilities(session_persistence="file", can_resume=True),
     tier="extra",
-    revision=2,
+    revision=3,
     evidence="documented: format version 1; read in the agent's source; docs/agents/agent.md",
     bystanders=(
         Bystander("*.yaml", "settings"),
@@ -52,6 +53,7 @@ INFO: Final = AgentInfo(
 
 _DATABASE: Final = "sessions.db"
 _DATABASE_ID: Final = re.compile(r"\d{8}T\d{6}\.\d+")
+_LOG_NAME: Final = re.compile(r"\d{8}-\d{6}-([0-9a-f]{8})\.jsonl")
 _SHORT_ID: Final = 8  # what a file name holds of an id; the agent looks no further
 
 
@@ -68,22 +70,27 @@ class AgentAdapter:
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
         """Logs and the database. A log's name holds but the beginning of its session's id."""
         del cwd
-        try:
-            paths = sorted((root / "sessions").iterdir())
-        except OSError:
-            return
-        inside = root.resolve()
-        for path in paths:
-            wanted = path.suffix == ".jsonl" or path.name == _DATABASE
-            if wanted and path.resolve().is_relative_to(inside):  # no link leads out of the root
-                yield SourceRef(agent=NAME, path=path, root=root, group=str(root))
+        inside = Inside(root)
+        for path in inside.entries(inside.entries(root).get("sessions")).values():
+            if path.suffix == ".jsonl" or path.name == _DATABASE:
+                short = _LOG_NAME.fullmatch(path.name)
+                yield SourceRef(
+                    agent=NAME,
+                    path=path,
+                    root=root,
+                    group=str(root),
+                    id_prefix=None if short is None else short[1],
+                )
+        yield from inside.folders.sources(NAME, root, group=str(root))
 
     def read(
         self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None
     ) -> Iterator[Item]:
         """Stream a source; a log holds one session, so `only` matters to the database alone."""
         del until
-        if source.path.name == _DATABASE:
+        if source.role == "names":
+            yield from read_closed(source)
+        elif source.path.name == _DATABASE:
             chosen = None if only is None else (only,)
             yield from _read_database(source.path, only=chosen, bodies=has_bodies(want))
         else:

@@ -49,6 +49,7 @@ INFO: Final = AgentInfo(
     label="Cursor",
     cli_command="cursor-agent",
     capabilities=Capabilities(session_persistence="sqlite", can_resume=True),
+    revision=2,
     evidence="described by public readers of the format; docs/agents/cursor.md",
     bystanders=(
         Bystander("workspaceStorage/*/workspace.json", "the folder of a workspace"),

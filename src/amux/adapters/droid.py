@@ -35,6 +35,7 @@ INFO: Final = AgentInfo(
     cli_command="droid",
     tier="extra",
     capabilities=Capabilities(session_persistence="file", can_resume=True, can_fork=True),
+    revision=2,
     evidence="seen: 0.225.2; described: 0.99.0, 0.215.0; docs/agents/droid.md",
     bystanders=(
         Bystander("*.settings.json", "settings and usage of a session: read with its log"),

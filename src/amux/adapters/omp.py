@@ -27,6 +27,7 @@ INFO: Final = AgentInfo(
     label="oh-my-pi",
     cli_command="omp",
     capabilities=Capabilities(session_persistence="file", can_resume=True, can_fork=True),
+    revision=2,
     evidence="seen: 13.19.0, 14.9.9, 18.2.3; read in the source: 18.3.4",
     bystanders=(
         Bystander("*/.*.tmp", "a log whose writer was stopped"),

@@ -39,6 +39,7 @@ INFO: Final = AgentInfo(
     label="OpenClaw",
     cli_command="openclaw",
     capabilities=Capabilities(session_persistence="file", can_resume=True),
+    revision=2,
     evidence="seen: 2026.1.30, 2026.3.13, 2026.6.11, 2026.9.6; archives read in the source",
     bystanders=(
         Bystander("agents/*/sessions/*.trajectory*", "a trace of the run; repeats the session"),

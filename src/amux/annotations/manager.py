@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from amux.annotations.file import AnnotationFile
 from amux.annotations.ledger import Event, EventKind, Ledger, Marks
-from amux.errors import AmbiguousIdError, SessionNotFoundError, ValidationError
+from amux.errors import AmbiguousIdError, ParseError, SessionNotFoundError, ValidationError
 from amux.model.annotation import SessionAnnotations
 from amux.model.ids import NativeRef, unified_id
 from amux.model.problems import Problem
@@ -183,7 +183,7 @@ class AnnotationManager:
             return self._existing(ref, agent)
         except AmbiguousIdError:
             raise
-        except SessionNotFoundError:
+        except (SessionNotFoundError, ParseError):
             begun = [name for name in known if _is_named(name, ref, agent, begins=True)]
             if not ref.strip() or not begun:
                 raise

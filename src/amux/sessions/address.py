@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 from amux.errors import AmbiguousIdError, SessionNotFoundError
 from amux.model.ids import NativeRef, split_unified_id, unified_id
+from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly
+from amux.sessions.damage import damage_of, damaged, where_else
 from amux.sessions.library import Library
 from amux.sessions.registry import AdapterRegistry
 
@@ -38,20 +40,26 @@ def find_session(
 
     Raises:
         SessionNotFoundError: Nothing fits.
+        ParseError: A source has the name of the session, but cannot be read.
         AmbiguousIdError: Several sessions fit; the error lists them.
         AgentNotFoundError: The given agent is unknown.
     """
     agents, text = _scope(registry, ref, agent)
-    for candidates in _looks(library, agents, text, by_title=by_title):
+    problems: list[Problem] = []
+    for candidates in _looks(library, agents, text, by_title=by_title, problems=problems):
         exact = [found for found in candidates if found.ref.native_session_id == text]
         fitting = exact or candidates
         if len(fitting) == 1:
             return fitting[0]
         if fitting:
             raise _ambiguous(ref, [found.ref for found in fitting])
+    for owner in agents if text.strip() else ():
+        damage = damage_of(library, owner, text)
+        if damage is not None:
+            raise damaged(owner, text, damage)
+    shown = f"`amux list{'' if agent is None else ' ' + agent}` shows what there is"
     raise SessionNotFoundError(
-        f"no session `{ref}` of {' or '.join(agents)}",
-        hint=f"`amux list{'' if agent is None else ' ' + agent}` shows what there is",
+        f"no session `{ref}` of {' or '.join(agents)}", hint=shown + where_else(problems)
     )
 
 
@@ -67,13 +75,21 @@ def _scope(registry: AdapterRegistry, ref: str, agent: str | None) -> tuple[Sequ
 
 
 def _looks(
-    library: Library, agents: Sequence[str], text: str, *, by_title: bool
+    library: Library,
+    agents: Sequence[str],
+    text: str,
+    *,
+    by_title: bool,
+    problems: list[Problem],
 ) -> Iterator[list[Found]]:
-    """What fits, from the cheapest look to the dearest: the next is taken when nothing did."""
+    """What fits, from the cheapest look to the dearest: the next is taken when nothing did.
+
+    The last look adds the problems it met.
+    """
     if text.strip():  # nothing typed would be a prefix of everything
         yield _by_name(library, agents, text)
         yield _by_id_prefix(library, agents, text)
-        yield _by_content(library, agents, text, by_title=by_title)
+        yield _by_content(library, agents, text, by_title=by_title, problems=problems)
 
 
 def _by_name(library: Library, agents: Iterable[str], text: str) -> list[Found]:
@@ -108,7 +124,12 @@ def _agree(one: str, other: str) -> bool:
 
 
 def _by_content(
-    library: Library, agents: Iterable[str], text: str, *, by_title: bool
+    library: Library,
+    agents: Iterable[str],
+    text: str,
+    *,
+    by_title: bool,
+    problems: list[Problem],
 ) -> list[Found]:
     """Sessions whose id, alias or title says so; needs a look into every source."""
     found: dict[tuple[str, str], None] = {}
@@ -116,6 +137,7 @@ def _by_content(
     everything: dict[str, Assembly] = {}
     for agent in agents:
         assembly = everything[agent] = library.assembly(agent)
+        problems += assembly.problems
         sessions = list(assembly.everyone())
         holders = Counter(session.session_id for session in sessions)
         for session in sessions:

@@ -25,6 +25,7 @@ from amux.model.options import (
     SessionQuery,
 )
 from amux.model.session import Session, SessionSummary
+from amux.sessions.damage import log_unread
 from amux.sessions.filters import (
     Limit,
     Moment,
@@ -64,6 +65,8 @@ class SessionManager:
     ) -> builtins.list[SessionSummary]:
         """Summaries of an agent's sessions, newest first.
 
+        Sources that cannot be read are left out, and named in one warning of the log `amux`.
+
         Raises:
             AgentNotFoundError: No agent has that name.
             ValidationError: An option has no usable value.
@@ -84,7 +87,9 @@ class SessionManager:
             include_archived=include_archived,
             starred=starred,
         )
-        return [*self._reader.list_report((agent,), merged).sessions]
+        report = self._reader.list_report((agent,), merged)
+        log_unread(agent, report.problems)
+        return [*report.sessions]
 
     def get(self, agent: str, session_id: str) -> Session:
         """One whole session, by its id or an unambiguous prefix of it.

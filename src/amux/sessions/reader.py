@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar, get_args
 
 from msgspec.structs import replace
 
-from amux.errors import AmuxError, ParseError, SessionNotFoundError, ValidationError
+from amux.errors import AmuxError, SessionNotFoundError, ValidationError
 from amux.index.faults import IndexChangedError, IndexUnavailableError
 from amux.model.cost import CostSummary
 from amux.model.message import SessionMessage
@@ -33,6 +33,7 @@ from amux.sessions.address import find_session
 from amux.sessions.assemble import Assembly
 from amux.sessions.catalogue import Catalogue
 from amux.sessions.costing import Coster
+from amux.sessions.damage import damage_of, damaged
 from amux.sessions.filters import check_choice, check_limit, check_moment
 from amux.sessions.library import Library
 from amux.sessions.listing import ListReport
@@ -121,8 +122,17 @@ class SessionReader:
             assembly = found.assembly or self.catalogue.assembly_for(agent, native_id)
         session = assembly.find(native_id)
         if session is None or not session.attributed:
-            raise _missing(agent, session_id, assembly)
+            raise self._missing(agent, session_id, assembly)
         return assembly, session
+
+    def _missing(self, agent: str, session_id: str, assembly: Assembly) -> AmuxError:
+        problem = damage_of(self.library, agent, session_id)
+        if problem is not None or assembly.problems:
+            return damaged(agent, session_id, problem or assembly.problems[0])
+        return SessionNotFoundError(
+            f"{agent} has no session `{session_id}`",
+            hint=f"`amux list {agent}` shows what there is",
+        )
 
     def header(self, assembly: Assembly, session: Joined) -> Session:
         """The session without its messages; sub-agents complete."""
@@ -206,16 +216,4 @@ def _with_checked_span(options: Options) -> Options:
         options,
         since=check_moment(options.since, "since"),
         until=check_moment(options.until, "until", end_of_day=True),
-    )
-
-
-def _missing(agent: str, session_id: str, assembly: Assembly) -> AmuxError:
-    if assembly.problems:
-        first = assembly.problems[0]
-        return ParseError(
-            f"session `{session_id}` of {agent} cannot be read: {first}",
-            hint="the file is damaged or newer than this version of amux",
-        )
-    return SessionNotFoundError(
-        f"{agent} has no session `{session_id}`", hint=f"`amux list {agent}` shows what there is"
     )

@@ -46,7 +46,7 @@ def read_database(
     """All items of a database, or of some sessions in it."""
     present = columns(connection, "sessions")
     if "id" not in present:
-        message = "there is no table of sessions in it"
+        message = "there is no table of sessions"
         return [Problem(code="unknown-format", message=message, path=path)]
     sessions = {
         id: _Session(id, row, path, bodies=bodies)

@@ -12,9 +12,9 @@ import msgspec
 from amux.adapters._agent.entries import ENTRY, NEWEST, Entry, call_of, message_of, summary_message
 from amux.adapters._base import Head, Item
 from amux.adapters._kit.fold import Fold
-from amux.adapters._kit.jsonl import read_records
+from amux.adapters._kit.jsonl import no_session, read_records
 from amux.adapters._kit.values import count, moment, text
-from amux.model.facts import Kind
+from amux.model.facts import Facts, Kind
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem, ProblemCode
 
@@ -32,10 +32,17 @@ def read_log(path: Path, *, bodies: bool) -> Iterator[Item]:
         if isinstance(found, Problem):
             log.fold.problem(found)
             yield found
-        else:
-            number, entry, _ = found
-            yield from log.items(entry, number)
-    yield from log.close()
+            continue
+        number, entry, _ = found
+        if (count(entry.version) or 0) > NEWEST and not log.has_begun:
+            message = f"written in format version {entry.version}; the newest known is {NEWEST}"
+            yield Problem(code="unknown-format", message=message, path=str(path), line=number)
+            return
+        yield from log.items(entry, number)
+    if log.has_begun:
+        yield log.facts()
+    else:
+        yield from no_session(path, log.fold.problems)
 
 
 class _Log:
@@ -55,6 +62,11 @@ class _Log:
         self._ids: set[str] = set()
         self._unknown: dict[str, int] = {}
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether there was any line."""
+        return self._session_id is not None
+
     def items(self, entry: Entry, number: int) -> Iterator[Item]:
         """What one line gives."""
         if self._session_id is None:
@@ -62,8 +74,6 @@ class _Log:
             self._header = entry if is_header else None
             self._session_id = (text(entry.id) if is_header else None) or self._path.stem
             yield Head(session_id=self._session_id)
-            if (count(entry.version) or 0) > NEWEST:
-                yield self._problem("unknown-format", "its format is newer than known", number)
         match entry.type:
             case "session":
                 self.fold.moment(entry.at)
@@ -131,18 +141,16 @@ class _Log:
         self.fold.problem(problem)
         return problem
 
-    def close(self) -> Iterator[Item]:
-        """The facts, if there was any line."""
-        if self._session_id is None:
-            return
+    def facts(self) -> Facts:
+        """What it comes to; there was a line."""
         header = self._header or Entry()
         stem = self._path.stem
         gaps = {
             "usage-not-recorded": self._unbilled,
             "compaction-call-not-recorded": self._compactions > 0,
         }
-        yield self.fold.facts(
-            self._session_id,
+        return self.fold.facts(
+            self._session_id or stem,
             aliases=() if stem == self._session_id else (stem,),
             kind=self._kind,
             parent=self._parent,

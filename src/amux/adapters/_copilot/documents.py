@@ -76,7 +76,8 @@ class _Document:
         listed = root if is_items(root) else first(self._about, "chatMessages", "messages")
         self._messages = items(listed)
         self._timeline = [mapping(entry) for entry in items(self._about.get("timeline"))]
-        self._is_session = is_items(listed) or bool(self._timeline)
+        has_messages = is_items(listed) and (not listed or any(map(is_mapping, listed)))
+        self._is_session = has_messages or bool(self._timeline)
 
     def items(self, want: Want) -> Iterator[Item]:
         """Head, messages, calls, facts."""

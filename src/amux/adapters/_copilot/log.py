@@ -22,7 +22,7 @@ from amux.adapters._copilot.usage import NOT_RECORDED, Ledger, Totals
 from amux.adapters._copilot.workspace import Workspace, read_workspace
 from amux.adapters._kit.calls import usage_view
 from amux.adapters._kit.fold import Fold
-from amux.adapters._kit.jsonl import read_records
+from amux.adapters._kit.jsonl import no_session, read_records
 from amux.adapters._kit.values import mapping, moment, text
 from amux.model.facts import Facts
 from amux.model.message import SessionMessage
@@ -30,7 +30,6 @@ from amux.model.problems import Problem
 from amux.model.trace import key_of
 
 _FORKED: Final = re.compile(r"\(([0-9a-fA-F-]{36})\) as ")
-_CLOSED: Final = frozenset({"unreadable", "decoder-missing"})
 _IDENTITY_MARKS: Final = 32
 _MOST_TYPES: Final = 50  # a hostile file could have a new type in every line
 _UNNUMBERED: Final = 1 << 62
@@ -41,7 +40,8 @@ def read_log(source: SourceRef, *, want: Want, only: str | None = None) -> Itera
     log = EventLog(source)
     log.read()
     if not log.is_session:
-        yield from _no_session(log)
+        yield from log.problems
+        yield from no_session(source.path, log.problems)
         return
     workspace = read_workspace(source.path)
     for conversation in log.conversations.values():
@@ -55,13 +55,6 @@ def read_log(source: SourceRef, *, want: Want, only: str | None = None) -> Itera
             yield from _messages(source.path, log, conversation, facts, cut_texts=cut)
         yield from facts.calls
         yield facts
-
-
-def _no_session(log: EventLog) -> Iterator[Problem]:
-    yield from log.problems
-    if log.problems and not any(problem.code in _CLOSED for problem in log.problems):
-        message = "no line of the file belongs to a session"
-        yield Problem(code="unknown-format", message=message, path=str(log.source.path))
 
 
 def _messages(

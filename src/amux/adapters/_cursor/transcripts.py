@@ -14,7 +14,7 @@ import msgspec
 from amux.adapters._base import Head, Item, SourceRef
 from amux.adapters._cursor.messages import USAGE_MISSING, Parts, prompt_messages, tool_message
 from amux.adapters._kit.fold import Fold
-from amux.adapters._kit.jsonl import read_records, unreadable
+from amux.adapters._kit.jsonl import no_session, read_records, unreadable
 from amux.adapters._kit.values import mapping, plain_text
 from amux.model.message import SessionMessage, SessionToolCall, ToolResult
 from amux.model.problems import Problem
@@ -40,15 +40,22 @@ def read_transcript(source: SourceRef, *, bodies: bool) -> Iterator[Item]:
     fold = Fold()
     unknown: dict[str, int] = {}
     is_text = source.path.suffix == ".txt"
-    yield Head(session_id=session_id)
+    has_begun = False
     for item in _read_text(source) if is_text else _read_lines(source, unknown):
         if isinstance(item, Problem):
             fold.problem(item)
             yield item
             continue
-        fold.message(item)
-        if bodies:
-            yield item
+        if not has_begun:
+            has_begun = True
+            yield Head(session_id=session_id)
+        if item is not None:
+            fold.message(item)
+            if bodies:
+                yield item
+    if not has_begun:
+        yield from () if is_text else no_session(source.path, fold.problems)
+        return
     yield fold.facts(
         session_id,
         kind="subagent" if source.role == "subagent" else "session",
@@ -58,7 +65,10 @@ def read_transcript(source: SourceRef, *, bodies: bool) -> Iterator[Item]:
     )
 
 
-def _read_lines(source: SourceRef, unknown: dict[str, int]) -> Iterator[SessionMessage | Problem]:
+def _read_lines(
+    source: SourceRef, unknown: dict[str, int]
+) -> Iterator[SessionMessage | Problem | None]:
+    """The messages of all lines; None for a line that holds none."""
     for found in read_records(source.path, _LINE):
         if isinstance(found, Problem):
             yield found
@@ -76,8 +86,10 @@ def _read_lines(source: SourceRef, unknown: dict[str, int]) -> Iterator[SessionM
                 tool_calls=tuple(parts.calls),
                 synthetic=not (parts.text or parts.thinking or parts.calls),
             )
-        elif line.type != _TURN_ENDED:
-            names.append(plain_text(line.type if line.role is None else line.role))
+        else:
+            if line.type != _TURN_ENDED:
+                names.append(plain_text(line.type if line.role is None else line.role))
+            yield None
         for name in names:
             unknown[name] = unknown.get(name, 0) + 1
 

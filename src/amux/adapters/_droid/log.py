@@ -16,7 +16,7 @@ from amux.adapters._droid.messages import Messages
 from amux.adapters._droid.records import KNOWN_TYPES, LINES, Line, Message
 from amux.adapters._droid.settings import Settings, read_settings, without
 from amux.adapters._kit.fold import Fold
-from amux.adapters._kit.jsonl import read_records
+from amux.adapters._kit.jsonl import no_session, read_records
 from amux.adapters._kit.values import items, mapping, moment, text
 from amux.model.facts import Facts, Kind
 from amux.model.message import SessionMessage
@@ -33,7 +33,6 @@ _FORK_TITLE: Final = "[Fork] "
 _TASK: Final = "Task"
 _CHILD: Final = re.compile(r"^session_id: ([0-9a-fA-F-]{36})$", re.MULTILINE)
 _CHILD_WITHIN: Final = 1000
-_CLOSED: Final = frozenset({"unreadable", "decoder-missing"})
 _MOST_TYPES: Final = 50  # a hostile file could have a new type in every line
 _SHOWN_SETTINGS: Final = ("reasoningEffort", "autonomyMode", "interactionMode", "tags")
 
@@ -77,14 +76,8 @@ class SessionLog:
             yield from facts.calls
             yield facts
         else:
-            yield from self._no_session()
-
-    def _no_session(self) -> Iterator[Problem]:
-        problems = list(self._drain())
-        yield from problems
-        if problems and not any(problem.code in _CLOSED for problem in problems):
-            message = "no line of the file belongs to a session"
-            yield Problem(code="unknown-format", message=message, path=str(self._source.path))
+            yield from self._drain()
+            yield from no_session(self._source.path, self._fold.problems)
 
     # line by line
 

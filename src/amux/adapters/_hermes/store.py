@@ -73,7 +73,7 @@ def read_sessions(
     store = _Store(connection, path)
     found = Found(problems=store.problems)
     if "id" not in store.session_columns:
-        message = "there is no table of sessions in it"
+        message = "there is no table of sessions"
         store.problems.append(Problem(code="unknown-format", message=message, path=path))
         return found
     family = store.sessions(only)

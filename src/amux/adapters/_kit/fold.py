@@ -6,6 +6,7 @@ and third-party adapters use this, and the conformance suite compares the two.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -78,6 +79,11 @@ class Fold:
         self._problem_count += 1
         if len(self._problems) < MAX_PROBLEMS:
             self._problems.append(problem)
+
+    @property
+    def problems(self) -> Sequence[Problem]:
+        """Those that are kept."""
+        return self._problems
 
     def facts(self, session_id: str, **known: Any) -> Facts:
         """The facts; what the source says outright (`known`) wins over what was folded."""

@@ -12,6 +12,8 @@ from pathlib import Path
 from stat import S_ISDIR
 
 from amux.adapters._base import SourceRef
+from amux.adapters._kit.jsonl import unreadable
+from amux.model.problems import Problem
 
 
 def is_folder(path: Path) -> bool:
@@ -41,7 +43,46 @@ class Folders:
             pass
         return []
 
+    def by_name(self, folder: Path | str) -> list[os.DirEntry[str]]:
+        """The same in the order of names."""
+        return sorted(self.entries(folder), key=lambda entry: entry.name)
+
     def sources(self, agent: str, root: Path, *, group: str = "") -> Iterator[SourceRef]:
         """What was refused, for the reader to stumble over."""
         for path in self.closed:
             yield SourceRef(agent=agent, path=path, root=root, group=group, role="names")
+
+
+class Inside:
+    """Lists folders below a root without following a link out of it."""
+
+    def __init__(self, root: Path) -> None:
+        self.folders = Folders()
+        self.root = root
+        self._real_root = root.resolve()
+
+    def entries(self, folder: Path | None) -> dict[str, Path]:
+        """What lies in a folder, in the order of names; None: there is no folder."""
+        return {
+            entry.name: Path(entry.path)
+            for entry in (() if folder is None else self.folders.by_name(folder))
+            if not entry.is_symlink() or leads_into(self._real_root, Path(entry.path))
+        }
+
+
+def leads_into(root: Path, link: Path) -> bool:
+    """Whether a link leads to something in a root whose own links are resolved."""
+    try:
+        return link.resolve(strict=True).is_relative_to(root)
+    except (OSError, RuntimeError):  # it leads nowhere, in a circle or behind a closed door
+        return False
+
+
+def read_closed(source: SourceRef) -> Iterator[Problem]:
+    """What a source of `Folders.sources` tells: that the folder is closed, if it still is."""
+    try:
+        os.scandir(source.path).close()
+    except PermissionError as error:
+        yield unreadable(source.path, error)
+    except OSError:  # it went away, or is no folder: not for want of permission
+        return

@@ -8,7 +8,7 @@ JSON is a torn tail. Everything else that cannot be decoded is a `Problem`, and 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -23,6 +23,7 @@ Buffer = bytes | bytearray
 
 _TORN = "the last line is not whole: it is still being written, or its writer was stopped"
 _BOM = b"\xef\xbb\xbf"
+_CLOSED = frozenset({"unreadable", "decoder-missing"})
 _NOISE = b" \t\r\x00"
 _LONE_SURROGATE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
@@ -131,7 +132,34 @@ def _describe(error: Exception) -> str:
     return f"a line is not valid JSON ({error})"
 
 
+def no_session(path: Path | str, problems: Iterable[Problem]) -> Iterator[Problem]:
+    """What to add of a file none of whose lines belongs to a session; an empty one is no news."""
+    codes = {problem.code for problem in problems}
+    if codes and not codes & _CLOSED:
+        message = "no line of the file belongs to a session"
+        yield Problem(code="unknown-format", message=message, path=str(path))
+
+
 def unreadable(path: Path, error: OSError) -> Problem:
-    """The problem of a source that the operating system would not let us read."""
+    """The problem of a source that the operating system would not let us read.
+
+    Behind a closed folder nothing can be told apart, so that folder is named, and named once.
+    """
     reason = error.strerror or str(error)
+    if isinstance(error, PermissionError):
+        path = closed_door(path)
+        reason += "; your user needs the right to read it"
     return Problem(code="unreadable", message=f"cannot be read ({reason})", path=str(path))
+
+
+def closed_door(path: Path) -> Path:
+    """What is closed: the path itself, or the folder above it that lets nobody through."""
+    for door in (path, *path.parents):
+        try:
+            door.lstat()
+        except PermissionError:
+            continue
+        except OSError:
+            break
+        return door
+    return path

@@ -19,7 +19,7 @@ import msgspec
 from amux.adapters._base import Head, Item
 from amux.adapters._hermes.texts import messages_of, role_of, tool_entries
 from amux.adapters._kit.fold import Fold
-from amux.adapters._kit.jsonl import read_records, unreadable
+from amux.adapters._kit.jsonl import no_session, read_records, unreadable
 from amux.adapters._kit.values import decode, is_mapping, items, moment, text
 from amux.model.problems import Problem, ProblemCode
 
@@ -98,17 +98,23 @@ def _read_log(path: Path, *, bodies: bool) -> Iterator[Item]:
     session_id = session_id_of(path.name) or path.stem
     session = _Session(path)
     models: list[Any] = []
-    yield Head(session_id=session_id)
+    has_begun = False
     for found in read_records(path, _LINE):
         if isinstance(found, Problem):
             session.fold.problem(found)
             yield found
             continue
+        if not has_begun:
+            has_begun = True
+            yield Head(session_id=session_id)
         number, record, _ = found
         models.append(record.get("model"))
         session.fold.moment(moment(record.get("timestamp")))
         yield from session.items(record, number, bodies=bodies)
-    yield session.fold.facts(session_id, models=_models(models))
+    if has_begun:
+        yield session.fold.facts(session_id, models=_models(models))
+    else:
+        yield from no_session(path, session.fold.problems)
 
 
 def _models(values: Iterable[Any]) -> tuple[str, ...]:

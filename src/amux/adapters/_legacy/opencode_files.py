@@ -53,7 +53,7 @@ def read_files(source: SourceRef, *, bodies: bool, only: str | None) -> Iterator
         return
     if not is_mapping(record):
         message = "the session's record is no JSON object"
-        yield Problem(code="bad-record", message=message, path=str(source.path))
+        yield Problem(code="unknown-format", message=message, path=str(source.path))
         return
     session = session_of(record, source.path.stem)
     if only is not None and session.id != only:

@@ -61,6 +61,11 @@ class About:
         """The name given by a person or the agent: a fixed slot, else the newest line."""
         return self._title_slot or self._name or None
 
+    @property
+    def is_newer_than_known(self) -> bool:
+        """Whether the log says that it is written in a format nobody here has seen."""
+        return self.version is not None and self.version > NEWEST_VERSION
+
     def take(self, entry: Entry) -> None:
         """Look at one line."""
         line = entry.line

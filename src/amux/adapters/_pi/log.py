@@ -186,9 +186,9 @@ class SessionLog:
         for number in self._dialogue.orphans():
             message = "a tool's result without its call"
             self.note(self._problem("orphan-result", message, line_in_file(number)))
-        version = self.about.version
-        if version is not None and version > NEWEST_VERSION:
-            message = f"written in format version {version}; the newest known is {NEWEST_VERSION}"
+        if self.about.is_newer_than_known:
+            known = f"the newest known is {NEWEST_VERSION}"
+            message = f"written in format version {self.about.version}; {known}"
             self.note(self._problem("unknown-format", message, None))
 
     def _problem(

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
 from amux.adapters._base import Head, Item, Want, has_bodies
-from amux.adapters._kit.jsonl import read_records
+from amux.adapters._kit.jsonl import no_session, read_records
 from amux.adapters._kit.values import text
 from amux.adapters._pi.about import Writer
 from amux.adapters._pi.bodies import Bodies, Json, Place
@@ -22,8 +21,6 @@ from amux.adapters._pi.records import BODIES, FILE_SHIFT, LINES, Entry, LineSour
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 from amux.model.trace import Mark
-
-_CLOSED: Final = frozenset({"unreadable", "decoder-missing"})
 
 
 class FileLines:
@@ -66,8 +63,12 @@ def read_log(
     if only_by is not None and log.about.writer not in {None, only_by}:
         return
     log.finish()
+    if log.about.is_newer_than_known:
+        yield from log.problems
+        return
     if not log.is_session:
-        yield from _no_session(log)
+        yield from log.problems
+        yield from no_session(log.origin.path, log.problems)
         return
     facts = log.facts()
     yield Head(session_id=facts.session_id)
@@ -77,13 +78,6 @@ def read_log(
         yield from _messages(lines, log, bodies, cut_texts=want != "all")
     yield from facts.calls
     yield facts
-
-
-def _no_session(log: SessionLog) -> Iterator[Problem]:
-    yield from log.problems
-    if log.problems and not any(problem.code in _CLOSED for problem in log.problems):
-        message = "no line of the file belongs to a session"
-        yield Problem(code="unknown-format", message=message, path=log.origin.path)
 
 
 def _messages(
