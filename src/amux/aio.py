@@ -97,6 +97,8 @@ class SessionManager:
     ) -> builtins.list[SessionSummary]:
         """Summaries of an agent's sessions, newest first.
 
+        Sources that cannot be read are left out, and named in one warning of the log `amux`.
+
         Raises:
             AgentNotFoundError: No agent has that name.
             ValidationError: An option has no usable value.
@@ -298,6 +300,7 @@ class Client:
 
         Raises:
             SessionNotFoundError: Nothing fits, or several do (AMBIGUOUS_ID).
+            ParseError: A source has the name of the session, but cannot be read.
             AgentNotFoundError: The given agent is unknown.
         """
         return await asyncio.to_thread(self._inner.find, ref, agent=agent)
