@@ -179,8 +179,8 @@ class Workspace:
         """Lists without any other part; None where settings or annotations may have a say."""
         if self._given is not None or self.has_settings or self.store is None:
             return None
-        if (self.host.data_dir() / "annotations.jsonl").exists():
-            return None  # a star or a tag may have to be shown
+        if not _is_missing(self.host.data_dir() / "annotations.jsonl"):
+            return None  # a star or a tag may have to be shown, or that they cannot be read
         from amux.index.basis import basis_of
         from amux.sessions.quick import QuickLists
 
@@ -219,3 +219,14 @@ class Workspace:
 
         given = b"" if self._given is None else repr(self._given).encode()
         return basis_of(self.host, self.project_dir) + given + self.models.changes
+
+
+def _is_missing(path: Path) -> bool:
+    """Whether there is no such file for sure."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False

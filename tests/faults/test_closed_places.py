@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from builders import CAPTURES, write_claude
 from child_processes import child_env
 
 from amux.testing import fingerprint
 
 BOTH = ("claude-2.1.50", "codex-0.42.0")
+RIGHT = "your user needs the right to read it"
 
 # Root keeps its identity, so that it can read its own interpreter, but permissions hold for it too.
 _WITHOUT_POWERS = """
@@ -54,11 +56,11 @@ class Result(NamedTuple):
     err: str
 
 
-def run_without_powers(home: Path, *words: str) -> Result:
+def run_without_powers(home: Path, *words: str, **env: str) -> Result:
     """Run Python like an ordinary user whose home this is."""
     done = subprocess.run(
         [sys.executable, "-c", _WITHOUT_POWERS, "-B", *words],
-        env=child_env(HOME=str(home), TMPDIR=str(home)),
+        env=child_env(**{"HOME": str(home), "TMPDIR": str(home), **env}),
         cwd=home,
         capture_output=True,
         text=True,
@@ -67,8 +69,8 @@ def run_without_powers(home: Path, *words: str) -> Result:
     return Result(done.returncode, done.stdout, done.stderr)
 
 
-def amux(home: Path, *words: str) -> Result:
-    return run_without_powers(home, "-c", _WATCHED, *words)
+def amux(home: Path, *words: str, **env: str) -> Result:
+    return run_without_powers(home, "-c", _WATCHED, *words, **env)
 
 
 @pytest.fixture
@@ -77,6 +79,7 @@ def captured(copy_capture: Callable[[str], Path]) -> Iterator[Path]:
     first, second = (copy_capture(name) for name in BOTH)
     (second / ".codex").rename(first / ".codex")
     yield first
+    first.chmod(0o755)
     for folder, folders, _ in os.walk(first):
         for name in folders:
             Path(folder, name).chmod(0o755)
@@ -161,13 +164,15 @@ def test_a_closed_store_is_told_and_the_other_agent_is_read(captured: Path, plac
         assert words == "agents" or "Permission denied" in result.err
 
 
-def test_a_folder_whose_files_cannot_be_looked_at_is_told(captured: Path) -> None:
+def test_a_folder_whose_files_cannot_be_looked_at_is_told_once(captured: Path) -> None:
     folder = next((captured / ".codex" / "sessions").glob("*/*/*"))
-    count = len(list(folder.iterdir()))
+    assert len(list(folder.iterdir())) > 1
     folder.chmod(0o644)
-    listed = amux(captured, "list", "codex", "--debug")
-    assert listed.code == 0
-    assert listed.err.count("Permission denied") == count
+    for words in ("list codex", "list codex --debug"):
+        listed = amux(captured, *words.split())
+        assert listed.code == 0
+        assert listed.err.count("Permission denied") == 1
+        assert listed.err.rstrip().endswith(str(folder))
 
 
 def test_a_closed_file_costs_itself_only(captured: Path) -> None:
@@ -182,3 +187,135 @@ def test_a_closed_file_costs_itself_only(captured: Path) -> None:
     shown = amux(captured, "show", victim.stem)
     assert (shown.code, shown.out) == (1, "")
     assert "Permission denied" in shown.err
+
+
+# every folder of every agent
+
+_CLOSING_EACH = """
+import json, os, sys
+from amux import SessionNotFoundError, create_client
+from amux.model.options import SessionListOptions
+
+agent, home = sys.argv[1:]
+everything = SessionListOptions(limit=None, include_children=True, include_archived=True)
+
+def told(index):
+    client = create_client(env={"HOME": home, "AMUX_INDEX": index, "AMUX_DATA_DIR": "/nowhere"})
+    report = client.list_report(None, everything)
+    client.sessions.search("x")
+    client.sessions.total_cost()
+    client.agents()
+    client.doctor()
+    try:
+        client.sessions.get(agent, "zzz")
+    except SessionNotFoundError as error:
+        hint = error.hint
+    client.close()
+    found = sorted(each.unified_id for each in report.sessions if each.agent == agent)
+    others = [each.unified_id for each in report.sessions if each.agent != agent]
+    return found, len(others), [each.path for each in report.problems], hint
+
+folders = []
+for folder, inner, _ in os.walk(home):
+    folders += [os.path.join(folder, name) for name in inner[:3] if name != ".cache"]
+    del inner[3:]  # those beside them are alike
+answers = {"": told("off")}
+for folder in folders:
+    os.chmod(folder, 0)
+    answers[folder] = told("off")
+    if told("on") != answers[folder] or told("on") != answers[folder]:
+        sys.exit(f"the index tells something else about {folder}")
+    os.chmod(folder, 0o755)
+print(json.dumps(answers))
+"""
+_CAPTURED = {capture.agent: capture.name for capture in CAPTURES}
+
+
+@pytest.mark.parametrize("agent", _CAPTURED)
+def test_whichever_folder_is_closed_it_is_named_and_everything_else_is_read(
+    agent: str, copy_capture: Callable[[str], Path]
+) -> None:
+    home = copy_capture(_CAPTURED[agent])
+    if agent != "claude":
+        write_claude(home, 1)
+    done = run_without_powers(home, "-c", _CLOSING_EACH, agent, str(home))
+    assert done.code == 0, done.err
+    answers: dict[str, tuple[list[str], int, list[str], str]] = json.loads(done.out)
+    whole, others, before, _ = answers.pop("")
+    for folder, (found, rest, problems, hint) in answers.items():
+        is_elsewhere = ".claude" in folder and agent != "claude"
+        assert rest == (0 if is_elsewhere else others)
+        assert set(found) <= set(whole)
+        new = set(problems) - set(before)
+        assert new <= {folder}, "only the closed folder is named"
+        assert is_elsewhere or found == whole or new == {folder}
+        assert is_elsewhere or folder in hint or not new
+
+
+def test_the_doctor_names_a_closed_folder(captured: Path) -> None:
+    folder = next((captured / ".claude" / "projects").iterdir())
+    folder.chmod(0)
+    result = amux(captured, "doctor")
+    assert result.code == 0
+    assert f"claude: 1 problem while reading: cannot be read (Permission denied; {RIGHT})" in (
+        result.err
+    )
+    assert str(folder) in result.err
+
+
+def test_a_home_behind_a_closed_folder_is_a_wrong_argument(captured: Path) -> None:
+    (captured / "closed" / "home").mkdir(parents=True)
+    (captured / "closed").chmod(0)
+    result = amux(captured, "list", "--home", str(captured / "closed" / "home"))
+    assert result.code == 2
+    assert "is no directory" in result.err
+
+
+def test_a_closed_home_is_named_once(captured: Path) -> None:
+    captured.chmod(0)
+    for words in ("list", "search the", "cost", "agents", "doctor"):
+        result = amux(captured, *words.split(), AMUX_DATA_DIR="/nowhere")
+        assert result.code == 0, result.err
+        if words in ("list", "search the"):
+            assert result.err.count("Permission denied") == 1
+            assert "1 problem while reading: cannot be read (Permission denied" in result.err
+            assert result.err.rstrip().endswith(str(captured))
+    shown = amux(captured, "show", "0c067a2d")
+    assert shown.code == 8
+    assert str(captured) in shown.err
+
+
+@pytest.mark.parametrize("has_index", [False, True])
+def test_a_closed_cache_changes_no_answer(captured: Path, has_index: bool) -> None:
+    cache = captured / ".cache" / "kept"
+    cache.mkdir(parents=True)
+    words = [each.split() for each in COMMANDS]
+    opened = [amux(captured, *each, AMUX_INDEX="off") for each in words]
+    if has_index:
+        amux(captured, "list", AMUX_CACHE_DIR=str(cache))
+    cache.chmod(0)
+    closed = [amux(captured, *each, AMUX_CACHE_DIR=str(cache)) for each in words]
+    assert list(map(without_scores, closed)) == list(map(without_scores, opened))
+    assert [result.code for result in closed] == [0] * len(COMMANDS)
+
+
+@pytest.mark.parametrize("words", ["list", "list --json", "search the", "cost", "agents", ""])
+def test_annotations_that_are_closed_hide_no_session(captured: Path, words: str) -> None:
+    data = captured / "data"
+    data.mkdir()
+    opened = amux(captured, *words.split(), AMUX_DATA_DIR=str(data))
+    data.chmod(0)
+    closed = amux(captured, *words.split(), AMUX_DATA_DIR=str(data))
+    assert (closed.code, closed.out) == (0, opened.out)
+    if words.startswith(("list", "search")):
+        assert "annotations cannot be read (Permission denied)" in closed.err
+
+
+def test_the_library_logs_one_warning_that_names_the_closed_store(captured: Path) -> None:
+    store = captured / ".codex"
+    store.chmod(0)
+    ask = "import amux; print(amux.create_client().sessions.list('codex'))"
+    result = run_without_powers(captured, "-c", ask)
+    assert (result.code, result.out) == (0, "[]\n")
+    (line,) = result.err.splitlines()
+    assert line.endswith(f"cannot be read (Permission denied; {RIGHT}) in {store}")

@@ -107,6 +107,18 @@ def test_the_plan_runs_in_the_directory_of_the_session(tmp_path: Path) -> None:
     assert plan.version == "2.1.50"
 
 
+def test_a_directory_that_cannot_be_one_is_left_out(tmp_path: Path) -> None:
+    home, session = first_session(tmp_path, "claude", "2.1.50")
+    for file in (home / ".claude" / "projects").rglob(f"{session}.jsonl"):
+        text = file.read_text(encoding="utf-8")
+        place = f"/{'x' * 5000}"  # the operating system refuses to look at such a name
+        file.write_text(text.replace("/home/dev/src/webapp-claude", place), encoding="utf-8")
+    fake_agent(tmp_path / "bin", "claude", "2.1.50")
+    client = create_client(home=home, env={"PATH": str(tmp_path / "bin")})
+    plan = client.plan_run("resume", ref=NativeRef(agent="claude", native_session_id=session))
+    assert plan.cwd is None
+
+
 class NoForks:
     agent = "simple"
     capabilities = None

@@ -45,7 +45,7 @@ from amux.adapters._codex.records import NAME_ENTRY, Line, Record, size
 from amux.adapters._codex.rollout import new_rollout
 from amux.adapters._codex.saved import restore
 from amux.adapters._kit.fold import MAX_PROBLEMS
-from amux.adapters._kit.folders import Folders
+from amux.adapters._kit.folders import Folders, is_folder, leads_into
 from amux.adapters._kit.jsonl import Buffer, read_records, unreadable
 from amux.adapters._kit.streams import DecoderMissingError, open_stream
 from amux.adapters._kit.times import parse_time
@@ -239,13 +239,10 @@ class _Inside:
             return False
         except OSError:
             return False
-        return not S_ISLNK(mode) or self._leads_inside(path)
+        return not S_ISLNK(mode) or leads_into(self._root, path)
 
     def _leads_to_file(self, link: Path) -> bool:
-        return self._leads_inside(link) and not link.is_dir()
-
-    def _leads_inside(self, link: Path) -> bool:
-        return link.exists() and link.resolve().is_relative_to(self._root)
+        return leads_into(self._root, link) and not is_folder(link)
 
 
 def _without_twins(files: Iterator[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:

@@ -29,8 +29,9 @@ from amux.adapters._base import (
     SourceRef,
     Want,
 )
-from amux.adapters._gemini.files import chat_sources, entries, read_chat
+from amux.adapters._gemini.files import chat_sources, read_chat
 from amux.adapters._gemini.places import SETTINGS, place_files, read_json
+from amux.adapters._kit.folders import Folders, is_folder, read_closed
 from amux.adapters._kit.values import mapping, text
 from amux.host import Host
 
@@ -94,7 +95,8 @@ class GeminiAdapter:
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
         """Chats of all projects; the names of folders do not reliably tell a directory."""
         del cwd
-        for entry in entries(root / "sessions"):
+        folders = Folders()
+        for entry in folders.by_name(root / "sessions"):
             path = Path(entry.path)
             if path.suffix == ".jsonl" and entry.is_file(follow_symlinks=False):
                 yield SourceRef(
@@ -105,9 +107,10 @@ class GeminiAdapter:
                     group=str(root),
                     beside=place_files(root, path.parents[1]),
                 )
-        for project in entries(root / "tmp"):
+        for project in folders.by_name(root / "tmp"):
             if project.is_dir(follow_symlinks=False):
-                yield from _project_sources(root, Path(project.path))
+                yield from _project_sources(root, Path(project.path), folders)
+        yield from folders.sources(NAME, root, group=str(root))
 
     def read(
         self,
@@ -119,7 +122,7 @@ class GeminiAdapter:
     ) -> Iterator[Item]:
         """Stream one file; a checkpoint is read with the log that names it."""
         if source.role == "names":
-            return iter(())
+            return read_closed(source)
         from amux.adapters._legacy.gemini_2025 import LOG_NAME, read_logs
 
         if source.path.name == LOG_NAME:
@@ -166,15 +169,15 @@ def _can_resume(version: str | None) -> bool:
     return found is None or (int(found[1]), int(found[2])) >= _RESUMES_SINCE
 
 
-def _project_sources(root: Path, project: Path) -> Iterator[SourceRef]:
+def _project_sources(root: Path, project: Path, folders: Folders) -> Iterator[SourceRef]:
     """The chats of one project, or what there is where chats are not kept yet."""
     chats = project / "chats"
-    if chats.is_dir():
-        yield from chat_sources(NAME, root, chats)
+    if is_folder(chats):
+        yield from chat_sources(NAME, root, chats, folders=folders)
         return
     from amux.adapters._legacy.gemini_2025 import CHECKPOINTS, LOG_NAME
 
-    found = entries(project)
+    found = folders.by_name(project)
     saved = [one for one in found if fnmatchcase(one.name, CHECKPOINTS)]
     for entry in found:
         path = Path(entry.path)

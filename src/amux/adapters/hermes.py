@@ -28,6 +28,7 @@ from amux.adapters._base import (
     Want,
     has_bodies,
 )
+from amux.adapters._kit.folders import Inside, is_folder, read_closed
 from amux.adapters._kit.jsonl import unreadable
 from amux.errors import ParseError
 from amux.host import Host
@@ -45,6 +46,7 @@ INFO: Final = AgentInfo(
     cli_command="hermes",
     python_package="hermes-agent",
     capabilities=Capabilities(session_persistence="sqlite", can_resume=True),
+    revision=2,
     bystanders=(
         Bystander("state.db-*", "a journal of the database"),
         Bystander("profiles/*/state.db-*", "a journal of a profile's database"),
@@ -86,13 +88,12 @@ class HermesAdapter:
         del cwd
         from amux.adapters._legacy.hermes_files import session_id_of
 
-        inside = _Inside(root)
-        for store in inside.stores():
-            database = store / _DATABASE
-            if inside.holds(database):
-                yield SourceRef(agent=NAME, path=database, root=root, group=str(root))
-            for path in inside.entries(store / "sessions"):
-                session_id = session_id_of(path.name)
+        inside = Inside(root)
+        for store in _stores(inside):
+            if _DATABASE in store:
+                yield SourceRef(agent=NAME, path=store[_DATABASE], root=root, group=str(root))
+            for name, path in inside.entries(store.get("sessions")).items():
+                session_id = session_id_of(name)
                 if session_id is not None:
                     yield SourceRef(
                         agent=NAME,
@@ -102,13 +103,16 @@ class HermesAdapter:
                         group=str(root),
                         fallback=True,
                     )
+        yield from inside.folders.sources(NAME, root, group=str(root))
 
     def read(
         self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None
     ) -> Iterator[Item]:
         """Stream a source; Hermes keeps no history by reference, so nothing ends early."""
         del until
-        if source.path.name == _DATABASE:
+        if source.role == "names":
+            yield from read_closed(source)
+        elif source.path.name == _DATABASE:
             chosen = None if only is None else (only,)
             yield from _read_database(source.path, want=want, only=chosen)
         else:
@@ -175,33 +179,13 @@ class HermesAdapter:
         return Command(argv=("hermes", "chat", *resume, f"--query={prompt}"), cwd=cwd)
 
 
-class _Inside:
-    """Lists a root without following a link out of it."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._real_root = root.resolve()
-
-    def holds(self, path: Path) -> bool:
-        """Whether a path exists and lies in the root, links resolved."""
-        if not path.is_symlink():
-            return path.exists()
-        return path.exists() and path.resolve().is_relative_to(self._real_root)
-
-    def entries(self, folder: Path) -> list[Path]:
-        """What lies in a folder, in the order of names."""
-        try:
-            found = sorted(folder.iterdir()) if self.holds(folder) else []
-        except OSError:
-            return []
-        return [path for path in found if self.holds(path)]
-
-    def stores(self) -> Iterator[Path]:
-        """The root, and the profiles in it, each with a store of its own."""
-        yield self._root
-        for profile in self.entries(self._root / "profiles"):
-            if profile.is_dir():
-                yield profile
+def _stores(inside: Inside) -> Iterator[dict[str, Path]]:
+    """What lies in the root, and in the profiles in it, each with a store of its own."""
+    own = inside.entries(inside.root)
+    yield own
+    for profile in inside.entries(own.get("profiles")).values():
+        if is_folder(profile):
+            yield inside.entries(profile)
 
 
 def _read_database(path: Path, *, want: Want, only: Sequence[str] | None) -> Iterator[Item]:

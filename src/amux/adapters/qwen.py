@@ -27,7 +27,8 @@ from amux.adapters._base import (
     SourceRef,
     Want,
 )
-from amux.adapters._gemini.files import CHAT_NAME, chat_sources, entries, read_chat
+from amux.adapters._gemini.files import CHAT_NAME, chat_sources, read_chat
+from amux.adapters._kit.folders import Folders, read_closed
 from amux.adapters._qwen.places import AGENT_PREFIX, AGENTS, ARCHIVE, agents_of, notes_of
 from amux.host import Host
 
@@ -79,14 +80,17 @@ class QwenAdapter:
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
         """Transcripts of all projects, or of one, and the chats of old versions."""
         wanted = None if cwd is None else _folder_names(cwd)
-        for project in entries(root / "projects"):
+        folders = Folders()
+        places = _Places(root, folders)
+        for project in folders.by_name(root / "projects"):
             if project.is_dir(follow_symlinks=False) and (wanted is None or project.name in wanted):
-                yield from _project_sources(root, Path(project.path))
-        for project in entries(root / "tmp"):
+                yield from places.project(Path(project.path))
+        for project in folders.by_name(root / "tmp"):
             if project.is_dir(follow_symlinks=False):
                 chats = Path(project.path) / "chats"
-                yield from chat_sources(NAME, root, chats)
-                yield from _transcripts(root, chats, group=project.name)
+                yield from chat_sources(NAME, root, chats, folders=folders)
+                yield from places.transcripts(chats, group=project.name)
+        yield from folders.sources(NAME, root, group=str(root))
 
     def read(
         self,
@@ -97,6 +101,8 @@ class QwenAdapter:
         until: int | None = None,  # noqa: ARG002 - history is copied here, never referred to
     ) -> Iterator[Item]:
         """Stream one file."""
+        if source.role == "names":
+            return read_closed(source)
         if CHAT_NAME.fullmatch(source.path.name):
             return read_chat(source, want=want)
         from amux.adapters._qwen.transcript import TranscriptReader
@@ -140,47 +146,55 @@ def _folder_names(cwd: str) -> frozenset[str]:
     return frozenset(names | {name.lower() for name in names})
 
 
-def _project_sources(root: Path, project: Path) -> Iterator[SourceRef]:
-    yield from _transcripts(root, project / "chats", group=project.name)
-    yield from _transcripts(root, project / "chats" / ARCHIVE, group=project.name, archived=True)
-    for session in entries(project / AGENTS):
-        if session.is_dir(follow_symlinks=False):
-            yield from _agents(root, Path(session.path), group=project.name)
+class _Places:
+    """Where files lie below one root."""
 
+    def __init__(self, root: Path, folders: Folders) -> None:
+        self._root = root
+        self._folders = folders
 
-def _transcripts(
-    root: Path, folder: Path, *, group: str, archived: bool = False
-) -> Iterator[SourceRef]:
-    for entry in entries(folder):
-        path = Path(entry.path)
-        is_log = path.suffix == ".jsonl" and not CHAT_NAME.fullmatch(entry.name)
-        if is_log and entry.is_file(follow_symlinks=False):
-            yield SourceRef(
-                agent=NAME,
-                path=path,
-                root=root,
-                session_id=path.stem,
-                group=group,
-                archived=archived,
-                beside=(agents_of(path),),
-            )
+    def project(self, project: Path) -> Iterator[SourceRef]:
+        """The transcripts of one project, archived ones too, and their sub-agents."""
+        chats, group = project / "chats", project.name
+        yield from self.transcripts(chats, group=group)
+        yield from self.transcripts(chats / ARCHIVE, group=group, archived=True)
+        for session in self._folders.by_name(project / AGENTS):
+            if session.is_dir(follow_symlinks=False):
+                yield from self._agents(Path(session.path), group=group)
 
+    def transcripts(
+        self, folder: Path, *, group: str, archived: bool = False
+    ) -> Iterator[SourceRef]:
+        """The transcripts in one folder."""
+        for entry in self._folders.by_name(folder):
+            path = Path(entry.path)
+            is_log = path.suffix == ".jsonl" and not CHAT_NAME.fullmatch(entry.name)
+            if is_log and entry.is_file(follow_symlinks=False):
+                yield SourceRef(
+                    agent=NAME,
+                    path=path,
+                    root=self._root,
+                    session_id=path.stem,
+                    group=group,
+                    archived=archived,
+                    beside=(agents_of(path),),
+                )
 
-def _agents(root: Path, folder: Path, *, group: str) -> Iterator[SourceRef]:
-    for entry in entries(folder):
-        path = Path(entry.path)
-        is_agent = path.suffix == ".jsonl" and entry.name.startswith(AGENT_PREFIX)
-        if is_agent and entry.is_file(follow_symlinks=False):
-            yield SourceRef(
-                agent=NAME,
-                path=path,
-                root=root,
-                session_id=path.stem,
-                group=group,
-                role="subagent",
-                parent=folder.name,
-                beside=(notes_of(path),),
-            )
+    def _agents(self, folder: Path, *, group: str) -> Iterator[SourceRef]:
+        for entry in self._folders.by_name(folder):
+            path = Path(entry.path)
+            is_agent = path.suffix == ".jsonl" and entry.name.startswith(AGENT_PREFIX)
+            if is_agent and entry.is_file(follow_symlinks=False):
+                yield SourceRef(
+                    agent=NAME,
+                    path=path,
+                    root=self._root,
+                    session_id=path.stem,
+                    group=group,
+                    role="subagent",
+                    parent=folder.name,
+                    beside=(notes_of(path),),
+                )
 
 
 ADAPTER: Final = QwenAdapter()

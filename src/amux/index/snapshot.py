@@ -78,6 +78,8 @@ class _Look:
                 finally:
                     if isinstance(place, int):
                         os.close(place)
+            except PermissionError:
+                self.names.append(f"! {_closed_door(folder)}")
             except OSError as error:
                 self.names.append(f"! {error.errno}")
             else:
@@ -110,3 +112,12 @@ class _Look:
         except OSError as error:
             self.names += (entry.name, f"! {error.errno}")
             return None
+
+
+def _closed_door(path: str) -> str:
+    """Which folder is closed: an answer names it. Rare, so that only then adapters are imported."""
+    from pathlib import Path
+
+    from amux.adapters._kit.jsonl import closed_door
+
+    return str(closed_door(Path(path)))

@@ -13,6 +13,7 @@ from stat import S_ISDIR
 from typing import Final, NamedTuple
 
 from amux.adapters._base import SourceRef
+from amux.adapters._kit.jsonl import closed_door
 from amux.index.snapshot import UNSETTLED_NS
 
 UNSETTLED: Final = b"?"
@@ -69,6 +70,9 @@ class _Seen:
         """Note how a file is, or every file of a folder; None: there is none."""
         try:
             found = os.stat(path)  # noqa: PTH116 - thousands of times per command
+        except PermissionError:  # a problem names the folder that is closed
+            self._parts += (path, f"! {closed_door(Path(path))}")
+            return None
         except OSError:
             self._parts += (path, "-")
             return None

@@ -140,8 +140,11 @@ class Store:
         return self._connection
 
     def exists(self) -> bool:
-        """Whether anything was kept so far."""
-        return self.path.exists()
+        """Whether anything was kept so far; behind a closed door nothing was."""
+        try:
+            return self.path.exists()
+        except OSError:
+            return False
 
     @contextmanager
     def guarded(self) -> Generator[sqlite3.Connection]:

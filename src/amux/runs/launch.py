@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import Literal
 
 from amux.adapters._base import Adapter
@@ -73,7 +72,7 @@ def plan_launch(
     )
     if command is None:
         raise _incapable(info.label, info.name, action, version=version)
-    place = cwd if cwd is not None and Path(cwd).is_dir() else None
+    place = cwd if cwd is not None and os.path.isdir(cwd) else None  # noqa: PTH112 - never raises
     return Launch(
         agent=info.name,
         action=action,

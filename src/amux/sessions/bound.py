@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from amux.adapters._base import Adapter, AgentInfo, Capabilities, SourceRef
+from amux.adapters._kit.folders import is_folder
 from amux.errors import AmuxError, ErrorCode, ParseError
 from amux.host import Host
 from amux.model.session import Session
@@ -59,7 +60,7 @@ class BoundAdapter:
             raise AmuxError(
                 f"{self.display_name} has no place for sessions", code=ErrorCode.PLUGIN_ERROR
             )
-        return next((place for place in places if place.is_dir()), places[0])
+        return next((place for place in places if is_folder(place)), places[0])
 
     def list_session_files(self, cwd: str | None = None) -> Iterator[Path]:
         """The files of all sessions; nothing when the place is missing or forbidden."""

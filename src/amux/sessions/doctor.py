@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from amux.adapters._base import Adapter, AgentInfo, Retention, SourceRef
+from amux.adapters._kit.jsonl import unreadable
 from amux.model.base import Model
 from amux.model.problems import Problem
 from amux.sessions.library import read_facts
@@ -66,7 +67,8 @@ def examine(reader: SessionReader, agents: Sequence[str]) -> tuple[RootReport, .
 def _examine_root(adapter: Adapter, root: Path) -> RootReport:
     sources = {source.path: source for source in adapter.discover(root)}
     problems: list[Problem] = []
-    files = [_examine_file(adapter, root, path, sources, problems) for path in _walk(root)]
+    paths = list(_walk(root, problems))
+    files = [_examine_file(adapter, root, path, sources, problems) for path in paths]
     counts = Counter(report.status for report in files)
     return RootReport(
         agent=adapter.info.name,
@@ -78,8 +80,13 @@ def _examine_root(adapter: Adapter, root: Path) -> RootReport:
     )
 
 
-def _walk(root: Path) -> Iterator[Path]:
-    for folder, _, names in os.walk(root):
+def _walk(root: Path, problems: list[Problem]) -> Iterator[Path]:
+    """Every file below a root; a folder that cannot be listed is a problem."""
+
+    def refuse(error: OSError) -> None:
+        problems.append(unreadable(Path(error.filename), error))
+
+    for folder, _, names in os.walk(root, onerror=refuse):
         for name in names:
             yield Path(folder) / name
 
@@ -93,7 +100,7 @@ def _examine_file(
 ) -> FileReport:
     relative = path.relative_to(root).as_posix()
     status: FileStatus
-    if path.is_symlink():
+    if os.path.islink(path):  # noqa: PTH114 - in a closed folder it does not raise
         status, what = "link", "links are not followed"
     elif path in sources:
         status, what = _read_source(adapter, sources[path], problems)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 from amux.adapters._base import Item, SourceRef, Want
 from amux.adapters._gemini.places import Places, place_files
+from amux.adapters._kit.folders import Folders
 
 CHAT_NAME: Final = re.compile(
     r"session-(?P<minute>\d{4}-\d\d-\d\dT\d\d-\d\d(?:-\d\d)?)-(?P<id8>[^.]{1,64})\.jsonl?"
@@ -19,24 +20,15 @@ CHAT_NAME: Final = re.compile(
 _DOCUMENT: Final = ".json"
 
 
-def entries(folder: Path) -> Sequence[os.DirEntry[str]]:
-    """The entries of a folder by name; a folder that is missing or closed to us has none."""
-    try:
-        with os.scandir(folder) as found:
-            return sorted(found, key=lambda entry: entry.name)
-    except OSError:
-        return []
-
-
-def chat_sources(agent: str, root: Path, chats: Path) -> Iterator[SourceRef]:
+def chat_sources(agent: str, root: Path, chats: Path, *, folders: Folders) -> Iterator[SourceRef]:
     """The chats of one folder and the sub-agents below it. No link is followed."""
-    found = entries(chats)
+    found = folders.by_name(chats)
     place = place_files(root, chats.parent)
     documents = _documents(found)
     for entry in found:
         path = Path(entry.path)
         if entry.is_dir(follow_symlinks=False):
-            yield from _subagents(agent, root, path)
+            yield from _subagents(agent, root, path, folders=folders)
         elif (name := CHAT_NAME.fullmatch(entry.name)) and entry.is_file(follow_symlinks=False):
             yield SourceRef(
                 agent=agent,
@@ -48,8 +40,8 @@ def chat_sources(agent: str, root: Path, chats: Path) -> Iterator[SourceRef]:
             )
 
 
-def _subagents(agent: str, root: Path, folder: Path) -> Iterator[SourceRef]:
-    for entry in entries(folder):
+def _subagents(agent: str, root: Path, folder: Path, *, folders: Folders) -> Iterator[SourceRef]:
+    for entry in folders.by_name(folder):
         path = Path(entry.path)
         if path.suffix == ".jsonl" and entry.is_file(follow_symlinks=False):
             yield SourceRef(
@@ -84,7 +76,7 @@ def _has_earlier(path: Path) -> bool:
     own = CHAT_NAME.fullmatch(path.name)
     if own is None or path.suffix != _DOCUMENT:
         return False
-    return bool(_earlier(own, _documents(entries(path.parent))))
+    return bool(_earlier(own, _documents(Folders().entries(path.parent))))
 
 
 def _documents(found: Iterable[os.DirEntry[str]]) -> dict[str, list[re.Match[str]]]:

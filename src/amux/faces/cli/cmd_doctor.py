@@ -72,9 +72,10 @@ def _for_programs(report: RootReport, file: FileReport) -> tuple[str, ...]:
 
 def _warn(context: Context, report: RootReport) -> None:
     if report.problems:
-        context.output.warning(
-            f"{report.agent}: {count(len(report.problems), 'problem')} while reading"
-        )
+        first, *others = dict.fromkeys(map(str, report.problems))
+        more = f"; and {len(others)} more" if others else ""
+        number = count(1 + len(others), "problem")
+        context.output.warning(f"{report.agent}: {number} while reading: {first}{more}")
     if report.next_loss is not None:
         loss = report.next_loss
         context.output.warning(

@@ -133,7 +133,7 @@ class Context:
             return
         shown = "; ".join(lines[:PROBLEMS_SHOWN])
         more = f"; and {len(lines) - PROBLEMS_SHOWN} more" if len(lines) > PROBLEMS_SHOWN else ""
-        self.output.warning(f"{count(len(problems), 'problem')} while reading: {shown}{more}")
+        self.output.warning(f"{count(len(lines), 'problem')} while reading: {shown}{more}")
 
     def warn_of_unknown_agent(self) -> None:
         """Searching and summing accept any name; say so when nobody has it."""
@@ -181,7 +181,7 @@ def _path(text: str | None) -> Path | None:
 
 def _existing(text: str) -> Path:
     path = Path(text).expanduser().absolute()
-    if not path.is_dir():
+    if not os.path.isdir(path):  # noqa: PTH112 - a closed one does not raise
         raise ValidationError(f"`{path}` is no directory", fields=["home"])
     return path
 
