@@ -10,8 +10,9 @@
         AmbiguousIdError         8   AMBIGUOUS_ID (candidates)
       ParseError                 1   PARSE_ERROR
 
-Raise for what the caller can act on; bad bytes in a source are `Problem` values. `str(error)` is
-one sentence without a final period, values in backticks; `hint` says what to do next.
+Raise for what the caller can act on; bad bytes in a source are `Problem` values. `message`,
+also `str(error)`, is one sentence without a final period, values in backticks; `hint` says what to
+do next.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ EXIT_CODES: dict[ErrorCode, int] = {
 
 
 class AmuxError(Exception):
-    """Base of all errors; carries a stable code, whether a retry may help, and a hint."""
+    """Base of all errors; carries a stable code, a message, whether a retry may help, a hint."""
 
     code: ErrorCode = ErrorCode.INTERNAL
     recoverable: bool = False
@@ -94,6 +95,7 @@ class AmuxError(Exception):
         recoverable: bool | None = None,
     ) -> None:
         super().__init__(message)
+        self.message = message
         if code is not None:
             self.code = code
         if recoverable is not None:

@@ -351,7 +351,7 @@ def test_the_error_codes_are_those_of_the_contract() -> None:
 
 def test_an_error_carries_code_message_hint_and_whether_to_try_again() -> None:
     plain = AmuxError("it broke")
-    assert (str(plain), plain.code, plain.recoverable, plain.hint, plain.exit_code) == (
+    assert (plain.message, plain.code, plain.recoverable, plain.hint, plain.exit_code) == (
         "it broke",
         "INTERNAL",
         False,
@@ -360,6 +360,8 @@ def test_an_error_carries_code_message_hint_and_whether_to_try_again() -> None:
     )
     busy = AmuxError("busy", code=ErrorCode.STORE_BUSY, recoverable=True, hint="wait")
     assert (busy.code, busy.recoverable, busy.hint) == ("STORE_BUSY", True, "wait")
+    assert str(busy) == busy.message == "busy"
+    assert ValidationError("no").message == "no"
 
 
 def test_special_errors_carry_what_they_are_about() -> None:
