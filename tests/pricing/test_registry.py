@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amux.config import PriceSettings
+from amux.errors import ValidationError
 from amux.model.usage import NANO, Tokens
 from amux.pricing import ModelRegistry, cost_nusd
 from amux.pricing.remembered import RememberedRates
@@ -182,6 +183,35 @@ def test_an_estimate_is_tokens_times_price(registry: ModelRegistry) -> None:
     assert registry.estimate_cost(
         "claude", "claude-opus-4-1", 0, 0, cached_tokens=1000, cache_write_tokens=1000
     ) == pytest.approx(1000 / 1e6 * 1.5 + 1000 / 1e6 * 18.75)
+
+
+@pytest.mark.parametrize(
+    ("agent", "model", "usd"),
+    [
+        ("claude", "claude-sonnet-4-5", 3 + 15),
+        ("gemini", "gemini-2.5-pro", 1.25 + 10),
+        ("codex", "gpt-5-codex", 1.25 + 10),
+    ],
+)
+def test_an_estimate_of_a_sum_of_tokens_has_no_surcharge_for_long_contexts(
+    registry: ModelRegistry, agent: str, model: str, usd: float
+) -> None:
+    assert registry.estimate_cost(agent, model, 1_000_000, 1_000_000) == pytest.approx(usd)
+    tenth = registry.estimate_cost(agent, model, 100_000, 100_000)
+    assert tenth * 10 == pytest.approx(usd)
+
+
+@pytest.mark.parametrize("model", ["claude-opus-4-1", "nothing"])
+@pytest.mark.parametrize(
+    "field", ["input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens"]
+)
+def test_a_negative_number_of_tokens_is_refused(
+    registry: ModelRegistry, model: str, field: str
+) -> None:
+    counts = {"input_tokens": 1, "output_tokens": 1, field: -1}
+    with pytest.raises(ValidationError, match=field) as refused:
+        registry.estimate_cost("claude", model, **counts)
+    assert refused.value.fields == (field,)
 
 
 def test_a_price_is_in_usd_per_million_tokens(registry: ModelRegistry) -> None:

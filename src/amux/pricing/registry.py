@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from amux.config import PriceSettings, read_prices
+from amux.errors import ValidationError
 from amux.model.base import Model
 from amux.model.usage import NANO, Tokens
 from amux.pricing.catalogue import find_rates
@@ -112,10 +113,21 @@ class ModelRegistry:
         cached_tokens: int = 0,
         cache_write_tokens: int = 0,
     ) -> float:
-        """What one call would cost today in USD; 0.0 when the model is not known.
+        """What so many tokens would cost today in USD; 0.0 when the model is not known.
 
-        The counts do not overlap: `input_tokens` are those that came from no cache.
+        The counts do not overlap: `input_tokens` are those that came from no cache. They may be
+        the sum of many calls, so no surcharge for long contexts is added: which calls were long
+        cannot be seen in a sum.
+
+        Raises:
+            ValidationError: A count is negative.
         """
+        _refuse_negative(
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            cached_tokens=cached_tokens,
+            cache_write_tokens=cache_write_tokens,
+        )
         rates = self.rates(agent, model, self._today())
         if rates is None:
             return 0.0
@@ -125,7 +137,7 @@ class ModelRegistry:
             cache_read=cached_tokens,
             cache_write=cache_write_tokens,
         )
-        return cost_nusd(tokens, rates) / NANO
+        return cost_nusd(tokens, msgspec.structs.replace(rates, tiers=())) / NANO
 
     def _add(self, prices: Mapping[str, PriceSettings]) -> None:
         self._own.update({model.lower(): price for model, price in prices.items()})
@@ -156,6 +168,12 @@ class ModelRegistry:
                     as_of=day,
                 )
         return None
+
+
+def _refuse_negative(**counts: int) -> None:
+    for name, count in counts.items():
+        if count < 0:
+            raise ValidationError(f"{name} must not be negative", fields=(name,))
 
 
 def _own_names(model: str) -> Iterator[str]:
