@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from amux.adapters._base import AgentInfo, Capabilities
 from amux.host import Host
+from amux.runs.abilities import installed_capabilities
 from amux.runs.launch import InstalledAgent, detect
 from amux.sessions.bound import BoundAdapter
 from amux.sessions.library import Library
@@ -38,5 +39,10 @@ class AdapterManager:
         return detect(self._registry.require(agent), self._host)
 
     def capabilities(self, agent: str, *, version: str | None = None) -> Capabilities:
-        """What an agent can do; with a version, what that version could."""
+        """What an agent can do: in that version, else in the one that is installed here.
+
+        Where it is not installed, what the newest known version can do.
+        """
+        if version is None:
+            return installed_capabilities(self._registry, self._host, agent)
         return self._registry.capabilities(agent, version=version)

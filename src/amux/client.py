@@ -339,10 +339,12 @@ class Client:
         return start(launch)
 
     def agents(self, agent: str | None = None) -> tuple[AgentStatus, ...]:
-        """Each agent (or one): found where, how many sessions, from when to when."""
+        """Each agent (or one): found where, how many sessions, what its installed version can."""
+        from amux.runs.abilities import as_installed
         from amux.sessions.overview import agent_statuses
 
-        return agent_statuses(self._parts.reader, agent)
+        statuses = agent_statuses(self._parts.reader, agent)
+        return as_installed(statuses, self._parts.registry, self._parts.host)
 
     def doctor(self, agent: str | None = None) -> tuple[RootReport, ...]:
         """Every file below the agents' roots, read or not and why; what will be lost next."""

@@ -157,6 +157,39 @@ def test_capabilities_follow_the_version(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("version", "able"),
+    [
+        ("0.20.0", (False, False)),
+        ("0.42.0", (True, False)),
+        ("0.120.0", (True, True)),
+        ("of its own kind", (True, True)),
+    ],
+)
+def test_capabilities_are_those_of_the_version_that_is_installed(
+    version: str, able: tuple[bool, bool], tmp_path: Path
+) -> None:
+    fake_agent(tmp_path / "bin", "codex", version)
+    client = create_client(home=tmp_path, env={"PATH": str(tmp_path / "bin")})
+    found = client.adapters.capabilities("codex")
+    assert (found.can_resume, found.can_fork) == able
+    shown = {each.name: (each.can_resume, each.can_fork) for each in client.agents()}
+    assert shown["codex"] == able
+    assert shown["claude"] == (True, True)  # not installed: as the newest
+
+
+def test_the_command_shows_what_the_installed_version_can_do(tmp_path: Path) -> None:
+    fake_agent(tmp_path / "bin", "codex", "0.42.0")
+    done = amux(tmp_path, tmp_path / "bin", "agents", "codex")
+    assert done.stdout.rstrip("\n").split("\t")[-1] == "resume usage"
+
+
+def test_of_another_home_no_program_is_asked(tmp_path: Path) -> None:
+    fake_agent(tmp_path / "bin", "codex", "0.20.0")
+    done = amux(tmp_path, tmp_path / "bin", "agents", "codex", "--home", str(tmp_path))
+    assert done.stdout.rstrip("\n").split("\t")[-1] == "resume fork usage"
+
+
 def test_naming_no_agent_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(AmuxError) as missing:
         create_client(home=tmp_path).plan_run("new")

@@ -1,0 +1,50 @@
+"""What the agents that are installed here can do: that depends on their versions.
+
+An agent is asked for its version only where that makes a difference, and only on a host with a
+PATH: of another home, or of the sample sessions, no program is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from amux.adapters._base import Capabilities
+from amux.host import Host
+from amux.runs.launch import detect
+from amux.sessions.overview import AgentStatus
+from amux.sessions.registry import AdapterRegistry
+
+_FIRST_VERSION: Final = "0.0.0"
+_ASKED_AT_ONCE: Final = 8
+
+
+def installed_capabilities(registry: AdapterRegistry, host: Host, agent: str) -> Capabilities:
+    """What the installed version of an agent can do; of one that is not here, what the newest can.
+
+    Raises:
+        AgentNotFoundError: No agent has that name.
+    """
+    declared = registry.capabilities(agent)
+    if not host.env.get("PATH"):
+        return declared
+    if registry.capabilities(agent, version=_FIRST_VERSION) == declared:
+        return declared  # every version can do the same
+    found = detect(registry.require(agent), host)
+    return registry.capabilities(agent, version=None if found is None else found.version)
+
+
+def as_installed(
+    statuses: Sequence[AgentStatus], registry: AdapterRegistry, host: Host
+) -> tuple[AgentStatus, ...]:
+    """The same agents, with what their installed versions can do."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    def adjusted(status: AgentStatus) -> AgentStatus:
+        able = installed_capabilities(registry, host, status.name)
+        return msgspec.structs.replace(status, can_resume=able.can_resume, can_fork=able.can_fork)
+
+    with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:  # each waits for a program of its own
+        return tuple(pool.map(adjusted, statuses))
