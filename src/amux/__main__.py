@@ -14,11 +14,9 @@ def main(argv: list[str] | None = None) -> int:
         if words in (["--version"], ["-V"]):
             from amux._version import __version__
 
-            sys.stdout.write(f"amux {__version__}\n")
-            sys.stdout.flush()
-            return 0
+            return _print(f"amux {__version__}\n")
         if words in (["--help"], ["-h"]):
-            return _show_help()
+            return _print(_help())
         from amux.faces.cli.app import run
 
         code = run(words)
@@ -31,14 +29,23 @@ def main(argv: list[str] | None = None) -> int:
     return code
 
 
-def _show_help() -> int:
-    """Print the text that tools/gen_cli_docs.py wrote; a reader may close the pipe early."""
+def _help() -> str:
+    """The text that tools/gen_cli_docs.py wrote."""
     with open(f"{__file__.removesuffix('__main__.py')}faces/cli/help.txt", "rb") as text:  # noqa: PTH123 - pathlib would be most of the start
-        try:
-            sys.stdout.write(text.read().decode())
-            sys.stdout.flush()
-        except BrokenPipeError:
-            sys.stderr.close()  # nobody is there to be told
+        return text.read().decode()
+
+
+def _print(text: str) -> int:
+    """Write a text; a reader may close the pipe early, and a disk may be full."""
+    if sys.stdout is None:  # started without one
+        return 0
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        from amux.faces.cli.app import end_unwritten
+
+        return end_unwritten(error)
     return 0
 
 

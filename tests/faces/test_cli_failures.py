@@ -106,10 +106,11 @@ def test_a_reader_that_leaves_early_is_no_error(claude: Cli, words: str) -> None
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_a_full_disk_is_told_once(claude: Cli) -> None:
+@pytest.mark.parametrize("words", ["list -q", "list --help", "--version", "-V", "--help", "-h"])
+def test_a_full_disk_is_told_once(claude: Cli, words: str) -> None:
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         done = subprocess.run(
-            claude.command("list", "-q"),
+            claude.command(*words.split()),
             env=claude.env,
             stdout=full,
             stderr=subprocess.PIPE,
@@ -120,8 +121,9 @@ def test_a_full_disk_is_told_once(claude: Cli) -> None:
     assert done.stderr.splitlines() == ["error: cannot write the output: No space left on device"]
 
 
-def test_closed_streams_do_no_harm(claude: Cli) -> None:
-    command = " ".join(f"'{word}'" for word in claude.command("list"))
+@pytest.mark.parametrize("word", ["list", "--version", "--help"])
+def test_closed_streams_do_no_harm(claude: Cli, word: str) -> None:
+    command = " ".join(f"'{word}'" for word in claude.command(word))
     done = subprocess.run(["bash", "-c", f"{command} >&- 2>&-"], env=claude.env, check=False)
     assert done.returncode == 0
 

@@ -92,12 +92,20 @@ def test_no_figure_and_no_time_is_cut_on_any_terminal(
 
 def test_colour_can_be_switched_off_and_forced(claude: Cli) -> None:
     assert "\x1b[36m" in on_terminal(claude, "list")
-    for words in (["--no-color"], ["--color", "never"]):
-        assert "\x1b[3" not in on_terminal(claude, "list", *words)
     quiet = Cli(claude.home, {"NO_COLOR": "1"})
-    assert "\x1b[3" not in on_terminal(quiet, "list")
+    for command in ("list", "cost", "agents", "search hello", ""):
+        words = command.split()
+        assert "\x1b" in on_terminal(claude, *words)
+        assert "\x1b" not in on_terminal(claude, *words, "--no-color")
+        assert "\x1b" not in on_terminal(claude, *words, "--color", "never")
+        assert "\x1b" not in on_terminal(quiet, *words)
+    assert "\x1b[36m" in on_terminal(quiet, "list", "--color", "always")
     forced = claude("list", "--color", "always").out
     assert "Session ID" in forced
+
+
+def test_an_empty_no_color_says_nothing(claude: Cli) -> None:
+    assert "\x1b[36m" in on_terminal(Cli(claude.home, {"NO_COLOR": ""}), "list")
 
 
 def test_the_overview_ends_with_a_next_step(both: Cli) -> None:

@@ -66,6 +66,25 @@ def test_words_of_a_query_may_surround_options(words: str, expected: list[str]) 
 
 
 @pytest.mark.parametrize(
+    ("with_dashes", "without"),
+    [
+        ("--", ""),
+        ("-- list", "list"),
+        ("-a claude -- list --json", "-a claude list --json"),
+        ("--json -- search one -- -x", "--json search one -- -x"),
+        ("sessions -- search one", "sessions search one"),
+        ("cost --", "cost"),
+    ],
+)
+def test_two_dashes_before_a_command_only_end_the_options(with_dashes: str, without: str) -> None:
+    assert said(parse(with_dashes.split())) == said(parse(without.split()))
+
+
+def test_a_failure_behind_two_dashes_is_json_when_asked_for(empty: Cli) -> None:
+    assert empty("--", "list", "nobody", "--json").json()["error"]["code"] == "AGENT_NOT_FOUND"
+
+
+@pytest.mark.parametrize(
     ("words", "message", "hint"),
     [
         ("lst", "unknown command `lst`", "did you mean `list`?"),
@@ -176,6 +195,9 @@ LINES = (
     "show -qacodex x",
     "tag x list",
     "--demo list --no-color",
+    "-- list",
+    "-- search one two",
+    "--json -a claude -- list",
 )
 WRONG = ("lst", "serch list", "sessions serach list", "list --sotr cost", "list a b c", "show")
 

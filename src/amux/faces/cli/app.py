@@ -29,16 +29,11 @@ def run(words: Sequence[str]) -> int:
     try:
         code = _attempt(words)
         sys.stdout.flush()
-    except BrokenPipeError:
-        _discard_stdout()
     except KeyboardInterrupt:
         _discard_stdout()  # the reader may be gone too; ending must not wait for it
         raise
-    except OSError as error:  # the last bytes could not be written: a full disk
-        _discard_stdout()
-        if not code:
-            Output().error(f"cannot write the output: {error.strerror}")
-        return code or 1
+    except OSError as error:  # the last bytes could not be written
+        return end_unwritten(error, code)
     return code
 
 
@@ -127,7 +122,19 @@ def _candidates(error: AmbiguousIdError) -> str:
 
 def _options_of(words: Sequence[str]) -> Sequence[str]:
     """The words before `--`: wrong usage leaves nothing parsed, but must be reported as asked."""
+    from amux.faces.cli.parser import without_separator
+
+    words = without_separator(words)
     return words[: words.index("--")] if "--" in words else words
+
+
+def end_unwritten(error: OSError, code: int = 0) -> int:
+    """End a command whose output cannot be written; a reader that left early is no failure."""
+    _discard_stdout()
+    if code or isinstance(error, BrokenPipeError):
+        return code
+    Output().error(f"cannot write the output: {error.strerror}")
+    return 1
 
 
 def _open_missing_streams() -> None:

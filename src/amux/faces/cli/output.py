@@ -7,6 +7,7 @@ is the specification's types, indented. Everything that comes from a session pas
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -162,15 +163,21 @@ class Output:
         """The rich console on stdout."""
         from rich.console import Console
 
-        no_color = {"auto": None, "always": False, "never": True}[self.color]
         return Console(
             file=sys.stdout,
             force_terminal=True,
-            no_color=no_color,
+            color_system="auto" if self._is_coloured else None,  # None: nothing stands out either
+            no_color=False,
             highlight=False,
             emoji=False,
             markup=False,
         )
+
+    @property
+    def _is_coloured(self) -> bool:
+        if self.color == "auto":
+            return not os.environ.get("NO_COLOR")  # noqa: TID251 - a face asks the process
+        return self.color == "always"
 
     def _say(self, kind: str, text: str) -> None:
         if not self.is_quiet:

@@ -86,7 +86,7 @@ class CommandParser(argparse.ArgumentParser):
     ) -> tuple[argparse.Namespace, list[str]]:
         """Parse after loading; a group without a verb gets its default one."""
         self.load()
-        given = list(args or ())
+        given = without_separator(args or ()) if self.children else list(args or ())
         if self.default is not None and _lacks_verb(given):
             given.insert(0, self.default)
         given, filters = _set_apart(given) if self.has_filters else (given, [])
@@ -252,6 +252,19 @@ def _usage_of(argument: argparse.Action) -> str:
         argparse.PARSER: "[{} ...]",
     }
     return many.get(str(argument.nargs), "{}").format(name)
+
+
+def without_separator(args: Sequence[str]) -> list[str]:
+    """The words without a `--` in front of the command: it only says that options end here."""
+    words = iter(enumerate(args))
+    for at, word in words:
+        if word == "--":
+            return [*args[:at], *args[at + 1 :]]
+        if not word.startswith("-"):
+            break
+        if word in _VALUE_GLOBALS:
+            next(words, None)
+    return list(args)
 
 
 def _lacks_verb(args: Sequence[str]) -> bool:
