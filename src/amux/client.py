@@ -213,12 +213,14 @@ class Client:
         """A search, with what could not be read."""
         return self._parts.reader.search_report(query)
 
-    def stream_export(self, agent: str, session_id: str, format: ExportFormat) -> Iterator[str]:
-        """A session as text, piece by piece, in bounded memory. Raises as `sessions.get` does."""
+    def stream_export(
+        self, agent: str, session_id: str, format: ExportFormat, *, title: str | None = None
+    ) -> Iterator[str]:
+        """As `sessions.export`, piece by piece, in bounded memory."""
         from amux.render import exporter
 
-        header, messages = self._parts.reader.stream(agent, session_id)
-        return exporter(format)(header, messages)
+        render = exporter(format, title=title)
+        return render(*self._parts.reader.stream(agent, session_id))
 
     def follow(
         self,

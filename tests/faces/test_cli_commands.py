@@ -11,6 +11,8 @@ import msgspec
 import pytest
 from cli_process import CAPTURES, Cli
 
+from amux import create_client
+
 TOOL_SESSION = "aa25bd55-0374-401d-b6d1-ca1876f1f8e9"
 FORK = "fe60fe62-13f2-4507-89a3-ea9569dc14c6"  # of the tool session
 PARENT = "29c5cee3-3f53-4795-b157-dccd1a4ec3a1"
@@ -121,6 +123,20 @@ def test_show_is_markdown_and_export_is_json_unless_told(claude: Cli) -> None:
     exported = claude("export", TOOL_SESSION)
     assert exported.json()["sessionId"] == TOOL_SESSION
     assert claude("show", TOOL_SESSION, "--json").out == exported.out
+
+
+def test_an_export_for_people_may_have_a_title_of_its_own(claude: Cli) -> None:
+    titled = ("export", TOOL_SESSION, "--title", "Mine <3", "--format")
+    page = claude(*titled, "html").out
+    assert "<title>Mine &lt;3</title>" in page
+    assert "<h1>Mine &lt;3</h1>" in page
+    assert claude(*titled, "markdown").out.startswith("# Mine")
+    for format in ("json", "jsonl"):
+        refused = claude(*titled, format)
+        assert (refused.code, refused.out) == (2, "")
+        assert "hint: a title is for markdown and html" in refused.err
+    client = create_client(home=claude.home)
+    assert client.sessions.export("claude", TOOL_SESSION, "html", title="Mine <3") == page
 
 
 def test_an_export_to_a_file_is_private_and_never_replaces_another(

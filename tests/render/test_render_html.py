@@ -10,8 +10,7 @@ from hypothesis import given
 from render_samples import NOON, PNG, assistant, full_session, make, shell_call, shell_result, user
 
 from amux.model.session import Session
-from amux.render import render
-from amux.render.html import render_html
+from amux.render import exporter, render
 from amux.testing.strategies import HOSTILE, sessions
 
 VOID = {"meta", "img"}
@@ -150,7 +149,7 @@ def test_the_header_shows_title_short_id_place_time_count_and_cost() -> None:
 
 def test_the_title_can_be_given_and_has_a_default() -> None:
     assert "<h1>Agent Session</h1>" in render(make(title=""), "html")
-    assert "<h1>Mine &lt;3</h1>" in "".join(render_html(make(), [], title="Mine <3"))
+    assert "<h1>Mine &lt;3</h1>" in "".join(exporter("html", title="Mine <3")(make(), []))
 
 
 def test_assistant_messages_show_their_usage() -> None:

@@ -31,15 +31,33 @@ FORMATS: Final = tuple(_EXPORTERS)
 """The names of the formats, in the order in which they are documented."""
 
 
-def exporter(format: str) -> Exporter:
-    """The exporter of a format; raises ValidationError when there is none of that name."""
+_FOR_PEOPLE: Final = ("markdown", "html")
+
+
+def exporter(format: str, *, title: str | None = None) -> Exporter:
+    """The exporter of a format; `title` stands above the text in place of the session's own.
+
+    Raises:
+        ValidationError: There is no such format, or it is one for programs and has no heading.
+    """
     if format not in _EXPORTERS:
         known = ", ".join(f"`{name}`" for name in FORMATS)
         raise ValidationError(
             f"unknown export format `{format}`", fields=("format",), hint=f"use one of {known}"
         )
     module, function = _EXPORTERS[format]
-    return cast("Exporter", getattr(import_module(module), function))
+    plain = cast("Exporter", getattr(import_module(module), function))
+    return plain if title is None else _titled(plain, format, title)
+
+
+def _titled(plain: Exporter, format: str, title: str) -> Exporter:
+    if format not in _FOR_PEOPLE:
+        raise ValidationError(
+            f"a session as {format} keeps its own title",
+            fields=("title",),
+            hint=f"a title is for {' and '.join(_FOR_PEOPLE)}",
+        )
+    return lambda header, messages: plain(msgspec.structs.replace(header, title=title), messages)
 
 
 def render(session: Session, format: str) -> str:

@@ -40,11 +40,9 @@ _LABELS: Final[dict[Role, str]] = {
 }
 
 
-def render_html(
-    header: Session, messages: Iterable[SessionMessage], *, title: str | None = None
-) -> Iterator[str]:
-    """Yield the page piece by piece; `title` replaces that of the session."""
-    heading = one_line(title or header.title) or DEFAULT_TITLE
+def render_html(header: Session, messages: Iterable[SessionMessage]) -> Iterator[str]:
+    """Yield the page piece by piece."""
+    heading = one_line(header.title) or DEFAULT_TITLE
     yield _head(heading)
     yield _masthead(header, heading)
     yield "<main>\n"

@@ -177,13 +177,18 @@ class SessionManager:
         )
         return self._reader.total_cost(merged)
 
-    def export(self, agent: str, session_id: str, format: ExportFormat) -> str:
-        """A session as text: json, jsonl, markdown or html. Raises as `get` does."""
+    def export(
+        self, agent: str, session_id: str, format: ExportFormat, *, title: str | None = None
+    ) -> str:
+        """A session as text: json, jsonl, markdown or html. Raises as `get` does.
+
+        `title` is the heading of a markdown or html text, in place of the session's own title.
+        """
         from amux.render import exporter
 
         check_choice(format, get_args(ExportFormat), "format")
-        header, messages = self._reader.stream(agent, session_id)
-        return "".join(exporter(format)(header, messages))
+        render = exporter(format, title=title)
+        return "".join(render(*self._reader.stream(agent, session_id)))
 
     def diff(self, a: Ref, b: Ref) -> SessionDiff:
         """What two sessions have in common and what not. Raises as `get` does."""
