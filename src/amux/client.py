@@ -51,6 +51,7 @@ def create_client(
     env: Mapping[str, str] | None = None,
     default_agent: str | None = None,
     config: Config | None = None,
+    profile: str | None = None,
     now: datetime | None = None,
     max_age: float = 0.0,
 ) -> Client:
@@ -60,11 +61,16 @@ def create_client(
     machine say nothing about another home. Nor is an index kept in another home, unless
     AMUX_CACHE_DIR in `env` says where.
 
+    `profile` is one of those in the settings; `config` stands for all settings, so there is none
+    to choose then.
+
     Every question looks at the agents' files first. With `max_age` a client that stays may answer
     from a look that is at most so many seconds old, as it would have answered then.
     """
     if not max_age >= 0.0:
         raise ValidationError("max_age must not be negative", fields=("max_age",))
+    if config is not None and profile is not None:
+        raise ValidationError("config and profile exclude each other", fields=("profile",))
     host = Host.from_process()
     if home is not None:
         host = Host(Path(home).absolute(), env={} if env is None else env)
@@ -79,6 +85,7 @@ def create_client(
         project_dir=None if project_dir is None else Path(project_dir).absolute(),
         default_agent=default_agent,
         config=config,
+        profile=profile,
         keeps_index=home is None or bool(host.env.get("AMUX_CACHE_DIR", "").strip()),
         max_age=max_age,
     )
@@ -94,6 +101,7 @@ class Client:
         project_dir: Path | None = None,
         default_agent: str | None = None,
         config: Config | None = None,
+        profile: str | None = None,
         keeps_index: bool = True,
         read_only: bool = False,
         max_age: float = 0.0,
@@ -102,6 +110,7 @@ class Client:
             host,
             project_dir=project_dir,
             given=config,
+            profile=profile,
             keeps_index=keeps_index,
             max_age=max_age,
         )

@@ -53,7 +53,10 @@ def _made_once(make: Callable[[Workspace], Part]) -> Callable[[Workspace], Part]
 
 
 class Workspace:
-    """What a client is made of. `given` are settings that stand for all others."""
+    """What a client is made of.
+
+    `given` are settings that stand for all others, `profile` is one of those in the settings.
+    """
 
     def __init__(
         self,
@@ -61,12 +64,14 @@ class Workspace:
         *,
         project_dir: Path | None,
         given: Config | None,
+        profile: str | None = None,
         keeps_index: bool,
         max_age: float = 0.0,
     ) -> None:
         self.host = host
         self.project_dir = project_dir
         self._given = given
+        self._profile = profile
         self._keeps_index = keeps_index
         self._max_age = max_age
         self.making = RLock()  # one part may need another
@@ -80,7 +85,7 @@ class Workspace:
 
         if self._given is not None:
             return self._given
-        return Config.load(self.host, project_dir=self.project_dir)
+        return Config.load(self.host, project_dir=self.project_dir, profile=self._profile)
 
     @property
     @_made_once
@@ -169,7 +174,9 @@ class Workspace:
     @property
     @_made_once
     def has_settings(self) -> bool:
-        """Whether a person has written settings, or runs are recorded."""
+        """Whether a person has given or written settings, or runs are recorded."""
+        if self._given is not None or self._profile is not None:
+            return True
         from amux.index.basis import has_settings
 
         return has_settings(self.host, self.project_dir)
@@ -177,7 +184,7 @@ class Workspace:
     @property
     def quick_lists(self) -> QuickLists | None:
         """Lists without any other part; None where settings or annotations may have a say."""
-        if self._given is not None or self.has_settings or self.store is None:
+        if self.has_settings or self.store is None:
             return None
         if not _is_missing(self.host.data_dir() / "annotations.jsonl"):
             return None  # a star or a tag may have to be shown, or that they cannot be read
@@ -217,8 +224,8 @@ class Workspace:
     def _basis_of_results(self) -> bytes:
         from amux.index.basis import basis_of
 
-        given = b"" if self._given is None else repr(self._given).encode()
-        return basis_of(self.host, self.project_dir) + given + self.models.changes
+        chosen = [repr(each).encode() for each in (self._given, self._profile) if each is not None]
+        return b"".join([basis_of(self.host, self.project_dir), *chosen, self.models.changes])
 
 
 def _is_missing(path: Path) -> bool:

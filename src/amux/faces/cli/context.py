@@ -155,16 +155,21 @@ class Context:
         if self.args.demo:
             return create_demo_client()
         config_dir, project_dir = _path(self.args.config_dir), _path(self.args.project_dir)
-        agent = self.args.agent
+        agent, profile = self.args.agent, self.args.profile
         if self.args.home is None:
-            place = project_dir or _current_directory()
-            return create_client(config_dir=config_dir, project_dir=place, default_agent=agent)
+            return create_client(
+                config_dir=config_dir,
+                project_dir=project_dir or _current_directory(),
+                default_agent=agent,
+                profile=profile,
+            )
         return create_client(
             home=_existing(self.args.home),
             config_dir=config_dir,
             project_dir=project_dir,
             env=_own_environment(),
             default_agent=agent,
+            profile=profile,
         )
 
 

@@ -33,7 +33,10 @@ SHELLS = ("bash", "zsh", "fish")
 COLOR_WORDS = ("auto", "always", "never")
 
 _VALUE_GLOBALS = frozenset(
-    ("-a", "--agent", "-m", "--model", "--home", "--config-dir", "--project-dir", "--color")
+    (
+        *("-a", "--agent", "-m", "--model", "--home"),
+        *("--config-dir", "--project-dir", "--profile", "--color"),
+    )
 )
 _FLAG_GLOBALS = frozenset(("--json", "--demo", "--no-color", "-q", "--quiet", "--debug"))
 _OTHER_ANSWERS = frozenset(("-h", "--help", "-V", "--version"))
@@ -206,6 +209,7 @@ def add_globals(parser: CommandParser) -> None:
     add("--demo", action="store_true", help="use the built-in sample sessions")
     add("--config-dir", metavar="DIR", help="where settings and the run index are")
     add("--project-dir", metavar="DIR", help="the project whose settings apply")
+    add("--profile", metavar="NAME", help="the profile of the settings that applies")
     add(
         "--color",
         **one_of(*COLOR_WORDS),

@@ -17,6 +17,7 @@ GLOBAL_DEFAULTS: dict[str, object] = {
     "demo": False,
     "config_dir": None,
     "project_dir": None,
+    "profile": None,
     "color": None,
     "quiet": False,
     "debug": False,
