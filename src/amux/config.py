@@ -4,8 +4,9 @@
 
 Mappings are merged deeply, lists are replaced, null says nothing. A missing file is no settings; a
 broken one is a ConfigError with its place, a value of the wrong type a ValidationError with its
-dotted path: settings are never dropped in silence. Unknown keys are collected as warnings. YAML,
-JSON and TOML are accepted; a parser is imported only when a file of its kind exists.
+dotted path, a folder that may not be read a ConfigError: settings are never dropped in silence.
+Unknown keys are collected as warnings. YAML, JSON and TOML are accepted; a parser is imported only
+when a file of its kind exists.
 """
 
 from __future__ import annotations
@@ -99,13 +100,18 @@ def _project_folder_with_config(host: Host, start: Path | None) -> Path | None:
 
 
 def _files_in(folder: Path) -> list[Path]:
-    return [path for name in FILE_NAMES if _exists(path := folder / name)]
-
-
-def _exists(path: Path) -> bool:
     try:
-        return path.is_file()
-    except OSError:  # a folder above that we may not enter
+        return [path for name in FILE_NAMES if (path := folder / name).is_file()]
+    except OSError as error:
+        if _is_folder(folder):
+            raise ConfigError(f"`{folder}` cannot be read ({error.strerror})") from error
+        return []
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a folder above that we may not enter: nothing says that there are settings
         return False
 
 

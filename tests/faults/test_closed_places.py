@@ -319,3 +319,24 @@ def test_the_library_logs_one_warning_that_names_the_closed_store(captured: Path
     assert (result.code, result.out) == (0, "[]\n")
     (line,) = result.err.splitlines()
     assert line.endswith(f"cannot be read (Permission denied; {RIGHT}) in {store}")
+
+
+@pytest.mark.parametrize("place", [".agent-mux", "project/.agent-mux"])
+@pytest.mark.parametrize("mode", [0, 0o600])
+def test_a_closed_folder_of_settings_is_an_error(captured: Path, place: str, mode: int) -> None:
+    folder = captured / place
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text("timezone: Asia/Tokyo\n", encoding="utf-8")
+    assert amux(captured, "list", "--project-dir", "project").code == 0  # quick from now on
+    folder.chmod(mode)
+    for words in ("list", "cost", "config show"):
+        closed = amux(captured, *words.split(), "--project-dir", "project")
+        assert (closed.code, closed.out) == (7, ""), words
+        assert f"error: `{folder}` cannot be read (Permission denied)" in closed.err
+
+
+def test_a_closed_home_has_no_settings(captured: Path) -> None:
+    captured.chmod(0)
+    shown = run_without_powers(Path("/"), "-m", "amux", "config", "show", "--home", str(captured))
+    captured.chmod(0o755)
+    assert shown.code == 0, shown.err

@@ -52,12 +52,20 @@ def _mark(lines: list[str]) -> bytes:
 
 
 def has_settings(host: Host, project_dir: Path | None) -> bool:
-    """Whether there is any file of a person's own making."""
+    """Whether there is, or may be, any file of a person's own making."""
     return any(
-        _state(f"{folder}{os.sep}{name}")
+        _may_exist(f"{folder}{os.sep}{name}")
         for folder in (host.config_dir(), *host.project_folders(project_dir))
         for name in _WATCHED
     )
+
+
+def _may_exist(path: str) -> bool:
+    try:
+        os.stat(path)  # noqa: PTH116 - pathlib would be most of the time
+    except OSError as error:
+        return isinstance(error, PermissionError)  # whoever reads the settings will say so
+    return True
 
 
 def _state(path: str) -> list[str]:
