@@ -78,10 +78,17 @@ def test_its_sessions_are_compared(client: Client) -> None:
         assert client.sessions.diff(reference, {"agent": "notes", "session_id": "two"}) == by_text
 
 
-@pytest.mark.parametrize("reference", ["one", "notes:", {"agent": "notes"}, {"sessionId": "one"}])
+@pytest.mark.parametrize(
+    "reference",
+    [
+        *("one", "notes:", {"agent": "notes"}, {"sessionId": "one"}, {}, {"agent": 1, 2: 3}),
+        *((), ("notes",), ("notes", "one", "two"), ("notes", 1), 5, None, b"notes:one"),
+    ],
+)
 def test_a_reference_that_names_no_session_is_refused(reference: Any, client: Client) -> None:
-    with pytest.raises(ValidationError):
-        client.sessions.diff(reference, ("notes", "one"))
+    for pair in ((reference, ("notes", "one")), (("notes", "one"), reference)):
+        with pytest.raises(ValidationError):
+            client.sessions.diff(*pair)
 
 
 def test_it_introduces_itself_with_what_it_says_or_with_its_name(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import reprlib
 from collections.abc import Mapping, Sequence
-from typing import get_args
+from typing import cast, get_args
 
 from amux.errors import ValidationError
 from amux.model.cost import CostSummary
@@ -194,7 +195,7 @@ class SessionManager:
         """What two sessions have in common and what not. Raises as `get` does."""
         from amux.sessions.diff import diff_sessions
 
-        one, other = (self._reader.get(*self._reference(ref)) for ref in (a, b))
+        one, other = (self._reader.get(*_reference(ref)) for ref in (a, b))
         return diff_sessions(one, other)
 
     def resolve_unified_id(self, agent: str, native_session_id: str) -> str:
@@ -208,15 +209,22 @@ class SessionManager:
             return None
         return NativeRef(agent=parts[0], native_session_id=parts[1])
 
-    def _reference(self, ref: Ref) -> tuple[str, str]:
-        if isinstance(ref, tuple):
-            return ref
-        if isinstance(ref, str):
-            parts = split_unified_id(ref)
-            if parts is None:
-                raise ValidationError(f"`{ref}` is not a unified id", hint="write <agent>:<id>")
-            return parts
-        try:
-            return ref["agent"], ref.get("sessionId") or ref["session_id"]
-        except KeyError as error:
-            raise ValidationError(f"a session reference lacks {error}") from error
+
+def _reference(ref: object) -> tuple[str, str]:
+    """The agent and the id that a reference names, whatever a caller gave for one."""
+    shown, parts = reprlib.repr(ref), ref
+    if isinstance(ref, str):
+        parts = split_unified_id(ref)
+        if parts is None:
+            raise ValidationError(f"`{ref}` is not a unified id", hint="write <agent>:<id>")
+    elif isinstance(ref, Mapping):
+        given = cast("Mapping[str, object]", ref)
+        parts = given.get("agent"), given.get("sessionId") or given.get("session_id")
+    match parts:
+        case (str() as agent, str() as session_id):
+            return agent, session_id
+        case _:
+            raise ValidationError(
+                f"`{shown}` does not name a session",
+                hint='write "<agent>:<id>", (agent, id) or {"agent": agent, "sessionId": id}',
+            )
