@@ -160,8 +160,8 @@ class Coster:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What could not be read of the annotations."""
-        return self._annotations.problems
+        """What could not be read of the runs and of the annotations."""
+        return (*self._runs.problems, *self._annotations.problems)
 
     def price(self, session: Joined, call: Call) -> int | None:
         """The agent's own figure, else the catalogue's; None when neither knows."""

@@ -80,6 +80,7 @@ def run(context: Context) -> None:
     if not blocks:
         context.output.note("no window is open now" if args.active else "no calls were found")
         context.warn_of_unknown_agent()
+    context.report_problems(context.client.run_index.problems)
 
 
 def _draw(context: Context, blocks: Sequence[CostBlock]) -> None:

@@ -91,4 +91,5 @@ def _account_for_annotations(context: Context) -> None:
             f"{count(len(lost), 'annotated session')} not here any more: "
             f"{lost[0]}{', ...' if len(lost) > 1 else ''}"
         )
-    context.report_problems(context.client.annotations.problems())
+    client = context.client
+    context.report_problems((*client.run_index.problems, *client.annotations.problems()))

@@ -37,6 +37,7 @@ def run(context: Context) -> None:
         _draw(context, overview, found)
     elif found:
         _write_rows(context, overview, found)
+    context.report_problems(context.client.run_index.problems)
     if not found:
         context.output.note("no sessions of any known agent were found in this home")
         context.output.hint(
