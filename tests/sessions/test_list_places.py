@@ -20,6 +20,7 @@ from builders import (
 
 from amux.adapters import BUILTIN
 from amux.client import Client, create_client
+from amux.config import AgentSettings, Config
 from amux.model.options import SessionListOptions
 from amux.model.session import SessionSummary
 from amux.model.usage import Tokens
@@ -177,14 +178,49 @@ def test_a_session_in_two_places_is_listed_once_with_the_fuller_copy(home: Path)
     assert found.cost.input_tokens == 1500
 
 
-def test_places_named_in_the_settings_are_read_too(home: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["backup/.claude", "backup/.claude/projects"])
+def test_places_named_in_the_settings_are_read_too(place: str, home: Path, tmp_path: Path) -> None:
     write_claude(home, 1)
     write_claude(tmp_path / "backup", 2)
     (home / ".agent-mux").mkdir()
     (home / ".agent-mux" / "config.json").write_text(
-        f'{{"agents": {{"claude": {{"roots": ["{tmp_path}/backup/.claude/projects"]}}}}}}'
+        f'{{"agents": {{"claude": {{"roots": ["{tmp_path}/{place}"]}}}}}}'
     )
-    assert sorted(numbers(create_client(home=home).sessions.list("claude"))) == [1, 2]
+    client = create_client(home=home)
+    assert sorted(numbers(client.sessions.list("claude"))) == [1, 2]
+    assert client.agents("claude")[0].roots == (
+        f"{home}/.claude/projects",
+        f"{tmp_path}/backup/.claude/projects",
+    )
+
+
+def test_a_place_of_the_settings_that_fills_later_is_read_then(home: Path, tmp_path: Path) -> None:
+    (home / ".agent-mux").mkdir()
+    (home / ".agent-mux" / "config.json").write_text(
+        f'{{"agents": {{"claude": {{"roots": ["{tmp_path}/backup/.claude"]}}}}}}'
+    )
+    env = {"AMUX_CACHE_DIR": str(tmp_path / "cache")}
+    (tmp_path / "backup" / ".claude").mkdir(parents=True)
+    assert create_client(home=home, env=env).sessions.list("claude") == []
+    write_claude(tmp_path / "backup", 2)
+    assert numbers(create_client(home=home, env=env).sessions.list("claude")) == [2]
+    shutil.rmtree(tmp_path / "backup" / ".claude" / "projects")
+    assert create_client(home=home, env=env).sessions.list("claude") == []
+
+
+@pytest.mark.parametrize("agent", ["codex", "copilot", "droid", "pi", "gemini", "qwen", "hermes"])
+def test_a_copy_of_an_agents_folder_may_be_named(
+    agent: str, home: Path, copy_capture: Callable[[str], Path]
+) -> None:
+    capture = next(each for each in CAPTURES if each.agent == agent)
+    there = copy_capture(capture.name)
+    (own,) = create_client(home=there).agents(agent)
+    assert own.session_count
+    place = Path(own.roots[0])
+    place = place.parent if place.name == "sessions" else place
+    config = Config(agents={agent: AgentSettings(roots=(place,))})
+    (found,) = create_client(home=home, config=config).agents(agent)
+    assert found.session_count == own.session_count
 
 
 def test_a_store_that_vanishes_is_an_empty_one(home: Path) -> None:

@@ -28,6 +28,7 @@ from amux.sessions.tool_results import with_tool_results
 
 _EVERY_HIT = 1_000_000
 _WITHOUT_FILES = ("none", "in-memory")
+_INNER_FOLDERS = {"projects", "sessions"}
 
 
 class Library:
@@ -57,9 +58,9 @@ class Library:
         adapter = self._registry.require(agent)
         if adapter.info.capabilities.session_persistence in _WITHOUT_FILES:
             return []
-        places = [*adapter.roots(self._host)]
-        places += self._settings.get(agent, AgentSettings()).roots
-        return list(dict.fromkeys(places))
+        own = [*adapter.roots(self._host)]
+        added = self._settings.get(agent, AgentSettings()).roots
+        return list(dict.fromkeys([*own, *(_sessions_in(place, own) for place in added)]))
 
     def places_and_reasons(self, agent: str) -> tuple[list[Path], dict[str, str | None]]:
         """The same, and the environment variables that were asked, with what they said."""
@@ -136,6 +137,17 @@ class Library:
         for item in read_conversation(adapter, conversation, want=want):
             if isinstance(item, SessionMessage):
                 yield item
+
+
+def _sessions_in(place: Path, own: Sequence[Path]) -> Path:
+    """Where sessions are in a place a person named: it may be a copy of the agent's whole folder.
+
+    Agents that keep them in a folder of their folder are known by the names of their own places.
+    """
+    names = {each.name for each in own}
+    if len(names) == 1 and names < _INNER_FOLDERS and is_folder(inner := place / names.pop()):
+        return inner
+    return place
 
 
 class _AskedEnvironment(Mapping[str, str]):
