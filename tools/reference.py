@@ -17,31 +17,43 @@ import msgspec
 
 from amux.errors import EXIT_CODES, ErrorCode
 from amux.model.annotation import SessionAnnotations
+from amux.model.base import Model
 from amux.model.change import SessionChange
 from amux.model.cost import CostBlock, CostSummary
 from amux.model.diff import SessionDiff
 from amux.model.session import Session, SessionSummary
+from amux.runs.launch import Launch
+from amux.sessions.doctor import RootReport
 from amux.sessions.explain import CostExplanation
 from amux.sessions.overview import Overview
-from amux.sessions.upkeep import IndexStatus
+from amux.sessions.upkeep import IndexCheck, IndexStatus
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 BEGIN, END = "<!-- generated -->\n", "<!-- end -->\n"
 PUBLIC_TYPES = (
     *(SessionSummary, Session, SessionAnnotations, SessionChange, CostSummary, CostBlock),
-    *(SessionDiff, CostExplanation, Overview, IndexStatus),
+    *(SessionDiff, CostExplanation, Overview, RootReport, IndexStatus, IndexCheck, Launch),
 )
 
 
 def json_schema() -> str:
     """JSON Schema of everything `--json` and `export` print."""
     _, components = msgspec.json.schema_components(PUBLIC_TYPES, ref_template="#/$defs/{name}")
+    for written_whole in _types_that_leave_nothing_out():
+        if written_whole.__name__ in components:
+            names = [field.encode_name for field in msgspec.structs.fields(written_whole)]
+            components[written_whole.__name__]["required"] = names
     document = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "JSON of amux",
         "$defs": dict(sorted(components.items())),
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def _types_that_leave_nothing_out() -> list[type[Model]]:
+    """Those whose defaults are written, too; msgspec calls a field with a default optional."""
+    return [each for each in Model.__subclasses__() if not each.__struct_config__.omit_defaults]
 
 
 def exit_code_table() -> str:

@@ -30,9 +30,11 @@ from amux.model.message import SessionMessage, SessionToolCall, TokenUsage, Tool
 from amux.model.problems import Problem, ProblemCode
 from amux.model.session import SearchHit, Session, SessionSummary
 from amux.model.usage import Call, Tokens
+from amux.runs.launch import Launch
+from amux.sessions.doctor import FileReport, NextLoss, RootReport
 from amux.sessions.explain import CostExplanation, ExplainedCall
 from amux.sessions.overview import AgentStatus, Overview
-from amux.sessions.upkeep import IndexedSources, IndexStatus
+from amux.sessions.upkeep import IndexCheck, IndexedSources, IndexMismatch, IndexStatus
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCS = ROOT / "docs"
@@ -42,8 +44,9 @@ PUBLIC_TYPES: tuple[type[Model], ...] = (
     CostRecord,
     Call, Tokens, CostSummary, CostBreakdown, UnpricedModel, CostBlock, BurnRate, BlockProjection,
     SessionDiff, DiffSide, DiffOperation, DiffStats, CostExplanation, ExplainedCall,
-    AgentStatus, Overview, Problem, Note, SessionAnnotations, SessionChange, IndexStatus,
-    IndexedSources,
+    AgentStatus, Overview, Problem, Note, SessionAnnotations, SessionChange,
+    RootReport, FileReport, NextLoss, IndexStatus, IndexedSources, IndexCheck, IndexMismatch,
+    Launch,
 )  # fmt: skip
 _ASKS_FOR_A_VARIABLE = re.compile(r"\b(?:path_from|env\.get|dir_from)\(\s*\"([A-Z][A-Z0-9_]*)\"")
 _ROW = re.compile(r"^\| `(\w+)` \|[^|]*\|\s*(always)?\s*\|", re.MULTILINE)
@@ -83,8 +86,22 @@ def test_the_json_page_lists_exactly_the_fields_of_a_type(public_type: type[Mode
 
 
 def test_every_public_type_has_a_section() -> None:
-    schema: dict[str, Any] = msgspec.json.decode((DOCS / "reference" / "schema.json").read_bytes())
-    assert {public_type.__name__ for public_type in PUBLIC_TYPES} == set(schema["$defs"])
+    assert {public_type.__name__ for public_type in PUBLIC_TYPES} == set(schema_of_all())
+
+
+@pytest.mark.parametrize("public_type", PUBLIC_TYPES, ids=lambda public_type: public_type.__name__)
+def test_the_schema_requires_what_the_json_page_calls_always_present(
+    public_type: type[Model],
+) -> None:
+    section = read(DOCS / "reference" / "json.md").split(f"\n## {public_type.__name__}\n")[1]
+    rows = dict(_ROW.findall(section.split("\n## ")[0]))
+    always = {name for name, present in rows.items() if present}
+    assert set(schema_of_all()[public_type.__name__]["required"]) == always
+
+
+def schema_of_all() -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode((DOCS / "reference" / "schema.json").read_bytes())
+    return found["$defs"]
 
 
 def test_every_environment_variable_the_code_asks_for_is_documented() -> None:
