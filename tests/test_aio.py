@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Coroutine
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
 from amux import AgentNotFoundError, aio, create_client
+from amux.adapter_manager import AdapterManager
 from amux.annotations.manager import AnnotationManager
 from amux.sessions.manager import SessionManager
+from amux.sessions.upkeep import IndexManager
 from amux.testing import find_captures
 
 T = TypeVar("T")
@@ -32,7 +35,12 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("original", "twins"),
-    [(SessionManager, aio.SessionManager), (AnnotationManager, aio.AnnotationManager)],
+    [
+        (SessionManager, aio.SessionManager),
+        (AnnotationManager, aio.AnnotationManager),
+        (AdapterManager, aio.AdapterManager),
+        (IndexManager, aio.IndexManager),
+    ],
 )
 def test_every_operation_has_a_twin_with_the_same_signature(original: type, twins: type) -> None:
     for name, method in inspect.getmembers(original, inspect.isfunction):
@@ -40,6 +48,43 @@ def test_every_operation_has_a_twin_with_the_same_signature(original: type, twin
             twin = getattr(twins, name)
             assert inspect.signature(twin) == inspect.signature(method)
             assert inspect.getdoc(twin) == inspect.getdoc(method)
+
+
+def test_a_client_has_every_name_but_those_of_the_command_line(home: Path) -> None:
+    names = {name for name in dir(create_client(home=home)) if not name.startswith("_")}
+    twins = {name for name in dir(aio.create_client(home=home)) if not name.startswith("_")}
+    assert names - twins == {"quick_list", "quick_texts", "has_settings", "start"}
+    assert twins <= names
+
+
+def test_settings_agents_and_the_index_are_the_same(home: Path, tmp_path: Path) -> None:
+    env = {"AMUX_CACHE_DIR": str(tmp_path / "cache")}
+    client = create_client(home=home, env=env, default_agent="codex")
+    twin = aio.create_client(home=home, env=env, default_agent="codex")
+    assert twin.config == client.config
+    assert twin.default_agent == "codex"
+    assert twin.models.price("claude", "claude-opus-4-1") is not None
+    assert twin.run_index.runs == ()
+    assert run(twin.adapters.list()) == client.adapters.list()
+    assert run(twin.adapters.capabilities("codex", version="0.20.0")).can_fork is False
+    assert run(twin.index.update()) == client.index.status()
+    other = aio.create_client(home=home, env=env)
+    assert run(other.index.check()).checked
+
+
+def test_progress_and_changes_are_told_by_the_twin_too(home: Path, tmp_path: Path) -> None:
+    twin = aio.create_client(home=home, env={"AMUX_CACHE_DIR": str(tmp_path / "cache")})
+    told: list[tuple[int, int, str]] = []
+    twin.watch(lambda done, total, what: told.append((done, total, what)))
+    session = run(twin.sessions.list("claude"))[0].session_id
+    assert told
+
+    async def first_change() -> str:
+        changes = twin.follow("claude", session, from_start=True)
+        async with aclosing(changes):
+            return "".join(twin.render_change(await anext(changes)))
+
+    assert run(first_change())
 
 
 def test_read_operations_give_the_same(home: Path) -> None:

@@ -1,8 +1,8 @@
 """Write `src/amux/aio.py` from the signatures of the synchronous API.
 
 The asynchronous twin is never edited by hand: every public method of the client becomes an
-awaitable one with the same name, parameters and docstring, run in a worker thread. Methods that do
-no I/O stay as they are. `--check` only compares, for the tests.
+awaitable one with the same name, parameters and docstring, run in a worker thread. Methods and
+properties that do no I/O stay as they are. `--check` only compares, for the tests.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ import builtins
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Literal, Self, TypeVar
 
 from amux import client as sync
+from amux.adapter_manager import AdapterManager as SyncAdapterManager
+from amux.adapters._base import AgentInfo, Capabilities
 from amux.annotations.manager import AnnotationManager as SyncAnnotationManager
 from amux.config import Config
 from amux.model.annotation import SessionAnnotations
@@ -53,6 +55,10 @@ from amux.model.options import (
 )
 from amux.model.problems import Problem
 from amux.model.session import Session, SessionSummary
+from amux.pricing.registry import ModelRegistry
+from amux.run_index import RunIndex
+from amux.runs.launch import InstalledAgent, Launch
+from amux.sessions.bound import BoundAdapter
 from amux.sessions.doctor import RootReport
 from amux.sessions.explain import CostExplanation
 from amux.sessions.filters import Limit, Moment
@@ -62,6 +68,8 @@ from amux.sessions.manager import Ref
 from amux.sessions.manager import SessionManager as SyncSessionManager
 from amux.sessions.overview import AgentStatus, Overview
 from amux.sessions.search import SearchReport
+from amux.sessions.upkeep import SAMPLE, IndexCheck, IndexStatus
+from amux.sessions.upkeep import IndexManager as SyncIndexManager
 
 T = TypeVar("T")
 _BATCH = 64
@@ -96,27 +104,20 @@ CONTEXT = """\
     async def __aexit__(self, *_: object) -> None:
         await self.close()"""
 
-PURE = {"resolve_unified_id", "resolve_native_id"}
 CLASSES = (
     ("sessions/manager.py", "SessionManager", "SyncSessionManager"),
     ("annotations/manager.py", "AnnotationManager", "SyncAnnotationManager"),
+    ("adapter_manager.py", "AdapterManager", "SyncAdapterManager"),
+    ("sessions/upkeep.py", "IndexManager", "SyncIndexManager"),
     ("client.py", "Client", "sync.Client"),
 )
-CLIENT_METHODS = {
-    "find",
-    "list_report",
-    "search_report",
-    "stream_export",
-    "follow",
-    "find_latest",
-    "explain_cost",
-    "cost_blocks",
-    "agents",
-    "doctor",
-    "lost_annotations",
-    "overview",
-    "close",
+PURE = {
+    "SessionManager": {"resolve_unified_id", "resolve_native_id"},
+    "AdapterManager": {"register", "unregister"},
+    "Client": {"watch", "render_change"},
 }
+FOR_THE_COMMAND_LINE = {"quick_list", "quick_texts", "has_settings", "start"}
+"""What has no twin: a quick list needs no loop, and `start` gives the process to the agent."""
 
 
 def main() -> int:
@@ -166,32 +167,49 @@ def _class(node: ast.ClassDef, wrapped: str) -> str:
         f"    def __init__(self, inner: {wrapped}) -> None:",
         "        self._inner = inner",
     ]
-    if node.name == "Client":
-        lines += ["        self.sessions = SessionManager(inner.sessions)"]
-        lines += ["        self.annotations = AnnotationManager(inner.annotations)"]
-    for method in node.body:
-        if isinstance(method, ast.FunctionDef) and _is_public(node.name, method):
-            lines += ["", *_method(method)]
+    public = [each for each in node.body if isinstance(each, ast.FunctionDef) and _is_public(each)]
+    managers = {name for _, name, _ in CLASSES}
+    lines += [
+        f"        self.{each.name} = {_returned(each)}(inner.{each.name})"
+        for each in public
+        if each.decorator_list and _returned(each) in managers
+    ]
+    for each in public:
+        if not each.decorator_list:
+            lines += ["", *_method(each, PURE.get(node.name, set()))]
+        elif _returned(each) not in managers:
+            lines += ["", *_property(each)]
     if node.name == "Client":
         lines += ["", CONTEXT]
     return "\n".join(lines)
 
 
-def _is_public(owner: str, method: ast.FunctionDef) -> bool:
-    if method.name.startswith("_") or method.decorator_list:
-        return False
-    return owner != "Client" or method.name in CLIENT_METHODS
+def _is_public(method: ast.FunctionDef) -> bool:
+    return not method.name.startswith("_") and method.name not in FOR_THE_COMMAND_LINE
 
 
-def _method(method: ast.FunctionDef) -> list[str]:
+def _returned(function: ast.FunctionDef) -> str:
+    return ast.unparse(function.returns) if function.returns else "None"
+
+
+def _property(method: ast.FunctionDef) -> list[str]:
+    return [
+        "    @property",
+        f"    def {method.name}(self) -> {_returned(method)}:",
+        _docstring(ast.get_docstring(method) or "", " " * 8),
+        f"        return self._inner.{method.name}",
+    ]
+
+
+def _method(method: ast.FunctionDef, pure: set[str]) -> list[str]:
     doc = ast.get_docstring(method) or ""
     call = f"self._inner.{method.name}"
     arguments = _forwarded(method)
     streams = method.name.startswith("stream_")
-    returns = ast.unparse(method.returns) if method.returns else "None"
+    returns = _returned(method)
     signature = f"    {{}}def {method.name}({ast.unparse(method.args)}) -> {{}}:"
     docstring = [_docstring(doc, " " * 8)]
-    if method.name in PURE:
+    if method.name in pure:
         body = f"        return {call}({arguments})"
         return [signature.format("", returns), *docstring, body]
     if streams:
