@@ -10,9 +10,11 @@ import builtins
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Literal, Self, TypeVar
 
 from amux import client as sync
+from amux.adapter_manager import AdapterManager as SyncAdapterManager
+from amux.adapters._base import AgentInfo, Capabilities
 from amux.annotations.manager import AnnotationManager as SyncAnnotationManager
 from amux.config import Config
 from amux.model.annotation import SessionAnnotations
@@ -36,6 +38,10 @@ from amux.model.options import (
 )
 from amux.model.problems import Problem
 from amux.model.session import Session, SessionSummary
+from amux.pricing.registry import ModelRegistry
+from amux.run_index import RunIndex
+from amux.runs.launch import InstalledAgent, Launch
+from amux.sessions.bound import BoundAdapter
 from amux.sessions.doctor import RootReport
 from amux.sessions.explain import CostExplanation
 from amux.sessions.filters import Limit, Moment
@@ -45,6 +51,8 @@ from amux.sessions.manager import Ref
 from amux.sessions.manager import SessionManager as SyncSessionManager
 from amux.sessions.overview import AgentStatus, Overview
 from amux.sessions.search import SearchReport
+from amux.sessions.upkeep import SAMPLE, IndexCheck, IndexStatus
+from amux.sessions.upkeep import IndexManager as SyncIndexManager
 
 T = TypeVar("T")
 _BATCH = 64
@@ -203,9 +211,14 @@ class SessionManager:
             group_by=group_by,
         )
 
-    async def export(self, agent: str, session_id: str, format: ExportFormat) -> str:
-        """A session as text: json, jsonl, markdown or html. Raises as `get` does."""
-        return await asyncio.to_thread(self._inner.export, agent, session_id, format)
+    async def export(
+        self, agent: str, session_id: str, format: ExportFormat, *, title: str | None = None
+    ) -> str:
+        """A session as text: json, jsonl, markdown or html. Raises as `get` does.
+
+        `title` is the heading of a markdown or html text, in place of the session's own title.
+        """
+        return await asyncio.to_thread(self._inner.export, agent, session_id, format, title=title)
 
     async def diff(self, a: Ref, b: Ref) -> SessionDiff:
         """What two sessions have in common and what not. Raises as `get` does."""
@@ -287,13 +300,96 @@ class AnnotationManager:
         return await asyncio.to_thread(self._inner.problems)
 
 
+class AdapterManager:
+    """The adapters of one client. Asynchronous."""
+
+    def __init__(self, inner: SyncAdapterManager) -> None:
+        self._inner = inner
+
+    def register(self, adapter: object) -> None:
+        """Add an adapter: the full protocol, or the specification's three session methods."""
+        return self._inner.register(adapter)
+
+    def unregister(self, agent: str) -> None:
+        """Forget an adapter."""
+        return self._inner.unregister(agent)
+
+    async def get(self, agent: str) -> BoundAdapter | None:
+        """The adapter with the specification's session methods, or None."""
+        return await asyncio.to_thread(self._inner.get, agent)
+
+    async def list(self) -> list[AgentInfo]:
+        """Who the known agents are."""
+        return await asyncio.to_thread(self._inner.list)
+
+    async def detect(self, agent: str) -> InstalledAgent | None:
+        """Whether the agent itself is installed, where, and which version; None: it is not."""
+        return await asyncio.to_thread(self._inner.detect, agent)
+
+    async def capabilities(self, agent: str, *, version: str | None = None) -> Capabilities:
+        """What an agent can do: in that version, else in the one that is installed here.
+
+        Where it is not installed, what the newest known version can do.
+        """
+        return await asyncio.to_thread(self._inner.capabilities, agent, version=version)
+
+
+class IndexManager:
+    """`client.index`: the index of this home. Asynchronous."""
+
+    def __init__(self, inner: SyncIndexManager) -> None:
+        self._inner = inner
+
+    async def status(self) -> IndexStatus:
+        """Where it is, what it holds, what is stale; changes nothing."""
+        return await asyncio.to_thread(self._inner.status)
+
+    async def update(self, *, texts: bool = False) -> IndexStatus:
+        """Read what is new or has changed, now rather than when it is needed."""
+        return await asyncio.to_thread(self._inner.update, texts=texts)
+
+    async def rebuild(self, *, texts: bool = False) -> IndexStatus:
+        """Throw it away and read everything again."""
+        return await asyncio.to_thread(self._inner.rebuild, texts=texts)
+
+    async def check(self, *, sample: int | None = SAMPLE) -> IndexCheck:
+        """Read some sources (None: all) directly and compare; what is stale is passed over."""
+        return await asyncio.to_thread(self._inner.check, sample=sample)
+
+
 class Client:
     """One opened workspace: a host, its settings, and what can be asked of it. Asynchronous."""
 
     def __init__(self, inner: sync.Client) -> None:
         self._inner = inner
         self.sessions = SessionManager(inner.sessions)
+        self.adapters = AdapterManager(inner.adapters)
+        self.index = IndexManager(inner.index)
         self.annotations = AnnotationManager(inner.annotations)
+
+    @property
+    def config(self) -> Config:
+        """The settings, layer over layer."""
+        return self._inner.config
+
+    @property
+    def default_agent(self) -> str | None:
+        """The agent meant when none is named."""
+        return self._inner.default_agent
+
+    def watch(self, report: Callable[[int, int, str], None] | None) -> None:
+        """Be told how far reading has come: done, total, of what."""
+        return self._inner.watch(report)
+
+    @property
+    def models(self) -> ModelRegistry:
+        """Prices, with the user's overrides."""
+        return self._inner.models
+
+    @property
+    def run_index(self) -> RunIndex:
+        """Every run that was recorded."""
+        return self._inner.run_index
 
     async def find(self, ref: str, *, agent: str | None = None) -> NativeRef:
         """A session by unified id, native id, unique prefix or title.
@@ -311,15 +407,20 @@ class Client:
         """A list over some agents (None: all), with what it leaves out."""
         return await asyncio.to_thread(self._inner.list_report, agents, options)
 
+    @property
+    def has_kept_more(self) -> bool:
+        """Whether this client has added to its index: what was read need not be read again."""
+        return self._inner.has_kept_more
+
     async def search_report(self, query: SessionQuery) -> SearchReport:
         """A search, with what could not be read."""
         return await asyncio.to_thread(self._inner.search_report, query)
 
     def stream_export(
-        self, agent: str, session_id: str, format: ExportFormat
+        self, agent: str, session_id: str, format: ExportFormat, *, title: str | None = None
     ) -> AsyncIterator[str]:
-        """A session as text, piece by piece, in bounded memory. Raises as `sessions.get` does."""
-        return _stream(lambda: self._inner.stream_export(agent, session_id, format))
+        """As `sessions.export`, piece by piece, in bounded memory."""
+        return _stream(lambda: self._inner.stream_export(agent, session_id, format, title=title))
 
     def follow(
         self,
@@ -363,6 +464,13 @@ class Client:
         """
         return await asyncio.to_thread(self._inner.find_latest, agent=agent)
 
+    def render_change(self, change: SessionChange, *, speaker: str | None = None) -> Iterator[str]:
+        """The message of a change as an export shows it, in Markdown; nothing if it has none.
+
+        `speaker` is the unified id of the session shown before: another one gets a heading.
+        """
+        return self._inner.render_change(change, speaker=speaker)
+
     async def explain_cost(self, agent: str, session_id: str) -> CostExplanation:
         """Every counted call, every ignored copy and every rate of one session."""
         return await asyncio.to_thread(self._inner.explain_cost, agent, session_id)
@@ -387,8 +495,26 @@ class Client:
             self._inner.cost_blocks, agent=agent, model=model, since=since, until=until, hours=hours
         )
 
+    async def plan_run(
+        self,
+        action: Literal["new", "resume", "fork"],
+        *,
+        ref: NativeRef | None = None,
+        agent: str | None = None,
+        prompt: str | None = None,
+    ) -> Launch:
+        """How the agent itself would be started; starts nothing.
+
+        Raises:
+            CapabilityError: The agent, or its installed version, cannot do that.
+            AmuxError: The agent's program is not on the PATH (AGENT_NOT_INSTALLED).
+        """
+        return await asyncio.to_thread(
+            self._inner.plan_run, action, ref=ref, agent=agent, prompt=prompt
+        )
+
     async def agents(self, agent: str | None = None) -> tuple[AgentStatus, ...]:
-        """Each agent (or one): found where, how many sessions, from when to when."""
+        """Each agent (or one): found where, how many sessions, what its installed version can."""
         return await asyncio.to_thread(self._inner.agents, agent)
 
     async def doctor(self, agent: str | None = None) -> tuple[RootReport, ...]:
@@ -426,6 +552,7 @@ def create_client(
     env: Mapping[str, str] | None = None,
     default_agent: str | None = None,
     config: Config | None = None,
+    profile: str | None = None,
     now: datetime | None = None,
     max_age: float = 0.0,
 ) -> Client:
@@ -434,6 +561,9 @@ def create_client(
     With `home` and no `env` the environment is empty: variables that move an agent's store on this
     machine say nothing about another home. Nor is an index kept in another home, unless
     AMUX_CACHE_DIR in `env` says where.
+
+    `profile` is one of those in the settings; `config` stands for all settings, so there is none
+    to choose then.
 
     Every question looks at the agents' files first. With `max_age` a client that stays may answer
     from a look that is at most so many seconds old, as it would have answered then.
@@ -446,6 +576,7 @@ def create_client(
             env=env,
             default_agent=default_agent,
             config=config,
+            profile=profile,
             now=now,
             max_age=max_age,
         )
