@@ -38,6 +38,7 @@ from amux.model.problems import Problem
 
 if TYPE_CHECKING:
     from amux.adapters._hermes.store import Found
+    from amux.adapters._kit.kin import Kin, Marked, Named
 
 NAME: Final = "hermes"
 INFO: Final = AgentInfo(
@@ -133,7 +134,24 @@ class HermesAdapter:
 
     def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
         """Some sessions, with the same statements that read all of them."""
+        if source.path.name != _DATABASE:
+            return self.read(source, want="facts")
         return _read_database(source.path, want="facts", only=chosen)
+
+    def names(self, source: SourceRef) -> Sequence[Named] | None:
+        """The sessions of a database."""
+        from amux.adapters._hermes.kin import sessions_in
+        from amux.adapters._kit.kin import Named, ask_database
+
+        ids = ask_database(source, sessions_in)
+        return None if ids is None else [Named(id) for id in ids]
+
+    def kin(self, sources: Sequence[SourceRef], session_id: str) -> Kin | None:
+        """Parents and children; an older file names nobody and goes by its own name."""
+        from amux.adapters._kit.kin import MarkedKin, mark_all
+
+        marked = mark_all(sources, _marked)
+        return None if marked is None else MarkedKin(marked, session_id)
 
     def native_search(
         self, root: Path, terms: Sequence[str], *, limit: int
@@ -177,6 +195,14 @@ class HermesAdapter:
         if prompt is None:
             return Command(argv=("hermes", *resume), cwd=cwd)
         return Command(argv=("hermes", "chat", *resume, f"--query={prompt}"), cwd=cwd)
+
+
+def _marked(source: SourceRef) -> Marked | None:
+    from amux.adapters._hermes.kin import marked_in
+    from amux.adapters._kit.kin import ask_database, by_name
+
+    is_database = source.path.name == _DATABASE
+    return ask_database(source, marked_in) if is_database else by_name(source)
 
 
 def _stores(inside: Inside) -> Iterator[dict[str, Path]]:

@@ -38,6 +38,8 @@ from amux.model.problems import Problem
 if TYPE_CHECKING:
     import sqlite3
 
+    from amux.adapters._kit.kin import Kin, Named
+
 NAME: Final = "opencode"
 DATABASE_SUFFIXES: Final = (".db", ".sqlite", ".sqlite3")
 _FORK_SINCE: Final = (1, 2)
@@ -137,7 +139,38 @@ class OpenCodeAdapter:
 
     def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
         """Some sessions, with the same statements that read all of them."""
+        if source.path.suffix == ".json" or source.role == "names":
+            return self.read(source, want="facts")
         return _read_database(source.path, bodies=False, only=chosen)
+
+    def names(self, source: SourceRef) -> Sequence[Named] | None:
+        """The sessions of a database."""
+        from amux.adapters._kit.kin import Named, ask_database
+        from amux.adapters._opencode.kin import sessions_in
+
+        ids = ask_database(source, sessions_in)
+        return None if ids is None else [Named(id) for id in ids]
+
+    def kin(self, sources: Sequence[SourceRef], session_id: str) -> Kin | None:
+        """Parents, children, and who has an answer of the same moment."""
+        from amux.adapters._kit.kin import Marked, MarkedKin, ask_database, by_name
+        from amux.adapters._legacy.opencode_files import marks_of
+        from amux.adapters._opencode.kin import marked_in
+
+        marked: dict[SourceRef, Marked] = {}
+        known: set[str] = set()  # to a database
+        for source in sources:  # databases come first
+            if self.tells(source):
+                told = ask_database(source, marked_in)
+                if told is None:
+                    return None
+                marked[source] = told
+                known.update(told)
+            elif source.session_id is None or source.session_id in known:
+                marked[source] = by_name(source)
+            else:
+                marked[source] = marks_of(source.path)
+        return MarkedKin(marked, session_id)
 
     def command(
         self,

@@ -114,15 +114,17 @@ class SourceIndex:
         *,
         watch: Watch | None = None,
         alone: MakeAlone | None = None,
+        stale: Sequence[SourceRef] | None = None,
     ) -> dict[bytes, Alone]:
-        """Read what is new or has changed, forget what is gone.
+        """Read what is new or has changed (`stale`, if that was looked at), forget what is gone.
 
         Of every source that was read: what comes of it by itself, if that is asked for.
         """
         known = self._known()
         present = {os.fsencode(source.place) for source in sources}
         gone = [row.id for path, row in known.items() if path not in present]
-        stale = [source for source in sources if not self._holds(known, source, depth)]
+        if stale is None:
+            stale = [source for source in sources if not self._holds(known, source, depth)]
         deep = [source for source in stale if self._was_deep(known, source)]
         if gone:
             with self._store.writing() as database:

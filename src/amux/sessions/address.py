@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from amux.adapters._kit.kin import Direct, Named
 from amux.errors import AmbiguousIdError, SessionNotFoundError
 from amux.model.ids import NativeRef, split_unified_id, unified_id
 from amux.model.problems import Problem
@@ -89,6 +90,7 @@ def _looks(
     if text.strip():  # nothing typed would be a prefix of everything
         yield _by_name(library, agents, text)
         yield _by_id_prefix(library, agents, text)
+        yield _by_asking(library, agents, text)
         yield _by_content(library, agents, text, by_title=by_title, problems=problems)
 
 
@@ -97,10 +99,11 @@ def _by_name(library: Library, agents: Iterable[str], text: str) -> list[Found]:
     found: dict[tuple[str, str], None] = {}
     for agent in agents:
         for source in library.sources(agent):
-            if source.role == "session" and source.session_id is not None and not source.fallback:
-                stem = source.path.name.split(".")[0]
-                if source.session_id.startswith(text) or stem == text:
-                    found.setdefault((agent, source.session_id))
+            native = source.session_id
+            if native is None or source.role != "session" or source.fallback:
+                continue
+            if native.startswith(text) or source.name.split(".")[0] == text:
+                found.setdefault((agent, native))
     return [Found(NativeRef(agent=agent, native_session_id=native)) for agent, native in found]
 
 
@@ -121,6 +124,37 @@ def _by_id_prefix(library: Library, agents: Iterable[str], text: str) -> list[Fo
 
 def _agree(one: str, other: str) -> bool:
     return one.startswith(other) or other.startswith(one)
+
+
+def _by_asking(library: Library, agents: Iterable[str], text: str) -> list[Found]:
+    """Sessions of databases that tell what is in them, and of copies left behind beside them."""
+    found: dict[tuple[str, str], None] = {}
+    for agent in agents:
+        named = _told_names(library, agent)
+        holders = Counter(one.session_id for one in named)
+        for session_id, aliases in named:
+            if text in aliases and holders[session_id] > 1:
+                found.setdefault((agent, text))
+            elif any(name.startswith(text) for name in (session_id, *aliases)):
+                found.setdefault((agent, session_id))
+    return [Found(NativeRef(agent=agent, native_session_id=native)) for agent, native in found]
+
+
+def _told_names(library: Library, agent: str) -> list[Named]:
+    """What the sessions of an agent go by; nothing if there is a source that does not tell."""
+    adapter = library.adapter(agent)
+    named: list[Named] = []
+    if not isinstance(adapter, Direct):
+        return named
+    for source in library.sources(agent):
+        if source.session_id is not None:
+            named.append(Named(source.session_id))
+        elif source.role != "names":
+            told = adapter.names(source)
+            if told is None:
+                return []
+            named += told
+    return named
 
 
 def _by_content(

@@ -9,25 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import chain
 from typing import Final
 
 from amux.adapters._base import (
     Adapter,
     Choice,
-    Chosen,
     Queryable,
     Question,
     SourceRef,
     Unread,
 )
-from amux.model.facts import Facts
 from amux.model.options import SessionListOptions
-from amux.model.problems import Problem
-from amux.sessions.assemble import Assembly, assemble
+from amux.sessions.assemble import Assembly
 from amux.sessions.filters import in_span, same_place
-from amux.sessions.library import read_facts, take_facts
-from amux.sessions.parts import Part
+from amux.sessions.readings import Readings
 from amux.sessions.spans import time_span
 from amux.sessions.views import cwd_of
 
@@ -40,7 +35,7 @@ class Selection:
     `began` tells when those began that are shown for sure, unless others come before them.
     """
 
-    def __init__(self, adapter: Queryable, choice: Choice, reading: _Reading) -> None:
+    def __init__(self, adapter: Queryable, choice: Choice, reading: Readings) -> None:
         self._adapter = adapter
         self._choice = choice
         self._reading = reading
@@ -75,7 +70,7 @@ def select_sessions(
     bound: datetime | None = None,
 ) -> Selection | Everything:
     """What a list may show of an agent. `bound`: others are to be shown already, up to this one."""
-    reading = _Reading(adapter.info.name, sources)
+    reading = Readings(adapter.info.name, sources)
     telling: list[SourceRef] = []
     if isinstance(adapter, Queryable) and leaves_out(options):
         telling = [source for source in sources if adapter.tells(source)]
@@ -146,45 +141,3 @@ def _question(
         bound=bound,
         named=named,
     )
-
-
-class _Reading:
-    """What was read of one agent; put together in the order of its sources."""
-
-    def __init__(self, agent: str, sources: Sequence[SourceRef]) -> None:
-        self._agent = agent
-        self._sources = sources
-        self._parts: dict[str, list[Part]] = {}
-        self._problems: list[Problem] = []
-
-    def take_whole(self, adapter: Adapter, source: SourceRef) -> None:
-        """All of a source."""
-        read_facts(adapter, source, self._parts.setdefault(source.place, []), self._problems)
-
-    def take_chosen(self, adapter: Queryable, chosen: Chosen) -> list[tuple[SourceRef, Facts]]:
-        """What was chosen of some sources; returns what they say."""
-        read: list[tuple[SourceRef, Facts]] = []
-        for source, ids in chosen.items():
-            parts = self._parts.setdefault(source.place, [])
-            take_facts(adapter.read_chosen(source, chosen=ids), source, parts, self._problems)
-            read += ((source, part.facts) for part in parts)
-        return read
-
-    def names(self) -> Iterator[str]:
-        """Every session that was spoken of."""
-        for part in chain.from_iterable(self._parts.values()):
-            yield from _names(part)
-
-    def assembly(self) -> Assembly:
-        """All of it."""
-        in_order = (self._parts.get(source.place, ()) for source in self._sources)
-        return assemble(self._agent, chain.from_iterable(in_order), self._problems)
-
-
-def _names(part: Part) -> Iterator[str]:
-    """Every session a part speaks of."""
-    facts = part.facts
-    prefix = None if facts.prefix is None else facts.prefix.of
-    noted = (note.session_id for note in facts.notes)
-    named = (facts.session_id, *facts.aliases, facts.parent, prefix, *facts.children, *noted)
-    yield from filter(None, named)

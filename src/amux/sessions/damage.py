@@ -14,7 +14,8 @@ from typing import Final
 from amux.adapters._base import SourceRef
 from amux.errors import ParseError
 from amux.model.problems import Problem
-from amux.sessions.library import Library, read_facts
+from amux.sessions.library import Library
+from amux.sessions.readings import read_facts
 from amux.sessions.parts import Part
 
 _OF_WHOLE_SOURCES: Final = frozenset({"unreadable", "unknown-format", "decoder-missing"})

@@ -18,9 +18,9 @@ from amux.adapters._base import Adapter, AgentInfo, Retention, SourceRef
 from amux.adapters._kit.jsonl import unreadable
 from amux.model.base import Model
 from amux.model.problems import Problem
-from amux.sessions.library import read_facts
 from amux.sessions.parts import Part
 from amux.sessions.reader import SessionReader
+from amux.sessions.readings import read_facts
 
 FileStatus = Literal["session", "part", "no-session", "bystander", "unread", "link", "unknown"]
 

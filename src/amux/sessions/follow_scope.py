@@ -15,8 +15,9 @@ from amux.adapters._base import Adapter, Progress, Resumable, SourceRef
 from amux.model.facts import Facts
 from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly, assemble
-from amux.sessions.library import Library, read_facts
+from amux.sessions.library import Library
 from amux.sessions.parts import Joined, Part
+from amux.sessions.readings import read_facts
 from amux.sessions.stamps import Stamp, stamp_of
 
 

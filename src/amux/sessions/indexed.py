@@ -16,7 +16,7 @@ from amux.adapters._base import SourceRef
 from amux.index.encoding import pack, unpack
 from amux.index.faults import IndexUnavailableError
 from amux.index.links import Clusters
-from amux.index.reading import Depth, maker_of
+from amux.index.reading import Depth, maker_of, total_size
 from amux.index.results import Made, ResultIndex
 from amux.index.snapshot import take_snapshot
 from amux.index.sources import Alone, Loaded, Mark, SourceIndex, Watch
@@ -55,12 +55,12 @@ class IndexedAgent:
         self._sources = SourceIndex(store, agent, maker_of(self._adapter))
         places, self.env = library.places_and_reasons(agent)
         self.roots = tuple(map(str, places))
-        before = take_snapshot(self.roots)
+        before = take_snapshot(self.roots) if sources is None else b""  # else it came too late
         found = library.sources(agent) if sources is None else sources
         self._by_path = {os.fsencode(source.place): source for source in found}
         self.files = _outside(found, self.roots)
-        beside = take_snapshot((), self.files)
-        self.snapshot = before + beside if before and beside else b""
+        beside = take_snapshot((), self.files) if before else b""
+        self.snapshot = before + beside if beside else b""
         self._order = {path: place for place, path in enumerate(self._by_path)}
         self._clusters = Clusters()
         self._members: dict[int, list[int]] = {}
@@ -83,6 +83,20 @@ class IndexedAgent:
         found = [*self._by_path.values()]
         alone = None if make is None else partial(_make_alone, make)
         self._made = self._sources.update(self._adapter, found, depth, watch=watch, alone=alone)
+        self._arrange(depth)
+
+    def catch_up(self, most: int) -> bool:
+        """Read what is new or has changed if that is no more than so many bytes."""
+        found = [*self._by_path.values()]
+        stale = self._sources.stale(found, Depth.FACTS)
+        if total_size(stale) > most:
+            return False
+        self._sources.update(self._adapter, found, Depth.FACTS, stale=stale)
+        self._arrange(Depth.FACTS)
+        return True
+
+    def _arrange(self, depth: Depth) -> None:
+        """Find out who bears on whom."""
         self._clusters = self._sources.clusters(depth)
         self._members = self._clusters.members()
         self._marks = self._sources.marks()

@@ -70,14 +70,15 @@ class Keeper:
             indexed.update(Depth.USAGE if usage_only else Depth.FACTS, watch=self.watch)
         return indexed
 
-    def assembly_of(self, agent: str, session_id: str) -> Assembly | None:
+    def assembly_of(
+        self, agent: str, session_id: str, *, sources: Sequence[SourceRef]
+    ) -> Assembly | None:
         """One session with all that bears on it; None: it is read sooner without the index."""
         if not self.store.exists():
             return None
-        indexed = self._indexed(agent)
-        if indexed.waiting(Depth.FACTS) > _LITTLE:
+        indexed = IndexedAgent(self._library, self.store, agent, sources)
+        if not indexed.catch_up(_LITTLE):
             return None
-        indexed.update(Depth.FACTS)
         return indexed.assembly_of(session_id)
 
     def payloads(self, agent: str, kind: Kind, encode: Callable[[Assembly], bytes]) -> list[bytes]:

@@ -5,25 +5,26 @@ Nothing is kept between calls; every answer comes from the files as they are now
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
-from amux.adapters._base import Adapter, Item, NativeSearch, SourceRef, Want
+from amux.adapters._base import Adapter, NativeSearch, SourceRef, Want
 from amux.adapters._kit.folders import is_folder
+from amux.adapters._kit.kin import Direct
 from amux.adapters._kit.long_lines import read_long_texts
 from amux.config import AgentSettings
 from amux.errors import AmuxError
 from amux.host import Host
-from amux.index.reading import collect
-from amux.model.facts import Facts
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly, assemble
 from amux.sessions.conversation import Conversation, conversation_of, read_conversation
 from amux.sessions.parts import Joined, Part
+from amux.sessions.readings import read_facts
 from amux.sessions.registry import AdapterRegistry
+from amux.sessions.scope import read_session
 from amux.sessions.tool_results import with_tool_results
 
 _EVERY_HIT = 1_000_000
@@ -85,11 +86,17 @@ class Library:
         """All sessions of an agent."""
         return self.assemble_sources(agent, self.sources(agent, cwd=cwd))
 
-    def assembly_for(self, agent: str, session_id: str) -> Assembly:
-        """One session with all that bears on it, from as few sources as an exact answer needs."""
-        return assemble(
-            agent, *_Scope(self._registry.require(agent), self.sources(agent)).read(session_id)
+    def asks_databases(self, agent: str, sources: Sequence[SourceRef]) -> bool:
+        """Whether there are databases among the sources that can be asked for one session."""
+        return isinstance(self._registry.require(agent), Direct) and any(
+            source.session_id is None and source.role == "session" for source in sources
         )
+
+    def assembly_for(
+        self, agent: str, session_id: str, *, sources: Sequence[SourceRef]
+    ) -> Assembly:
+        """One session with all that bears on it, from as few sources as an exact answer needs."""
+        return read_session(self._registry.require(agent), sources, session_id)
 
     def assemble_sources(self, agent: str, sources: Sequence[SourceRef]) -> Assembly:
         """The sessions that these sources hold."""
@@ -166,102 +173,3 @@ class _AskedEnvironment(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(self._env)
-
-
-def read_facts(
-    adapter: Adapter, source: SourceRef, parts: list[Part], problems: list[Problem]
-) -> None:
-    """Add what a source says; problems that concern no session are kept apart."""
-    take_facts(adapter.read(source, want="facts"), source, parts, problems)
-
-
-def take_facts(
-    items: Iterable[Item], source: SourceRef, parts: list[Part], problems: list[Problem]
-) -> None:
-    """Add what was read of a source."""
-    reading = collect(items)
-    parts.extend(Part(facts=each, source=source) for each in reading.facts)
-    problems.extend(reading.problems)
-
-
-class _Scope:
-    """Which sources an exact answer about one session needs.
-
-    Its own and its sub-agents' are known by name; sessions it names are followed; sources that may
-    hold copies without saying so bring in their whole group.
-    """
-
-    def __init__(self, adapter: Adapter, sources: Sequence[SourceRef]) -> None:
-        self._adapter = adapter
-        self._sources = sources
-        self._by_name: dict[str, list[SourceRef]] = {}
-        for source in sources:
-            for name in {source.session_id, source.parent, source.name.split(".")[0]} - {None}:
-                self._by_name.setdefault(str(name), []).append(source)
-        self._by_prefix = [source for source in sources if source.id_prefix]
-
-    def read(self, session_id: str) -> tuple[list[Part], list[Problem]]:
-        """The parts of the session and of everything related, and the problems met."""
-        parts: list[Part] = []
-        problems: list[Problem] = []
-        done: set[str] = set()
-        # An id that no name shows (a database, a nested session) needs a look at everything.
-        waiting = self._named(session_id) or list(self._sources)
-        while waiting:
-            source = waiting.pop()
-            if source.place not in done:
-                done.add(source.place)
-                before = len(parts)
-                read_facts(self._adapter, source, parts, problems)
-                for part in parts[before:]:
-                    waiting.extend(self._related(part))
-            if not waiting:
-                names = _descendants(session_id, parts)
-                named = (s for name in names for s in self._holding(name))
-                waiting = [source for source in named if source.place not in done]
-        return parts, problems
-
-    def _named(self, session_id: str) -> list[SourceRef]:
-        found = [
-            *self._by_name.get(session_id, []),
-            *(s for s in self._by_prefix if session_id.startswith(s.id_prefix or "")),
-        ]
-        if not found:
-            return []
-        # A source whose name promises no session (a database, a list of names) may hold any.
-        return [*found, *(s for s in self._sources if _promises_nothing(s))]
-
-    def _related(self, part: Part) -> list[SourceRef]:
-        facts = part.facts
-        if facts.unnamed_copies or self._has_lost_parent(facts):
-            group = part.source.group
-            return [source for source in self._sources if source.group == group]
-        names = (facts.parent, facts.prefix.of if facts.prefix else None, *facts.children)
-        return [source for name in names if name for source in self._holding(name)]
-
-    def _has_lost_parent(self, facts: Facts) -> bool:
-        """Whether it is a copy of what is gone: others may be, too, and hold the same calls."""
-        is_copy = facts.kind in {"fork", "continuation"} and facts.parent is not None
-        return is_copy and not self._holding(facts.parent or "")
-
-    def _holding(self, name: str) -> list[SourceRef]:
-        """Sources of that name; else those whose file name mentions it (a log within a thread)."""
-        return self._by_name.get(name) or [s for s in self._sources if name in s.name]
-
-
-def _descendants(session_id: str, parts: Sequence[Part]) -> set[str]:
-    """The sub-agents of a session, at any depth: each may lie in further sources of its own."""
-    names = {session_id}
-    while True:
-        more = {
-            part.facts.session_id
-            for part in parts
-            if part.facts.kind == "subagent" and part.facts.parent in names
-        } - names
-        if not more:
-            return names - {session_id}
-        names |= more
-
-
-def _promises_nothing(source: SourceRef) -> bool:
-    return source.role != "subagent" and not source.session_id and not source.id_prefix

@@ -17,6 +17,7 @@ from typing import Protocol
 import msgspec
 
 from amux.adapters._base import Chosen, Question, SourceRef, Unread
+from amux.adapters._kit.kin import names_of
 from amux.model.facts import Facts
 from amux.model.places import plain_place
 
@@ -85,7 +86,7 @@ class FileChoice:
             number = self._numbers[source.place]
             if number in self._ends:
                 continue
-            found += self._families.of(_names(facts))
+            found += self._families.of(names_of(facts))
             if self._kinship is not None:
                 shown = number in self._shown
                 for other, goes_on in self._kinship.related(source, facts, shown=shown):
@@ -184,9 +185,3 @@ def _tie(sketch: Sketch) -> tuple[str, bool, str]:
     """What a list goes by where sessions began at the same time; equal ones are one session."""
     whose = sketch.names[0] if sketch.nested and sketch.names else ""
     return sketch.session_id, sketch.nested, whose
-
-
-def _names(facts: Facts) -> Iterator[str]:
-    prefix = None if facts.prefix is None else facts.prefix.of
-    named = (facts.session_id, *facts.aliases, facts.rollout, facts.parent, prefix, *facts.children)
-    yield from filter(None, named)

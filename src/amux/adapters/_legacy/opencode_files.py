@@ -14,20 +14,23 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from amux.adapters._base import Item, SourceRef
 from amux.adapters._kit.folders import Folders
 from amux.adapters._kit.jsonl import unreadable
+from amux.adapters._kit.kin import ANY, Mark, Marked
 from amux.adapters._kit.times import to_millis
 from amux.adapters._kit.values import decode, document, is_mapping, text
 from amux.adapters._opencode.conversation import Conversation
+from amux.adapters._opencode.kin import mark_of
 from amux.adapters._opencode.records import MESSAGE, PART, Stored, session_of
 from amux.model.problems import Problem
 
 INFO_FOLDER: Final = "info"
+SESSION: Final = msgspec.json.Decoder(dict[str, Any])
 
 T = TypeVar("T")
 
@@ -65,6 +68,22 @@ def read_files(source: SourceRef, *, bodies: bool, only: str | None) -> Iterator
         found = dict.fromkeys([*facts.children, *_children_of(session.id, source.path)])
         facts = msgspec.structs.replace(facts, children=tuple(found))
     yield facts
+
+
+def marks_of(path: Path) -> Marked:
+    """A session by its record and its messages up to the first answer; unread ones tell nothing."""
+    record = _load(path, SESSION)
+    if isinstance(record, Problem):
+        return {path.stem: (ANY,)}
+    session = session_of(record, path.stem)
+    marks: list[Mark] = [] if session.parent is None else [session.parent]
+    for file in _json_files(_places(path)[0], Folders()):
+        message = _load(file, MESSAGE)
+        if isinstance(message, Problem):
+            return {session.id: (ANY,)}
+        if message.role == "assistant":
+            return {session.id: (*marks, mark_of(text(message.id) or file.stem, message))}
+    return {session.id: marks}
 
 
 def _children_of(session_id: str, path: Path) -> Iterator[str]:

@@ -1,0 +1,80 @@
+"""What sources say, gathered: of one source, or of those that an answer needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Protocol
+
+from amux.adapters._base import Adapter, Chosen, Item, SourceRef
+from amux.index.reading import collect
+from amux.model.facts import Facts
+from amux.model.problems import Problem
+from amux.sessions.assemble import Assembly, assemble
+from amux.sessions.parts import Part
+
+
+class ReadsChosen(Protocol):
+    """Whoever can read some sessions of a source."""
+
+    def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
+        """What `read` tells of them."""
+        ...
+
+
+def read_facts(
+    adapter: Adapter, source: SourceRef, parts: list[Part], problems: list[Problem]
+) -> None:
+    """Add what a source says; problems that concern no session are kept apart."""
+    take_facts(adapter.read(source, want="facts"), source, parts, problems)
+
+
+def take_facts(
+    items: Iterable[Item], source: SourceRef, parts: list[Part], problems: list[Problem]
+) -> None:
+    """Add what was read of a source."""
+    reading = collect(items)
+    parts.extend(Part(facts=each, source=source) for each in reading.facts)
+    problems.extend(reading.problems)
+
+
+class Readings:
+    """What was read of one agent; put together in the order of its sources."""
+
+    def __init__(self, agent: str, sources: Sequence[SourceRef]) -> None:
+        self._agent = agent
+        self._sources = sources
+        self._parts: dict[str, list[Part]] = {}
+        self._problems: list[Problem] = []
+
+    def take_whole(self, adapter: Adapter, source: SourceRef) -> None:
+        """All of a source."""
+        read_facts(adapter, source, self._parts.setdefault(source.place, []), self._problems)
+
+    def take_chosen(self, adapter: ReadsChosen, chosen: Chosen) -> list[tuple[SourceRef, Facts]]:
+        """What was chosen of some sources; returns what they say."""
+        read: list[tuple[SourceRef, Facts]] = []
+        for source, ids in chosen.items():
+            parts = self._parts.setdefault(source.place, [])
+            take_facts(adapter.read_chosen(source, chosen=ids), source, parts, self._problems)
+            read += ((source, part.facts) for part in parts)
+        return read
+
+    def names(self) -> Iterator[str]:
+        """Every session that was spoken of."""
+        for part in chain.from_iterable(self._parts.values()):
+            yield from _names(part)
+
+    def assembly(self) -> Assembly:
+        """All of it."""
+        in_order = (self._parts.get(source.place, ()) for source in self._sources)
+        return assemble(self._agent, chain.from_iterable(in_order), self._problems)
+
+
+def _names(part: Part) -> Iterator[str]:
+    """Every session a part speaks of."""
+    facts = part.facts
+    prefix = None if facts.prefix is None else facts.prefix.of
+    noted = (note.session_id for note in facts.notes)
+    named = (facts.session_id, *facts.aliases, facts.parent, prefix, *facts.children, *noted)
+    yield from filter(None, named)
