@@ -15,6 +15,7 @@ Sessions of equal ids in two channels or agents are two sessions: the id names t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -31,6 +32,7 @@ from amux.adapters._openclaw.places import DATABASE, Places, agent_in, is_docume
 from amux.host import Host
 
 if TYPE_CHECKING:
+    from amux.adapters._kit.kin import Kin, Marked, Named
     from amux.adapters._pi.log import Origin
 
 NAME: Final = "openclaw"
@@ -100,10 +102,33 @@ class OpenClawAdapter:
         if source.role == "names":
             return read_names(source)
         if source.path.name == DATABASE:
-            return read_database(source, want=want, only=only, injected=INJECTED)
+            chosen = None if only is None else (only,)
+            return read_database(source, want=want, only=chosen, injected=INJECTED)
         if is_document(source):
             return read_document(source, want)
         return read_log(FileLines([source.path]), _origin(source), want=want)
+
+    def names(self, source: SourceRef) -> Sequence[Named] | None:
+        """The sessions of a database."""
+        from amux.adapters._kit.kin import ask_database
+        from amux.adapters._openclaw.database import names_in
+
+        return ask_database(source, partial(names_in, source))
+
+    def kin(self, sources: Sequence[SourceRef], session_id: str) -> Kin | None:
+        """Whom a session names and who names it; None where there are logs in files as well."""
+        from amux.adapters._kit.kin import MarkedKin, mark_all
+
+        marked = mark_all(sources, _marked)
+        return None if marked is None else MarkedKin(marked, session_id)
+
+    def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
+        """Some sessions of a database; a list of names is read whole."""
+        from amux.adapters._openclaw.database import read_database
+
+        if source.path.name != DATABASE:
+            return self.read(source, want="facts")
+        return read_database(source, want="facts", only=chosen, injected=INJECTED)
 
     def command(
         self,
@@ -123,6 +148,16 @@ class OpenClawAdapter:
             return None
         argv += ["--agent", "main"] if session_id is None else ["--session-id", session_id]
         return Command(argv=(*argv, "--message", prompt), cwd=cwd)
+
+
+def _marked(source: SourceRef) -> Marked | None:
+    """Only databases and lists of names tell; a log in a file has to be read."""
+    from amux.adapters._kit.kin import ask_database, by_name
+    from amux.adapters._openclaw.database import marked_in
+
+    if source.path.name == DATABASE:
+        return ask_database(source, partial(marked_in, source))
+    return by_name(source) if source.role == "names" else None
 
 
 def _origin(source: SourceRef) -> Origin:

@@ -4,7 +4,9 @@ A handful of statements reads everything, however many sessions there are. Colum
 before they are asked for. Long events are compressed; without a decoder their place in the tree is
 still known. What was archived before a reset comes before the events that followed.
 
-Lists read all of it: when and where a session began stands in its first event.
+Lists read all of it: when and where a session began stands in its first event. For one session the
+tables and first events tell which others bear on it: whom it names, and who names it. Forks and
+continuations name whom they come from; the tables of an archived session do.
 """
 
 from __future__ import annotations
@@ -17,10 +19,12 @@ import msgspec
 
 from amux.adapters._base import Item, SourceRef, Want
 from amux.adapters._kit.jsonl import unreadable
+from amux.adapters._kit.kin import Marked, Named, askable
 from amux.adapters._kit.streams import DecoderMissingError, decompress
 from amux.adapters._kit.values import document, first, mapping, text
 from amux.adapters._openclaw.events import EventLines
 from amux.adapters._openclaw.places import agent_in
+from amux.adapters._pi.about import session_behind
 from amux.adapters._pi.log import Origin
 from amux.adapters._pi.reader import read_log
 from amux.errors import ParseError
@@ -34,6 +38,9 @@ Row = dict[str, Any]
 
 _EVENTS: Final = "transcript_events"
 _ARCHIVES: Final = ("session_transcript_archives", "session_transcript_cold_archives")
+_FIRST_EVENTS: Final = (
+    f"WHERE (session_id, seq) IN (SELECT session_id, min(seq) FROM {_EVENTS} GROUP BY session_id)"  # noqa: S608 - constants
+)
 _EVENT_LIMIT: Final = 64 << 20
 _ARCHIVE_LIMIT: Final = 1 << 30
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
@@ -48,14 +55,16 @@ _KINDS: Final[dict[str, Kind]] = {
 
 
 def read_database(
-    source: SourceRef, *, want: Want, only: str | None, injected: tuple[str, ...]
+    source: SourceRef, *, want: Want, only: Sequence[str] | None, injected: tuple[str, ...]
 ) -> Iterator[Item]:
-    """All sessions of a database, or one."""
+    """All sessions of a database, or some."""
     from amux.adapters._kit.sqlite import read_foreign
 
     def query(connection: sqlite3.Connection) -> list[Item]:
         store = _Store(connection, source, injected=injected)
-        found = [item for session in store.sessions(only) for item in store.items(session, want)]
+        wanted = (None,) if only is None else only
+        sessions = (session for one in wanted for session in store.sessions(one))
+        found = [item for session in sessions for item in store.items(session, want)]
         return [*found, *store.problems]
 
     try:
@@ -64,6 +73,28 @@ def read_database(
         yield Problem(code="unknown-format", message=str(error), path=str(source.path))
     except OSError as error:
         yield unreadable(source.path, error)
+
+
+def names_in(source: SourceRef, connection: sqlite3.Connection) -> list[Named] | None:
+    """What the sessions of a database go by; None when its tables are unknown."""
+    store = _Store(connection, source)
+    ids = store.ids()
+    return None if ids is None else [Named(id, store.origin_of(id).aliases) for id in ids]
+
+
+def marked_in(source: SourceRef, connection: sqlite3.Connection) -> Marked | None:
+    """All sessions, each with its other names and those of whom it comes from."""
+    store = _Store(connection, source)
+    ids = store.ids()
+    if ids is None:
+        return None
+    marked: dict[str, list[str]] = {}
+    for id in ids:
+        origin = store.origin_of(id)
+        marked[id] = [*origin.aliases, *filter(None, [origin.parent])]
+    for id, named in store.named_in_headers():
+        marked[id] += named
+    return marked
 
 
 class _Session(msgspec.Struct, frozen=True):
@@ -79,7 +110,7 @@ class _Store:
     """One state of the database."""
 
     def __init__(
-        self, connection: sqlite3.Connection, source: SourceRef, *, injected: tuple[str, ...]
+        self, connection: sqlite3.Connection, source: SourceRef, *, injected: tuple[str, ...] = ()
     ) -> None:
         self._connection = connection
         self._source = source
@@ -93,14 +124,40 @@ class _Store:
     def _keyed(self, table: str, key: str) -> dict[str, Row]:
         return {str(row[key]): row for row in self._rows(table) if text(row.get(key))}
 
-    def _rows(self, table: str, *, only: str | None = None, order: str = "") -> Iterator[Row]:
+    def _rows(
+        self, table: str, *, only: str | None = None, order: str = "", where: str = ""
+    ) -> Iterator[Row]:
         from amux.adapters._kit.tables import columns, rows
 
         names = columns(self._connection, table)
         if not names:
             return iter(())
-        where, values = ("", ()) if only is None else ("WHERE session_id = ?", (only,))
+        where, values = (where, ()) if only is None else ("WHERE session_id = ?", (only,))
         return rows(self._connection, table, names, where=where, order=order, values=values)
+
+    # names
+
+    def ids(self) -> list[str] | None:
+        """Every session there is; None when a statement would not find each of them."""
+        from amux.adapters._kit.tables import columns, quoted
+
+        if not {"session_id", "seq"}.issubset(columns(self._connection, _EVENTS)):
+            return None
+        tables = [t for t in (_EVENTS, *_ARCHIVES) if "session_id" in columns(self._connection, t)]
+        each = " UNION ".join(f"SELECT session_id FROM {quoted(table)}" for table in tables)  # noqa: S608 - constants
+        return askable(id for (id,) in self._connection.execute(each))
+
+    def origin_of(self, session_id: str) -> Origin:
+        """What the tables say of a session."""
+        return self._origin(_Session(session_id, (), (), is_live=True))
+
+    def named_in_headers(self) -> Iterator[tuple[str, list[str]]]:
+        """The sessions that first events name: their own, and whom it was copied from."""
+        for row in self._rows(_EVENTS, where=_FIRST_EVENTS):
+            header = mapping(document(self._event(row, [])))
+            reference = text(header.get("parentSession")) or text(header.get("branchedFrom"))
+            origin = None if reference is None else session_behind(reference)
+            yield row["session_id"], [*filter(None, (text(header.get("id")), origin))]
 
     # events
 
