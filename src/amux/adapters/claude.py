@@ -16,7 +16,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -47,6 +47,9 @@ from amux.host import Host
 from amux.model.facts import Facts, TitleNote
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
+
+if TYPE_CHECKING:
+    from amux.adapters._kit.kin import Kin, Named
 
 NAME: Final = "claude"
 TITLE_FILE: Final = "custom-title.json"
@@ -151,6 +154,19 @@ class ClaudeAdapter:
         """A file is read whole: a sidechain inside it is part of what its session costs."""
         del chosen
         return self.read(source, want="facts")
+
+    def names(self, source: SourceRef) -> Sequence[Named] | None:
+        """Every transcript is named after its session."""
+        from amux.adapters._kit.kin import Named
+
+        return None if source.session_id is None else [Named(source.session_id)]
+
+    def kin(self, sources: Sequence[SourceRef], session_id: str) -> Kin | None:
+        """By the heads of the project; None for an id that no file's name shows."""
+        from amux.adapters._claude.kin import ClaudeKin
+
+        kin = ClaudeKin(sources, session_id)
+        return kin if kin.is_known else None
 
     def retention(self, root: Path) -> Retention:
         """Transcripts not touched for so many days are deleted when Claude Code starts."""

@@ -127,10 +127,10 @@ def _agree(one: str, other: str) -> bool:
 
 
 def _by_asking(library: Library, agents: Iterable[str], text: str) -> list[Found]:
-    """Sessions of databases that tell what is in them, and of copies left behind beside them."""
+    """Sessions of databases that tell what is in them, copies left behind, sub-agents."""
     found: dict[tuple[str, str], None] = {}
     for agent in agents:
-        named = _told_names(library, agent)
+        named = _told_names(library, agent, text)
         holders = Counter(one.session_id for one in named)
         for session_id, aliases in named:
             if text in aliases and holders[session_id] > 1:
@@ -140,20 +140,28 @@ def _by_asking(library: Library, agents: Iterable[str], text: str) -> list[Found
     return [Found(NativeRef(agent=agent, native_session_id=native)) for agent, native in found]
 
 
-def _told_names(library: Library, agent: str) -> list[Named]:
-    """What the sessions of an agent go by; nothing if there is a source that does not tell."""
+def _told_names(library: Library, agent: str, text: str) -> list[Named]:
+    """What the sessions of an agent go by; nothing if there is a source that does not tell.
+
+    Sub-agents are told by the whole name only: some of them are none, which shows when they are
+    read.
+    """
     adapter = library.adapter(agent)
     named: list[Named] = []
     if not isinstance(adapter, Direct):
         return named
     for source in library.sources(agent):
-        if source.session_id is not None:
-            named.append(Named(source.session_id))
-        elif source.role != "names":
+        promised = source.session_id
+        if promised is None and source.role == "session":
             told = adapter.names(source)
             if told is None:
                 return []
             named += told
+        elif promised is not None and source.role == "session":
+            named.append(Named(promised))
+        elif promised is not None and source.role == "subagent":
+            stem = source.name.partition(".")[0]
+            named += [Named(promised, (stem,))] if text in {promised, stem} else []
     return named
 
 

@@ -127,14 +127,12 @@ class Catalogue:
     def assembly_for(self, agent: str, session_id: str) -> Assembly:
         """One session with all that bears on it; the index helps if it is almost up to date.
 
-        Of a database the index knows everything or nothing, so it is asked itself.
+        Of a database the index knows everything or nothing, so that is asked itself.
         """
         sources = self._library.sources(agent)
-        found = None
-        if not self._library.asks_databases(agent, sources):
-            found = self._ask(
-                (agent,), lambda keeper: keeper.assembly_of(agent, session_id, sources=sources)
-            )
+        found = self._library.asked_assembly(agent, session_id, sources=sources) or self._ask(
+            (agent,), lambda keeper: keeper.assembly_of(agent, session_id, sources=sources)
+        )
         return found or self._library.assembly_for(agent, session_id, sources=sources)
 
     def list_report(

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from amux.adapters._base import Adapter, NativeSearch, SourceRef, Want
 from amux.adapters._kit.folders import is_folder
-from amux.adapters._kit.kin import Direct
 from amux.adapters._kit.long_lines import read_long_texts
 from amux.config import AgentSettings
 from amux.errors import AmuxError
@@ -24,7 +23,7 @@ from amux.sessions.conversation import Conversation, conversation_of, read_conve
 from amux.sessions.parts import Joined, Part
 from amux.sessions.readings import read_facts
 from amux.sessions.registry import AdapterRegistry
-from amux.sessions.scope import read_session
+from amux.sessions.scope import read_by_names, read_kin
 from amux.sessions.tool_results import with_tool_results
 
 _EVERY_HIT = 1_000_000
@@ -86,17 +85,21 @@ class Library:
         """All sessions of an agent."""
         return self.assemble_sources(agent, self.sources(agent, cwd=cwd))
 
-    def asks_databases(self, agent: str, sources: Sequence[SourceRef]) -> bool:
-        """Whether there are databases among the sources that can be asked for one session."""
-        return isinstance(self._registry.require(agent), Direct) and any(
-            source.session_id is None and source.role == "session" for source in sources
-        )
+    def asked_assembly(
+        self, agent: str, session_id: str, *, sources: Sequence[SourceRef]
+    ) -> Assembly | None:
+        """One session with all that bears on it, from databases; None: there is none to ask."""
+        if all(source.session_id or source.role != "session" for source in sources):
+            return None
+        return read_kin(self._registry.require(agent), sources, session_id)
 
     def assembly_for(
         self, agent: str, session_id: str, *, sources: Sequence[SourceRef]
     ) -> Assembly:
         """One session with all that bears on it, from as few sources as an exact answer needs."""
-        return read_session(self._registry.require(agent), sources, session_id)
+        adapter = self._registry.require(agent)
+        found = read_kin(adapter, sources, session_id)
+        return found or read_by_names(adapter, sources, session_id)
 
     def assemble_sources(self, agent: str, sources: Sequence[SourceRef]) -> Assembly:
         """The sessions that these sources hold."""

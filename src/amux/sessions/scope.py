@@ -13,16 +13,21 @@ from amux.sessions.parts import Part
 from amux.sessions.readings import Readings, read_facts
 
 
-def read_session(adapter: Adapter, sources: Sequence[SourceRef], session_id: str) -> Assembly:
-    """The session and everything related: as the adapter tells, else by names."""
+def read_kin(adapter: Adapter, sources: Sequence[SourceRef], session_id: str) -> Assembly | None:
+    """The session and everything related, as the adapter tells; None: it does not."""
     kin = adapter.kin(sources, session_id) if isinstance(adapter, Direct) else None
     if kin is None or not isinstance(adapter, Direct):
-        return assemble(adapter.info.name, *_Scope(adapter, sources).read(session_id))
+        return None
     readings = Readings(adapter.info.name, sources)
     chosen = kin.more(())
     while chosen:
         chosen = kin.more(readings.take_chosen(adapter, chosen))
     return readings.assembly()
+
+
+def read_by_names(adapter: Adapter, sources: Sequence[SourceRef], session_id: str) -> Assembly:
+    """The same by names alone; where these do not tell, everything is read."""
+    return assemble(adapter.info.name, *_Scope(adapter, sources).read(session_id))
 
 
 class _Scope:
@@ -60,6 +65,8 @@ class _Scope:
                 names = _descendants(session_id, parts)
                 named = (s for name in names for s in self._holding(name))
                 waiting = [source for source in named if source.place not in done]
+        order = {source.place: number for number, source in enumerate(self._sources)}
+        parts.sort(key=lambda part: order[part.source.place])  # as reading everything has them
         return parts, problems
 
     def _named(self, session_id: str) -> list[SourceRef]:

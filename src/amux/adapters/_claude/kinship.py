@@ -146,7 +146,7 @@ class _Group:
             return
         id = answer.id.encode("utf-8", "replace")
         for one in self._while_at_work(answer):
-            if one is not copy and id in _bytes_of(one):
+            if one is not copy and _holds(one, id):
                 yield one
 
     def _while_at_work(self, answer: Answer) -> Iterator[Beginning]:
@@ -195,6 +195,13 @@ def _end(one: Beginning) -> float:
         except OSError:
             one.end = inf  # whoever reads it will tell
     return one.end
+
+
+def _holds(one: Beginning, id: bytes) -> bool:
+    """Whether an answer is in a file; in passing, whether titles are."""
+    data = _bytes_of(one)
+    one.has_late_titles = data.find(MAY_BE_TITLE, one.size) >= 0
+    return id in data
 
 
 def _has_late_titles(one: Beginning) -> bool:

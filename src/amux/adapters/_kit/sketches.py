@@ -9,7 +9,7 @@ tell, and a session that lies in several files, is read whatever is shown.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from heapq import nlargest, nsmallest
 from typing import Protocol
@@ -77,6 +77,11 @@ class FileChoice:
         self._shown = self._unclear.union(shown)
         names = {self._sketches[number].session_id for number in self._shown}
         return self._choose([*self._shown, *self._families.of(names | self._question.named)])
+
+    def named(self, names: Collection[str]) -> Chosen:
+        """Sessions that are asked for by name, and their families."""
+        self._shown.update(self._families.own(names))
+        return self._choose(self._families.of(names))
 
     def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> Chosen:
         """The families of what was read, as its facts name them, and its further relations."""
@@ -168,6 +173,12 @@ class _Families:
         """All files of the families that go by some of these names."""
         for leader in {self._find(name) for name in names}:
             yield from self._members.get(leader, ())
+
+    def own(self, names: Collection[str]) -> Iterator[int]:
+        """The files of the sessions that go by these names."""
+        for (_, session_id), numbers in self._own.items():
+            if session_id in names:
+                yield from numbers
 
     def several(self) -> set[int]:
         """Files whose session lies in others, too."""
