@@ -156,6 +156,21 @@ def test_a_fork_in_files_is_read_with_its_original_and_nothing_else(tmp_path: Pa
     assert parts == 2 * (1 + 3) + (1 + 3)  # of the fork and of whom it copies
 
 
+def test_of_sessions_in_files_an_index_leaves_the_others_closed(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    for number in range(1, 9):
+        write_tree(home, f"ses_{number:02}", *spoken(number))
+    for path in home.rglob("*"):
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    with (
+        indexed(home, tmp_path / "cache") as client,
+        opened_below(data_dir(home)) as opened,
+    ):
+        client.sessions.get("opencode", "ses_04")
+        assert {name for name in opened() if name.startswith("ses_")} == {"ses_04.json"}
+        assert len(opened()) == 1 + 2 + (1 + 3)  # the record, two messages, their parts
+
+
 # Effort
 
 
@@ -254,6 +269,21 @@ def test_no_statement_reads_the_events_of_all_of_openclaws_sessions(
     events = [one for one in statements if 'FROM "transcript_events"' in one and "seq" in one]
     assert any(row.session_id in one for one in events)
     assert all("WHERE session_id = " in one or "min(seq)" in one for one in events)
+
+
+def test_a_sub_agent_is_found_by_its_id_and_by_what_it_begins_with(tmp_path: Path) -> None:
+    made = many(2)
+    for which in range(2):
+        made.agent(which, beside=True, prompt="Look")
+    made.write(tmp_path)
+    first, _ = sorted(path.stem for path in (tmp_path / ".claude").rglob("agent-*.jsonl"))
+    client = create_client(home=tmp_path)
+    for name in (first, first.removeprefix("agent-")):
+        assert client.sessions.get("claude", name).session_id == first.removeprefix("agent-")
+    with pytest.raises(AmbiguousIdError):
+        client.sessions.get("claude", "agent-")
+    with pytest.raises(SessionNotFoundError):
+        client.sessions.get("claude", f"{first}-and-more")
 
 
 def test_ids_in_databases_and_in_files_beside_them_are_told_apart(tmp_path: Path) -> None:
