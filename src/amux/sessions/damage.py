@@ -15,8 +15,8 @@ from amux.adapters._base import SourceRef
 from amux.errors import ParseError
 from amux.model.problems import Problem
 from amux.sessions.library import Library
-from amux.sessions.readings import read_facts
 from amux.sessions.parts import Part
+from amux.sessions.readings import read_facts
 
 _OF_WHOLE_SOURCES: Final = frozenset({"unreadable", "unknown-format", "decoder-missing"})
 _HINTS: Final = {

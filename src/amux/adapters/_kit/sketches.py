@@ -176,7 +176,7 @@ class _Families:
 
     def own(self, names: Collection[str]) -> Iterator[int]:
         """The files of the sessions that go by these names."""
-        for (_, session_id), numbers in self._own.items():
+        for (session_id, *_), numbers in self._own.items():
             if session_id in names:
                 yield from numbers
 
