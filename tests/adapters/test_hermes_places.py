@@ -110,6 +110,13 @@ def test_a_snapshot_is_read_when_the_database_has_not_its_id(home: Path) -> None
     assert session.created_at.isoformat() == "2026-01-02T03:04:05.000001+00:00"
 
 
+def test_a_snapshot_may_be_named_by_its_id_alone(home: Path) -> None:
+    written = write_snapshot(home / ".hermes", "my-chat", session_id=None)
+    written.rename(written.with_name("my-chat.json"))
+    session = client_of(home).sessions.get("hermes", "my-chat")
+    assert (session.session_id, session.title) == ("my-chat", "from a file")
+
+
 def test_the_database_wins_over_a_richer_snapshot_also_of_a_sub_agent(home: Path) -> None:
     store = Store(home / ".hermes", version=11)
     store.session("parent", model="m", input_tokens=1)

@@ -63,6 +63,7 @@ INFO: Final = AgentInfo(
         Bystander("*.hermes_history", "prompts as they were typed"),
     ),
     evidence="seen: 0.13.0, 0.16.0, 0.19.0; documented: schema 1 to 11; docs/agents/hermes.md",
+    revision=2,
 )
 
 _DATABASE: Final = "state.db"

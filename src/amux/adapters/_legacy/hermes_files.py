@@ -1,7 +1,7 @@
 """Hermes sessions in files of their own, from before the database or beside it.
 
-Snapshot  `session_<id>.json` (to 0.15): `{session_id, model, session_start, last_updated,
-          messages}`, the messages in OpenAI's form without times.
+Snapshot  `session_<id>.json` (to 0.15) or `<id>.json`: `{session_id, model, session_start,
+          last_updated, messages}`, the messages in OpenAI's form without times.
 Log       `<id>.jsonl` (gateway): a `session_meta` line with the model, then one message a line.
 
 Neither records usage. Times have no zone and are taken for UTC.
@@ -23,8 +23,9 @@ from amux.adapters._kit.jsonl import no_session, read_records, unreadable
 from amux.adapters._kit.values import decode, is_mapping, items, moment, text
 from amux.model.problems import Problem, ProblemCode
 
-_SNAPSHOT: Final = re.compile(r"session_(?P<id>.+)\.json|(?P<bare>\d{8}_\d{6}_[0-9a-f]+)\.json")
+_FILE: Final = re.compile(r"session_(?P<id>.+)\.json|(?P<name>[^.].*)\.jsonl?", re.DOTALL)
 _DUMP: Final = "request_dump_"
+_CHATS: Final = "sessions.json"  # which chat uses which session
 _LARGEST: Final = 256 << 20  # a snapshot has to be held whole
 
 
@@ -44,12 +45,8 @@ _LINE: Final = msgspec.json.Decoder(dict[str, Any])
 
 def session_id_of(name: str) -> str | None:
     """The id a file name promises; None for files that are no sessions."""
-    if name.startswith(_DUMP):
-        return None
-    if name.endswith(".jsonl"):
-        return name.removesuffix(".jsonl") or None
-    found = _SNAPSHOT.fullmatch(name)
-    return None if found is None else found["id"] or found["bare"]
+    found = None if name.startswith(_DUMP) or name == _CHATS else _FILE.fullmatch(name)
+    return None if found is None else found["id"] or found["name"]
 
 
 def read_file(path: Path, *, bodies: bool) -> Iterator[Item]:
