@@ -96,6 +96,38 @@ def test_one_id_on_two_channels_is_two_sessions(tmp_path: Path) -> None:
         client.sessions.get("openclaw", "../telegram/abc")
 
 
+@pytest.mark.parametrize("index", ["off", "on"])
+def test_sessions_of_one_id_are_told_apart_in_lists_and_counted_apart(
+    tmp_path: Path, index: str
+) -> None:
+    for channel in ("cli", "telegram"):
+        document(tmp_path, channel, "abc", messages=TURN)
+    document(tmp_path, "cli", "other", messages=TURN)
+    cache = str(tmp_path / "cache")
+    for _ in range(2):  # made, then kept
+        client = create_client(home=tmp_path, env={"AMUX_INDEX": index, "AMUX_CACHE_DIR": cache})
+        sessions = client.sessions
+        listed = [(s.unified_id, s.raw) for s in sessions.list("openclaw")]
+        assert sorted(listed, key=str) == [
+            ("openclaw:abc", {"channel": "cli"}),
+            ("openclaw:abc", {"channel": "telegram"}),
+            ("openclaw:other", {"channel": "cli"}),
+        ]
+        assert {s.raw["channel"] for s in sessions.search("Question")} == {"cli", "telegram"}
+        total = sessions.total_cost(group_by="session")
+        assert (total.session_count, total.total_usd) == (3, 0.75)
+        assert total.breakdowns is not None
+        assert {key: group.total_usd for key, group in total.breakdowns.items()} == {
+            "openclaw:cli/abc": 0.25,
+            "openclaw:telegram/abc": 0.25,
+            "openclaw:other": 0.25,
+        }
+        (block,) = client.cost_blocks()
+        assert (block.session_count, block.call_count) == (3, 3)
+        for key in ("cli/abc", "telegram/abc"):
+            assert sessions.get("openclaw", key).raw["channel"] == key.split("/")[0]
+
+
 def test_tool_calls_and_thoughts_of_a_document_are_shown(tmp_path: Path) -> None:
     call = {"toolCallId": "t1", "toolName": "exec", "input": {"command": "ls"}}
     result = {"toolCallId": "t1", "toolName": "exec", "output": "a file"}

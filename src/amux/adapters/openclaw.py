@@ -52,6 +52,7 @@ INFO: Final = AgentInfo(
         Bystander("workspace*/*", "files agents work on"),
         Bystander("openclaw.json*", "settings"),
     ),
+    revision=2,
 )
 
 INJECTED: Final = (

@@ -24,7 +24,7 @@ from amux.model.usage import Call, Tokens
 from amux.sessions.assemble import Assembly
 from amux.sessions.costing import UNPRICED, Coster, SessionCost, gaps_of, sum_tokens
 from amux.sessions.days import local_day, runs_of
-from amux.sessions.parts import Joined
+from amux.sessions.parts import Joined, sole_names
 from amux.sessions.spans import time_span
 from amux.sessions.views import cwd_of, models_of, primary_model
 
@@ -81,6 +81,20 @@ class Cell(Figures, frozen=True, kw_only=True, array_like=True, gc=False):
     kind: CellKind = "spent"
     reasons: tuple[str, ...] = ()  # why the figures are a lower bound, beyond a missing price
     mentions: tuple[str, ...] = ()  # models the session names without a cell that spent on them
+    alias: str | None = None  # what names the session alone, where another one has its id
+
+    @property
+    def address(self) -> str | None:
+        """The unified id that means no other session."""
+        return self.session if self.alias is None else unified_id(self.agent, self.alias)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The agent's own ids of the session, the one it shares first; of none nothing."""
+        if self.session is None:
+            return ()
+        own = self.session.removeprefix(f"{self.agent}:")
+        return (own,) if self.alias is None else (own, self.alias)
 
     def fits(self, model: str | None) -> bool:
         """Whether it counts when that model, or any, is asked for."""
@@ -184,6 +198,7 @@ class _About:
     created_at: datetime
     cwd: str | None
     reasons: tuple[str, ...]
+    alias: str | None = None
 
     def cell(self, tally: Tally, day: date, model: str) -> Cell:
         return Cell(
@@ -194,6 +209,7 @@ class _About:
             day=day.isoformat(),
             model=model,
             reasons=self.reasons,
+            alias=self.alias,
             **tally.bounded(),
         )
 
@@ -205,8 +221,9 @@ def _bounded(figure: int) -> int:
 
 def assembly_cells(assembly: Assembly, coster: Coster, zone: tzinfo) -> Iterator[Cell]:
     """The cells of all sessions of one agent, and those of its calls without a session."""
+    aliases = sole_names(assembly.sessions)
     for session in assembly.sessions:
-        yield from session_cells(session, coster, zone)
+        yield from session_cells(session, coster, zone, alias=aliases.get(session))
     for loose in assembly.unattributed:
         yield from _loose_cells(loose, coster, zone)
 
@@ -221,7 +238,9 @@ def decode_cells(data: bytes) -> list[Cell]:
     return unpack(data, _CELLS)
 
 
-def session_cells(session: Joined, coster: Coster, zone: tzinfo) -> list[Cell]:
+def session_cells(
+    session: Joined, coster: Coster, zone: tzinfo, *, alias: str | None = None
+) -> list[Cell]:
     """All that one session spent, its sub-agents included."""
     created, _ = time_span(session)
     cost = coster.cost_of(session)
@@ -231,6 +250,7 @@ def session_cells(session: Joined, coster: Coster, zone: tzinfo) -> list[Cell]:
         created_at=created,
         cwd=cwd_of(session),
         reasons=reasons_of(session, cost),
+        alias=alias,
     )
     tallies: dict[tuple[str, date], Tally] = {}
     if cost is not None:

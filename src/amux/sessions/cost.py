@@ -40,8 +40,8 @@ class _Sum:
     def add(self, cell: Cell) -> None:
         self.tally.add_sum(cell)
         self.reasons.update(cell.reasons)
-        if cell.session is not None:
-            self.sessions.add(cell.session)
+        if cell.address is not None:
+            self.sessions.add(cell.address)
 
     @property
     def incomplete(self) -> tuple[str, ...]:
@@ -87,6 +87,7 @@ class CostReport:
         self._unpriced: dict[str, Tally] = {}
         self._unattributed: _Sum | None = None
         self._known: set[tuple[str, str]] = set()
+        self._counted: set[tuple[str, str]] = set()  # sessions whose runs were
         self._run_count = 0
 
     def add_assembly(self, assembly: Assembly) -> None:
@@ -119,15 +120,16 @@ class CostReport:
             return
         if not self._in_span(cell.created_at) or self._is_too_early(cell):
             return
-        native_id = _native_id(cell)
-        tags = () if native_id is None else self._coster.tags_by_id(cell.agent, native_id)
+        names = cell.names
+        tags = self._coster.tags_by_names(cell.agent, names) if names else ()
         if not has_any_tag(tags, self._options.tags):
             return
-        if native_id is None:
+        if not names:
             self._unattributed = self._unattributed or _Sum()
             self._unattributed.add(cell)
-        elif cell.session not in self._total.sessions:
-            self._run_count += len(self._coster.runs.runs_of(cell.agent, native_id))
+        elif (cell.agent, names[0]) not in self._counted:  # a run knows no more than the id
+            self._counted.add((cell.agent, names[0]))
+            self._run_count += len(self._coster.runs.runs_of(cell.agent, names[0]))
         self._count(cell, tags)
 
     def add_lost_runs(self) -> None:
@@ -189,10 +191,6 @@ class CostReport:
             and options.model in (None, run.model)
             and has_any_tag(run.tags, options.tags)
         )
-
-
-def _native_id(cell: Cell) -> str | None:
-    return None if cell.session is None else cell.session.removeprefix(f"{cell.agent}:")
 
 
 def _run_cell(run: Run, cost: CostRecord, zone: tzinfo) -> Cell:

@@ -128,10 +128,6 @@ class Coster:
         """The tags its runs were given, then those a person gave it; each once."""
         return self.tags_by_names(session.agent, session.names())
 
-    def tags_by_id(self, agent: str, session_id: str) -> tuple[str, ...]:
-        """The same by the session's own id."""
-        return self.tags_by_names(agent, (session_id,))
-
     def tags_by_names(self, agent: str, names: Sequence[str]) -> tuple[str, ...]:
         """The same by every id it can be found by, its own first."""
         of_runs = self._runs.tags_of(agent, names[0])

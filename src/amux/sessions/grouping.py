@@ -35,7 +35,7 @@ class Grouping:
             "week": lambda cell, _: (iso_week(cell.day),),
             "month": lambda cell, _: (cell.day[: len("2026-11")],),
             "project": lambda cell, _: (projects.of(cell.cwd),),
-            "session": lambda cell, _: (cell.session or UNATTRIBUTED,),
+            "session": lambda cell, _: (cell.address or UNATTRIBUTED,),
             "tag": lambda _, tags: tags or (UNTAGGED,),
         }
         self._parts = [parts[name] for name in names]

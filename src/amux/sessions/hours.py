@@ -18,7 +18,7 @@ from amux.model.ids import unified_id
 from amux.sessions.assemble import Assembly
 from amux.sessions.cells import UNKNOWN_MODEL, Figures, Tally, has_extra, reasons_of
 from amux.sessions.costing import Coster, gaps_of
-from amux.sessions.parts import Joined
+from amux.sessions.parts import Joined, sole_names
 from amux.sessions.spans import time_span
 from amux.sessions.views import primary_model
 
@@ -26,7 +26,7 @@ from amux.sessions.views import primary_model
 class Hour(Figures, frozen=True, kw_only=True, array_like=True, gc=False):
     """The spending of one session, sub-agents included; `session` None: of calls of none."""
 
-    session: str | None  # unified id
+    session: str | None  # a unified id that means no other session
     model: str
     first_at: datetime  # within the hour
     last_at: datetime
@@ -58,8 +58,10 @@ def full_hour(moment: datetime) -> datetime:
 
 def assembly_hours(assembly: Assembly, coster: Coster) -> Iterator[Hour]:
     """The hours of all sessions of one agent, and those of its calls without a session."""
+    aliases = sole_names(assembly.sessions)
     for session in assembly.sessions:
-        yield from _session_hours(session, coster)
+        name = unified_id(session.agent, aliases.get(session, session.session_id))
+        yield from _session_hours(session, name, coster)
     for loose in assembly.unattributed:
         created, _ = time_span(loose)
         sums = _Sums()
@@ -69,7 +71,7 @@ def assembly_hours(assembly: Assembly, coster: Coster) -> Iterator[Hour]:
         yield from sums.hours(None, gaps_of([loose]))
 
 
-def _session_hours(session: Joined, coster: Coster) -> Iterator[Hour]:
+def _session_hours(session: Joined, name: str, coster: Coster) -> Iterator[Hour]:
     cost = coster.cost_of(session)
     if cost is None:
         return
@@ -80,7 +82,6 @@ def _session_hours(session: Joined, coster: Coster) -> Iterator[Hour]:
     if has_extra(cost):
         tally = sums.at(primary_model(session), created)
         tally.add_amount(cost.extra_tokens, cost.extra_nusd)
-    name = unified_id(session.agent, session.session_id)
     yield from sums.hours(name, reasons_of(session, cost))
 
 

@@ -6,6 +6,7 @@ file may exist twice, the specification's place and the real one may hold the sa
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -94,6 +95,21 @@ class Joined:
         yield self
         for child in self.children:
             yield from child.with_children()
+
+
+def sole_names(sessions: Iterable[Joined]) -> dict[Joined, str]:
+    """Of sessions that share their id, the name that each of them has alone."""
+    by_id: dict[str, list[Joined]] = {}
+    for session in sessions:
+        by_id.setdefault(session.session_id, []).append(session)
+    found: dict[Joined, str] = {}
+    for group in by_id.values():
+        if len(group) > 1:
+            held = Counter(name for session in group for name in session.names())
+            for session in group:
+                alone = (name for name in session.names() if held[name] == 1)
+                found[session] = next(alone, session.session_id)
+    return found
 
 
 def join_parts(agent: str, parts: Iterable[Part]) -> list[Joined]:

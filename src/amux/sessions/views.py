@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from amux.model.annotation import Note
 from amux.model.ids import unified_id
@@ -17,6 +17,9 @@ from amux.model.usage import Call
 from amux.sessions.costing import SessionCost
 from amux.sessions.parts import Joined
 from amux.sessions.spans import time_span
+
+_LISTED: Final = ("channel",)
+"""What a list tells of the agent's own data: which of two sessions with one id it is."""
 
 
 def summarize(
@@ -45,6 +48,7 @@ def summarize(
         archived=session.archived,
         starred=starred,
         problems=problems_of(session),
+        raw={name: session.facts.raw[name] for name in _LISTED if name in session.facts.raw},
     )
 
 
