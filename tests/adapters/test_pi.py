@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,27 @@ def test_the_whole_tree_is_reachable_in_raw(tmp_path: Path) -> None:
     assert {"id": "u1", "parentId": None} in tree["entries"]
 
 
+def test_branches_that_are_not_shown_are_in_the_tree_as_they_stand(tmp_path: Path) -> None:
+    log(tmp_path, *TWO_BRANCHES)
+    session = client_of(tmp_path).sessions.get("pi", "s1")
+    shown = {message.id for message in session.messages}
+    entries = {entry["id"]: entry for entry in session.raw["tree"]["entries"]}
+    written = {line["id"]: line for line in TWO_BRANCHES[1:]}
+    assert {name for name, entry in entries.items() if "record" not in entry} == shown
+    for name in written.keys() - shown:
+        assert entries[name]["record"] == written[name]
+
+
+def test_the_records_of_a_tree_have_bounds(tmp_path: Path) -> None:
+    many = (user(f"x{n}", "u1", 9, "y" * 20_000) for n in range(40))
+    log(tmp_path, *TWO_BRANCHES[:2], *many, user("u9", "u1", 9, "the end"))
+    entries = client_of(tmp_path).sessions.get("pi", "s1").raw["tree"]["entries"]
+    records = [entry["record"] for entry in entries if "record" in entry]
+    assert 0 < len(records) < 40
+    assert len(json.dumps(records)) < 300_000
+    assert all("y" * 10_000 in record["truncated"] for record in records)
+
+
 def test_a_linear_session_needs_no_tree_in_raw(tmp_path: Path) -> None:
     log(tmp_path, *TWO_BRANCHES[:5])
     assert "tree" not in client_of(tmp_path).sessions.get("pi", "s1").raw
@@ -146,7 +168,8 @@ def test_a_folder_is_a_session_and_the_highest_time_chooses_the_branch(tmp_path:
     session = client_of(tmp_path).sessions.get("pi", "proj-1")
     assert session.title == "Root question"
     assert [m.content for m in session.messages][2:] == ["Later question", "Later answer"]
-    assert {"id": "4", "parentId": "3"} in session.raw["tree"]["entries"]
+    left = {"id": "4", "parentId": "3", "record": SPECIFIED[5]}
+    assert left in session.raw["tree"]["entries"]
     assert session.created_at.year == 2026
 
 

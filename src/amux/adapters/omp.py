@@ -33,6 +33,7 @@ INFO: Final = AgentInfo(
         Bystander("*/.*.tmp", "a log whose writer was stopped"),
         Bystander("*/*/*", "results and notes of sub-agents"),
     ),
+    revision=2,
 )
 
 _PROFILE: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")

@@ -76,6 +76,7 @@ class SessionLog:
         self.ledger = Ledger("subagent" if origin.kind == "subagent" else "main")
         self.problems: list[Problem] = []
         self.problem_count = 0
+        self.records: dict[int, Any] = {}  # of other branches, by the number of the line
         self._has_messages = False
         self._tree = EntryTree()
         self._keys = array("q")
@@ -212,6 +213,13 @@ class SessionLog:
             return found
         return self._tree.newest_leaf() if self.origin.leaf == "newest" else len(self._tree) - 1
 
+    def elsewhere(self) -> set[int]:
+        """The numbers of the lines on other branches than the current one, if they can be shown."""
+        size = len(self._tree)
+        if size > _MOST_TREE_ENTRIES or len(self._tree.leaves()) <= 1:
+            return set()
+        return {self._numbers[position] for position in {*range(size)} - {*self.branch()}}
+
     def messages(self) -> list[tuple[int, int, Mark]]:
         """The messages of the current branch in order: position, number of the line, mark."""
         return [
@@ -292,7 +300,7 @@ class SessionLog:
         return trace
 
     def _tree_in_raw(self, branch: list[int]) -> dict[str, Any]:
-        """The tree where there is more than one branch: every entry's id and parent."""
+        """The tree where there is more than one branch: every entry, others' with its record."""
         leaves = self._tree.leaves()
         if len(leaves) <= 1:
             return {}
@@ -301,10 +309,15 @@ class SessionLog:
         parents = map(self._tree.parent, range(len(self._tree)))
         entries = [
             {"id": self._name_of(position), "parentId": self._name_of(parent)}
+            | self._record_of(position)
             for position, parent in enumerate(parents)
         ]
         shown = {"leaf": self._name_of(branch[-1]), "leaves": list(map(self._name_of, leaves))}
         return {"tree": {**shown, "entries": entries}}
+
+    def _record_of(self, position: int) -> dict[str, Any]:
+        number = self._numbers[position]
+        return {"record": self.records[number]} if number in self.records else {}
 
     def _name_of(self, position: int) -> str | None:
         if position == NOTHING:

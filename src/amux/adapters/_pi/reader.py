@@ -13,6 +13,7 @@ import msgspec
 
 from amux.adapters._base import Head, Item, Want, has_bodies
 from amux.adapters._kit.jsonl import no_session, read_records
+from amux.adapters._kit.samples import Pool
 from amux.adapters._kit.values import text
 from amux.adapters._pi.about import Writer
 from amux.adapters._pi.bodies import Bodies, Json, Place
@@ -21,6 +22,9 @@ from amux.adapters._pi.records import BODIES, FILE_SHIFT, LINES, Entry, LineSour
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 from amux.model.trace import Mark
+
+_LARGEST_RECORD: Final = 16 << 10  # of another branch, as bytes of JSON
+_ALL_RECORDS: Final = 256 << 10
 
 
 class FileLines:
@@ -70,6 +74,8 @@ def read_log(
         yield from log.problems
         yield from no_session(log.origin.path, log.problems)
         return
+    if want != "usage":
+        _keep_other_branches(lines, log)
     facts = log.facts()
     yield Head(session_id=facts.session_id)
     yield from log.problems
@@ -78,6 +84,18 @@ def read_log(
         yield from _messages(lines, log, bodies, cut_texts=want != "all")
     yield from facts.calls
     yield facts
+
+
+def _keep_other_branches(lines: LineSource, log: SessionLog) -> None:
+    """What was said on branches that are not shown, as it stands; it is in no message."""
+    numbers = log.elsewhere()
+    if not numbers:
+        return
+    pool = Pool(largest=_LARGEST_RECORD, total=_ALL_RECORDS)
+    for number, record in _chosen(lines, numbers, cut_texts=True):
+        kept = pool.take(record)
+        if kept is not None:
+            log.records[number] = kept
 
 
 def _messages(
