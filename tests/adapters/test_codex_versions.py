@@ -42,6 +42,50 @@ def test_the_specifications_path_gives_the_stem_as_id(tmp_path: Path) -> None:
     assert [m.content for m in messages] == ["What is up?", "Nothing."]
 
 
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"usage": {"input_tokens": 700, "output_tokens": 50}},
+        {"usage": {"prompt_tokens": 700, "completion_tokens": 50}},
+        {"usage": {"input_tokens": 900, "cached_input_tokens": 200, "output_tokens": 50}},
+        {"usage": {"input_tokens": 900, "input_tokens_details": {"cached_tokens": 200},
+                   "output_tokens": 50}},
+        {"tokenUsage": {"inputTokens": 700, "outputTokens": 50, "cachedTokens": 200}},
+        {"token_usage": {"input_tokens": 700, "output_tokens": 50}},
+        {"tokens": {"input": 700, "output": 50}},
+    ],
+)  # fmt: skip
+def test_a_bare_answer_may_state_model_and_usage_itself(tmp_path: Path, stated: Any) -> None:
+    rollout = Writer(tmp_path, name="spec.jsonl")
+    for name in ("one", "two"):
+        rollout.bare(role="user", content=f"{name}?")
+        rollout.bare(role="assistant", content=name, model="gpt-5", **stated)
+    facts, messages, _ = rollout.read()
+    assert [(call.model, call.tokens.input, call.tokens.output) for call in facts.calls] == [
+        ("gpt-5", 700, 50),
+        ("gpt-5", 700, 50),
+    ]
+    assert len({call.key for call in facts.calls}) == 2
+    assert all(call.tokens.cache_read in {0, 200} for call in facts.calls)
+    answers = [message for message in messages if message.role == "assistant"]
+    assert [answer.model for answer in answers] == ["gpt-5", "gpt-5"]
+    assert all(answer.token_usage and answer.token_usage.input_tokens == 700 for answer in answers)
+    assert facts.gaps == ()
+
+
+def test_a_bare_answer_may_state_its_cost_or_only_its_model(tmp_path: Path) -> None:
+    rollout = Writer(tmp_path, name="spec.jsonl")
+    rollout.bare(role="user", content="?")
+    rollout.bare(role="assistant", content="!", model="gpt-5", cost=0.5)
+    rollout.bare(role="user", content="?").bare(role="assistant", content="!", model="gpt-6")
+    facts, _, _ = rollout.read()
+    (call,) = facts.calls
+    assert (call.native_nusd, call.tokens.total) == (500_000_000, 0)
+    assert call.gaps == ("usage-not-recorded",)
+    assert facts.models == ("gpt-6",)
+    assert facts.gaps == ("usage-not-recorded",)
+
+
 def test_without_events_prompts_are_told_by_how_they_begin(rollout: Writer) -> None:
     rollout.meta().user(AGENTS_MD, ENVIRONMENT).user("First").answer("One")
     _, messages, _ = rollout.read()

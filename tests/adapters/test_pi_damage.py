@@ -15,6 +15,7 @@ from pi_logs import Json, entry, header, only_source, read_only, reply, texts, u
 
 from amux.adapters._kit.values import is_items, is_mapping
 from amux.adapters.pi import ADAPTER
+from amux.model.usage import Tokens
 from amux.testing.reading import read_source
 from amux.testing.strategies import json_values
 
@@ -108,8 +109,8 @@ def test_huge_figures_are_no_figures(tmp_path: Path) -> None:
     lines = [*LINES[:2], reply("a1", "u1", 2, usage=big)]
     write(tmp_path / ".pi/agent/sessions/--x--" / NAME, lines)
     [facts] = read_only(ADAPTER, tmp_path).facts
-    assert facts.calls == ()
-    assert "usage-not-recorded" in facts.gaps
+    (call,) = facts.calls
+    assert (call.tokens, call.gaps) == (Tokens(), ("usage-unusable",))
 
 
 def test_a_search_gets_the_messages_with_their_longest_texts_cut(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from amux.adapters._base import Head, Item
 from amux.adapters._kit.calls import cost_view, usage_view
 from amux.adapters._kit.fold import Fold
+from amux.adapters._kit.stated import stated_by
 from amux.adapters._kit.tables import Row, columns, quoted, rows
 from amux.adapters._kit.values import (
     count,
@@ -24,14 +25,13 @@ from amux.adapters._kit.values import (
     is_mapping,
     mapping,
     moment,
-    nano_usd,
     plain_text,
     text,
 )
 from amux.model.facts import Facts
 from amux.model.message import Role, SessionMessage, SessionToolCall, ToolResult
 from amux.model.problems import Problem
-from amux.model.usage import Call, Tokens
+from amux.model.usage import Call
 
 if TYPE_CHECKING:
     import sqlite3
@@ -43,11 +43,6 @@ _CREATED: Final = ("created_at", "createdAt", "time_created", "timestamp", "crea
 _UPDATED: Final = ("updated_at", "updatedAt", "time_updated", "last_updated_at", "updated")
 _MODEL: Final = ("model", "model_id")
 _CONTENT: Final = ("content", "text", "body", "message")
-_INPUT: Final = ("input_tokens", "inputTokens", "prompt_tokens", "tokens_in")
-_OUTPUT: Final = ("output_tokens", "outputTokens", "completion_tokens", "tokens_out")
-_CACHE_READ: Final = ("cached_tokens", "cachedTokens", "cache_read_tokens", "cache_read")
-_CACHE_WRITE: Final = ("cache_write_tokens", "cacheWriteTokens", "cache_write")
-_THINKING: Final = ("thinking_tokens", "thinkingTokens", "reasoning_tokens")
 _ROLES: Final[dict[Any, Role]] = {
     "user": "user",
     "human": "user",
@@ -261,31 +256,21 @@ def _json_safe(value: Any) -> Any:
     return plain
 
 
-def _tokens(row: Row) -> Tokens:
+def _call(row: Row, session: Row, message_id: str) -> Call | None:
     """Counts in columns of their own, or in one column as JSON."""
     inner = mapping(document(first(row, "token_usage", "usage", "tokens")))
-    usage = inner | {name: value for name, value in row.items() if value is not None}
-    return Tokens(
-        input=count(first(usage, *_INPUT)) or 0,
-        output=count(first(usage, *_OUTPUT)) or 0,
-        cache_read=count(first(usage, *_CACHE_READ)) or 0,
-        cache_write=count(first(usage, *_CACHE_WRITE)) or 0,
-        thinking=count(first(usage, *_THINKING)),
-    )
-
-
-def _call(row: Row, session: Row, message_id: str) -> Call | None:
-    tokens = _tokens(row)
-    cost = nano_usd(first(row, "cost", "cost_usd", "costUsd", "total_cost")) or None
-    if not tokens.total and cost is None:
+    figures = inner | {name: value for name, value in row.items() if value is not None}
+    stated = stated_by({**row, "usage": figures})
+    if stated is None:
         return None
     return Call(
         key=message_id,
         model=text(first(row, *_MODEL)) or text(first(session, *_MODEL)),
         at=moment(first(row, *_CREATED)) or moment(first(session, *_CREATED)),
-        tokens=tokens,
-        native_nusd=cost,
+        tokens=stated.tokens,
+        native_nusd=stated.nusd,
         message_id=message_id,
+        gaps=stated.gaps,
     )
 
 

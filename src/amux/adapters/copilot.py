@@ -65,6 +65,7 @@ INFO: Final = AgentInfo(
         Bystander("installed-plugins/*", "plugins"),
         Bystander("marketplace-cache/*", "plugins"),
     ),
+    revision=2,
 )
 
 _EVENTS: Final = "events.jsonl"

@@ -64,6 +64,7 @@ INFO: Final = AgentInfo(
         Bystander("extensions/*", "extensions"),
         Bystander("History/*", "versions of edited files"),
     ),
+    revision=2,
 )
 
 Query = Callable[["sqlite3.Connection"], list[Item]]

@@ -74,6 +74,7 @@ INFO: Final = AgentInfo(
         Bystander("extensions/*", "extensions of the user"),
         Bystander("acknowledgments/*", "settings"),
     ),
+    revision=2,
 )
 
 _KEPT_DAYS: Final = 30

@@ -68,6 +68,7 @@ INFO: Final = AgentInfo(
         Bystander("bin/*", "programs"),
         Bystander("snapshot/*", "states of working directories"),
     ),
+    revision=2,
 )
 
 

@@ -18,7 +18,8 @@ from amux.adapters._codex.gaps import Gaps
 from amux.adapters._codex.records import ResponseItem, body
 from amux.adapters._codex.texts import Speech, call_input, cwd_in, joined, speech_of, thought_in
 from amux.adapters._codex.track import Track
-from amux.adapters._codex.usage import Ledger, view_of
+from amux.adapters._codex.usage import Ledger
+from amux.adapters._kit.calls import usage_view
 from amux.model.message import Role, SessionMessage, SessionToolCall
 from amux.model.titles import fold_title
 from amux.model.trace import Mark
@@ -392,7 +393,7 @@ def _spoken(answer: Answer, words: Words, *, synthetic: bool) -> SessionMessage:
         content="\n\n".join(words.texts),
         timestamp=words.at,
         tool_calls=tuple(words.calls),
-        token_usage=None if answer.usage is None else view_of(answer.usage),
+        token_usage=usage_view(answer.usage),
         thinking="\n\n".join(filter(None, words.thinking)) or None,
         model=words.model,
         id=answer.id,

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, TypeGuard, TypeVar
 import msgspec
 
 from amux.adapters._kit.jsonl import clean_line
+from amux.adapters._kit.stated import Stated
 
 T = TypeVar("T")
 
@@ -111,6 +112,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     payload: msgspec.Raw = NOTHING
     at: datetime | None = None
     numbered: bool = False  # the line has an ordinal
+    model: str | None = None  # that wrote it, where the line itself says so
+    stated: Stated | None = None  # likewise, what it took
 
 
 class HistoryBase(msgspec.Struct, kw_only=True, gc=False):

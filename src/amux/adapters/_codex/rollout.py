@@ -20,6 +20,7 @@ from amux.adapters._codex.tools import Tools
 from amux.adapters._codex.track import Track
 from amux.adapters._codex.usage import Ledger
 from amux.adapters._kit.fold import MAX_PROBLEMS
+from amux.adapters._kit.stated import Stated
 from amux.model.facts import Facts
 from amux.model.problems import Problem, ProblemCode
 from amux.model.trace import key_of
@@ -108,6 +109,26 @@ class Rollout:
         if len(self.identity) < IDENTITY_MARKS and not call.key.startswith("tc:"):
             self.identity[key_of(call.key)] = None
         self.conversation.billed(call)
+
+    def name_model(self, model: str) -> None:
+        """The model of what follows, and of the calls that it makes."""
+        self.ledger.model = model
+        self.models[model] = None
+
+    def bill_stated(self, stated: Stated) -> None:
+        """The message that was just read says itself what it took."""
+        ledger = self.ledger
+        call = Call(
+            key=f"{ledger.session_id}:{self.track.key}",
+            model=ledger.model,
+            at=self.track.at,
+            tokens=stated.tokens,
+            native_nusd=stated.nusd,
+            purpose=ledger.purpose,
+            gaps=stated.gaps,
+        )
+        ledger.calls.append(call)
+        self.bill(call)
 
     def facts(self, *, archived: bool) -> Facts:
         """What the whole file says."""

@@ -82,11 +82,15 @@ def take_record(rollout: Rollout, record: Record) -> None:
     if record.kind not in DECODERS:
         rollout.pass_over(record.kind)
         return
+    if record.model is not None:
+        rollout.name_model(record.model)
     kind, decoder = DECODERS[record.kind]
     try:
         _RULES[kind](rollout, decode(record.payload, decoder))
     except UNREADABLE as error:
         _refuse(rollout, record.kind, error)
+    if record.stated is not None:
+        rollout.bill_stated(record.stated)
 
 
 def pass_time(rollout: Rollout, run: Run) -> None:
@@ -132,8 +136,7 @@ def _context(rollout: Rollout, context: TurnContext) -> None:
     rollout.effort = context.effort or rollout.effort
     rollout.conversation.close()
     if context.model:
-        rollout.ledger.model = context.model
-        rollout.models[context.model] = None
+        rollout.name_model(context.model)
     rollout.begun = True
 
 

@@ -19,7 +19,6 @@ import msgspec
 from amux.adapters._codex.records import TokenInfo, Usage, UsageRecord
 from amux.adapters._codex.track import Moment
 from amux.adapters._kit.times import parse_time
-from amux.model.message import TokenUsage
 from amux.model.usage import Call, Purpose, Tokens
 
 _DIGEST: Final = 16
@@ -110,18 +109,6 @@ class Ledger:
         self.seen.add(key)
         self.calls.append(call)
         return call
-
-
-def view_of(call: Call) -> TokenUsage:
-    """The usage of a call as a message shows it."""
-    tokens = call.tokens
-    return TokenUsage(
-        input_tokens=tokens.input,
-        output_tokens=tokens.output,
-        thinking_tokens=tokens.thinking,
-        cached_tokens=tokens.cache_read,
-        cache_write_tokens=tokens.cache_write,
-    )
 
 
 def _figures(usage: Usage) -> Figures:

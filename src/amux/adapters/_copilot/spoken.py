@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from amux.adapters._kit.calls import usage_view
+from amux.adapters._kit.calls import cost_view, usage_view
+from amux.adapters._kit.stated import stated_by
 from amux.adapters._kit.values import (
-    count,
     document,
     first,
     is_items,
@@ -21,7 +21,7 @@ from amux.adapters._kit.values import (
 )
 from amux.model.message import SessionMessage, SessionToolCall, ToolResult
 from amux.model.problems import Problem, ProblemCode
-from amux.model.usage import Call, Tokens
+from amux.model.usage import Call
 
 _REPLIES: Final = frozenset({"assistant", "copilot", "model"})
 _PEOPLE: Final = frozenset({"user", "human"})
@@ -29,17 +29,6 @@ _INJECTED: Final = re.compile(
     r"\s*<(current_datetime|reminder|system_reminder)>.*?(?:</\1>\s*|\Z)", re.DOTALL
 )
 _EXIT_CODE: Final = re.compile(r"<exited with exit code (-?\d+)>\s*\Z")
-_INPUT: Final = ("inputTokens", "input_tokens", "input")
-_OUTPUT: Final = (
-    "outputTokens",
-    "output_tokens",
-    "completionTokens",
-    "completion_tokens",
-    "output",
-)
-_READ: Final = ("cachedTokens", "cacheReadTokens", "cached_tokens", "cache_read_input_tokens")
-_WRITTEN: Final = ("cacheWriteTokens", "cache_creation_input_tokens")
-_THINKING: Final = ("thinkingTokens", "reasoningTokens", "reasoning_tokens")
 
 
 class Spoken:
@@ -95,6 +84,7 @@ class Spoken:
             timestamp=_time(record),
             tool_calls=calls,
             token_usage=usage_view(call),
+            cost=cost_view(call),
             thinking=text(first(record, "thinking", "reasoning_text", "reasoning")),
             model=model,
             id=name,
@@ -102,11 +92,18 @@ class Spoken:
         )
 
     def _call(self, record: dict[str, Any], name: str, model: str | None) -> Call | None:
-        tokens = _tokens(mapping(first(record, "usage", "tokenUsage", "tokens")))
-        if not tokens.total:
+        stated = stated_by(record)
+        if stated is None:
             return None
-        key = f"{self._session_id}:{name}"
-        call = Call(key=key, model=model, at=_time(record), tokens=tokens, message_id=name)
+        call = Call(
+            key=f"{self._session_id}:{name}",
+            model=model,
+            at=_time(record),
+            tokens=stated.tokens,
+            native_nusd=stated.nusd,
+            message_id=name,
+            gaps=stated.gaps,
+        )
         self.calls.append(call)
         return call
 
@@ -166,23 +163,4 @@ def _tool_call(call: dict[str, Any]) -> SessionToolCall:
         tool_call_id=text(first(call, "id", "toolCallId")) or "",
         tool_name=text(first(function, "name", "toolName")) or "unknown",
         input=arguments if decoded is None else decoded,
-    )
-
-
-def _tokens(usage: dict[str, Any]) -> Tokens:
-    """Disjoint buckets; `prompt_tokens` alone is known to include what came from the cache."""
-    read = count(first(usage, *_READ)) or 0
-    whole = count(first(usage, "promptTokens", "prompt_tokens"))
-    if whole is not None:
-        details = mapping(usage.get("prompt_tokens_details"))
-        read = count(details.get("cached_tokens")) or read
-        whole = max(0, whole - read)
-    output = count(first(usage, *_OUTPUT)) or 0
-    thinking = count(first(usage, *_THINKING))
-    return Tokens(
-        input=(count(first(usage, *_INPUT)) or 0) if whole is None else whole,
-        cache_read=read,
-        cache_write=count(first(usage, *_WRITTEN)) or 0,
-        output=output,
-        thinking=None if thinking is None else min(thinking, output),
     )

@@ -18,7 +18,7 @@ from amux.adapters._gemini.parts import (
 )
 from amux.adapters._gemini.prompts import Speech, tell_apart
 from amux.adapters._gemini.records import TOOLS, Said, ToolRecord
-from amux.adapters._gemini.usage import usage_view
+from amux.adapters._kit.calls import cost_view, usage_view
 from amux.adapters._kit.values import decode, document, items, mapping, moment, text
 from amux.model.message import SessionMessage, SessionToolCall, ToolResult
 from amux.model.usage import Call
@@ -112,7 +112,8 @@ class Reply:
             content=self.text,
             timestamp=said.at,
             tool_calls=tuple(_tool_call(one) for one in self.calls()),
-            token_usage=None if call is None else usage_view(call.tokens),
+            token_usage=usage_view(call),
+            cost=cost_view(call),
             thinking="\n\n".join(self._thoughts()) or None,
             model=said.model,
             id=self._id,

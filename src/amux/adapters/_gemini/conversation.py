@@ -134,17 +134,20 @@ class Conversation:
         return name
 
     def _bill(self, said: Said, message_id: str) -> None:
-        if said.kind != "gemini" or said.tokens is None:
+        stated = said.stated
+        if said.kind != "gemini" or stated is None:
             return
         before = self._calls.get(said.id)
         self._calls[said.id] = Call(
             key=said.id,
             model=said.model,
             at=said.at if before is None else before.at,
-            tokens=said.tokens,
+            tokens=stated.tokens,
+            native_nusd=stated.nusd,
             message_id=message_id,
             purpose="subagent" if self._delegated else "main",
             repeats=0 if before is None else before.repeats + 1,
+            gaps=stated.gaps,
         )
 
     def _is_news(self, said: Said) -> bool:
@@ -213,7 +216,7 @@ class Conversation:
     def _settle_reply(self, entry: _Open) -> Iterator[SessionMessage]:
         said = entry.said
         reply = Reply(said, entry.message_id)
-        synthetic = reply.text.strip() in ACKNOWLEDGED and said.tokens is None
+        synthetic = reply.text.strip() in ACKNOWLEDGED and said.stated is None
         self._texts.add(self._fingerprint("gemini", reply.text))
         self._mark(entry.message_id, said.at, Mark.NOTICE if synthetic else Mark.REPLY)
         if said.id not in self._calls and not synthetic:

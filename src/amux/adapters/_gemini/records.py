@@ -12,9 +12,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from amux.adapters._gemini.usage import API, CHAT, Counts, Names, counts_of
+from amux.adapters._gemini.usage import API, CHAT, counts_of
+from amux.adapters._kit.stated import Stated, money_in, stated_by
 from amux.adapters._kit.values import document, first, mapping, moment, text
-from amux.model.usage import Tokens
 
 Wide = str | int | float | bool | list[Any] | dict[str, Any] | None
 """Any JSON value: for fields that are looked at only when they have the expected type."""
@@ -42,22 +42,6 @@ _KINDS: Final[dict[str, Kind]] = {
 _ENVELOPES: Final = frozenset({"", "message", "event", "content"})
 """Types that say nothing: who speaks stands in `role`."""
 
-_GENERIC: Final = Names(
-    prompt="inputTokens",
-    candidates="outputTokens",
-    cached="cachedTokens",
-    thoughts="thinkingTokens",
-    tool="toolTokens",
-    total="totalTokens",
-)
-_SNAKE: Final = Names(
-    prompt="input_tokens",
-    candidates="output_tokens",
-    cached="cached_tokens",
-    thoughts="thinking_tokens",
-    tool="tool_tokens",
-    total="total_tokens",
-)
 _BLOCKED: Final = frozenset({"SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "RECITATION", "SPII"})
 """Reasons to stop that a filter gives."""
 
@@ -91,6 +75,9 @@ class Record(msgspec.Struct, rename="camel"):
     message: msgspec.Raw = _EMPTY
     usage_metadata: Wide = None
     usage: Wide = None
+    token_usage: Wide = None
+    token_usage_: Wide = msgspec.field(default=None, name="token_usage")
+    cost: Wide = None
     safety_ratings: Wide = None
     safety_metadata: Wide = None
     safety: Wide = None
@@ -148,7 +135,7 @@ class Said(msgspec.Struct, kw_only=True):
     display: msgspec.Raw = _EMPTY
     thoughts: msgspec.Raw = _EMPTY
     tools: msgspec.Raw = _EMPTY
-    tokens: Tokens | None = None
+    stated: Stated | None = None  # what it took
     model: str | None = None
     safety: dict[str, Any] = {}
     line: int = 0
@@ -176,7 +163,7 @@ def said_by(record: Record, *, line: int, name: str) -> Said | None:
         display=record.display_content,
         thoughts=record.thoughts,
         tools=record.tool_calls,
-        tokens=_tokens(record),
+        stated=_stated(record),
         model=text(record.model) or text(message.get("model")),
         safety=_safety(record),
         line=line,
@@ -195,20 +182,26 @@ def _content(record: Record, message: dict[str, Any]) -> msgspec.Raw:
     return record.content if bytes(record.content) else record.parts
 
 
-def _tokens(record: Record) -> Tokens | None:
-    found: Counts | None = None
-    for value, names, beside in (
-        (record.tokens, CHAT, True),
-        (record.usage_metadata, API, True),
-        (record.usage, API, True),
-        (record.usage, _GENERIC, False),
-        (record.usage, _SNAKE, False),
-        (record.tokens, _GENERIC, False),
+def _stated(record: Record) -> Stated | None:
+    """What a message took, in Google's names or any others."""
+    for value, names in (
+        (record.tokens, CHAT),
+        (record.usage_metadata, API),
+        (record.usage, API),
     ):
         found = counts_of(mapping(value), names)
         if found is not None:
-            return found.tokens(thoughts_beside=beside)
-    return None
+            nusd = money_in({"cost": record.cost}) or None
+            return Stated(found.tokens(thoughts_beside=True), nusd, found.gaps)
+    return stated_by(
+        {
+            "usage": record.usage,
+            "tokenUsage": record.token_usage,
+            "token_usage": record.token_usage_,
+            "tokens": record.tokens,
+            "cost": record.cost,
+        }
+    )
 
 
 def _safety(record: Record) -> dict[str, Any]:

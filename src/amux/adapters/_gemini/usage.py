@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
-from amux.adapters._kit.values import count
-from amux.model.message import TokenUsage
+from amux.adapters._kit.values import count, damage_in
 from amux.model.usage import Tokens
 
 
@@ -24,6 +23,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     thoughts: int | None = None
     tool: int = 0
     total: int | None = None
+    gaps: tuple[str, ...] = ()  # a figure that is none
 
     def tokens(self, *, thoughts_beside: bool) -> Tokens:
         """The billed tokens; `thoughts_beside` is the habit where the total does not tell."""
@@ -44,9 +44,10 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
 def counts_of(record: dict[str, object], names: Names) -> Counts | None:
     """The figures in a record; None when it holds none at all."""
+    gaps = damage_in(record, *msgspec.structs.astuple(names))
     prompt, candidates = count(record.get(names.prompt)), count(record.get(names.candidates))
     total = count(record.get(names.total))
-    if prompt is None and candidates is None and total is None:
+    if prompt is None and candidates is None and total is None and not gaps:
         return None
     return Counts(
         prompt=prompt or 0,
@@ -55,6 +56,7 @@ def counts_of(record: dict[str, object], names: Names) -> Counts | None:
         thoughts=count(record.get(names.thoughts)),
         tool=count(record.get(names.tool)) or 0,
         total=total,
+        gaps=gaps,
     )
 
 
@@ -98,14 +100,3 @@ TELEMETRY: Names = Names(
     total="total_token_count",
 )
 """As telemetry events have them."""
-
-
-def usage_view(tokens: Tokens) -> TokenUsage:
-    """The usage of a message: a view of its call."""
-    return TokenUsage(
-        input_tokens=tokens.input,
-        output_tokens=tokens.output,
-        thinking_tokens=tokens.thinking,
-        cached_tokens=tokens.cache_read,
-        cache_write_tokens=tokens.cache_write,
-    )

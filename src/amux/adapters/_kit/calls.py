@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from amux.model.cost import CostRecord
 from amux.model.message import TokenUsage
-from amux.model.usage import NANO, Call
+from amux.model.usage import NANO, Call, Tokens
 
 
 def usage_view(call: Call | None) -> TokenUsage | None:
     """The tokens of an exact call; a lower bound is no usage to show on a message."""
-    if call is None or call.gaps:
-        return None
-    tokens = call.tokens
+    return None if call is None or call.gaps else tokens_view(call.tokens)
+
+
+def tokens_view(tokens: Tokens) -> TokenUsage:
+    """The same of tokens that are known to be all."""
     return TokenUsage(
         input_tokens=tokens.input,
         output_tokens=tokens.output,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, Final, TypeGuard, TypeVar
 
 import msgspec
 
@@ -18,6 +18,10 @@ from amux.adapters._kit.times import parse_time
 from amux.model.usage import NANO
 
 T = TypeVar("T")
+
+UNUSABLE: Final = "usage-unusable"
+"""The gap of a call with a figure that is none: what it stands for is unknown, which is not zero.
+Agents that read usage in a way of their own call it the same."""
 
 _LARGEST = 2**53  # what JSON numbers can hold exactly; no agent bills more tokens
 _BOM = b"\xef\xbb\xbf"
@@ -60,6 +64,13 @@ def count(value: object) -> int | None:
     """A whole number that is not negative."""
     found = number(value)
     return None if found is None or found != math.floor(found) else int(found)
+
+
+def damage_in(usage: Mapping[str, Any], *names: str) -> tuple[str, ...]:
+    """The gap of a record of usage with a figure that is no count; nothing for a sound one."""
+    figures = (usage.get(name) for name in names)
+    odd = any(figure is not None and figure != "" and count(figure) is None for figure in figures)
+    return (UNUSABLE,) if odd else ()
 
 
 def moment(value: object) -> datetime | None:

@@ -6,7 +6,8 @@ Document  TypeScript CLI: `{session: {id, timestamp, instructions}, items: [...]
 Bare      Rust CLI up to 0.31: a head line `{id, timestamp, ...}`, then Responses API items, one a
           line, and state lines that say nothing.
 
-Neither records usage, model or times of items. Both are given as the records that came after.
+Neither records usage, model or times of items. Both are given as the records that came after. As
+the specification draws a bare line, it may say all of that itself, under any of the usual names.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from typing import Any, Final
 
 import msgspec
 
-from amux.adapters._codex.records import ITEM_TYPES, Line, Record, is_list, is_object
+from amux.adapters._codex.records import ITEM_TYPES, Line, Record, body, is_list, is_object
 from amux.adapters._kit.jsonl import Buffer, clean_line, unreadable
+from amux.adapters._kit.stated import stated_by
 from amux.adapters._kit.times import parse_time
 from amux.model.problems import Problem
 
@@ -39,9 +41,21 @@ def bare_record(number: int, line: Line, raw: Buffer) -> Record:
     elif line.type is None and line.id is not None:
         kind = "session_meta"
     payload = msgspec.Raw(bytes(raw))
+    said = body(payload) if kind == "response_item" and line.role == "assistant" else None
+    about = said if is_object(said) else {}
     return Record(
-        key=number, line=number, kind=kind, payload=payload, at=parse_time(line.timestamp)
+        key=number,
+        line=number,
+        kind=kind,
+        payload=payload,
+        at=parse_time(line.timestamp),
+        model=_named(about.get("model")),
+        stated=stated_by(about),
     )
+
+
+def _named(model: object) -> str | None:
+    return model if isinstance(model, str) and model.strip() else None
 
 
 def _with_type(raw: Buffer) -> bytes:

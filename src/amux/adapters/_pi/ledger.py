@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from amux.adapters._kit.values import count, first, is_mapping, mapping, nano_usd, text
+from amux.adapters._kit.stated import gaps_in, money_in, tokens_in
+from amux.adapters._kit.values import count, is_mapping, text
 from amux.adapters._pi.records import FAILED_STOPS, Entry, Message
 from amux.model.trace import key_of
 from amux.model.usage import Call, Purpose, Tokens
@@ -28,13 +29,6 @@ _SUMMARY_GAPS: Final = {
     "compaction": "compaction-call-not-recorded",
     "branch_summary": "helper-call-not-recorded",
 }
-
-_INPUT: Final = ("input", "inputTokens", "input_tokens", "promptTokens", "prompt_tokens")
-_OUTPUT: Final = ("output", "outputTokens", "output_tokens", "completionTokens")
-_CACHE_READ: Final = ("cacheRead", "cacheReadTokens", "cachedTokens", "cache_read_input_tokens")
-_CACHE_WRITE: Final = ("cacheWrite", "cacheWriteTokens", "cache_creation_input_tokens")
-_THINKING: Final = ("reasoning", "reasoningTokens", "thinkingTokens", "reasoning_tokens")
-_MONEY: Final = ("total", "totalUsd", "total_usd", "usd")
 
 
 class Ledger:
@@ -91,8 +85,11 @@ class Ledger:
         """Add a call; False when no usage, or none but zeros, was recorded."""
         usage = usage_of(entry.message)
         tokens = tokens_of(usage) if usage else Tokens()
-        if tokens.total == 0:
-            return False
+        nusd, damage = _money(usage, entry.message), gaps_in(usage)
+        if tokens.total == 0 and not damage:
+            if nusd is None:
+                return False
+            damage = (NOT_RECORDED,)
         key = self._key(entry, tokens)
         self._identify(entry, key)
         self.calls.append(
@@ -101,11 +98,11 @@ class Ledger:
                 model=_model(entry),
                 at=entry.at,
                 tokens=tokens,
-                native_nusd=_money(usage, entry.message) or None,  # 0: the agent knew no price
+                native_nusd=nusd,
                 purpose=purpose,
                 message_id=message_id,
                 copied=copied,
-                gaps=gaps,
+                gaps=(*gaps, *damage),
             )
         )
         return True
@@ -132,7 +129,7 @@ def _model(entry: Entry) -> str | None:
 
 def usage_of(message: Message) -> dict[str, Any]:
     """The record of a message's usage, under whatever name."""
-    for value in (message.usage, message.token_usage, message.tokens):
+    for value in (message.usage, message.token_usage, message.token_usage_, message.tokens):
         if is_mapping(value):
             return value
     return {}
@@ -140,28 +137,11 @@ def usage_of(message: Message) -> dict[str, Any]:
 
 def tokens_of(usage: dict[str, Any]) -> Tokens:
     """Disjoint buckets: input excludes the cache, reasoning is part of the output."""
-    output = _figure(usage, _OUTPUT) or 0
-    thinking = _figure(usage, _THINKING)
-    written = _figure(usage, _CACHE_WRITE) or 0
-    return Tokens(
-        input=_figure(usage, _INPUT) or 0,
-        cache_read=_figure(usage, _CACHE_READ) or 0,
-        cache_write=written,
-        cache_write_1h=min(written, count(usage.get("cacheWrite1h")) or 0),
-        output=output,
-        thinking=None if thinking is None else min(thinking, output),
-    )
-
-
-def _figure(usage: dict[str, Any], names: tuple[str, ...]) -> int | None:
-    return count(first(usage, *names))
+    tokens = tokens_in(usage)
+    kept = min(tokens.cache_write, count(usage.get("cacheWrite1h")) or 0)
+    return msgspec.structs.replace(tokens, cache_write_1h=kept) if kept else tokens
 
 
 def _money(usage: dict[str, Any], message: Message) -> int | None:
-    for cost in (usage.get("cost"), message.cost):
-        found = nano_usd(cost)
-        if found is None:
-            found = nano_usd(first(mapping(cost), *_MONEY))
-        if found is not None:
-            return found
-    return None
+    """What the agent has recorded; 0 means that it knew no price."""
+    return money_in(usage) or money_in({"cost": message.cost}) or None

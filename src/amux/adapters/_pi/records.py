@@ -87,6 +87,7 @@ class Message(msgspec.Struct, rename="camel", gc=False):
     model: Wide = None
     usage: Wide = None
     token_usage: Wide = None
+    token_usage_: Wide = msgspec.field(default=None, name="token_usage")
     tokens: Wide = None
     cost: Wide = None
     stop_reason: Wide = None

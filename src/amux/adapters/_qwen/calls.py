@@ -92,6 +92,7 @@ class CallBook:
             tokens=billed(counts),
             message_id=message_id,
             copied=entry.copied,
+            gaps=counts.gaps,
         )
         self._answers.setdefault(_figures(counts), []).append(entry.id)
 
@@ -109,6 +110,7 @@ class CallBook:
             tokens=billed(counts),
             purpose=_purpose(event),
             copied=entry.copied,
+            gaps=counts.gaps,
         )
 
     def _delegate(self, entry: Entry, event: Mapping[str, Any], counts: Counts, agent: str) -> None:
@@ -121,6 +123,7 @@ class CallBook:
                 at=moment(event.get("event.timestamp")) or entry.at,
                 tokens=billed(counts),
                 purpose="subagent",
+                gaps=counts.gaps,
             )
         )
 
@@ -135,6 +138,7 @@ def _with_message(call: Call, message_id: str | None) -> Call:
         message_id=message_id,
         copied=call.copied,
         repeats=1,
+        gaps=call.gaps,
     )
 
 

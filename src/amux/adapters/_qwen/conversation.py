@@ -17,12 +17,13 @@ from amux.adapters._gemini.parts import (
     tool_call,
 )
 from amux.adapters._gemini.prompts import Speech, tell_apart
-from amux.adapters._gemini.usage import Counts, usage_view
+from amux.adapters._gemini.usage import Counts
+from amux.adapters._kit.calls import tokens_view
 from amux.adapters._kit.times import to_millis
 from amux.adapters._kit.values import document, items, mapping, text
 from amux.adapters._qwen.calls import billed, usage_of
 from amux.adapters._qwen.records import Entry
-from amux.model.message import SessionMessage, ToolResult
+from amux.model.message import SessionMessage, TokenUsage, ToolResult
 from amux.model.problems import Problem
 from amux.model.titles import fold_title
 from amux.model.trace import Mark, Trace, TraceBuilder, key_of
@@ -55,7 +56,7 @@ class _Answer:
             content="".join(part.text for part in parts),
             timestamp=self.entry.at,
             tool_calls=tuple(tool_call(part, call_id) for part, call_id in self.calls()),
-            token_usage=None if self.counts is None else usage_view(billed(self.counts)),
+            token_usage=_view(self.counts),
             thinking="\n\n".join(thought for part in parts for thought in part.thoughts) or None,
             model=text(self.entry.line.model),
             id=self.entry.id,
@@ -232,6 +233,11 @@ class Conversation:
         parent = text(entry.line.parent_uuid)
         found = None if parent is None else self._message_of.get(parent)
         return None if found == entry.id else found
+
+
+def _view(counts: Counts | None) -> TokenUsage | None:
+    """The usage of an answer; a lower bound is none to show."""
+    return None if counts is None or counts.gaps else tokens_view(billed(counts))
 
 
 def _said(

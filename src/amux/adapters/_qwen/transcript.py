@@ -109,6 +109,7 @@ class TranscriptReader:
                 tokens=billed(counts),
                 purpose="subagent",
                 message_id=message_id,
+                gaps=counts.gaps,
             )
         )
 
