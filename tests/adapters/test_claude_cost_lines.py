@@ -122,3 +122,22 @@ def test_a_request_that_a_process_left_behind_was_cut_short(layout: Layout, plac
     check_usage(source)
     (usage,) = facts_of(source, "usage")
     assert usage.gaps == ("call-interrupted",)
+
+
+@in_every_layout
+@pytest.mark.parametrize("odd", [-1, "5", 1e30, True, {}], ids=str)
+@pytest.mark.parametrize("figure", ["input_tokens", "output_tokens", "cache_read_input_tokens"])
+@pytest.mark.parametrize("comes_first", [True, False])
+def test_a_figure_that_is_none_marks_its_call_in_both_readings(
+    layout: Layout, place: Path, odd: object, figure: str, comes_first: bool
+) -> None:
+    writer, source = at_work(layout), session_at(place)
+    lines = [counts(9), {**counts(9), figure: odd}]
+    for usage in reversed(lines) if comes_first else lines:
+        writer.answer("msg_last", usage=usage, stop="end_turn")
+    source.path.write_bytes(writer.data)
+    check_usage(source)
+    (facts,) = facts_of(source, "facts")
+    gaps = {call.key: call.gaps for call in facts.calls}
+    assert gaps.pop("msg_last") == ("usage-unusable",)
+    assert set(gaps.values()) == {()}

@@ -224,9 +224,7 @@ def test_a_repeated_count_an_estimate_and_an_empty_one_are_no_calls(rollout: Wri
     assert facts.gaps == ()
 
 
-@pytest.mark.parametrize(
-    ("odd", "tokens"), [(7.9, 7), (-3, 0), (None, 0), (1e3, 1000), (10**30, 10**30)]
-)
+@pytest.mark.parametrize(("odd", "tokens"), [(7.9, 7), (None, 0), (1e3, 1000)])
 def test_an_odd_figure_counts_as_a_whole_number(
     rollout: Writer, odd: float | None, tokens: int
 ) -> None:
@@ -239,6 +237,28 @@ def test_an_odd_figure_counts_as_a_whole_number(
     found = [(call.tokens.output, call.tokens.thinking) for call in facts.calls]
     assert found == [(tokens, thinking), (tokens, thinking), (4, None)]
     assert problems == []
+
+
+@pytest.mark.parametrize("odd", [-3, "7", 10**30, True, [1]], ids=str)
+def test_a_figure_that_is_none_marks_the_call(rollout: Writer, odd: object) -> None:
+    usage = {"input_tokens": 5, "output_tokens": odd, "reasoning_output_tokens": 1}
+    rollout.meta().prompt("Go").answer("One").line("token_usage_record", {"usage": usage})
+    info = {"total_token_usage": {"input_tokens": 9}, "last_token_usage": {"input_tokens": odd}}
+    rollout.prompt("More").answer("Two").event("token_count", info=info).count(4, 4)
+    facts, messages, problems = rollout.read()
+    found = [(call.tokens.input, call.tokens.output, call.gaps) for call in facts.calls]
+    assert found == [(5, 0, ("usage-unusable",)), (0, 0, ("usage-unusable",)), (4, 4, ())]
+    answers = (message for message in messages if message.role == "assistant")
+    assert next(answers).token_usage is None
+    assert (facts.gaps, problems) == ((), [])
+
+
+def test_totals_that_cannot_be_told_apart_hide_calls(rollout: Writer) -> None:
+    info = {"total_token_usage": {"input_tokens": "?"}, "last_token_usage": {"input_tokens": 5}}
+    rollout.meta().prompt("Go").answer("One").event("token_count", info=info)
+    rollout.prompt("More").answer("Two").event("token_count", info=info)
+    facts, _, _ = rollout.read()
+    assert "usage-unusable" in facts.gaps
 
 
 def test_totals_that_start_again_after_a_resume_count_on(rollout: Writer) -> None:

@@ -77,7 +77,7 @@ INFO: Final = AgentInfo(
         Bystander("*/*/*", "working files of a session"),
         Bystander("*/memory/*", "the agent's notes about the project"),
     ),
-    revision=4,
+    revision=5,
     evidence="seen: 1.0.3, 1.0.59, 2.0.14, 2.0.77, 2.1.50, 2.1.325, claude-agent-sdk 0.2.182",
 )
 

@@ -42,6 +42,7 @@ INFO: Final = AgentInfo(
         Bystander("*.settings.json.bak", "an older copy of settings"),
         Bystander("*.settings.json.tmp*", "settings whose writer was stopped"),
     ),
+    revision=2,
 )
 
 _LOG: Final = ".jsonl"

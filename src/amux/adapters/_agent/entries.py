@@ -15,7 +15,16 @@ from typing import Any, Final
 
 import msgspec
 
-from amux.adapters._kit.values import count, items, mapping, moment, nano_usd, plain_text, text
+from amux.adapters._kit.values import (
+    count,
+    damage_in,
+    items,
+    mapping,
+    moment,
+    nano_usd,
+    plain_text,
+    text,
+)
 from amux.model.message import Role, SessionMessage, SessionToolCall, ToolResult
 from amux.model.usage import Call, Tokens
 
@@ -28,6 +37,7 @@ ROLES: Final[dict[str, Role]] = {
     "tool_result": "tool",
 }
 _CUT_SHORT: Final = frozenset({"error", "aborted"})
+_FIGURES: Final = ("input", "output", "cache_read", "cache_write")
 
 
 class Entry(msgspec.Struct):
@@ -132,8 +142,8 @@ def call_of(entry: Entry, *, id: str) -> Call | None:
     """The billed call behind an assistant message; None when no usage was recorded."""
     body = mapping(entry.message)
     usage = mapping(body.get("usage"))
-    tokens = _tokens(usage)
-    if not tokens.total:
+    tokens, damage = _tokens(usage), damage_in(usage, *_FIGURES)
+    if not tokens.total and not damage:
         return None
     cut_short = text(body.get("stop_reason")) in _CUT_SHORT
     return Call(
@@ -143,7 +153,7 @@ def call_of(entry: Entry, *, id: str) -> Call | None:
         tokens=tokens,
         native_nusd=nano_usd(mapping(usage.get("cost")).get("total")) or None,  # 0: never set
         message_id=id,
-        gaps=("call-interrupted",) if cut_short else (),
+        gaps=(*(("call-interrupted",) if cut_short else ()), *damage),
     )
 
 

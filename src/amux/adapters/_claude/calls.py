@@ -8,7 +8,7 @@ all carry the same figure, that figure is the placeholder of the stream's beginn
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import msgspec
 
@@ -22,6 +22,7 @@ from amux.adapters._claude.records import (
     object_of,
 )
 from amux.adapters._kit.jsonl import Buffer
+from amux.adapters._kit.values import UNUSABLE
 from amux.model.usage import NANO, Call, Purpose, Tokens
 
 _OBJECTS: Final = msgspec.json.Decoder(dict[str, Any])
@@ -43,15 +44,37 @@ _INPUT_FIELDS: Final = ("inputTokens", "input_tokens")
 _OUTPUT_FIELDS: Final = ("outputTokens", "output_tokens")
 _CACHED_FIELDS: Final = ("cachedTokens", "cacheReadTokens", "cache_read_input_tokens")
 _WRITTEN_FIELDS: Final = ("cacheWriteTokens", "cache_creation_input_tokens")
+_FIGURES: Final = (*_INPUT_FIELDS, *_OUTPUT_FIELDS, *_CACHED_FIELDS, *_WRITTEN_FIELDS)
 
 
 def count_of(value: object) -> int:
-    """A token count; what is no count is 0."""
+    """A token count; what is no count is 0 (see `is_unusable`)."""
     if type(value) is int:
         return value if 0 <= value <= MOST_TOKENS else 0
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return 0
-    return int(value) if 0 <= value <= MOST_TOKENS else 0
+    return 0 if isinstance(value, bool) or not _is_in_range(value) else int(value)
+
+
+def _is_in_range(value: object) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and 0 <= value <= MOST_TOKENS
+
+
+def is_unusable(value: object) -> bool:
+    """Whether something stands where a count should that is none."""
+    if value is None or (type(value) is int and 0 <= value <= MOST_TOKENS):
+        return False
+    return isinstance(value, bool) or not _is_in_range(value)
+
+
+def is_damaged(usage: Usage) -> bool:
+    """Whether a figure that was billed cannot be known; reasoning alone is part of the output."""
+    creation = usage.cache_creation
+    return (
+        is_unusable(usage.input_tokens)
+        or is_unusable(usage.output_tokens)
+        or is_unusable(usage.cache_read_input_tokens)
+        or is_unusable(usage.cache_creation_input_tokens)
+        or (isinstance(creation, CacheCreation) and is_unusable(creation.ephemeral_1h_input_tokens))
+    )
 
 
 def nano_usd(value: object) -> int | None:
@@ -72,7 +95,7 @@ def tokens_of(usage: Usage) -> Tokens:
         cache_write=count_of(usage.cache_creation_input_tokens),
         cache_write_1h=count_of(kept),
         output=count_of(usage.output_tokens),
-        thinking=None if thinking is None else count_of(thinking),
+        thinking=None if thinking is None or is_unusable(thinking) else count_of(thinking),
     )
 
 
@@ -90,10 +113,12 @@ class OpenCall(msgspec.Struct, array_like=True):  # there are many to write down
     final: bool = False  # the output figure is not the stream's placeholder
     interrupted: bool = False
     lines: int = 0
+    damaged: bool = False  # a line of it has a figure that is none
 
     def add(self, entry: Entry, message: Message, usage: Usage, output: int) -> None:
         """Enter one line of the message."""
         line = entry.line
+        self.damaged = self.damaged or is_damaged(usage)
         if line.is_aborted_mid_stream is True:
             self.interrupted = True
         if self.has_last_word(output, stopped=message.stop_reason is not None):
@@ -131,6 +156,8 @@ class OpenCall(msgspec.Struct, array_like=True):  # there are many to write down
             gaps = ("call-interrupted",)
         elif not self.final:
             gaps = ("output-not-recorded",)
+        if self.damaged:
+            gaps = (*gaps, UNUSABLE)
         return Call(
             key=key,
             model=self.model,
@@ -169,9 +196,9 @@ class CallBook(msgspec.Struct):
             call.interrupted = True
 
     def tokens(self, key: str) -> Tokens | None:
-        """The usage of a call as far as it is known."""
+        """The usage of a call as far as it is known; nothing to show where a figure is none."""
         call = self.calls.get(key)
-        return None if call is None else call.settle_tokens()
+        return None if call is None or call.damaged else call.settle_tokens()
 
     def settle_tokens(self) -> None:
         """Leave no usage as it was read: it may hold anything."""
@@ -188,6 +215,7 @@ class CostEvents(msgspec.Struct):
 
     nusd: int | None = None
     tokens: Tokens = Tokens()
+    damaged: bool = False
 
     def take(self, raw: Buffer | memoryview) -> None:
         """Enter one line."""
@@ -199,6 +227,7 @@ class CostEvents(msgspec.Struct):
         )
         if amount is not None:
             self.nusd = (self.nusd or 0) + amount
+        self.damaged = self.damaged or any(is_unusable(record.get(name)) for name in _FIGURES)
         self.tokens += Tokens(
             input=_first_count(record, _INPUT_FIELDS),
             output=_first_count(record, _OUTPUT_FIELDS),
@@ -208,9 +237,10 @@ class CostEvents(msgspec.Struct):
 
     def as_calls(self, session_id: str) -> tuple[Call, ...]:
         """The sum as one call, for a session whose messages record no usage."""
-        if not self.tokens.total:
+        if not self.tokens.total and not self.damaged:
             return ()
-        return (Call(key=f"{session_id}:cost", tokens=self.tokens, native_nusd=self.nusd),)
+        key, gaps = f"{session_id}:cost", (UNUSABLE,) if self.damaged else ()
+        return (Call(key=key, tokens=self.tokens, native_nusd=self.nusd, gaps=gaps),)
 
 
 def _first_count(record: dict[str, Any], names: tuple[str, ...]) -> int:

@@ -17,9 +17,11 @@ from amux.adapters._kit.stated import Stated
 
 T = TypeVar("T")
 
+_DAMAGED: Final = "amux_damaged"  # a name that Codex does not write
 NOTHING: Final = msgspec.Raw(b"")
 Ordinal = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
-Natural = Annotated[int, msgspec.Meta(ge=0)]
+MOST_TOKENS: Final = 1 << 53
+Natural = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
 
 ITEM_TYPES: Final = frozenset(
     {
@@ -199,6 +201,7 @@ class Usage(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     output_tokens: Natural | None = None
     reasoning_output_tokens: Natural | None = None
     total_tokens: Natural | None = None
+    damaged: bool = msgspec.field(default=False, name=_DAMAGED)
 
 
 class TokenInfo(msgspec.Struct, kw_only=True, gc=False):
@@ -257,6 +260,7 @@ class NameEntry(msgspec.Struct, kw_only=True):
 
 
 _USAGES: Final = frozenset({"usage", "total_token_usage", "last_token_usage"})
+_FIGURES: Final = frozenset(Usage.__struct_fields__) - {"damaged"}
 
 LINE: Final = msgspec.json.Decoder(Line)
 META: Final = msgspec.json.Decoder(Meta)
@@ -292,7 +296,7 @@ def decode(raw: msgspec.Raw, decoder: msgspec.json.Decoder[T]) -> T:
 
 
 def _with_natural_figures(raw: msgspec.Raw) -> bytes | msgspec.Raw:
-    """The same record with natural numbers for tokens; what is no number stays as it is."""
+    """The same record with natural numbers for tokens; a usage with others is marked."""
     record = body(raw)
     if not is_object(record):
         return raw
@@ -300,12 +304,22 @@ def _with_natural_figures(raw: msgspec.Raw) -> bytes | msgspec.Raw:
     for holder in (record, info if is_object(info) else {}):
         for name in _USAGES & holder.keys():
             if is_object(usage := holder[name]):
-                holder[name] = {key: _natural(figure) for key, figure in usage.items()}
+                known = {key: figure for key, figure in usage.items() if key in _FIGURES}
+                damaged = any(map(_is_none, known.values()))
+                holder[name] = {key: _natural(figure) for key, figure in known.items()}
+                holder[name][_DAMAGED] = damaged
     return msgspec.json.encode(record)
 
 
-def _natural(figure: Any) -> Any:
-    return max(0, int(figure)) if type(figure) in {int, float} else figure
+def _is_none(figure: object) -> bool:
+    """Whether something stands where a figure should that is none."""
+    if isinstance(figure, bool) or not isinstance(figure, int | float):
+        return figure is not None
+    return not 0 <= figure <= MOST_TOKENS
+
+
+def _natural(figure: Any) -> int | None:
+    return None if figure is None or _is_none(figure) else int(figure)
 
 
 def body(raw: msgspec.Raw) -> Any:

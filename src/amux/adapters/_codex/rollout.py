@@ -21,6 +21,7 @@ from amux.adapters._codex.track import Track
 from amux.adapters._codex.usage import Ledger
 from amux.adapters._kit.fold import MAX_PROBLEMS
 from amux.adapters._kit.stated import Stated
+from amux.adapters._kit.values import UNUSABLE
 from amux.model.facts import Facts
 from amux.model.problems import Problem, ProblemCode
 from amux.model.trace import key_of
@@ -157,7 +158,7 @@ class Rollout:
             rollout=lineage.rollout,
             children=tuple(self.tools.children),
             compactions=conversation.compactions,
-            gaps=conversation.gaps.finish(),
+            gaps=(*conversation.gaps.finish(), *((UNUSABLE,) if ledger.damaged else ())),
             problems=tuple(self.problems),
             problem_count=self.problem_count,
             raw=self._raw(),

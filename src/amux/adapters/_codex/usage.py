@@ -19,6 +19,7 @@ import msgspec
 from amux.adapters._codex.records import TokenInfo, Usage, UsageRecord
 from amux.adapters._codex.track import Moment
 from amux.adapters._kit.times import parse_time
+from amux.adapters._kit.values import UNUSABLE
 from amux.model.usage import Call, Purpose, Tokens
 
 _DIGEST: Final = 16
@@ -44,6 +45,7 @@ class Ledger:
     total: Figures | None = None  # of the newest count
     recorded: Figures | None = None  # of the newest record
     continues: bool = False
+    damaged: bool = False  # there may be calls that a damaged count hides
 
     def seed(self, text: str, *, continues: bool) -> None:
         """Start the keys from a text no other file has; `continues`: totals go on from a parent."""
@@ -54,11 +56,12 @@ class Ledger:
         """Take a token count; the call it tells of, if it tells of a new one."""
         total = _figures(info.total_token_usage)
         if total == self.total:
+            self.damaged |= info.total_token_usage.damaged  # whether it repeats cannot be told
             return None
         last = _figures(info.last_token_usage)
         inherited = self.continues and self.total is None and not self.spoken
         self.total = total
-        is_estimate = not (last[0] or last[3])
+        is_estimate = not (last[0] or last[3] or info.last_token_usage.damaged)
         if inherited or is_estimate or last == self.recorded:
             return None
         key = "tc:" + self._link(_BOTH % (*total, *last))
@@ -105,6 +108,7 @@ class Ledger:
             tokens=tokens,
             purpose=self.purpose,
             copied=copied,
+            gaps=(UNUSABLE,) if usage.damaged else (),
         )
         self.seen.add(key)
         self.calls.append(call)

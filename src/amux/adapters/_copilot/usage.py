@@ -13,12 +13,13 @@ from typing import Any, Final
 import msgspec
 
 from amux.adapters._copilot.events import Data, Event
-from amux.adapters._kit.values import count, is_mapping, mapping, text
+from amux.adapters._kit.values import count, damage_in, is_mapping, mapping, text
 from amux.model.usage import Call, Purpose, Tokens
 
 NOT_RECORDED: Final = "usage-not-recorded"
 INTERRUPTED: Final = "call-interrupted"
 SUMMARY_NOT_RECORDED: Final = "compaction-call-not-recorded"
+_FIGURES: Final = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
 
 
 class Ledger:
@@ -83,31 +84,37 @@ class Ledger:
 
     def _compaction(self, event: Event) -> None:
         usage = event.data.compaction_tokens_used
-        if is_mapping(usage) and tokens_of(usage).total:
+        if is_mapping(usage) and (tokens_of(usage).total or damage_in(usage, *_FIGURES)):
             self._add(f"compaction:{event.name}", usage, event.at, "compaction")
         else:
             self._gaps.setdefault(SUMMARY_NOT_RECORDED)
 
     def _add(self, key: str, usage: dict[str, Any], at: datetime | None, purpose: Purpose) -> None:
-        tokens = tokens_of(usage)
+        tokens, gaps = tokens_of(usage), damage_in(usage, *_FIGURES)
         known = self._calls.get(key)
         if known is not None:
             self._calls[key] = msgspec.structs.replace(known, repeats=known.repeats + 1)
-        elif tokens.total:
+        elif tokens.total or gaps:
             self._calls[key] = Call(
                 key=key,
                 model=text(usage.get("model")),
                 at=at,
                 tokens=tokens,
                 purpose=purpose,
+                gaps=gaps,
             )
 
     def add_totals(self, totals: Totals, session_id: str) -> None:
         """Where no call was recorded: what the last shutdown says."""
-        for model, tokens in totals.models.items():
+        for model, (tokens, gaps) in totals.models.items():
             key = f"{session_id}:{model}"
             self._calls[key] = Call(
-                key=key, model=model, at=totals.at, tokens=tokens, purpose=self._purpose
+                key=key,
+                model=model,
+                at=totals.at,
+                tokens=tokens,
+                purpose=self._purpose,
+                gaps=gaps,
             )
         self.records = totals.replies
 
@@ -139,15 +146,16 @@ class Totals:
     def __init__(self, data: Data, at: datetime | None, *, replies: int) -> None:
         self.at = at
         self.replies = replies  # until then
-        self.models: dict[str, Tokens] = {}
+        self.models: dict[str, tuple[Tokens, tuple[str, ...]]] = {}  # with their gaps
         self.requests = 0
         metrics = data.model_metrics
         if not is_mapping(metrics):
             metrics = mapping(data.accounting_snapshot).get("modelMetrics")
         for model, figures in mapping(metrics).items():
-            tokens = tokens_of(mapping(mapping(figures).get("usage")))
-            if tokens.total:
-                self.models[model] = tokens
+            usage = mapping(mapping(figures).get("usage"))
+            tokens, gaps = tokens_of(usage), damage_in(usage, *_FIGURES)
+            if tokens.total or gaps:
+                self.models[model] = tokens, gaps
             requests = mapping(mapping(figures).get("requests"))
             self.requests += count(requests.get("count")) or 0
 

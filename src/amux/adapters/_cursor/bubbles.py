@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from amux.adapters._cursor.messages import model_name, tool_message
 from amux.adapters._kit.calls import usage_view
-from amux.adapters._kit.values import count, document, mapping, moment, number, text
+from amux.adapters._kit.values import count, damage_in, document, mapping, moment, number, text
 from amux.model.message import SessionMessage, SessionToolCall, ToolResult
 from amux.model.usage import Call, Tokens
 
@@ -66,7 +66,8 @@ def bubble_call(bubble: Bubble, id: str, *, conversation: str, model: str | None
     tokens = Tokens(
         input=count(counts.get("inputTokens")) or 0, output=count(counts.get("outputTokens")) or 0
     )
-    if not tokens.total:
+    gaps = damage_in(counts, "inputTokens", "outputTokens")
+    if not tokens.total and not gaps:
         return None
     return Call(
         key=f"{conversation}/{id}",
@@ -74,6 +75,7 @@ def bubble_call(bubble: Bubble, id: str, *, conversation: str, model: str | None
         at=bubble_time(bubble),
         tokens=tokens,
         message_id=id,
+        gaps=gaps,
     )
 
 

@@ -223,7 +223,7 @@ class SessionLog:
         self, settings: Settings, kind: Kind, parent: str | None
     ) -> tuple[list[Call], tuple[str, ...]]:
         """The one total there is, as a call; and why it may not be all."""
-        gaps: list[str] = []
+        gaps = [*settings.gaps]
         if kind == "continuation" and self._summaries and self._replies and not self._models:
             gaps.append(SUMMARY_NOT_RECORDED)  # versions that do not name the model either
         if settings.tokens is None:

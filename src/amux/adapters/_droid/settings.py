@@ -12,12 +12,13 @@ from typing import Any, Final
 
 from amux.adapters._kit.jsonl import unreadable
 from amux.adapters._kit.streams import open_stream
-from amux.adapters._kit.values import count, document, is_mapping, mapping, text
+from amux.adapters._kit.values import count, damage_in, document, is_mapping, mapping, text
 from amux.model.problems import Problem
 from amux.model.usage import Tokens
 
 SETTINGS: Final = ".settings.json"
 _LARGEST: Final = 16 << 20
+_FIGURES: Final = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheCreationTokens")
 
 
 class Settings:
@@ -28,6 +29,7 @@ class Settings:
         self.problem = problem
         self.model = text(values.get("model"))
         self.tokens = tokens_of(values.get("tokenUsage"))
+        self.gaps = damage_in(mapping(values.get("tokenUsage")), *_FIGURES)
 
     @property
     def children(self) -> tuple[str, ...]:

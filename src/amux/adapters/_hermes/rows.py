@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Self
 
-from amux.adapters._kit.values import count, document, mapping, moment, nano_usd, text
+from amux.adapters._kit.values import count, damage_in, document, mapping, moment, nano_usd, text
 from amux.model.usage import Tokens
 
 SESSION_COLUMNS: Final[tuple[str, ...]] = (
@@ -48,6 +48,8 @@ USAGE_COLUMNS: Final[tuple[str, ...]] = (
     "last_seen",
 )
 
+_FIGURES: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+
 Row = dict[str, Any]
 
 
@@ -69,6 +71,7 @@ class SessionRow:
     native_nusd: int | None = None
     title: str | None = None
     archived: bool = False
+    gaps: tuple[str, ...] = ()  # a figure that is none
 
     @classmethod
     def of(cls, row: Row) -> Self | None:
@@ -92,6 +95,7 @@ class SessionRow:
             native_nusd=money_of(row, unset_actual=None),
             title=text(row.get("title")) or text(row.get("summary")),
             archived=bool(count(row.get("archived"))),
+            gaps=damage_in(row, *_FIGURES),
         )
 
 
@@ -107,6 +111,7 @@ class UsageRow:
     native_nusd: int | None
     first_seen: datetime | None
     last_seen: datetime | None
+    gaps: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, row: Row) -> Self | None:
@@ -123,6 +128,7 @@ class UsageRow:
             native_nusd=money_of(row, unset_actual=0),
             first_seen=moment(row.get("first_seen")),
             last_seen=moment(row.get("last_seen")),
+            gaps=damage_in(row, *_FIGURES),
         )
 
 

@@ -31,9 +31,10 @@ def calls_of(
     main = sorted((one for one in usage if not one.task), key=lambda one: -one.calls)
     calls = _by_model(row.id, main, purpose)
     rest = _remainder(row.tokens, [call.tokens for call in calls])
-    if rest.total:
+    if rest.total or row.gaps:
         key = f"{row.id}:{row.model or ''}"
-        calls = _add(calls, Call(key=key, model=row.model, purpose=purpose, tokens=rest))
+        more = Call(key=key, model=row.model, purpose=purpose, tokens=rest, gaps=row.gaps)
+        calls = _add(calls, more)
     if row.native_nusd is not None and calls:
         calls = _share(calls, row.native_nusd)
     calls = [_finished(call, at, reasoning_unknown=reasoning_unknown) for call in calls]
@@ -57,9 +58,10 @@ def _by_model(session_id: str, usage: Iterable[UsageRow], purpose: Purpose) -> l
                 tokens=one.tokens,
                 native_nusd=one.native_nusd,
                 purpose=purpose,
+                gaps=one.gaps,
             ),
         )
-    return [call for call in calls if call.tokens.total or call.native_nusd]
+    return [call for call in calls if call.tokens.total or call.native_nusd or call.gaps]
 
 
 def _add(calls: list[Call], more: Call) -> list[Call]:
@@ -73,6 +75,7 @@ def _add(calls: list[Call], more: Call) -> list[Call]:
                 tokens=call.tokens + more.tokens,
                 at=max((at for at in (call.at, more.at) if at), default=None),
                 native_nusd=sum(known) if len(known) == len(amounts) else None,
+                gaps=call.gaps or more.gaps,
             )
             return [*calls[:index], merged, *calls[index + 1 :]]
     return [*calls, more]
@@ -115,7 +118,7 @@ def _finished(call: Call, at: datetime | None, *, reasoning_unknown: bool) -> Ca
         call = msgspec.structs.replace(
             call,
             tokens=msgspec.structs.replace(call.tokens, thinking=None),
-            gaps=(REASONING_UNKNOWN,),
+            gaps=(*call.gaps, REASONING_UNKNOWN),
         )
     return call if call.at else msgspec.structs.replace(call, at=at)
 
@@ -128,4 +131,5 @@ def _helper_call(one: UsageRow) -> Call:
         tokens=one.tokens,
         native_nusd=one.native_nusd,
         purpose="auxiliary",
+        gaps=one.gaps,
     )

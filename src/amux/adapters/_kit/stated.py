@@ -34,7 +34,7 @@ _THINKING: Final = (
     "reasoning", "reasoningTokens", "reasoning_tokens", "reasoning_output_tokens",
     "thinkingTokens", "thinking_tokens",
 )  # fmt: skip
-_FIGURES: Final = (*_INPUT, *_WHOLE, *_OUTPUT, *_READ, *_READ_INSIDE, *_WRITTEN, *_THINKING)
+_FIGURES: Final = (*_INPUT, *_WHOLE, *_OUTPUT, *_READ, *_READ_INSIDE, *_WRITTEN)
 _INPUT_DETAILS: Final = ("prompt_tokens_details", "input_tokens_details")
 _OUTPUT_DETAILS: Final = ("completion_tokens_details", "output_tokens_details")
 _COSTS: Final = ("cost", "costUsd", "costUSD", "cost_usd", "total_cost")
@@ -61,11 +61,15 @@ def stated_by(record: Mapping[str, Any]) -> Stated | None:
 
 def usage_in(record: Mapping[str, Any]) -> dict[str, Any]:
     """The figures of a message, under whatever name."""
-    return next((value for name in _USAGES if is_mapping(value := record.get(name))), {})
+    for name in _USAGES:
+        value = record.get(name)
+        if is_mapping(value):
+            return value
+    return {}
 
 
 def gaps_in(usage: Mapping[str, Any]) -> tuple[str, ...]:
-    """Whether any of the figures cannot be one."""
+    """Whether any of the figures cannot be one; reasoning alone is part of the output."""
     return damage_in(usage, *_FIGURES)
 
 

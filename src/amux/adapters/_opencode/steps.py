@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from amux.adapters._kit.values import mapping, nano_usd, text
 from amux.adapters._opencode.records import MessageRecord, PartRecord, Stored, text_of
-from amux.adapters._opencode.usage import Figures, UsageRules, figures_of
+from amux.adapters._opencode.usage import Figures, UsageRules, figures_of, gaps_of
 from amux.model.trace import key_of
 from amux.model.usage import Call, Purpose
 
@@ -84,11 +84,13 @@ def calls_of(
     for number, step in enumerate(steps):
         source = _figures_source(stored, steps, number)
         figures = None if source is None else figures_of(source.tokens)
-        if source is not None and figures is not None and not figures.is_empty:
+        gaps = () if source is None else gaps_of(source.tokens)
+        if source is not None and figures is not None and (gaps or not figures.is_empty):
             call = _call(stored, step, number, purpose=purpose, figures=figures)
             tokens = rules.tokens(text(stored.record.provider), figures)
             # A price of nothing for counted tokens means that OpenCode knew none.
-            calls.append(replace(call, tokens=tokens, native_nusd=nano_usd(source.cost) or None))
+            nusd = nano_usd(source.cost) or None
+            calls.append(replace(call, tokens=tokens, native_nusd=nusd, gaps=gaps))
         elif step.finish is None and _was_interrupted(stored, step):
             call = _call(stored, step, number, purpose=purpose, figures=None)
             calls.append(replace(call, native_nusd=0, gaps=(INTERRUPTED,)))

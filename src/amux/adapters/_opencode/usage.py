@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from amux.adapters._kit.values import count, is_mapping, mapping
+from amux.adapters._kit.values import count, damage_in, is_mapping, mapping
 from amux.model.usage import Tokens
 
 _APART: Final = ("anthropic", "amazon-bedrock")
@@ -53,6 +53,12 @@ def figures_of(tokens: Any) -> Figures | None:
         cache_write=count(cache.get("write")) or 0,
         total=count(tokens.get("total")),
     )
+
+
+def gaps_of(tokens: Any) -> tuple[str, ...]:
+    """Whether a count in a `tokens` object is none."""
+    own = damage_in(mapping(tokens), "input", "output", "reasoning")
+    return own or damage_in(mapping(mapping(tokens).get("cache")), "read", "write")
 
 
 class UsageRules:
