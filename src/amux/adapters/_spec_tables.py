@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from amux.adapters._base import Head, Item
 from amux.adapters._kit.calls import cost_view, usage_view
 from amux.adapters._kit.fold import Fold
+from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.stated import stated_by
 from amux.adapters._kit.tables import Row, columns, quoted, rows
 from amux.adapters._kit.values import (
@@ -142,7 +143,7 @@ class _Session:
             _id(first(row, "tool_call_id", "call_id")) for row in messages if _role(row) == "tool"
         }
         self._fold = Fold()
-        self._unknown: dict[str, int] = {}
+        self._unknown = Unknowns()
         self._calls: list[Call] = []
 
     def items(self, *, bodies: bool) -> Iterator[Item]:
@@ -161,7 +162,7 @@ class _Session:
         role = _role(row)
         if role is None:
             name = plain_text(_json_safe(first(row, "role", "type", "sender")))
-            self._unknown[name] = self._unknown.get(name, 0) + 1
+            self._unknown.take(name, row)
             return
         message_id = _id(first(row, "id", "message_id", "uuid")) or f"{self._id}#{number}"
         call = _call(row, self._row, message_id)
@@ -189,7 +190,6 @@ class _Session:
         self._fold.moment(moment(first(row, *_UPDATED)))
         parent = _id(first(row, "parent_id", "parentId", "forked_from"))
         answers = any(_role(message) == "assistant" for message in self._messages)
-        raw: dict[str, Any] = {} if not self._unknown else {"unknownTypes": self._unknown}
         return self._fold.facts(
             self._id,
             kind="session" if parent is None else "fork",
@@ -201,7 +201,7 @@ class _Session:
             archived=bool(first(row, "archived", "archived_at", "time_archived")),
             models=tuple(filter(None, [text(first(row, *_MODEL))])) or None,
             gaps=(USAGE_MISSING,) if answers and not self._calls else (),
-            raw=raw,
+            raw=self._unknown.raw(),
         )
 
 

@@ -41,7 +41,7 @@ INFO: Final = AgentInfo(
     cli_command="agent",
     capabilities=Capabilities(session_persistence="file", can_resume=True),
     tier="extra",
-    revision=3,
+    revision=4,
     evidence="documented: format version 1; read in the agent's source; docs/agents/agent.md",
     bystanders=(
         Bystander("*.yaml", "settings"),

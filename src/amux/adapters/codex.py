@@ -75,7 +75,7 @@ INFO: Final = AgentInfo(
         Bystander("shell_snapshots/*", "shell environments"),
     ),
     evidence="seen: 0.1.2505291658, 0.20.0, 0.42.0, 0.120.0, 0.166.0; docs/agents/codex.md",
-    revision=3,
+    revision=4,
 )
 
 _NAMES_FILE: Final = "session_index.jsonl"
@@ -310,6 +310,7 @@ def _record(number: int, line: Line, raw: Buffer) -> Record:
         payload=line.payload,
         at=parse_time(line.timestamp),
         numbered=line.ordinal is not None,
+        raw=raw,
     )
 
 

@@ -37,7 +37,6 @@ INFO: Final = AgentInfo(
     label="Copilot CLI",
     cli_command="copilot",
     capabilities=Capabilities(session_persistence="file", can_resume=True),
-    revision=2,
     evidence="seen: 1.0.102; described: 0.0.340, 0.0.343, 0.0.420; docs/agents/copilot.md",
     bystanders=(
         Bystander("session-state/*/workspace.yaml", "title and place of a session: read with it"),
@@ -65,7 +64,7 @@ INFO: Final = AgentInfo(
         Bystander("installed-plugins/*", "plugins"),
         Bystander("marketplace-cache/*", "plugins"),
     ),
-    revision=2,
+    revision=3,
 )
 
 _EVENTS: Final = "events.jsonl"

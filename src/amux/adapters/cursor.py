@@ -49,7 +49,6 @@ INFO: Final = AgentInfo(
     label="Cursor",
     cli_command="cursor-agent",
     capabilities=Capabilities(session_persistence="sqlite", can_resume=True),
-    revision=2,
     evidence="described by public readers of the format; docs/agents/cursor.md",
     bystanders=(
         Bystander("workspaceStorage/*/workspace.json", "the folder of a workspace"),
@@ -64,7 +63,7 @@ INFO: Final = AgentInfo(
         Bystander("extensions/*", "extensions"),
         Bystander("History/*", "versions of edited files"),
     ),
-    revision=2,
+    revision=3,
 )
 
 Query = Callable[["sqlite3.Connection"], list[Item]]

@@ -35,14 +35,13 @@ INFO: Final = AgentInfo(
     cli_command="droid",
     tier="extra",
     capabilities=Capabilities(session_persistence="file", can_resume=True, can_fork=True),
-    revision=2,
     evidence="seen: 0.225.2; described: 0.99.0, 0.215.0; docs/agents/droid.md",
     bystanders=(
         Bystander("*.settings.json", "settings and usage of a session: read with its log"),
         Bystander("*.settings.json.bak", "an older copy of settings"),
         Bystander("*.settings.json.tmp*", "settings whose writer was stopped"),
     ),
-    revision=2,
+    revision=3,
 )
 
 _LOG: Final = ".jsonl"

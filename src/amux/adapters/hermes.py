@@ -47,7 +47,6 @@ INFO: Final = AgentInfo(
     cli_command="hermes",
     python_package="hermes-agent",
     capabilities=Capabilities(session_persistence="sqlite", can_resume=True),
-    revision=2,
     bystanders=(
         Bystander("state.db-*", "a journal of the database"),
         Bystander("profiles/*/state.db-*", "a journal of a profile's database"),
@@ -63,7 +62,7 @@ INFO: Final = AgentInfo(
         Bystander("*.hermes_history", "prompts as they were typed"),
     ),
     evidence="seen: 0.13.0, 0.16.0, 0.19.0; documented: schema 1 to 11; docs/agents/hermes.md",
-    revision=2,
+    revision=3,
 )
 
 _DATABASE: Final = "state.db"

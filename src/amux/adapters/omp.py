@@ -27,13 +27,12 @@ INFO: Final = AgentInfo(
     label="oh-my-pi",
     cli_command="omp",
     capabilities=Capabilities(session_persistence="file", can_resume=True, can_fork=True),
-    revision=2,
     evidence="seen: 13.19.0, 14.9.9, 18.2.3; read in the source: 18.3.4",
     bystanders=(
         Bystander("*/.*.tmp", "a log whose writer was stopped"),
         Bystander("*/*/*", "results and notes of sub-agents"),
     ),
-    revision=2,
+    revision=3,
 )
 
 _PROFILE: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")

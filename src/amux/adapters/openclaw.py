@@ -41,7 +41,6 @@ INFO: Final = AgentInfo(
     label="OpenClaw",
     cli_command="openclaw",
     capabilities=Capabilities(session_persistence="file", can_resume=True),
-    revision=2,
     evidence="seen: 2026.1.30, 2026.3.13, 2026.6.11, 2026.9.6; archives read in the source",
     bystanders=(
         Bystander("agents/*/sessions/*.trajectory*", "a trace of the run; repeats the session"),
@@ -52,7 +51,7 @@ INFO: Final = AgentInfo(
         Bystander("workspace*/*", "files agents work on"),
         Bystander("openclaw.json*", "settings"),
     ),
-    revision=2,
+    revision=3,
 )
 
 INJECTED: Final = (

@@ -50,7 +50,6 @@ INFO: Final = AgentInfo(
     label="OpenCode",
     cli_command="opencode",
     capabilities=Capabilities(session_persistence="sqlite", can_resume=True, can_fork=True),
-    revision=2,
     evidence="seen: 0.5.29, 1.1.65, 1.18.33; described: 1.0.61, 1.2.27; docs/agents/opencode.md",
     bystanders=(
         Bystander("auth.json", "credentials: never opened"),
@@ -68,7 +67,7 @@ INFO: Final = AgentInfo(
         Bystander("bin/*", "programs"),
         Bystander("snapshot/*", "states of working directories"),
     ),
-    revision=2,
+    revision=3,
 )
 
 

@@ -21,6 +21,9 @@ from amux.sessions.spans import time_span
 _LISTED: Final = ("channel",)
 """What a list tells of the agent's own data: which of two sessions with one id it is."""
 
+_PASSED_OVER: Final = frozenset({"unknownTypes", "unknownRecords"})
+"""What is shown of a source whose conversation is not, if that which is shown has none."""
+
 
 def summarize(
     session: Joined, cost: SessionCost | None, tags: tuple[str, ...], *, starred: bool = False
@@ -93,6 +96,9 @@ def full_session(
 
 def _raw(session: Joined) -> dict[str, Any]:
     raw: dict[str, Any] = dict(session.facts.raw)
+    for part in session.parts:
+        for name in _PASSED_OVER & part.facts.raw.keys():
+            raw.setdefault(name, part.facts.raw[name])
     raw["sources"] = sorted(part.source.path.as_posix() for part in session.parts)
     if session.facts.version:
         raw["agentVersion"] = session.facts.version

@@ -12,7 +12,8 @@ import msgspec
 from amux.adapters._agent.entries import ENTRY, NEWEST, Entry, call_of, message_of, summary_message
 from amux.adapters._base import Head, Item
 from amux.adapters._kit.fold import Fold
-from amux.adapters._kit.jsonl import no_session, read_records
+from amux.adapters._kit.jsonl import Buffer, no_session, read_records
+from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.values import count, moment, text
 from amux.model.facts import Facts, Kind
 from amux.model.message import SessionMessage
@@ -33,12 +34,12 @@ def read_log(path: Path, *, bodies: bool) -> Iterator[Item]:
             log.fold.problem(found)
             yield found
             continue
-        number, entry, _ = found
+        number, entry, raw = found
         if (count(entry.version) or 0) > NEWEST and not log.has_begun:
             message = f"written in format version {entry.version}; the newest known is {NEWEST}"
             yield Problem(code="unknown-format", message=message, path=str(path), line=number)
             return
-        yield from log.items(entry, number)
+        yield from log.items(entry, number, raw)
     if log.has_begun:
         yield log.facts()
     else:
@@ -60,14 +61,14 @@ class _Log:
         self._unbilled = False
         self._calls: set[str] = set()
         self._ids: set[str] = set()
-        self._unknown: dict[str, int] = {}
+        self._unknown = Unknowns()
 
     @property
     def has_begun(self) -> bool:
         """Whether there was any line."""
         return self._session_id is not None
 
-    def items(self, entry: Entry, number: int) -> Iterator[Item]:
+    def items(self, entry: Entry, number: int, raw: Buffer) -> Iterator[Item]:
         """What one line gives."""
         if self._session_id is None:
             is_header = entry.type == "session"
@@ -85,8 +86,7 @@ class _Log:
             case "branch":
                 yield from self._branch(entry, number)
             case other:
-                name = str(other)
-                self._unknown[name] = self._unknown.get(name, 0) + 1
+                self._unknown.take(str(other), raw)
 
     def _message(self, entry: Entry, number: int) -> Iterator[Item]:
         message = message_of(entry, id=self._id(entry, number))
@@ -158,7 +158,7 @@ class _Log:
             created_at=moment(header.timestamp),
             compactions=self._compactions,
             gaps=tuple(reason for reason, holds in gaps.items() if holds),
-            raw={"unknownTypes": self._unknown} if self._unknown else None,
+            raw=self._unknown.raw() or None,
         )
 
 

@@ -13,13 +13,13 @@ import msgspec
 
 from amux.adapters._claude.prompts import UserParts, command_title, summary_title
 from amux.adapters._claude.records import KNOWN_TYPES, Block, Entry, Wide, packed, text_of
+from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.times import to_millis
 from amux.model.facts import TitleNote
 from amux.model.titles import fold_title
 from amux.model.trace import Mark, Trace, key_of
 
 PR_LINKS_KEPT: Final = 20
-UNKNOWN_TYPES_KEPT: Final = 50
 _LINE: Final = Mark.LINE
 _ENVELOPE: Final = ("gitBranch", "entrypoint", "slug")
 
@@ -35,7 +35,7 @@ class Story(msgspec.Struct):
     notes: list[TitleNote] = []
     labels: dict[str, Any] = {}
     envelope: tuple[Wide, ...] = ()  # the last: branch and entry point change on the way
-    unknown: dict[str, int] = {}
+    unknown: Unknowns = msgspec.field(default_factory=Unknowns)
     keys: bytearray = bytearray()
     times: bytearray = bytearray()
     marks: bytearray = bytearray()
@@ -48,8 +48,8 @@ class Story(msgspec.Struct):
     def raw(self) -> dict[str, Any]:
         """What has no field of its own, kept small."""
         said = zip(_ENVELOPE, self.envelope, strict=False)
-        unknown = {"unknownTypes": self.unknown} if self.unknown else {}
-        return {name: text for name, text in said if text_of(text)} | self.labels | unknown
+        told = {name: text for name, text in said if text_of(text)}
+        return told | self.labels | self.unknown.raw()
 
     def settle(self) -> None:
         """Leave nothing in it that is still as it was read: it may be anything."""
@@ -99,7 +99,9 @@ class Story(msgspec.Struct):
             case "tag" | "pr-link":
                 self._see_label(entry)
             case other:
-                self._count_unknown(text_of(other) or "")
+                name = text_of(other) or ""
+                if name not in KNOWN_TYPES:
+                    self.unknown.take(name, bytes(entry.raw))
 
     def _see_label(self, entry: Entry) -> None:
         if entry.line.type == "tag":
@@ -116,9 +118,3 @@ class Story(msgspec.Struct):
         title, leaf = summary_title(entry.line), text_of(entry.line.leaf_uuid)
         if title is not None and leaf is not None:
             self.notes.append(TitleNote(text=title, entry=key_of(leaf)))
-
-    def _count_unknown(self, name: str) -> None:
-        if name in KNOWN_TYPES:
-            return
-        if name in self.unknown or len(self.unknown) < UNKNOWN_TYPES_KEPT:
-            self.unknown[name] = self.unknown.get(name, 0) + 1

@@ -7,6 +7,7 @@ passes means the same either way. A run with anything else in it is read line by
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -27,6 +28,8 @@ from amux.adapters._codex.records import (
     TurnContext,
     UsageRecord,
 )
+from amux.adapters._kit.jsonl import Buffer
+from amux.adapters._kit.line_spans import Span
 
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
 """What decoding a value of any shape may raise."""
@@ -107,13 +110,33 @@ class Run(msgspec.Struct, frozen=True, gc=False):
 
     first: int  # the number of the first line
     entries: list[AnyEntry]
+    chunk: bytes = b""
+    spans: Sequence[Span] = ()  # of the lines in the chunk
+    lines: Sequence[Buffer] = ()  # or the lines themselves
+
+    def raw(self, number: int) -> bytes:
+        """A line as it stands."""
+        index = number - self.first
+        if self.lines:
+            return bytes(self.lines[index])
+        return self.chunk[slice(*self.spans[index])] if self.spans else b""
+
+    def part(self, start: int, end: int) -> Run:
+        """Some of its lines."""
+        return Run(
+            self.first + start,
+            self.entries[start:end],
+            self.chunk,
+            self.spans[start:end],
+            self.lines[start:end],
+        )
 
     def before(self, key: int) -> Run:
         """The lines before the first one whose key is not below this one."""
         for index, entry in enumerate(self.entries):
             own = self.first + index if entry.ordinal is None else entry.ordinal
             if own >= key:
-                return Run(self.first, self.entries[:index])
+                return self.part(0, index)
         return self
 
 

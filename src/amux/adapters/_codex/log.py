@@ -7,13 +7,13 @@ still grow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import BinaryIO
 
 from amux.adapters._codex.entries import ENTRY, UNREADABLE, AnyEntry, Batch, Run
 from amux.adapters._codex.records import LINE, Line, Record
 from amux.adapters._kit.jsonl import Buffer, decode_line
-from amux.adapters._kit.line_spans import object_lines
+from amux.adapters._kit.line_spans import Span, object_lines
 from amux.adapters._kit.long_lines import PendingLine
 from amux.adapters._kit.streams import chunks
 from amux.model.problems import Problem
@@ -80,28 +80,37 @@ class Log:
         # A value that is spread over several lines is none in a log of lines.
         spans = object_lines(chunk, start, end)
         if spans is not None and len(entries) == len(spans):
-            yield self._next(entries)
+            yield self._next(entries, chunk=chunk, spans=spans)
         else:
             yield from self._each(chunk[start : end - 1].split(b"\n"))
 
     def _each(self, lines: Iterable[Buffer], *, ended: bool = True) -> Iterator[Batch | Problem]:
         """Lines of any form; those between two that have to be read by themselves in one run."""
         entries: list[AnyEntry] = []
+        raws: list[Buffer] = []
         for line in lines:
             try:
                 entries.append(ENTRY.decode(line))
+                raws.append(line)
             except UNREADABLE:
                 if entries:
-                    yield self._next(entries)
-                    entries = []
+                    yield self._next(entries, lines=raws)
+                    entries, raws = [], []
                 yield from self._odd(line, ended=ended)
         if entries:
-            yield self._next(entries)
+            yield self._next(entries, lines=raws)
 
-    def _next(self, entries: list[AnyEntry]) -> Run:
+    def _next(
+        self,
+        entries: list[AnyEntry],
+        *,
+        chunk: bytes = b"",
+        spans: Sequence[Span] = (),
+        lines: Sequence[Buffer] = (),
+    ) -> Run:
         first = self.lines + 1
         self.lines += len(entries)
-        return Run(first, entries)
+        return Run(first, entries, chunk, spans, lines)
 
     def _odd(self, line: Buffer, *, ended: bool) -> Iterator[Batch | Problem]:
         """A line of an older form, of a type that is not known, or damaged."""

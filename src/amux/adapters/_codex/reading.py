@@ -34,8 +34,8 @@ def read_rollout(
     for batch in batches:
         if isinstance(batch, Run) and rollout.conversation.bodies:
             # Line by line, so that messages come out while a large file is read.
-            for line, entry in enumerate(batch.entries, start=batch.first):
-                take_run(rollout, Run(line, [entry]))
+            for index in range(len(batch.entries)):
+                take_run(rollout, batch.part(index, index + 1))
                 yield from news.items()
             pass_time(rollout, batch)
         else:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, TypeGuard, TypeVar
 
 import msgspec
 
-from amux.adapters._kit.jsonl import clean_line
+from amux.adapters._kit.jsonl import Buffer, clean_line
 from amux.adapters._kit.stated import Stated
 
 T = TypeVar("T")
@@ -116,6 +116,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     numbered: bool = False  # the line has an ordinal
     model: str | None = None  # that wrote it, where the line itself says so
     stated: Stated | None = None  # likewise, what it took
+    raw: Buffer = b""  # the line as it stands; nothing where the payload is all of it
 
 
 class HistoryBase(msgspec.Struct, kw_only=True, gc=False):

@@ -7,6 +7,7 @@ fill them are in `rules`.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +21,7 @@ from amux.adapters._codex.tools import Tools
 from amux.adapters._codex.track import Track
 from amux.adapters._codex.usage import Ledger
 from amux.adapters._kit.fold import MAX_PROBLEMS
+from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.stated import Stated
 from amux.adapters._kit.values import UNUSABLE
 from amux.model.facts import Facts
@@ -29,7 +31,6 @@ from amux.model.usage import Call
 
 IDENTITY_MARKS: Final = 32
 _EDGE: Final = 128  # bytes of either end of something encrypted
-_UNKNOWN_TYPES: Final = 50  # a hostile file could have a new type in every line
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,7 +51,8 @@ class Rollout:
     models: dict[str, None] = field(default_factory=dict[str, None])
     identity: dict[int, None] = field(default_factory=dict[int, None])
     migrated: bool = False
-    unknown: dict[str, int] = field(default_factory=dict[str, int])
+    unknown: Unknowns = field(default_factory=Unknowns)
+    strange: list[int] = field(default_factory=list[int])  # lines of it that have yet to be kept
     problems: list[Problem] = field(default_factory=list[Problem])
     problem_count: int = 0
     fresh: list[Problem] = field(default_factory=list[Problem])  # not yet told to the reader
@@ -85,8 +87,14 @@ class Rollout:
 
     def pass_over(self, kind: str) -> None:
         """A record that says nothing; what is not known to say nothing is counted."""
-        if kind not in IGNORED and (kind in self.unknown or len(self.unknown) < _UNKNOWN_TYPES):
-            self.unknown[kind] = self.unknown.get(kind, 0) + 1
+        if kind not in IGNORED and self.unknown.count(kind):
+            self.strange.append(self.track.line)
+
+    def keep_strange(self, raw: Callable[[int], object]) -> None:
+        """Keep the lines that were just passed over, given by their numbers."""
+        for line in self.strange:
+            self.unknown.keep(raw(line))
+        self.strange.clear()
 
     def mark_migrated(self, id: str | None) -> None:
         """Look whether an id was made up when old files were rewritten."""
@@ -168,9 +176,7 @@ class Rollout:
         raw = self.lineage.raw()
         if self.effort:
             raw["effort"] = self.effort
-        if self.unknown:
-            raw["unknownTypes"] = dict(sorted(self.unknown.items()))
-        return raw
+        return raw | self.unknown.raw()
 
 
 def _edges(encrypted: msgspec.Raw) -> str:

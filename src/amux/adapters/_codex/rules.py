@@ -66,6 +66,8 @@ def take_run(rollout: Rollout, run: Run) -> None:
                 _RULES[type(entry)](rollout, entry.payload)
         except UNREADABLE as error:
             _refuse(rollout, str(entry.__struct_config__.tag), error)
+    if rollout.strange:
+        rollout.keep_strange(run.raw)
 
 
 def take_record(rollout: Rollout, record: Record) -> None:
@@ -81,6 +83,7 @@ def take_record(rollout: Rollout, record: Record) -> None:
         return
     if record.kind not in DECODERS:
         rollout.pass_over(record.kind)
+        rollout.keep_strange(lambda _: record.raw or record.payload)
         return
     if record.model is not None:
         rollout.name_model(record.model)
@@ -91,6 +94,8 @@ def take_record(rollout: Rollout, record: Record) -> None:
         _refuse(rollout, record.kind, error)
     if record.stated is not None:
         rollout.bill_stated(record.stated)
+    if rollout.strange:
+        rollout.keep_strange(lambda _: record.raw or record.payload)
 
 
 def pass_time(rollout: Rollout, run: Run) -> None:

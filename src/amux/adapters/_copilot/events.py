@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from amux.adapters._kit.jsonl import Buffer
 from amux.adapters._kit.values import moment, text
 
 Wide = str | int | float | bool | list[Any] | dict[str, Any] | None
@@ -131,10 +132,10 @@ LINES: Final = msgspec.json.Decoder(Line)
 class Event:
     """A line in its place, with what several rules need of it."""
 
-    __slots__ = ("agent", "at", "data", "id", "names_agent", "number", "type")
+    __slots__ = ("agent", "at", "data", "id", "names_agent", "number", "raw", "type")
 
-    def __init__(self, number: int, line: Line) -> None:
-        self.number = number
+    def __init__(self, number: int, line: Line, raw: Buffer) -> None:
+        self.number, self.raw = number, raw
         self.type = text(line.type) or ""
         self.id = text(line.id)
         self.at: datetime | None = moment(line.timestamp)

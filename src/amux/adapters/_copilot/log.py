@@ -23,6 +23,7 @@ from amux.adapters._copilot.workspace import Workspace, read_workspace
 from amux.adapters._kit.calls import usage_view
 from amux.adapters._kit.fold import Fold
 from amux.adapters._kit.jsonl import no_session, read_records
+from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.values import mapping, moment, text
 from amux.model.facts import Facts
 from amux.model.message import SessionMessage
@@ -31,7 +32,6 @@ from amux.model.trace import key_of
 
 _FORKED: Final = re.compile(r"\(([0-9a-fA-F-]{36})\) as ")
 _IDENTITY_MARKS: Final = 32
-_MOST_TYPES: Final = 50  # a hostile file could have a new type in every line
 _UNNUMBERED: Final = 1 << 62
 
 
@@ -79,10 +79,10 @@ def _events(
         if isinstance(found, Problem):
             yield found
             continue
-        number, line, _ = found
+        number, line, raw = found
         if number > until:
             return
-        event = Event(number, line)
+        event = Event(number, line, raw)
         key = key_of(event.name)
         if key not in seen:
             seen.add(key)
@@ -153,7 +153,7 @@ class EventLog:
         self._origin: str | None = None
         self._totals: Totals | None = None
         self._is_short = False  # a shutdown knows of more calls than there are records
-        self._unknown: dict[str, int] = {}
+        self._unknown = Unknowns()
 
     def read(self) -> None:
         """Go through all lines."""
@@ -180,8 +180,8 @@ class EventLog:
                 known = Conversation(event.agent, is_named=event.names_agent)
                 self.conversations[event.agent] = known
             known.take(event, str(self.source.path))
-        elif event.type and (event.type in self._unknown or len(self._unknown) < _MOST_TYPES):
-            self._unknown[event.type] = self._unknown.get(event.type, 0) + 1
+        elif event.type:
+            self._unknown.take(event.type, event.raw)
 
     def _note(self, event: Event) -> None:
         """What an event says about the session as a whole."""
@@ -290,6 +290,6 @@ class EventLog:
             "branch": text(self._about.get("branch")) or workspace.branch,
             "headCommit": text(self._about.get("headCommit")),
             "repository": text(self._about.get("repository")) or workspace.repository,
-            "unknownTypes": dict(sorted(self._unknown.items())),
+            **self._unknown.raw(),
         }
         return {name: value for name, value in found.items() if value}

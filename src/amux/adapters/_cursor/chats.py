@@ -23,6 +23,7 @@ from amux.adapters._cursor.messages import (
     workspace_in,
 )
 from amux.adapters._kit.fold import Fold
+from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.tables import columns
 from amux.adapters._kit.values import document, is_mapping, mapping, moment, plain_text, text
 from amux.model.facts import Facts
@@ -45,7 +46,7 @@ class ChatStore:
         self._fold = Fold()
         self._cwd: str | None = None
         self._has_models = False
-        self._unknown: dict[str, int] = {}
+        self._unknown = Unknowns()
         self._ids: set[str] = set()
 
     def items(self, *, bodies: bool) -> Iterator[Item]:
@@ -100,8 +101,8 @@ class ChatStore:
     def _messages(self, blob_id: str, record: dict[str, Any]) -> Iterator[SessionMessage]:
         id, at = self._unique(blob_id), moment(record.get("createdAt"))
         parts = Parts(record.get("content"), prefix=id)
-        for name in parts.unknown:
-            self._note_unknown(name)
+        for kind, part in parts.unknown:
+            self._unknown.take(kind, part)
         match record.get("role"):
             case "user":
                 self._cwd = self._cwd or workspace_in(parts.text)
@@ -124,16 +125,13 @@ class ChatStore:
                 for result in parts.results:
                     yield tool_message(result, at=at)
             case role:
-                self._note_unknown(f"message:{plain_text(role)}")
+                self._unknown.take(f"message:{plain_text(role)}", record)
 
     def _unique(self, blob_id: str) -> str:
         """Equal messages are one blob; the second gets an id of its own."""
         id = blob_id if blob_id not in self._ids else f"{blob_id}#{len(self._ids)}"
         self._ids.add(id)
         return id
-
-    def _note_unknown(self, name: str) -> None:
-        self._unknown[name] = self._unknown.get(name, 0) + 1
 
     def _facts(self, meta: dict[str, Any]) -> Facts:
         beside = self._beside()
@@ -143,8 +141,7 @@ class ChatStore:
             self._fold.moment(at)
         parent = mapping(meta.get("subagentInfo")).get("parentAgentId")
         raw: dict[str, Any] = {key: meta[key] for key in ("mode",) if text(meta.get(key))}
-        if self._unknown:
-            raw["unknownTypes"] = self._unknown
+        raw |= self._unknown.raw()
         return self._fold.facts(
             self._session_id,
             kind="session" if text(parent) is None else "subagent",

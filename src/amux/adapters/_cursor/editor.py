@@ -29,6 +29,7 @@ from amux.adapters._cursor.bubbles import (
 )
 from amux.adapters._cursor.messages import USAGE_MISSING, model_name
 from amux.adapters._kit.fold import Fold
+from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.tables import columns
 from amux.adapters._kit.values import document, is_mapping, items, mapping, moment, number, text
 from amux.model.facts import Facts
@@ -118,7 +119,7 @@ class Conversation:
         self._path = path
         self._model = model_name(mapping(composer.get("modelConfig")).get("modelName"))
         self._lost = 0
-        self._unknown: dict[str, int] = {}
+        self._unknown = Unknowns()
         self._fold = Fold()
         self._bubbles = list(self._ordered(bubbles))
 
@@ -148,8 +149,7 @@ class Conversation:
             yield problem
         for id, bubble in self._bubbles:
             if not is_bubble(bubble):
-                name = f"bubble:{bubble.get('type')!s}"
-                self._unknown[name] = self._unknown.get(name, 0) + 1
+                self._unknown.take(f"bubble:{bubble.get('type')!s}", bubble)
                 continue
             call = bubble_call(bubble, id, conversation=self._id, model=self._model)
             if call is not None:
@@ -180,7 +180,7 @@ class Conversation:
             # Tokens are kept for some bubbles, without the cache, and are often zero.
             gaps=(USAGE_MISSING,),
             native_nusd=sum(billed.values()) or None,
-            raw={"unknownTypes": self._unknown} if self._unknown else {},
+            raw=self._unknown.raw(),
         )
 
 

@@ -75,7 +75,7 @@ class Parts:
         self.thoughts: list[str] = []
         self.calls: list[SessionToolCall] = []
         self.results: list[ToolResult] = []
-        self.unknown: list[str] = []
+        self.unknown: list[tuple[str, Any]] = []  # types, and the parts that have them
         if isinstance(content, str):
             self.texts.append(content)
         for number, part in enumerate(items(content)):
@@ -110,7 +110,7 @@ class Parts:
         elif kind in ("tool-result", "tool_result"):
             self.results.append(_result(part, fallback_id))
         elif kind not in ("image", "file", "redacted-reasoning"):
-            self.unknown.append(plain_text(kind))
+            self.unknown.append((plain_text(kind), part))
 
 
 def _result(part: dict[str, Any], fallback_id: str) -> ToolResult:

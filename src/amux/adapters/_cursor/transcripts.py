@@ -15,6 +15,7 @@ from amux.adapters._base import Head, Item, SourceRef
 from amux.adapters._cursor.messages import USAGE_MISSING, Parts, prompt_messages, tool_message
 from amux.adapters._kit.fold import Fold
 from amux.adapters._kit.jsonl import no_session, read_records, unreadable
+from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.values import mapping, plain_text
 from amux.model.message import SessionMessage, SessionToolCall, ToolResult
 from amux.model.problems import Problem
@@ -38,7 +39,7 @@ def read_transcript(source: SourceRef, *, bodies: bool) -> Iterator[Item]:
     """One transcript of either format."""
     session_id = source.session_id or source.path.stem
     fold = Fold()
-    unknown: dict[str, int] = {}
+    unknown = Unknowns()
     is_text = source.path.suffix == ".txt"
     has_begun = False
     for item in _read_text(source) if is_text else _read_lines(source, unknown):
@@ -61,21 +62,22 @@ def read_transcript(source: SourceRef, *, bodies: bool) -> Iterator[Item]:
         kind="subagent" if source.role == "subagent" else "session",
         parent=source.parent,
         gaps=(USAGE_MISSING,),
-        raw={"unknownTypes": unknown} if unknown else {},
+        raw=unknown.raw(),
     )
 
 
 def _read_lines(
-    source: SourceRef, unknown: dict[str, int]
+    source: SourceRef, unknown: Unknowns
 ) -> Iterator[SessionMessage | Problem | None]:
     """The messages of all lines; None for a line that holds none."""
     for found in read_records(source.path, _LINE):
         if isinstance(found, Problem):
             yield found
             continue
-        number, line, _ = found
+        number, line, raw = found
         parts = Parts(mapping(line.message).get("content"), prefix=str(number))
-        names = list(parts.unknown)
+        for kind, part in parts.unknown:
+            unknown.take(kind, part)
         if line.role == "user":
             yield from prompt_messages(parts.text)
         elif line.role == "assistant":
@@ -88,10 +90,8 @@ def _read_lines(
             )
         else:
             if line.type != _TURN_ENDED:
-                names.append(plain_text(line.type if line.role is None else line.role))
+                unknown.take(plain_text(line.type if line.role is None else line.role), raw)
             yield None
-        for name in names:
-            unknown[name] = unknown.get(name, 0) + 1
 
 
 def _read_text(source: SourceRef) -> Iterator[SessionMessage | Problem]:

@@ -16,7 +16,8 @@ from amux.adapters._droid.messages import Messages
 from amux.adapters._droid.records import KNOWN_TYPES, LINES, Line, Message
 from amux.adapters._droid.settings import Settings, read_settings, without
 from amux.adapters._kit.fold import Fold
-from amux.adapters._kit.jsonl import no_session, read_records
+from amux.adapters._kit.jsonl import Buffer, no_session, read_records
+from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.values import items, mapping, moment, text
 from amux.model.facts import Facts, Kind
 from amux.model.message import SessionMessage
@@ -33,7 +34,6 @@ _FORK_TITLE: Final = "[Fork] "
 _TASK: Final = "Task"
 _CHILD: Final = re.compile(r"^session_id: ([0-9a-fA-F-]{36})$", re.MULTILINE)
 _CHILD_WITHIN: Final = 1000
-_MOST_TYPES: Final = 50  # a hostile file could have a new type in every line
 _SHOWN_SETTINGS: Final = ("reasoningEffort", "autonomyMode", "interactionMode", "tags")
 
 
@@ -58,7 +58,7 @@ class SessionLog:
         self._children: dict[str, None] = {}
         self._compactions = 0
         self._summaries = 0
-        self._unknown: dict[str, int] = {}
+        self._unknown = Unknowns()
 
     def items(self, want: Want) -> Iterator[Item]:
         """Head, messages, facts; problems as they come."""
@@ -88,13 +88,13 @@ class SessionLog:
                 self._note(found)
                 yield None
             else:
-                number, line, _ = found
-                for message in self._take(line, number):
+                number, line, raw = found
+                for message in self._take(line, number, raw):
                     self._fold.message(message)
                     yield message
                 yield None
 
-    def _take(self, line: Line, number: int) -> Iterator[SessionMessage]:
+    def _take(self, line: Line, number: int, raw: Buffer) -> Iterator[SessionMessage]:
         match line.type:
             case "session_start":
                 self._begin(line)
@@ -106,8 +106,7 @@ class SessionLog:
                 self._summaries += text(line.summary_kind) in {None, "llm_summary"}
                 yield self._messages.summary(line, number=number)
             case str() as other if other not in KNOWN_TYPES:
-                if other in self._unknown or len(self._unknown) < _MOST_TYPES:
-                    self._unknown[other] = self._unknown.get(other, 0) + 1
+                self._unknown.take(other, raw)
             case _:
                 pass
 
@@ -263,7 +262,7 @@ class SessionLog:
             "forkedAtMessageId": text(self._start.forked_at_message_id),
             "callingToolUseId": text(self._start.calling_tool_use_id),
             "factoryCredits": usage.get("factoryCredits"),
-            "unknownTypes": dict(sorted(self._unknown.items())),
+            **self._unknown.raw(),
             **{name: settings.values.get(name) for name in _SHOWN_SETTINGS},
         }
         return {name: value for name, value in found.items() if value}

@@ -30,6 +30,7 @@ from amux.adapters._gemini.records import (
 )
 from amux.adapters._kit.fold import MAX_PROBLEMS
 from amux.adapters._kit.jsonl import clean_line, read_records, unreadable
+from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.streams import open_stream
 from amux.adapters._kit.values import decode, items, moment, text
 from amux.model.facts import Facts
@@ -39,7 +40,6 @@ from amux.model.problems import Problem
 LARGEST_DOCUMENT: Final = 256 << 20
 """A document has to be held whole; a larger one is left alone."""
 
-UNKNOWN_TYPES_KEPT: Final = 50
 _DELEGATED: Final = "subagent"
 _NO_FORMAT: Final = frozenset({"bad-line", "bad-record", "torn-tail"})
 
@@ -68,7 +68,7 @@ class ChatReader:
         self._directories: list[Any] = []
         self._rewinds = 0
         self._records = 0
-        self._unknown: dict[str, int] = {}
+        self._unknown = Unknowns()
         self._conversation = Conversation(
             bodies=has_bodies(want),
             delegated=source.role == "subagent",
@@ -106,8 +106,8 @@ class ChatReader:
                 self._on_problem(found)
                 yield iter(())
             else:
-                number, record, _ = found
-                yield self._take(record, number)
+                number, record, raw = found
+                yield self._take(record, number, raw)
 
     def _document(self) -> Iterator[Iterator[SessionMessage]]:
         document = _read_document(self._source.path)
@@ -125,9 +125,9 @@ class ChatReader:
             message = f"message {number} of the document has an unexpected shape"
             self._on_problem(Problem(code="bad-record", message=message))
             return iter(())
-        return self._take(record, number)
+        return self._take(record, number, raw)
 
-    def _take(self, record: Record, number: int) -> Iterator[SessionMessage]:
+    def _take(self, record: Record, number: int, raw: object) -> Iterator[SessionMessage]:
         self._records += 1
         said = said_by(record, line=number, name=self._log)
         if said is not None:
@@ -138,8 +138,8 @@ class ChatReader:
             self._rewinds += 1
         elif text(record.session_id) is not None and not type_of(record):
             self._take_head(record)
-        else:
-            self._count_unknown(type_of(record))
+        elif type_of(record):
+            self._unknown.take(type_of(record), raw)
         return iter(())
 
     def _take_head(self, record: Record) -> None:
@@ -188,10 +188,6 @@ class ChatReader:
         if started is not None:  # written again on resume
             self._started = started if self._started is None else min(started, self._started)
         self._conversation.moment(moment(patch.last_updated) or started)
-
-    def _count_unknown(self, name: str) -> None:
-        if name and (name in self._unknown or len(self._unknown) < UNKNOWN_TYPES_KEPT):
-            self._unknown[name] = self._unknown.get(name, 0) + 1
 
     def _on_problem(self, problem: Problem) -> None:
         located = msgspec.structs.replace(problem, path=str(self._source.path))
@@ -286,7 +282,7 @@ class ChatReader:
             "directories": self._directories,
             "rewinds": self._rewinds,
             "safety": self._conversation.safety,
-            "unknownTypes": self._unknown,
+            **self._unknown.raw(),
         }
         return {name: value for name, value in known.items() if value}
 

@@ -22,6 +22,7 @@ from amux.adapters._hermes.texts import (
 )
 from amux.adapters._hermes.usage import calls_of
 from amux.adapters._kit.fold import MAX_PROBLEMS
+from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.times import to_millis
 from amux.adapters._kit.values import moment, text
 from amux.model.facts import Facts, Kind
@@ -32,7 +33,7 @@ from amux.model.trace import Mark, TraceBuilder, key_of
 
 COMPACTION_UNRECORDED: Final = "compaction-call-not-recorded"
 _COMPRESSED: Final = "compression"
-_BOOKKEEPING: Final = frozenset({"session_meta"})
+BOOKKEEPING: Final = frozenset({"session_meta"})
 
 
 @dataclass(slots=True)  # not frozen: there is one per message, and that costs time
@@ -85,7 +86,7 @@ class Draft:
         self._calls: set[str] = set()
         self._summaries = 0
         self._reasoned = self._reasoned_here = False
-        self._unknown: dict[str, int] = {}
+        self._unknown = Unknowns()
         self._problems: list[Problem] = []
         self._problem_count = 0
 
@@ -95,7 +96,7 @@ class Draft:
             return
         role = role_of(head.role)
         if role is None:
-            self._note_unknown(head.role)
+            self._note_unknown(head)
             return
         for piece in pieces(role, flat_text(decoded(head.head)), observed=head.observed):
             if head.id not in replays.only_summary or piece.compaction:
@@ -126,10 +127,10 @@ class Draft:
         if role == "tool" and (head.tool_call_id or "") not in self._calls:
             self._problem("orphan-result", f"message {head.id} is the result of no tool call")
 
-    def _note_unknown(self, role: object) -> None:
-        if role not in _BOOKKEEPING:
-            name = str(role)
-            self._unknown[name] = self._unknown.get(name, 0) + 1
+    def _note_unknown(self, head: HeadRow) -> None:
+        if head.role not in BOOKKEEPING:
+            row = {"id": head.id, "role": head.role, "content": head.head}
+            self._unknown.take(str(head.role), row)
 
     def _problem(self, code: ProblemCode, message: str) -> None:
         self._problem_count += 1
@@ -193,6 +194,4 @@ class Draft:
             raw["source"] = self._row.source
         if self._row.end_reason:
             raw["endReason"] = self._row.end_reason
-        if self._unknown:
-            raw["unknownTypes"] = self._unknown
-        return raw
+        return raw | self._unknown.raw()

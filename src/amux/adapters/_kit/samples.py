@@ -12,6 +12,11 @@ import msgspec
 
 from amux.adapters._kit.values import document
 
+_MOST_TYPES: Final = 50  # a hostile file could have a new type in every line
+_OF_EACH_TYPE: Final = 2
+_MOST_SAMPLES: Final = 20
+_LARGEST_SAMPLE: Final = 2 << 10
+_JSON: Final = (bytes, bytearray, msgspec.Raw)
 _NO_JSON: Final = (OverflowError, RecursionError, TypeError, UnicodeError)
 
 
@@ -30,6 +35,40 @@ def bounded(data: bytes, largest: int) -> Any:
         if found is not None:
             return found
     return {"truncated": data[:largest].decode("utf-8", "replace")}
+
+
+class Unknowns(msgspec.Struct):
+    """Records of types that are not known: how many of each, and the first ones as they stand."""
+
+    counts: dict[str, int] = {}
+    records: list[bytes] = []  # as JSON
+
+    def take(self, kind: str, record: object) -> None:
+        """Count one; `record` is a value, or the bytes of its JSON."""
+        if self.count(kind):
+            self.keep(record)
+
+    def count(self, kind: str) -> bool:
+        """Count one; whether it is one of the first of its type, which are kept."""
+        known = self.counts.get(kind, 0)
+        if not known and len(self.counts) >= _MOST_TYPES:
+            return False
+        self.counts[kind] = known + 1
+        return known < _OF_EACH_TYPE
+
+    def keep(self, record: object) -> None:
+        """Keep one that was counted."""
+        if len(self.records) < _MOST_SAMPLES:
+            data = bytes(record) if isinstance(record, _JSON) else json_of(record)
+            self.records += [data[: _LARGEST_SAMPLE + 1]] if data else []
+
+    def raw(self) -> dict[str, Any]:
+        """What `raw` says of them; nothing when there are none."""
+        if not self.counts:
+            return {}
+        samples = [bounded(data, _LARGEST_SAMPLE) for data in self.records]
+        found = {"unknownTypes": dict(sorted(self.counts.items())), "unknownRecords": samples}
+        return {name: value for name, value in found.items() if value}
 
 
 class Pool:

@@ -17,10 +17,12 @@ from typing import Any, Final
 import msgspec
 
 from amux.adapters._base import Head, Item
+from amux.adapters._hermes.draft import BOOKKEEPING
 from amux.adapters._hermes.texts import messages_of, role_of, tool_entries
 from amux.adapters._kit.fold import Fold
 from amux.adapters._kit.jsonl import no_session, read_records, unreadable
-from amux.adapters._kit.values import decode, is_mapping, items, moment, text
+from amux.adapters._kit.samples import Unknowns
+from amux.adapters._kit.values import decode, first, is_mapping, items, moment, plain_text, text
 from amux.model.problems import Problem, ProblemCode
 
 _FILE: Final = re.compile(r"session_(?P<id>.+)\.json|(?P<name>[^.].*)\.jsonl?", re.DOTALL)
@@ -75,6 +77,7 @@ def _read_snapshot(path: Path, *, bodies: bool) -> Iterator[Item]:
         name=text(found.title),
         created_at=moment(found.session_start),
         models=_models([found.model]),
+        raw=session.unknown.raw(),
     )
 
 
@@ -109,7 +112,7 @@ def _read_log(path: Path, *, bodies: bool) -> Iterator[Item]:
         session.fold.moment(moment(record.get("timestamp")))
         yield from session.items(record, number, bodies=bodies)
     if has_begun:
-        yield session.fold.facts(session_id, models=_models(models))
+        yield session.fold.facts(session_id, models=_models(models), raw=session.unknown.raw())
     else:
         yield from no_session(path, session.fold.problems)
 
@@ -125,13 +128,18 @@ class _Session:
         self.fold = Fold()
         self._path = str(path)
         self._names: dict[str, str] = {}
+        self.unknown = Unknowns()
 
     def items(self, record: Any, number: int, *, bodies: bool) -> Iterator[Item]:
         """The messages of a record, and what is wrong with it."""
         if not is_mapping(record):
             yield self._problem("bad-record", f"message {number} is no object")
             return
-        if role_of(record.get("role")) == "tool" and not self._has_call(record):
+        role = role_of(record.get("role"))
+        if role is None and text(record.get("role")) not in BOOKKEEPING:
+            kind = first(record, "role", "type")
+            self.unknown.take(plain_text(kind), record)
+        if role == "tool" and not self._has_call(record):
             yield self._problem("orphan-result", f"message {number} is the result of no tool call")
         for message in messages_of(record, id=str(number), names=self._names):
             self.fold.message(message)

@@ -26,13 +26,15 @@ from amux.adapters._kit.times import to_millis
 from amux.adapters._kit.values import decode, document, is_mapping, text
 from amux.adapters._opencode.conversation import Conversation
 from amux.adapters._opencode.kin import mark_of
-from amux.adapters._opencode.records import MESSAGE, PART, Stored, session_of
+from amux.adapters._opencode.records import MESSAGE, PART, PART_TYPES, Stored, session_of
 from amux.model.problems import Problem
 
 INFO_FOLDER: Final = "info"
 SESSION: Final = msgspec.json.Decoder(dict[str, Any])
 
 T = TypeVar("T")
+
+_ANYTHING: Final = msgspec.json.Decoder()
 
 
 def session_files(storage: Path, folders: Folders) -> Iterator[Path]:
@@ -106,13 +108,14 @@ def _messages(path: Path) -> list[Stored | Problem]:
             problems.append(record)
             continue
         stored = Stored(id=text(record.id) or file.stem, record=record)
+        stored.look_at_role({"id": stored.id, "role": record.role})
         for part_file in _json_files(parts / file.stem, folders):
             part = _load(part_file, PART)
             if isinstance(part, Problem):
                 problems.append(part)
                 continue
             part.id = text(part.id) or part_file.stem
-            stored.parts.append(part)
+            stored.add(part, None if part.type in PART_TYPES else _load(part_file, _ANYTHING))
         found.append(stored)
     found.sort(key=lambda stored: (to_millis(stored.record.created), stored.id))
     closed = [unreadable(folder, PermissionError("closed")) for folder in folders.closed]

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from amux.adapters._base import Head, Item
 from amux.adapters._kit.calls import cost_view, usage_view
 from amux.adapters._kit.fold import Fold
+from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.values import decode, items, mapping, moment, plain_text, text
 from amux.adapters._opencode.records import (
-    PART_TYPES,
     STATE,
     PartRecord,
     SessionRecord,
@@ -47,7 +47,7 @@ class Conversation:
         self._calls: list[Call] = []
         self._seen: set[str] = set()
         self._children: dict[str, None] = {}
-        self._unknown: dict[str, int] = {}
+        self._unknown = Unknowns()
         self._first_prompt: str | None = None
         self._compactions = 0
         for one in found:
@@ -78,7 +78,8 @@ class Conversation:
     def _all_messages(self) -> Iterator[SessionMessage]:
         rules = session_rules(self._messages)
         for stored in self._messages:
-            self._note_types(stored)
+            for kind, source in stored.strange:
+                self._unknown.take(kind, source.encode() if isinstance(source, str) else source)
             if stored.record.role == "user":
                 yield from self._prompt(stored)
             elif stored.record.role == "assistant":
@@ -87,8 +88,6 @@ class Conversation:
                 calls = calls_of(stored, steps, rules, in_child=self._kind == "subagent")
                 for step, call in zip(steps, calls, strict=True):
                     yield from self._answer(stored, step, call)
-            else:
-                self._note_unknown(f"message:{plain_text(stored.record.role)}")
             self._seen.add(stored.id)
 
     @property
@@ -196,20 +195,10 @@ class Conversation:
 
     # closing
 
-    def _note_types(self, stored: Stored) -> None:
-        for part in stored.parts:
-            if part.type not in PART_TYPES:
-                self._note_unknown(plain_text(part.type))
-
-    def _note_unknown(self, name: str) -> None:
-        self._unknown[name] = self._unknown.get(name, 0) + 1
-
     def _facts(self) -> Facts:
         session = self._session
         self._fold.moment(session.updated)
-        raw = dict(session.raw)
-        if self._unknown:
-            raw["unknownTypes"] = self._unknown
+        raw = dict(session.raw) | self._unknown.raw()
         identity = identity_of(self._calls)
         return self._fold.facts(
             session.id,

@@ -130,11 +130,12 @@ class Tables:
         if record is None:
             return self._problem("bad-record", f"message `{message_id}` is no JSON object")
         stored = Stored(id=str(message_id), record=record)
+        stored.look_at_role(data)
         for part_id, raw in own_parts:
             part = decode(raw or b"", PART)
             if part is not None:
                 part.id = str(part_id)
-                stored.parts.append(part)
+                stored.add(part, raw)
         return stored
 
     def _problem(self, code: Any, message: str) -> Problem:

@@ -14,9 +14,10 @@ from typing import Any, Final
 import msgspec
 
 from amux.adapters._kit.times import to_millis
-from amux.adapters._kit.values import decode, mapping, moment, text
+from amux.adapters._kit.values import decode, mapping, moment, plain_text, text
 
 NOTHING: Final = msgspec.Raw()
+_ROLES: Final = ("user", "assistant")
 PART_TYPES: Final = (
     "text",
     "reasoning",
@@ -112,6 +113,19 @@ class Stored:
     id: str
     record: MessageRecord
     parts: list[PartRecord] = field(default_factory=list[PartRecord])
+    strange: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
+    """Types that are not known, of the message or of its parts, and what has them."""
+
+    def add(self, part: PartRecord, source: object) -> None:
+        """Append a part; `source` is what it was read from."""
+        self.parts.append(part)
+        if part.type not in PART_TYPES:
+            self.strange.append((plain_text(part.type), source))
+
+    def look_at_role(self, source: object) -> None:
+        """Whether a person or a model spoke; `source` is what the message was read from."""
+        if self.record.role not in _ROLES:
+            self.strange.append((f"message:{plain_text(self.record.role)}", source))
 
     @property
     def is_copy(self) -> bool:

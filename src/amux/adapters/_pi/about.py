@@ -6,6 +6,7 @@ import re
 from datetime import datetime
 from typing import Any, Final, Literal
 
+from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.values import count, moment, text
 from amux.adapters._pi.records import KNOWN_TYPES, SPEAKING_TYPES, Entry
 from amux.model.titles import fold_title
@@ -19,7 +20,6 @@ _TIMED_NAME: Final = re.compile(r"\d{4}-\d\d-\d\dT[\d.-]+Z_(.+)", re.DOTALL)
 _SEPARATORS: Final = re.compile(r"[/\\]")
 _DATABASE: Final = "sqlite:"
 _MOST_LABELS: Final = 100
-_MOST_TYPES: Final = 50  # a hostile file could have a new type in every line
 
 
 def session_in(stem: str) -> str | None:
@@ -54,7 +54,8 @@ class About:
         self._title_slot: str | None = None
         self._name: str | None = None
         self._labels: dict[str, str] = {}
-        self._unknown: dict[str, int] = {}
+        self.unknown = Unknowns()
+        self.strange: set[int] = set()  # lines of types that are not known, to be looked at
 
     @property
     def name(self) -> str | None:
@@ -87,7 +88,7 @@ class About:
             case "label":
                 self._label(text(line.target_id), text(line.label))
             case other:
-                self._note(other)
+                self._note(other, entry.number)
 
     def _recognise(self, entry: Entry) -> None:
         """Pi writes provider and model apart; omp, whose logs always are trees, in one field."""
@@ -118,11 +119,10 @@ class About:
         elif len(self._labels) < _MOST_LABELS:
             self._labels[target] = fold_title(label)
 
-    def _note(self, kind: str) -> None:
-        if not kind or kind in KNOWN_TYPES or kind in SPEAKING_TYPES:
-            return
-        if kind in self._unknown or len(self._unknown) < _MOST_TYPES:
-            self._unknown[kind] = self._unknown.get(kind, 0) + 1
+    def _note(self, kind: str, number: int) -> None:
+        is_known = not kind or kind in KNOWN_TYPES or kind in SPEAKING_TYPES
+        if not is_known and self.unknown.count(kind):
+            self.strange.add(number)
 
     def raw(self) -> dict[str, Any]:
         """What is left of the agent's own data, by its own names."""
@@ -131,6 +131,6 @@ class About:
             "parentSession": self._reference,
             "thinkingLevel": self._thinking_level,
             "labels": dict(self._labels),
-            "unknownTypes": dict(sorted(self._unknown.items())),
+            **self.unknown.raw(),
         }
         return {name: value for name, value in found.items() if value}

@@ -89,7 +89,7 @@ class Ledger:
         if tokens.total == 0 and not damage:
             if nusd is None:
                 return False
-            damage = (NOT_RECORDED,)
+            gaps = gaps or (NOT_RECORDED,)
         key = self._key(entry, tokens)
         self._identify(entry, key)
         self.calls.append(

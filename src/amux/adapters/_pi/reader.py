@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -75,7 +76,7 @@ def read_log(
         yield from no_session(log.origin.path, log.problems)
         return
     if want != "usage":
-        _keep_other_branches(lines, log)
+        _keep_as_they_stand(lines, log)
     facts = log.facts()
     yield Head(session_id=facts.session_id)
     yield from log.problems
@@ -86,14 +87,16 @@ def read_log(
     yield facts
 
 
-def _keep_other_branches(lines: LineSource, log: SessionLog) -> None:
-    """What was said on branches that are not shown, as it stands; it is in no message."""
-    numbers = log.elsewhere()
-    if not numbers:
+def _keep_as_they_stand(lines: LineSource, log: SessionLog) -> None:
+    """What is in no message: branches that are not shown, and lines that are not understood."""
+    elsewhere, strange = log.elsewhere(), log.about.strange
+    if not elsewhere and not strange:
         return
     pool = Pool(largest=_LARGEST_RECORD, total=_ALL_RECORDS)
-    for number, record in _chosen(lines, numbers, cut_texts=True):
-        kept = pool.take(record)
+    for number, record in _chosen(lines, elsewhere | strange, cut_texts=True):
+        if number in strange:
+            log.about.unknown.keep(record)
+        kept = pool.take(record) if number in elsewhere else None
         if kept is not None:
             log.records[number] = kept
 

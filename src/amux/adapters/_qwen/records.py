@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from amux.adapters._gemini.parts import Parts, split_parts
+from amux.adapters._kit.jsonl import Buffer
 from amux.adapters._kit.values import document, mapping, moment, text
 
 Wide = str | int | float | bool | list[Any] | dict[str, Any] | None
@@ -78,8 +79,8 @@ LINES: Final = msgspec.json.Decoder(Line)
 class Entry:
     """A line in its place, with what several rules need of it."""
 
-    def __init__(self, number: int, line: Line, *, log: str) -> None:
-        self.number, self.line = number, line
+    def __init__(self, number: int, line: Line, raw: Buffer, *, log: str) -> None:
+        self.number, self.line, self.raw = number, line, raw
         self.type = text(line.type) or ""
         self.subtype = text(line.subtype) or ""
         self.id = text(line.uuid) or f"{log}:{number}"

@@ -17,6 +17,7 @@ from amux.adapters._gemini.places import read_json
 from amux.adapters._gemini.usage import Counts
 from amux.adapters._kit.fold import MAX_PROBLEMS
 from amux.adapters._kit.jsonl import read_records
+from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.values import mapping, text
 from amux.adapters._qwen.calls import CallBook, FigureKeys, billed
 from amux.adapters._qwen.conversation import Conversation
@@ -27,7 +28,6 @@ from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 from amux.model.usage import Call
 
-UNKNOWN_TYPES_KEPT: Final = 50
 _RESPONSE: Final = "api_response"
 _ERROR: Final = "api_error"
 _NO_FORMAT: Final = frozenset({"bad-line", "bad-record", "torn-tail"})
@@ -77,8 +77,7 @@ class TranscriptReader:
             if isinstance(found, Problem):
                 self._on_problem(found)
             else:
-                number, line, _ = found
-                yield from self._take(Entry(number, line, log=self._id))
+                yield from self._take(Entry(*found, log=self._id))
             yield from self._drain()
         yield from self._conversation.flush()
         yield from self._drain()
@@ -218,7 +217,7 @@ class _About:
         self._earliest_copy: datetime | None = None
         self._branch: str | None = None
         self._raw: dict[str, Any] = {}
-        self._unknown: dict[str, int] = {}
+        self._unknown = Unknowns()
 
     @property
     def created_at(self) -> datetime | None:
@@ -238,13 +237,12 @@ class _About:
         if entry.type == "system":
             self._take_system(entry)
         elif entry.type not in MESSAGE_TYPES:
-            self._count_unknown(entry.type)
+            self._unknown.take(entry.type, entry.raw)
 
     def raw(self) -> dict[str, Any]:
         """What has no field of its own, kept small."""
         branch = {"gitBranch": self._branch} if self._branch else {}
-        unknown = {"unknownTypes": self._unknown} if self._unknown else {}
-        return branch | self._raw | unknown
+        return branch | self._raw | self._unknown.raw()
 
     def _see_time(self, entry: Entry) -> None:
         if entry.at is None:
@@ -270,10 +268,6 @@ class _About:
             case "ui_telemetry" | "chat_compression":
                 pass
             case other if other not in IGNORED_SUBTYPES:
-                self._count_unknown(f"system:{other}")
+                self._unknown.take(f"system:{other}", entry.raw)
             case _:
                 pass
-
-    def _count_unknown(self, name: str) -> None:
-        if name in self._unknown or len(self._unknown) < UNKNOWN_TYPES_KEPT:
-            self._unknown[name] = self._unknown.get(name, 0) + 1
