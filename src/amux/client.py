@@ -9,7 +9,7 @@ after the other; an iterator that was given out keeps nobody waiting.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, tzinfo
 from functools import cached_property
 from pathlib import Path
 
@@ -212,6 +212,11 @@ class Client:
     def has_settings(self) -> bool:
         """Whether a person has written settings, or runs are recorded."""
         return self._parts.has_settings
+
+    @property
+    def zone(self) -> tzinfo:
+        """The time zone of the settings: whose days are meant by a day."""
+        return self._parts.zone
 
     @property
     def has_kept_more(self) -> bool:

@@ -143,7 +143,7 @@ class Workspace:
             self.library,
             Coster(self.models, self.run_index, annotations=self.annotation_file),
             catalogue=self.catalogue,
-            zone=self._zone(),
+            zone=self.zone,
             now=self.host.now,
         )
 
@@ -181,6 +181,17 @@ class Workspace:
 
         return has_settings(self.host, self.project_dir)
 
+    @cached_property
+    def zone(self) -> tzinfo:
+        """Whose days are meant; no settings need be read to know that there are none."""
+        is_usual = self._given is None and not self.has_settings
+        name = "UTC" if is_usual else self.config.timezone
+        if name == "UTC":
+            return UTC
+        from zoneinfo import ZoneInfo
+
+        return ZoneInfo(name)
+
     @property
     def quick_lists(self) -> QuickLists | None:
         """Lists without any other part; None where settings or annotations may have a say."""
@@ -203,14 +214,6 @@ class Workspace:
         """Free what is held open: the index, if it was used."""
         if "store" in self.made and self.store is not None:
             self.store.close()
-
-    def _zone(self) -> tzinfo:
-        name = self.config.timezone
-        if name == "UTC":
-            return UTC
-        from zoneinfo import ZoneInfo
-
-        return ZoneInfo(name)
 
     def _remembered_rates(self) -> RememberedRates | None:
         """Beside the index, and only where there is one."""

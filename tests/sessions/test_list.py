@@ -240,6 +240,43 @@ def test_a_date_means_the_whole_day(day: date | str, home: Path) -> None:
     assert numbers(sessions.list("claude", until=day)) == [2, 1, 0]
 
 
+@pytest.mark.parametrize("day", [date(2026, 3, 1), "2026-03-01"])
+def test_a_date_is_one_of_the_zone_of_the_settings(day: date | str, home: Path) -> None:
+    for number, at in enumerate(
+        [
+            datetime(2026, 2, 28, 14, 59, 59, 999000, UTC),
+            datetime(2026, 2, 28, 15, tzinfo=UTC),
+            datetime(2026, 3, 1, 14, 59, 59, 999000, UTC),
+            datetime(2026, 3, 1, 15, tzinfo=UTC),
+        ]
+    ):
+        write_claude(home, number, at=at)
+    sessions = open_client(home, timezone="Asia/Tokyo").sessions
+    assert numbers(sessions.list("claude", since=day, until=day)) == [2, 1]
+    assert numbers(sessions.search("hello", since=day, until=day, sort="date")) == [2, 1]
+    assert sessions.total_cost(since=day, until=day).session_count == 2
+
+
+@pytest.mark.parametrize("moment", [START.replace(tzinfo=None), "2026-03-01T10:00:00"])
+def test_a_moment_without_a_zone_is_one_of_the_zone_of_the_settings(
+    moment: datetime | str, home: Path
+) -> None:
+    write_claude(home, 1, at=START - timedelta(hours=9))
+    write_claude(home, 2, at=START)
+    sessions = open_client(home, timezone="Asia/Tokyo").sessions
+    assert numbers(sessions.list("claude", until=moment)) == [1]
+
+
+def test_a_day_on_which_clocks_are_put_back_has_25_hours(home: Path) -> None:
+    """In Havana the first hour of that day comes twice, so it has 25."""
+    write_claude(home, 1, at=datetime(2026, 11, 1, 4, tzinfo=UTC))
+    write_claude(home, 2, at=datetime(2026, 11, 2, 4, 59, 59, tzinfo=UTC))
+    write_claude(home, 3, at=datetime(2026, 11, 2, 5, tzinfo=UTC))
+    sessions = open_client(home, timezone="America/Havana").sessions
+    day = date(2026, 11, 1)
+    assert numbers(sessions.list("claude", since=day, until=day)) == [2, 1]
+
+
 @pytest.mark.parametrize("text", ["yesterday-ish", "2026-13-01", "", "0001-01-01T00:00:00+14:00"])
 def test_what_is_no_date_is_refused(text: str, home: Path) -> None:
     with pytest.raises(ValidationError) as caught:

@@ -46,8 +46,8 @@ def find_blocks(
 ) -> tuple[CostBlock, ...]:
     """The blocks of one agent or of all, oldest first; none for an unknown agent."""
     length = _checked_length(options.hours)
-    since = check_moment(options.since, "since")
-    until = check_moment(options.until, "until", end_of_day=True)
+    since = check_moment(options.since, "since", zone=reader.zone)
+    until = check_moment(options.until, "until", zone=reader.zone, end_of_day=True)
     names = reader.registry.names() if options.agent is None else (options.agent,)
     found: list[CostBlock] = []
     with reader.turn:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, tzinfo
 from typing import TypeVar
 
 import msgspec
@@ -17,6 +17,8 @@ S = TypeVar("S", bound=msgspec.Struct)
 Moment = datetime | date | str | None
 Limit = int | str | None
 
+_LAST_MOMENT = time.max.replace(fold=1)  # the second of two where clocks are put back
+
 
 def merge_options(given: S | None, default: S, **keywords: object) -> S:
     """The options object, with every keyword that was set to something else than its default."""
@@ -25,21 +27,27 @@ def merge_options(given: S | None, default: S, **keywords: object) -> S:
     return msgspec.structs.replace(base, **changed)
 
 
-def check_moment(value: Moment, field: str, *, end_of_day: bool = False) -> datetime | None:
-    """An aware UTC time. A date means the whole day: its start, or its end for an upper bound."""
+def check_moment(
+    value: Moment, field: str, *, zone: tzinfo, end_of_day: bool = False
+) -> datetime | None:
+    """An aware UTC time. A date means the whole day: its start, or its end for an upper bound.
+
+    What names no zone is of the given one.
+    """
     if value is None:
         return None
     try:
         moment = _parse_iso(value) if isinstance(value, str) else value
-        if isinstance(moment, datetime):
-            return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        if not isinstance(moment, datetime):
+            moment = datetime.combine(moment, _LAST_MOMENT if end_of_day else time.min)
+        placed = moment.replace(tzinfo=zone) if moment.tzinfo is None else moment
+        return placed.astimezone(UTC)
     except (ValueError, OverflowError):  # in UTC, the year 1 or 9999 may be left
         raise ValidationError(
             f"`{value}` is not a date",
             fields=(field,),
             hint="write 2026-11-15 or 2026-11-15T10:00:00Z",
         ) from None
-    return datetime.combine(moment, time.max if end_of_day else time.min, UTC)
 
 
 def _parse_iso(text: str) -> datetime | date:

@@ -73,11 +73,12 @@ class SessionManager:
             ValidationError: An option has no usable value.
         """
         self._reader.registry.require(agent)
+        zone = self._reader.zone
         merged = merge_options(
             options,
             SessionListOptions(),
-            since=check_moment(since, "since"),
-            until=check_moment(until, "until", end_of_day=True),
+            since=check_moment(since, "since", zone=zone),
+            until=check_moment(until, "until", zone=zone, end_of_day=True),
             model=model,
             tags=tags,
             limit=check_limit(limit),
@@ -129,12 +130,13 @@ class SessionManager:
             ValidationError: An option has no usable value. No text of a query is refused.
         """
         given = SessionQuery(text=query) if isinstance(query, str) else query
+        zone = self._reader.zone
         merged = merge_options(
             given,
             SessionQuery(text=given.text),
             agent=agent,
-            since=check_moment(since, "since"),
-            until=check_moment(until, "until", end_of_day=True),
+            since=check_moment(since, "since", zone=zone),
+            until=check_moment(until, "until", zone=zone, end_of_day=True),
             model=model,
             tags=tags,
             limit=check_limit(limit),
@@ -166,12 +168,13 @@ class SessionManager:
 
         Several groupings make groups of several keys: one for each day and model, say.
         """
+        zone = self._reader.zone
         merged = merge_options(
             options,
             CostAggregationOptions(),
             agent=agent,
-            since=check_moment(since, "since"),
-            until=check_moment(until, "until", end_of_day=True),
+            since=check_moment(since, "since", zone=zone),
+            until=check_moment(until, "until", zone=zone, end_of_day=True),
             model=model,
             tags=tags,
             group_by=group_by,

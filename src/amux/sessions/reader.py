@@ -82,7 +82,7 @@ class SessionReader:
 
     def list_report(self, agents: Sequence[str] | None, options: SessionListOptions) -> ListReport:
         """A list over some agents (None: all), with what it leaves out."""
-        options = _checked_list(options)
+        options = _checked_list(options, self.zone)
         names = self.registry.names() if agents is None else agents
         with self.turn:
             return self.catalogue.list_report(names, options, self.coster)
@@ -91,7 +91,7 @@ class SessionReader:
         """A search, with what could not be read."""
         from amux.sessions.search import Search
 
-        search = Search(_checked_query(query), now=self.now(), zone=self.zone)
+        search = Search(_checked_query(query, self.zone), now=self.now(), zone=self.zone)
         with self.turn:
             report = self._run(search)
         return replace(report, notes=(*report.notes, *self._unknown_agents(search)))
@@ -179,7 +179,7 @@ class SessionReader:
         """Cost over all sessions that fit; zeros when none does."""
         from amux.sessions.cost import CostReport
 
-        options = _checked_cost(options)
+        options = _checked_cost(options, self.zone)
         names = self.registry.names() if options.agent is None else (options.agent,)
         with self.turn:
             report = CostReport(self.coster, options, self.zone)
@@ -188,32 +188,32 @@ class SessionReader:
         return report.summary()
 
 
-def _checked_list(options: SessionListOptions) -> SessionListOptions:
+def _checked_list(options: SessionListOptions, zone: tzinfo) -> SessionListOptions:
     check_choice(options.sort, get_args(ListSort), "sort")
     check_choice(options.sort_direction, get_args(Direction), "sort_direction")
-    return replace(_with_checked_span(options), limit=check_limit(options.limit))
+    return replace(_with_checked_span(options, zone), limit=check_limit(options.limit))
 
 
-def _checked_query(query: SessionQuery) -> SessionQuery:
+def _checked_query(query: SessionQuery, zone: tzinfo) -> SessionQuery:
     check_choice(query.sort, get_args(SearchSort), "sort")
     for role in query.roles or ():
         check_choice(role, get_args(SearchRole), "role")
     limit, hits = check_limit(query.limit), check_limit(query.hits, "hits")
-    return replace(_with_checked_span(query), limit=limit, hits=hits)
+    return replace(_with_checked_span(query, zone), limit=limit, hits=hits)
 
 
-def _checked_cost(options: CostAggregationOptions) -> CostAggregationOptions:
+def _checked_cost(options: CostAggregationOptions, zone: tzinfo) -> CostAggregationOptions:
     names = group_names(options.group_by)
     for position, name in enumerate(names):
         check_choice(name, get_args(GroupBy), "group_by")
         if name in names[:position]:
             raise ValidationError(f"group_by names `{name}` twice", fields=("group_by",))
-    return replace(_with_checked_span(options), group_by=names or None)
+    return replace(_with_checked_span(options, zone), group_by=names or None)
 
 
-def _with_checked_span(options: Options) -> Options:
+def _with_checked_span(options: Options, zone: tzinfo) -> Options:
     return replace(
         options,
-        since=check_moment(options.since, "since"),
-        until=check_moment(options.until, "until", end_of_day=True),
+        since=check_moment(options.since, "since", zone=zone),
+        until=check_moment(options.until, "until", zone=zone, end_of_day=True),
     )

@@ -147,7 +147,10 @@ class Context:
             return None
         from amux.model.when import parse_when
 
-        return parse_when(text, now=self.now, is_end=is_end)
+        try:
+            return parse_when(text, now=self.now, is_end=is_end, zone=self.client.zone)
+        except ValueError as error:  # a time it is, or else the parser had refused it
+            raise ValidationError(str(error), fields=["until" if is_end else "since"]) from error
 
     def _choose_client(self) -> Client:
         from amux.client import create_client, create_demo_client

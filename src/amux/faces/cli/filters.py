@@ -55,11 +55,11 @@ def add_limit(parser: CommandParser, *, default: int) -> None:
 
 
 def _time(text: str) -> str:
-    """A time as typed; what it means depends on the clock of the client."""
+    """A time as typed; what it means depends on the clock and the zone of the client."""
     from amux.model.when import parse_when
 
     try:
-        parse_when(text, now=datetime.now(UTC))
+        parse_when(text, now=datetime.now(UTC), zone=UTC)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"`{text}` is no time; try {TIMES_HELP}") from error
     return text
