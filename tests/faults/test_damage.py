@@ -212,3 +212,20 @@ def test_what_was_not_hit_comes_back_over_thousands_of_accidents(
     originals: list[Original], tmp_path: Path
 ) -> None:
     assert recovery(originals, tmp_path, cases=5_000, seed=2) >= TARGET
+
+
+@pytest.mark.parametrize(
+    ("capture", "pattern"),
+    [
+        ("droid-0.225.2", ".factory/sessions/*/*.jsonl"),
+        ("opencode-0.5.29", ".local/share/opencode/project/*/storage/session/info/*.json"),
+    ],
+)
+def test_a_file_without_anything_usable_is_of_no_known_format(
+    capture: str, pattern: str, copy_capture: Callable[[str], Path]
+) -> None:
+    home = copy_capture(capture)
+    victim = min(home.glob(pattern))
+    victim.write_bytes(b"noise\nmore noise\n")
+    report = create_client(home=home).list_report(None, SessionListOptions())
+    assert ("unknown-format", str(victim)) in {(each.code, each.path) for each in report.problems}
