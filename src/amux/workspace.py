@@ -181,7 +181,8 @@ class Workspace:
 
         return has_settings(self.host, self.project_dir)
 
-    @cached_property
+    @property
+    @_made_once
     def zone(self) -> tzinfo:
         """Whose days are meant; no settings need be read to know that there are none."""
         is_usual = self._given is None and not self.has_settings

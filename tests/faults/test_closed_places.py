@@ -175,6 +175,22 @@ def test_a_folder_whose_files_cannot_be_looked_at_is_told_once(captured: Path) -
         assert listed.err.rstrip().endswith(str(folder))
 
 
+@pytest.mark.parametrize("place", [".codex/sessions", ".codex/sessions/2026"])
+def test_a_sum_over_a_closed_folder_says_that_it_may_lack_something(
+    captured: Path, place: str
+) -> None:
+    (captured / place).chmod(0)
+    for words in ("cost", "cost --agent codex"):
+        summed = amux(captured, *words.split())
+        assert summed.code == 0
+        assert "Permission denied" in summed.err
+        assert "unreadable-source" in summed.err
+    assert summed.out.splitlines()[-1].split("\t")[-1] == "?"
+    looked = amux(captured)
+    assert looked.code == 0
+    assert "Permission denied" in looked.err
+
+
 def test_a_closed_file_costs_itself_only(captured: Path) -> None:
     whole = amux(captured, "list", "--all").out.splitlines()
     victim = next((captured / ".claude" / "projects").rglob("0c067a2d*.jsonl"))

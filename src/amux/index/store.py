@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from amux.index.texts_sync import TextStore
 
-FORMAT: Final = 6
-"""Raised whenever a table changes: an index of another format is made anew."""
+FORMAT: Final = 7
+"""Raised whenever a table or what is kept in it changes: one of another format is made anew."""
 
 _WAIT_SECONDS: Final = 5.0
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})

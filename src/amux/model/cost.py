@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Literal
 
 from amux.model.base import Model
+from amux.model.problems import Problem
 
 CostSource = Literal["native", "run-index", "estimate"]
 
@@ -62,6 +63,7 @@ class CostSummary(Model, frozen=True, kw_only=True):
     incomplete: tuple[str, ...] = ()
     unpriced: tuple[UnpricedModel, ...] = ()
     unattributed: CostRecord | None = None  # billed calls that belong to no session
+    problems: tuple[Problem, ...] = ()  # sources that may hold more, and annotations amiss
 
 
 class BurnRate(Model, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from amux.model.base import Model
@@ -30,3 +31,12 @@ class Problem(Model, frozen=True, kw_only=True):
         where = "" if self.path is None else f" in {self.path}"
         at = "" if self.line is None else f" line {self.line}"
         return f"{self.message}{where}{at}"
+
+
+def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Each once, by place: in whatever order the sources were read."""
+    return tuple(
+        sorted(
+            set(problems), key=lambda one: (one.path or "", one.line or 0, one.code, one.message)
+        )
+    )

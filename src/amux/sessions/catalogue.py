@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from amux.index.census import Counted
     from amux.index.sources import Watch
     from amux.index.store import Store
-    from amux.sessions.cells import Cell
     from amux.sessions.cost import CostReport
     from amux.sessions.keeper import Keeper
     from amux.sessions.kept import KeptSession
     from amux.sessions.lookup import Lookup, Worth
     from amux.sessions.search import Holdings
+    from amux.sessions.spending import Spending
     from amux.sessions.subjects import Subject
     from amux.sessions.text_candidates import TextCandidates
     from amux.sessions.text_keeper import TextKeeper
@@ -222,21 +222,22 @@ class Catalogue:
     def spend(self, agents: Sequence[str], report: CostReport) -> None:
         """Add all that was spent to a report."""
         for agent in agents:
-            cells = self._kept_cells(agent, report) if report.takes_cells else None
-            if cells is None:
+            kept = self._kept_spending(agent, report) if report.takes_cells else None
+            if kept is None:
                 for assembly in self.assemblies(agent, usage_only=not report.names_models):
                     report.add_assembly(assembly)
             else:
-                for cell in cells:
-                    report.add_cell(cell)
+                for spending in kept:
+                    report.add_spending(agent, spending)
 
-    def _kept_cells(self, agent: str, report: CostReport) -> list[Cell] | None:
+    def _kept_spending(self, agent: str, report: CostReport) -> list[Spending] | None:
         """What the index says was spent; None when it cannot be asked."""
-        from amux.sessions.cells import decode_cells, encode_cells
+        from amux.sessions.spending import decode_spending, encode_spending
 
-        return self.kept(
-            agent, "spending", lambda some: encode_cells(report.cells_of(some)), decode_cells
-        )
+        def encode(some: Assembly) -> bytes:
+            return encode_spending(report.spending_of(some))
+
+        return self.kept(agent, "spending", encode, decode_spending)
 
     def kept(
         self,

@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
-from typing import Final, Literal, TypedDict
+from typing import Literal, TypedDict
 
 import msgspec
 
-from amux.index.encoding import pack, unpack
 from amux.model.ids import unified_id
 from amux.model.usage import Call, Tokens
 from amux.sessions.assemble import Assembly
@@ -101,9 +100,6 @@ class Cell(Figures, frozen=True, kw_only=True, array_like=True, gc=False):
         if self.kind == "spent":
             return model in (None, self.model)
         return model in self.mentions or (model is None and self.kind == "unspent")
-
-
-_CELLS: Final = msgspec.msgpack.Decoder(list[Cell])
 
 
 @dataclass(slots=True)
@@ -226,16 +222,6 @@ def assembly_cells(assembly: Assembly, coster: Coster, zone: tzinfo) -> Iterator
         yield from session_cells(session, coster, zone, alias=aliases.get(session))
     for loose in assembly.unattributed:
         yield from _loose_cells(loose, coster, zone)
-
-
-def encode_cells(cells: Iterable[Cell]) -> bytes:
-    """Cells as bytes, to be kept."""
-    return pack(list(cells))
-
-
-def decode_cells(data: bytes) -> list[Cell]:
-    """The cells again."""
-    return unpack(data, _CELLS)
 
 
 def session_cells(

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, tzinfo
+from itertools import chain
 
 from amux.model.cost import CostBreakdown, CostRecord, CostSummary, UnpricedModel
 from amux.model.ids import unified_id
 from amux.model.options import CostAggregationOptions, group_names
+from amux.model.problems import Problem, in_order
 from amux.model.usage import NANO
 from amux.run_index import Run
 from amux.sessions.assemble import Assembly
-from amux.sessions.cells import UNKNOWN_MODEL, Cell, Tally, assembly_cells
+from amux.sessions.cells import UNKNOWN_MODEL, Cell, Tally
 from amux.sessions.costing import (
     UNPRICED,
     Coster,
@@ -27,6 +29,7 @@ from amux.sessions.costing import (
 from amux.sessions.days import local_day
 from amux.sessions.filters import has_any_tag, in_span
 from amux.sessions.grouping import Grouping, Keys, joined_key
+from amux.sessions.spending import UNREAD, Spending, spending_of
 
 
 @dataclass(slots=True)
@@ -89,12 +92,12 @@ class CostReport:
         self._known: set[tuple[str, str]] = set()
         self._counted: set[tuple[str, str]] = set()  # sessions whose runs were
         self._run_count = 0
+        self._unread: dict[str, set[Problem]] = {}  # by agent: sources that may hold anything
 
     def add_assembly(self, assembly: Assembly) -> None:
         """All sessions of one agent."""
         self.know(assembly.agent, (session.session_id for session in assembly.everyone()))
-        for cell in self.cells_of(assembly):
-            self.add_cell(cell)
+        self.add_spending(assembly.agent, self.spending_of(assembly))
 
     @property
     def names_models(self) -> bool:
@@ -106,13 +109,20 @@ class CostReport:
         """Whether the cells of whole sessions are enough: no model is named, no run recorded."""
         return not self.names_models and not self._coster.runs.runs
 
-    def cells_of(self, assembly: Assembly) -> Iterable[Cell]:
-        """All cells of some sessions, whatever is asked for."""
-        return assembly_cells(assembly, self._coster, self._zone)
+    def spending_of(self, assembly: Assembly) -> Spending:
+        """All that some sessions spent, whatever is asked for."""
+        return spending_of(assembly, self._coster, self._zone)
 
     def know(self, agent: str, session_ids: Iterable[str]) -> None:
         """Which sessions of an agent are on the disk, sub-agents too: their runs are not lost."""
         self._known.update((agent, session_id) for session_id in session_ids)
+
+    def add_spending(self, agent: str, spending: Spending) -> None:
+        """What sessions of an agent spent, and which of its sources may hold more."""
+        for cell in spending.cells:
+            self.add_cell(cell)
+        for problem in spending.problems:
+            self._unread.setdefault(agent, set()).add(problem)
 
     def add_cell(self, cell: Cell) -> None:
         """One cell, if it fits the options."""
@@ -143,6 +153,7 @@ class CostReport:
 
     def summary(self) -> CostSummary:
         """The sum of everything added."""
+        self._mark_what_may_be_missing()
         total = self._total.breakdown(("",))
         groups = [self._groups[keys].breakdown(keys) for keys in sorted(self._groups)]
         return CostSummary(
@@ -160,7 +171,20 @@ class CostReport:
                 _unpriced(model, tally) for model, tally in sorted(self._unpriced.items())
             ),
             unattributed=None if self._unattributed is None else _record(self._unattributed),
+            problems=in_order((*chain(*self._unread.values()), *self._coster.problems)),
         )
+
+    def _mark_what_may_be_missing(self) -> None:
+        """What was not read may belong to any group but one of other agents or sessions."""
+        if not self._unread:
+            return
+        self._total.reasons.add(UNREAD)
+        names = group_names(self._options.group_by)
+        if "session" in names:
+            return
+        for keys, group in self._groups.items():
+            if "agent" not in names or keys[names.index("agent")] in self._unread:
+                group.reasons.add(UNREAD)
 
     def _count(self, cell: Cell, tags: Sequence[str]) -> None:
         self._total.add(cell)

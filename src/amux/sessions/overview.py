@@ -12,6 +12,7 @@ from amux.index.reading import total_size
 from amux.model.base import Model
 from amux.model.cost import CostSummary
 from amux.model.options import CostAggregationOptions, SessionListOptions
+from amux.model.problems import Problem, in_order
 from amux.model.session import SessionSummary
 from amux.sessions.cost import CostReport
 from amux.sessions.costing import Coster
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 RECENT = 5
 _LAST: Final = SessionListOptions(sort="updated", limit=RECENT)
 
-_Read = tuple["_Seen", Sequence[SessionSummary]]
+_Read = tuple["_Seen", Sequence[SessionSummary], Sequence[Problem]]
 
 
 class AgentStatus(Model, frozen=True, kw_only=True):
@@ -57,6 +58,7 @@ class Overview(Model, frozen=True, kw_only=True):
     agents: tuple[AgentStatus, ...]
     recent: tuple[SessionSummary, ...]
     week: CostSummary
+    problems: tuple[Problem, ...] = ()
 
 
 class _Seen:
@@ -130,16 +132,18 @@ def _look_at(reader: SessionReader, name: str) -> _Seen:
 def _read(reader: SessionReader, name: str, report: CostReport | None = None) -> _Read:
     """All sessions of an agent, looked at one by one."""
     seen, recent, coster = _Seen(), _Recent(), reader.coster
+    problems = [*coster.problems]
     sources = reader.library.sources(name)
     seen.size = total_size(sources)
     for assembly in reader.catalogue.assemblies(name, sources=sources):
+        problems += assembly.problems
         if report is not None:
             report.add_assembly(assembly)
         for session in assembly.everyone():
             if session.listed and session.kind != "subagent":
                 seen.add(session)
                 recent.add(session)
-    return seen, [_summary(session, coster) for session in recent.sessions]
+    return seen, [_summary(session, coster) for session in recent.sessions], problems
 
 
 def make_overview(reader: SessionReader, *, now: datetime) -> Overview:
@@ -149,14 +153,21 @@ def make_overview(reader: SessionReader, *, now: datetime) -> Overview:
     report = CostReport(coster, CostAggregationOptions(), reader.zone, first_day=first_day)
     statuses: list[AgentStatus] = []
     recent: list[SessionSummary] = []
+    problems: list[Problem] = []
     for name in names:
         with reader.turn, reader.catalogue.one_look():
-            seen, last = _glance(reader, name, report)
+            seen, last, found = _glance(reader, name, report)
+        problems += found
         by_name = sorted([*recent, *last], key=lambda summary: summary.unified_id)
         recent = sort_sessions(by_name, "updated", descending=True)[:RECENT]
         statuses.append(_status(reader, name, seen))
     report.add_lost_runs()
-    return Overview(agents=tuple(statuses), recent=tuple(recent), week=report.summary())
+    return Overview(
+        agents=tuple(statuses),
+        recent=tuple(recent),
+        week=report.summary(),
+        problems=in_order(problems),
+    )
 
 
 def _glance(reader: SessionReader, name: str, report: CostReport) -> _Read:
@@ -166,8 +177,8 @@ def _glance(reader: SessionReader, name: str, report: CostReport) -> _Read:
     if counted is None:
         return _read(reader, name, report)
     catalogue.spend((name,), report)
-    last = catalogue.list_report((name,), _LAST, reader.coster).sessions
-    return _Seen.kept(counted), last
+    last = catalogue.list_report((name,), _LAST, reader.coster)
+    return _Seen.kept(counted), last.sessions, last.problems
 
 
 def _summary(session: Joined, coster: Coster) -> SessionSummary:

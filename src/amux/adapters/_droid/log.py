@@ -21,7 +21,7 @@ from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.values import items, mapping, moment, text
 from amux.model.facts import Facts, Kind
 from amux.model.message import SessionMessage
-from amux.model.problems import Problem
+from amux.model.problems import Problem, ProblemCode
 from amux.model.titles import fold_name, fold_title
 from amux.model.usage import Call, Tokens
 

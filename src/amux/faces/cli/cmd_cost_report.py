@@ -87,7 +87,7 @@ def run(context: Context) -> None:
     else:
         _write(context, summary, groups, names)
     _say_what_is_unknown(context, summary)
-    context.report_problems(context.client.run_index.problems)
+    context.report_problems((*summary.problems, *context.client.run_index.problems))
 
 
 def in_order(groups: Sequence[CostBreakdown], names: Sequence[str]) -> list[CostBreakdown]:

@@ -37,12 +37,20 @@ def run(context: Context) -> None:
         _draw(context, overview, found)
     elif found:
         _write_rows(context, overview, found)
-    context.report_problems(context.client.run_index.problems)
     if not found:
-        context.output.note("no sessions of any known agent were found in this home")
-        context.output.hint(
-            "`amux --demo` shows amux with sample sessions, `amux agents` where it looks"
-        )
+        _say_nothing_was_found(context, overview)
+    context.report_problems((*overview.problems, *context.client.run_index.problems))
+
+
+def _say_nothing_was_found(context: Context, overview: Overview) -> None:
+    if overview.problems:
+        context.output.note("no session could be read in this home")
+        context.output.hint("`amux doctor` shows what it could not read")
+        return
+    context.output.note("no sessions of any known agent were found in this home")
+    context.output.hint(
+        "`amux --demo` shows amux with sample sessions, `amux agents` where it looks"
+    )
 
 
 def _draw(context: Context, overview: Overview, found: list[AgentStatus]) -> None:
@@ -71,7 +79,8 @@ def _draw(context: Context, overview: Overview, found: list[AgentStatus]) -> Non
 
 
 def _amount(overview: Overview) -> str:
-    return money(overview.week) if overview.week.session_count else "nothing"
+    week = overview.week
+    return money(week) if week.session_count or week.incomplete else "nothing"
 
 
 def _next_step(overview: Overview, *, is_demo: bool) -> str:

@@ -1,0 +1,72 @@
+"""Spending as a report takes it: cells, and what stands in the way of knowing all of them.
+
+A source of which nothing could be read may hold calls of any model on any day, so a sum over its
+agent is a lower bound. A single bad line is no reason: reading for usage alone passes over most
+lines and would not notice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import tzinfo
+from typing import Final
+
+import msgspec
+
+from amux.index.encoding import pack, unpack
+from amux.model.problems import Problem
+from amux.sessions.assemble import Assembly
+from amux.sessions.cells import Cell, assembly_cells
+from amux.sessions.costing import Coster
+from amux.sessions.parts import Part
+
+UNREAD: Final = "unreadable-source"
+"""Why a sum is a lower bound when sources of it could not be read."""
+
+_OF_WHOLE_SOURCES: Final = frozenset({"unreadable", "unknown-format", "decoder-missing"})
+
+
+class Spending(msgspec.Struct, frozen=True, array_like=True):
+    """What the sessions of one agent, or some of them, spent."""
+
+    cells: list[Cell]
+    problems: tuple[Problem, ...] = ()  # of sources that tell nothing of what they hold
+
+
+_DECODER: Final = msgspec.msgpack.Decoder(Spending)
+
+
+def spending_of(assembly: Assembly, coster: Coster, zone: tzinfo) -> Spending:
+    """All that is known."""
+    return Spending(list(assembly_cells(assembly, coster, zone)), unread_sources(assembly))
+
+
+def encode_spending(spending: Spending) -> bytes:
+    """It as bytes, to be kept."""
+    return pack(spending)
+
+
+def decode_spending(data: bytes) -> tuple[Spending]:
+    """It again, as the only one in these bytes."""
+    return (unpack(data, _DECODER),)
+
+
+def unread_sources(assembly: Assembly) -> tuple[Problem, ...]:
+    """The problems because of which sources tell nothing of what they hold.
+
+    A source that tells of calls does tell something. How much it says besides depends on what it
+    was read for.
+    """
+    told = {
+        problem for part in _parts(assembly) if part.facts.calls for problem in part.facts.problems
+    }
+    return tuple(
+        problem
+        for problem in assembly.problems
+        if problem.code in _OF_WHOLE_SOURCES and problem not in told
+    )
+
+
+def _parts(assembly: Assembly) -> Iterator[Part]:
+    for session in (*assembly.everyone(), *assembly.unattributed):
+        yield from session.parts
