@@ -257,3 +257,17 @@ def write_codex(
     session = CodexSession(home, uuid_of(number), **more)
     session.prompt(prompt).reply(answer, tokens=tokens).write()
     return session
+
+
+def write_interrupted(home: Path, number: int, *, at: datetime) -> CodexSession:
+    """A session whose only answer was killed while it spoke: something was spent, unknown what."""
+    session = CodexSession(home, uuid_of(number), at=at).prompt("count to 200")
+    session.line("event_msg", {"type": "agent_reasoning", "text": "one, two"}).write()
+    return session
+
+
+def write_failed(home: Path, number: int, *, at: datetime) -> CodexSession:
+    """A session whose only request failed: no usage was recorded, and nothing shows a call."""
+    session = CodexSession(home, uuid_of(number), at=at).prompt("always broken")
+    session.line("event_msg", {"type": "error", "message": "unexpected status 500"}).write()
+    return session

@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from amux.model.change import SessionChange
     from amux.model.cost import CostBlock
     from amux.model.ids import NativeRef
-    from amux.model.options import ExportFormat, SessionListOptions, SessionQuery
+    from amux.model.options import BlockOptions, ExportFormat, SessionListOptions, SessionQuery
     from amux.pricing.registry import ModelRegistry
     from amux.run_index import RunIndex
     from amux.runs.launch import Launch
+    from amux.sessions.blocks import BlockReport
     from amux.sessions.doctor import RootReport
     from amux.sessions.explain import CostExplanation
     from amux.sessions.filters import Moment
@@ -312,9 +313,15 @@ class Client:
         Raises:
             ValidationError: A window must last a whole number of hours, from 1 to 168.
         """
-        from amux.sessions.blocks import BlockOptions, find_blocks
+        from amux.model.options import BlockOptions
 
         options = BlockOptions(agent=agent, model=model, since=since, until=until, hours=hours)
+        return self.block_report(options).blocks
+
+    def block_report(self, options: BlockOptions) -> BlockReport:
+        """The same, with what could not be read."""
+        from amux.sessions.blocks import find_blocks
+
         return find_blocks(self._parts.reader, options, now=self._parts.host.now())
 
     def plan_run(

@@ -22,6 +22,7 @@ from builders import (
     uuid_of,
     write_claude,
     write_codex,
+    write_interrupted,
     write_runs,
 )
 from drawn import drawn
@@ -33,7 +34,7 @@ from amux import aio
 from amux.client import Client, create_client
 from amux.errors import ValidationError
 from amux.model.cost import CostBlock
-from amux.model.options import SessionListOptions
+from amux.model.options import BlockOptions, SessionListOptions
 from amux.model.session import Session
 from amux.model.usage import Call, Tokens
 from amux.testing import Capture
@@ -280,3 +281,35 @@ def test_the_asynchronous_twin_gives_the_same(home: Path) -> None:
     twin = aio.create_client(home=home, now=NOW)
     expected = create_client(home=home, now=NOW).cost_blocks(hours=2)
     assert asyncio.run(twin.cost_blocks(hours=2)) == expected
+
+
+def test_a_session_of_which_no_spending_is_known_makes_its_block_a_lower_bound(home: Path) -> None:
+    write_codex(home, 1, at=START, tokens=Tokens(input=10))
+    write_codex(home, 2, at=START + 20 * HOUR, tokens=Tokens(input=10))
+    write_claude(home, 3, at=START, tokens=Tokens(input=10))
+    write_interrupted(home, 4, at=START + 4 * HOUR)
+    write_interrupted(home, 5, at=START + 10 * HOUR)  # where no block is
+    for env in (None, {"AMUX_CACHE_DIR": str(home.parent / "cache")}):
+        blocks = open_client(home, env=env).cost_blocks()
+        assert [(each.agent, each.session_count, each.incomplete) for each in blocks] == [
+            ("claude", 1, ()),
+            ("codex", 1, ("call-interrupted",)),
+            ("codex", 1, ()),
+        ]
+
+
+def test_a_source_that_cannot_be_read_makes_all_blocks_of_its_agent_lower_bounds(
+    home: Path,
+) -> None:
+    for number in (1, 2):
+        write_codex(home, number, at=START + number * 20 * HOUR, tokens=Tokens(input=10))
+    write_claude(home, 3, tokens=Tokens(input=10))
+    victim = write_codex(home, 4, at=START).path
+    victim.write_bytes(b"noise\n")
+    for env in (None, {"AMUX_CACHE_DIR": str(home.parent / "cache")}):
+        report = open_client(home, env=env).block_report(BlockOptions())
+        assert {(each.agent, each.incomplete) for each in report.blocks} == {
+            ("claude", ()),
+            ("codex", ("unreadable-source",)),
+        }
+        assert {problem.path for problem in report.problems} == {str(victim)}

@@ -15,6 +15,7 @@ from builders import (
     uuid_of,
     write_claude,
     write_codex,
+    write_interrupted,
     write_runs,
 )
 
@@ -71,3 +72,16 @@ def test_archived_sessions_and_sub_agents_are_not_among_the_last(
     client = open_client(copy_capture("codex-0.166.0"))
     usual = {s.session_id for s in client.sessions.list("codex")}
     assert {s.session_id for s in client.overview().recent} <= usual
+
+
+def test_the_week_counts_a_session_of_which_no_spending_is_known(home: Path) -> None:
+    """It began in the week, so it is a session of the week, and its cost is missing in the sum."""
+    yesterday = NOW - timedelta(days=1)
+    write_claude(home, 1, at=yesterday, tokens=Tokens(input=10))
+    write_interrupted(home, 2, at=yesterday)
+    write_interrupted(home, 3, at=NOW - timedelta(days=9))
+    for env in (None, {"AMUX_CACHE_DIR": str(home.parent / "cache")}):
+        client = open_client(home, env=env)
+        week = client.overview().week
+        assert (week.session_count, week.incomplete) == (2, ("call-interrupted",))
+        assert week == client.sessions.total_cost(since=NOW - timedelta(days=6))

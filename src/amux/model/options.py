@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Literal
 
 import msgspec
@@ -18,6 +18,7 @@ ExportFormat = Literal["json", "jsonl", "markdown", "html"]
 LIST_LIMIT = 100
 SEARCH_LIMIT = 50
 HITS_SHOWN = 3
+BLOCK_HOURS = 5
 
 
 class SessionListOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +75,16 @@ class CostAggregationOptions(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     tags: Sequence[str] | None = None
     group_by: GroupBy | Sequence[GroupBy] | None = None  # several make groups of several keys
+
+
+class BlockOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which blocks are wanted. `model` chooses calls; the windows stay those of all calls."""
+
+    agent: str | None = None
+    model: str | None = None
+    since: datetime | date | str | None = None
+    until: datetime | date | str | None = None
+    hours: int = BLOCK_HOURS
 
 
 def group_names(group_by: GroupBy | Sequence[GroupBy] | None) -> tuple[GroupBy, ...]:

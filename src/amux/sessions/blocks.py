@@ -6,57 +6,65 @@ belong to no block. Each agent has blocks of its own, as each has limits of its 
 
 Blocks begin and end at full hours, so they are sums over hours, and memory grows with the hours
 worked, not with the calls. Runs whose session is gone are left out: nobody knows when they called.
+
+A session that must have spent something of which nothing is known begins no block, but the block in
+which it began is a lower bound. So are all blocks of an agent of whose sources some cannot be read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from amux.errors import ValidationError
 from amux.model.cost import BlockProjection, BurnRate, CostBlock
+from amux.model.options import BlockOptions
+from amux.model.problems import Problem, in_order
 from amux.model.usage import NANO
 from amux.sessions.cells import Tally
 from amux.sessions.costing import UNPRICED
-from amux.sessions.filters import Moment, check_moment
-from amux.sessions.hours import Hour, assembly_hours, decode_hours, encode_hours
+from amux.sessions.filters import check_moment
+from amux.sessions.hours import (
+    Hour,
+    HourlySpending,
+    decode_hours,
+    encode_hours,
+    hourly_spending,
+)
 from amux.sessions.reader import SessionReader
+from amux.sessions.spending import UNREAD
 
-BLOCK_HOURS = 5
 LONGEST_BLOCK = 168
 
 _SHORTEST_SPAN = timedelta(minutes=1)
 _LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
 
-@dataclass(slots=True, frozen=True)
-class BlockOptions:
-    """Which blocks are wanted. `model` chooses calls; the windows stay those of all calls."""
+class BlockReport(NamedTuple):
+    """Blocks, and what could not be read on the way."""
 
-    agent: str | None = None
-    model: str | None = None
-    since: Moment = None
-    until: Moment = None
-    hours: int = BLOCK_HOURS
+    blocks: tuple[CostBlock, ...]
+    problems: tuple[Problem, ...]
 
 
-def find_blocks(
-    reader: SessionReader, options: BlockOptions, *, now: datetime
-) -> tuple[CostBlock, ...]:
+def find_blocks(reader: SessionReader, options: BlockOptions, *, now: datetime) -> BlockReport:
     """The blocks of one agent or of all, oldest first; none for an unknown agent."""
     length = _checked_length(options.hours)
     since = check_moment(options.since, "since", zone=reader.zone)
     until = check_moment(options.until, "until", zone=reader.zone, end_of_day=True)
     names = reader.registry.names() if options.agent is None else (options.agent,)
     found: list[CostBlock] = []
+    problems: list[Problem] = []
     with reader.turn:
         for name in names:
             if reader.registry.knows(name):
-                hours = _hours_of(reader, name, usage_only=options.model is None)
-                found.extend(_blocks(name, hours, length, model=options.model, now=now))
+                spent = _spending_of(reader, name, usage_only=options.model is None)
+                found.extend(_blocks(name, spent, length, model=options.model, now=now))
+                problems += spent.problems
     kept = [block for block in found if _reaches_into(block, since, until)]
-    return tuple(sorted(kept, key=lambda block: (block.start, block.agent)))
+    blocks = tuple(sorted(kept, key=lambda block: (block.start, block.agent)))
+    return BlockReport(blocks, in_order(problems))
 
 
 def _checked_length(hours: object) -> timedelta:
@@ -73,28 +81,36 @@ def _reaches_into(block: CostBlock, since: datetime | None, until: datetime | No
     return (since is None or block.end > since) and (until is None or block.start <= until)
 
 
-def _hours_of(reader: SessionReader, agent: str, *, usage_only: bool) -> Iterator[Hour]:
+def _spending_of(reader: SessionReader, agent: str, *, usage_only: bool) -> HourlySpending:
     """What an agent's sessions spent, hour by hour."""
     coster = reader.coster
-    kept = None
+    found: Iterable[HourlySpending] | None = None
     if usage_only:
-        kept = reader.catalogue.kept(
-            agent, "hours", lambda some: encode_hours(assembly_hours(some, coster)), decode_hours
+        found = reader.catalogue.kept(
+            agent, "hours", lambda some: encode_hours(hourly_spending(some, coster)), decode_hours
         )
-    if kept is not None:
-        yield from kept
-        return
-    for assembly in reader.catalogue.assemblies(agent, usage_only=usage_only):
-        yield from assembly_hours(assembly, coster)
+    if found is None:
+        assemblies = reader.catalogue.assemblies(agent, usage_only=usage_only)
+        found = (hourly_spending(assembly, coster) for assembly in assemblies)
+    hours: list[Hour] = []
+    problems: list[Problem] = []
+    for each in found:
+        hours += each.hours
+        problems += each.problems
+    return HourlySpending(hours, tuple(problems))
 
 
 def _blocks(
-    agent: str, hours: Iterable[Hour], length: timedelta, *, model: str | None, now: datetime
+    agent: str, spending: HourlySpending, length: timedelta, *, model: str | None, now: datetime
 ) -> Iterator[CostBlock]:
-    for start, spent in _windows(hours, length):
+    gaps = [each for each in spending.hours if each.is_gap and model in (None, each.model)]
+    unread = {UNREAD} if spending.problems else set[str]()
+    for start, spent in _windows((each for each in spending.hours if not each.is_gap), length):
         chosen = [each for each in spent if model in (None, each.model)]
         if chosen:
-            yield _block(agent, chosen, start=start, end=_later(start, length), now=now)
+            end = _later(start, length)
+            missing = unread.union(*(gap.reasons for gap in gaps if start <= gap.first_at < end))
+            yield _block(agent, chosen, start=start, end=end, now=now, missing=missing)
 
 
 def _windows(hours: Iterable[Hour], length: timedelta) -> Iterator[tuple[datetime, list[Hour]]]:
@@ -118,7 +134,13 @@ def _later(moment: datetime, length: timedelta) -> datetime:
 
 
 def _block(
-    agent: str, hours: Sequence[Hour], *, start: datetime, end: datetime, now: datetime
+    agent: str,
+    hours: Sequence[Hour],
+    *,
+    start: datetime,
+    end: datetime,
+    now: datetime,
+    missing: set[str],
 ) -> CostBlock:
     tally = Tally()
     for each in hours:
@@ -145,12 +167,12 @@ def _block(
         models=tuple(sorted({each.model for each in hours})),
         burn_rate=rate,
         projection=_projection(tally, rate, end - now) if is_active and rate else None,
-        incomplete=_incomplete(tally, hours),
+        incomplete=_incomplete(tally, hours, missing),
     )
 
 
-def _incomplete(tally: Tally, hours: Iterable[Hour]) -> tuple[str, ...]:
-    reasons = set[str]().union(*(each.reasons for each in hours))
+def _incomplete(tally: Tally, hours: Iterable[Hour], missing: set[str]) -> tuple[str, ...]:
+    reasons = missing.union(*(each.reasons for each in hours))
     return tuple(sorted(reasons | {UNPRICED} if tally.unpriced_calls else reasons))
 
 

@@ -79,7 +79,10 @@ class CostReport:
         *,
         first_day: date | None = None,
     ) -> None:
-        """With `first_day` only what was spent since then counts, whenever a session began."""
+        """With `first_day` only what was spent since then counts, whenever a session began.
+
+        A session of which no spending is known counts for the day on which it began.
+        """
         self._coster = coster
         self._first_day = None if first_day is None else first_day.isoformat()
         self._options = options
@@ -200,10 +203,8 @@ class CostReport:
         return in_span(moment, self._options.since, self._options.until)
 
     def _is_too_early(self, cell: Cell) -> bool:
-        """Whether it is of a day before the first that counts, or tells of no spending."""
-        if self._first_day is None:
-            return False
-        return cell.day < self._first_day or cell.kind != "spent"
+        """Whether it is of a day before the first that counts."""
+        return self._first_day is not None and cell.day < self._first_day
 
     def _run_fits(self, run: Run) -> bool:
         options = self._options

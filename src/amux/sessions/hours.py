@@ -1,12 +1,13 @@
 """Hours: what one session spent on one model within one hour of the clock (UTC).
 
 Windows of whole hours are sums over them, so they need none of the calls. What was recorded for a
-session without a call counts when the session began.
+session without a call counts when the session began. A session that must have spent something of
+which nothing is known has an hour as well: without figures, and with the reasons.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -15,11 +16,13 @@ import msgspec
 
 from amux.index.encoding import pack, unpack
 from amux.model.ids import unified_id
+from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly
 from amux.sessions.cells import UNKNOWN_MODEL, Figures, Tally, has_extra, reasons_of
 from amux.sessions.costing import Coster, gaps_of
 from amux.sessions.parts import Joined, sole_names
 from amux.sessions.spans import time_span
+from amux.sessions.spending import unread_sources
 from amux.sessions.views import primary_model
 
 
@@ -31,6 +34,7 @@ class Hour(Figures, frozen=True, kw_only=True, array_like=True, gc=False):
     first_at: datetime  # within the hour
     last_at: datetime
     reasons: tuple[str, ...] = ()  # why it is a lower bound, beyond a missing price
+    is_gap: bool = False  # nothing but a reason why more was spent than is known
 
     @property
     def begin(self) -> datetime:
@@ -38,17 +42,29 @@ class Hour(Figures, frozen=True, kw_only=True, array_like=True, gc=False):
         return full_hour(self.first_at)
 
 
-_HOURS: Final = msgspec.msgpack.Decoder(list[Hour])
+class HourlySpending(msgspec.Struct, frozen=True, array_like=True):
+    """What the sessions of one agent, or some of them, spent."""
+
+    hours: list[Hour]
+    problems: tuple[Problem, ...] = ()  # of sources that tell nothing of what they hold
 
 
-def encode_hours(hours: Iterable[Hour]) -> bytes:
-    """Hours as bytes, to be kept."""
-    return pack(list(hours))
+_DECODER: Final = msgspec.msgpack.Decoder(HourlySpending)
 
 
-def decode_hours(data: bytes) -> list[Hour]:
-    """The hours again."""
-    return unpack(data, _HOURS)
+def encode_hours(spending: HourlySpending) -> bytes:
+    """It as bytes, to be kept."""
+    return pack(spending)
+
+
+def decode_hours(data: bytes) -> tuple[HourlySpending]:
+    """It again, as the only one in these bytes."""
+    return (unpack(data, _DECODER),)
+
+
+def hourly_spending(assembly: Assembly, coster: Coster) -> HourlySpending:
+    """All that is known."""
+    return HourlySpending(list(assembly_hours(assembly, coster)), unread_sources(assembly))
 
 
 def full_hour(moment: datetime) -> datetime:
@@ -73,16 +89,20 @@ def assembly_hours(assembly: Assembly, coster: Coster) -> Iterator[Hour]:
 
 def _session_hours(session: Joined, name: str, coster: Coster) -> Iterator[Hour]:
     cost = coster.cost_of(session)
-    if cost is None:
-        return
     created, _ = time_span(session)
+    reasons = reasons_of(session, cost)
     sums = _Sums()
-    for call, share in zip(cost.calls, cost.shares, strict=True):
-        sums.at(call.model, call.at or created).add_calls([call], [share])
-    if has_extra(cost):
-        tally = sums.at(primary_model(session), created)
-        tally.add_amount(cost.extra_tokens, cost.extra_nusd)
-    yield from sums.hours(name, reasons_of(session, cost))
+    if cost is not None:
+        for call, share in zip(cost.calls, cost.shares, strict=True):
+            sums.at(call.model, call.at or created).add_calls([call], [share])
+        if has_extra(cost):
+            tally = sums.at(primary_model(session), created)
+            tally.add_amount(cost.extra_tokens, cost.extra_nusd)
+    if sums:
+        yield from sums.hours(name, reasons)
+    elif reasons:
+        sums.at(primary_model(session), created)
+        yield from sums.hours(name, reasons, is_gap=True)
 
 
 @dataclass(slots=True)
@@ -109,7 +129,13 @@ class _Sums:
         found.last_at = max(found.last_at, moment)
         return found.tally
 
-    def hours(self, session: str | None, reasons: tuple[str, ...]) -> Iterator[Hour]:
+    def __bool__(self) -> bool:
+        return bool(self._sums)
+
+    def hours(
+        self, session: str | None, reasons: tuple[str, ...], *, is_gap: bool = False
+    ) -> Iterator[Hour]:
+        """All sums."""
         for (_, model), one in self._sums.items():
             yield Hour(
                 session=session,
@@ -117,5 +143,6 @@ class _Sums:
                 first_at=one.first_at,
                 last_at=one.last_at,
                 reasons=reasons,
+                is_gap=is_gap,
                 **one.tally.bounded(),
             )

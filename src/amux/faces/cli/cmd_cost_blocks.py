@@ -16,6 +16,7 @@ from amux.faces.cli.times import rfc3339
 
 if TYPE_CHECKING:
     from amux.model.cost import CostBlock
+    from amux.model.options import BlockOptions
 
 HOURS = 5
 RECENT = timedelta(days=3)
@@ -62,13 +63,8 @@ def run(context: Context) -> None:
     args = context.args
     is_csv = wants_csv(context)
     with context.reading("adding up"):
-        found = context.client.cost_blocks(
-            agent=args.agent,
-            model=args.model,
-            since=context.now - RECENT if args.recent else None,
-            hours=args.session_length,
-        )
-    blocks = [block for block in found if block.active or not args.active]
+        report = context.client.block_report(_options(context))
+    blocks = [block for block in report.blocks if block.active or not args.active]
     if context.is_json:
         context.output.json(blocks)
     elif is_csv:
@@ -80,7 +76,19 @@ def run(context: Context) -> None:
     if not blocks:
         context.output.note("no window is open now" if args.active else "no calls were found")
         context.warn_of_unknown_agent()
-    context.report_problems(context.client.run_index.problems)
+    context.report_problems((*report.problems, *context.client.run_index.problems))
+
+
+def _options(context: Context) -> BlockOptions:
+    from amux.model.options import BlockOptions
+
+    args = context.args
+    return BlockOptions(
+        agent=args.agent,
+        model=args.model,
+        since=context.now - RECENT if args.recent else None,
+        hours=args.session_length,
+    )
 
 
 def _draw(context: Context, blocks: Sequence[CostBlock]) -> None:
