@@ -17,7 +17,7 @@ from amux.sessions.assemble import Assembly
 from amux.sessions.costing import Coster, SessionCost
 from amux.sessions.parts import Joined
 from amux.sessions.spans import time_span
-from amux.sessions.views import cwd_of, models_of, primary_model
+from amux.sessions.views import cwd_of, primary_model
 
 
 @dataclass(frozen=True)
@@ -80,14 +80,10 @@ def session_entries(
         return []
     if not in_span(created, options):
         return []
-    found = [
-        entry
-        for entry in all_entries(session, cost, tags=tags, created=created)
-        if options.model in (None, entry.model)
-    ]
-    if found or not (options.model is None or options.model in models_of(session)):
-        return found
-    return [without_call(session, cost, tags=tags, created=created)]
+    found = [*all_entries(session, cost, tags=tags, created=created)]
+    if not found:
+        found = [without_call(session, cost, tags=tags, created=created)]
+    return [entry for entry in found if options.model in (None, entry.model)]
 
 
 def all_entries(

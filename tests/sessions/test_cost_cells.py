@@ -270,14 +270,16 @@ def test_sub_agents_are_in_the_cells_of_their_parent(shelf: Shelf) -> None:
     }
 
 
-def test_a_session_that_only_names_a_model_counts_where_it_is_asked_for(shelf: Shelf) -> None:
+def test_a_model_that_is_named_and_not_used_counts_only_where_nothing_was_spent(
+    shelf: Shelf,
+) -> None:
     shelf.put("s", call("a"), models=("m-named",))
+    shelf.put("t", models=("m-named", "m-later"))
     sessions = client_of(shelf).sessions
     everything = sessions.total_cost(agent="shelf", group_by="model")
-    assert list(everything.breakdowns or {}) == [SMALL]
-    asked = sessions.total_cost(agent="shelf", model="m-named")
-    assert (asked.session_count, asked.input_tokens) == (1, 0)
-    assert sessions.total_cost(agent="shelf", model="m-other").session_count == 0
+    assert list(everything.breakdowns or {}) == ["m-named", SMALL]
+    for model, count in ((SMALL, 1), ("m-named", 1), ("m-later", 0)):
+        assert sessions.total_cost(agent="shelf", model=model).session_count == count
 
 
 def test_gaps_of_calls_without_a_session_make_the_total_a_lower_bound(shelf: Shelf) -> None:
@@ -381,3 +383,16 @@ def test_weeks_and_months_are_those_of_the_time_zone(shelf: Shelf) -> None:
         client.adapters.register(shelf)
         total = client.sessions.total_cost(agent="shelf", group_by=("month", "week", "day"))
         assert [keys for _, keys, _ in spent(total)] == [("2027-01", week, day.isoformat())]
+
+
+@pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.name)
+def test_what_a_model_cost_is_what_its_group_cost(
+    capture: Capture, shared_home: SharedHome, tmp_path: Path
+) -> None:
+    env = {"AMUX_CACHE_DIR": str(tmp_path / "cache")}
+    for client in (open_client(shared_home(capture)), open_client(shared_home(capture), env=env)):
+        groups = client.sessions.total_cost(group_by="model").breakdowns or {}
+        for model, group in groups.items():
+            alone = client.sessions.total_cost(model=model, group_by="model")
+            assert alone.breakdowns == {model: group}
+            assert alone.session_count == group.session_count

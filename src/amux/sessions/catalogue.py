@@ -224,7 +224,7 @@ class Catalogue:
         for agent in agents:
             kept = self._kept_spending(agent, report) if report.takes_cells else None
             if kept is None:
-                for assembly in self.assemblies(agent, usage_only=not report.names_models):
+                for assembly in self.assemblies(agent, usage_only=True):
                     report.add_assembly(assembly)
             else:
                 for spending in kept:

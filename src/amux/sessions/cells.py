@@ -11,7 +11,7 @@ spending is known still has a cell: it is a session all the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
 from typing import Literal, TypedDict
@@ -25,15 +25,15 @@ from amux.sessions.costing import UNPRICED, Coster, SessionCost, gaps_of, sum_to
 from amux.sessions.days import local_day, runs_of
 from amux.sessions.parts import Joined, sole_names
 from amux.sessions.spans import time_span
-from amux.sessions.views import cwd_of, models_of, primary_model
+from amux.sessions.views import cwd_of, primary_model
 
 UNKNOWN_MODEL = "unknown"
 
 _LARGEST = 2**63 - 1
 
-CellKind = Literal["spent", "unspent", "named"]
+CellKind = Literal["spent", "unspent"]
 """What a cell says of its session. `spent`: it spent this. `unspent`: nothing that it spent is
-known. `named`: it names models that none of its calls used; it counts where one is asked for."""
+known; the model is the one that it names first."""
 
 
 class FigureFields(TypedDict):
@@ -79,7 +79,6 @@ class Cell(Figures, frozen=True, kw_only=True, array_like=True, gc=False):
     model: str
     kind: CellKind = "spent"
     reasons: tuple[str, ...] = ()  # why the figures are a lower bound, beyond a missing price
-    mentions: tuple[str, ...] = ()  # models the session names without a cell that spent on them
     alias: str | None = None  # what names the session alone, where another one has its id
 
     @property
@@ -94,12 +93,6 @@ class Cell(Figures, frozen=True, kw_only=True, array_like=True, gc=False):
             return ()
         own = self.session.removeprefix(f"{self.agent}:")
         return (own,) if self.alias is None else (own, self.alias)
-
-    def fits(self, model: str | None) -> bool:
-        """Whether it counts when that model, or any, is asked for."""
-        if self.kind == "spent":
-            return model in (None, self.model)
-        return model in self.mentions or (model is None and self.kind == "unspent")
 
 
 @dataclass(slots=True)
@@ -245,8 +238,10 @@ def session_cells(
             key = (primary_model(session) or UNKNOWN_MODEL, local_day(created, zone))
             tallies.setdefault(key, Tally()).add_amount(cost.extra_tokens, cost.extra_nusd)
     cells = [about.cell(tally, day, model) for (model, day), tally in tallies.items()]
-    cells.extend(_presence(session, cells, about, day=local_day(created, zone)))
-    return cells
+    if cells:
+        return cells
+    nothing = about.cell(Tally(), local_day(created, zone), primary_model(session) or UNKNOWN_MODEL)
+    return [msgspec.structs.replace(nothing, kind="unspent")]
 
 
 def has_extra(cost: SessionCost) -> bool:
@@ -271,26 +266,6 @@ def _tally_calls(
     for run in runs_of(calls, zone, created=created):
         tally = tallies.setdefault((run.model or UNKNOWN_MODEL, run.day), Tally())
         tally.add_calls(calls[run.calls], shares[run.calls])
-
-
-def _presence(
-    session: Joined, spent: Sequence[Cell], about: _About, *, day: date
-) -> Iterator[Cell]:
-    """The cell of a session without spending, or of models that it names but spent nothing on."""
-    models = {cell.model for cell in spent}
-    mentions = tuple(model for model in _named(session) if model not in models)
-    if spent and not mentions:
-        return
-    empty = about.cell(Tally(), day, primary_model(session) or UNKNOWN_MODEL)
-    kind: CellKind = "named" if spent else "unspent"
-    yield msgspec.structs.replace(empty, kind=kind, mentions=mentions)
-
-
-def _named(session: Joined) -> Iterable[str]:
-    """Models it may name besides those of its calls, which have cells of their own."""
-    if not session.calls:
-        return models_of(session)
-    return dict.fromkeys(model for part in session.parts for model in part.facts.models)
 
 
 def _loose_cells(loose: Joined, coster: Coster, zone: tzinfo) -> Iterator[Cell]:

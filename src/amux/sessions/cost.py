@@ -1,7 +1,8 @@
 """`total_cost`: money and tokens over many sessions, every billed call in it once.
 
 A report is a sum over cells. `since`, `until` and `tags` choose sessions; `model` chooses what was
-spent on that model. A session with several tags counts in the group of each of them.
+spent on that model, as the group of that model has it. A session with several tags counts in the
+group of each of them.
 """
 
 from __future__ import annotations
@@ -103,14 +104,9 @@ class CostReport:
         self.add_spending(assembly.agent, self.spending_of(assembly))
 
     @property
-    def names_models(self) -> bool:
-        """Whether it asks for a model: one that a session only names is found in no call."""
-        return self._options.model is not None
-
-    @property
     def takes_cells(self) -> bool:
-        """Whether the cells of whole sessions are enough: no model is named, no run recorded."""
-        return not self.names_models and not self._coster.runs.runs
+        """Whether the cells of whole sessions are enough: no run is recorded."""
+        return not self._coster.runs.runs
 
     def spending_of(self, assembly: Assembly) -> Spending:
         """All that some sessions spent, whatever is asked for."""
@@ -129,7 +125,7 @@ class CostReport:
 
     def add_cell(self, cell: Cell) -> None:
         """One cell, if it fits the options."""
-        if not cell.fits(self._options.model):
+        if self._options.model not in (None, cell.model):
             return
         if not self._in_span(cell.created_at) or self._is_too_early(cell):
             return
