@@ -22,9 +22,10 @@ from builders import (
     uuid_of,
     write_claude,
     write_codex,
+    write_failed,
     write_runs,
 )
-from cli_process import Cli
+from cli_process import Cli, copied_home
 from hypothesis import given
 from hypothesis import strategies as st
 from pseudo_terminal import COLOR, on_terminal, width
@@ -309,3 +310,34 @@ def test_without_calls_there_is_a_note(empty: Cli) -> None:
     assert "note: no calls were found" in result.err
     assert "no agent is called `nobody`" in result.err
     assert empty("cost", "blocks", "--active").err == "note: no window is open now\n"
+
+
+SAME_AS_LISTED = ("claude/2.1.325", "codex/0.20.0", "codex/0.42.0", "gemini/0.61.0", "qwen/0.24.4")
+
+
+@pytest.mark.parametrize("capture", SAME_AS_LISTED)
+def test_a_session_has_one_mark_wherever_its_cost_is_shown(capture: str, tmp_path: Path) -> None:
+    cli = Cli(copied_home(tmp_path, capture))
+    listed = {row[0]: row[3] for row in cli("list", "--all", "--limit", "all").rows()}
+    summed = {row[0]: row[-1] for row in cli("cost", "--by", "session").rows()}
+    groups = cli("cost", "--by", "session", "--json").json()["breakdowns"]
+    unknown = [session for session in groups if listed.get(session) == "?"]
+    assert unknown
+    for session in groups.keys() & listed.keys():
+        assert summed[session] == listed[session]
+    for session in unknown:
+        reasons = groups[session]["incomplete"]
+        explained = cli("cost", "explain", session, "--json").json()
+        assert sorted(explained["incomplete"]) == reasons != []
+        assert f": {', '.join(explained['incomplete'])}\n" in cli("cost", "explain", session).err
+
+
+def test_what_a_failed_session_cost_is_unknown_and_no_gap_in_the_sum(empty: Cli) -> None:
+    write_failed(empty.home, 1, at=START)
+    name = f"codex:{uuid_of(1)}"
+    row, total = empty("cost", "--by", "session").rows()
+    assert (row[0], row[-1], total[-1]) == (name, "?", "$0.00")
+    explained = empty("cost", "explain", name)
+    assert (explained.out, explained.err) == ("", "note: the cost is unknown: usage-not-recorded\n")
+    screen = on_terminal(empty, "cost", "explain", name, "--color", "never").splitlines()
+    assert screen[-2:] == ["? for 0 calls", "the cost is unknown: usage-not-recorded"]

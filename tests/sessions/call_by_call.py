@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
+from msgspec.structs import replace
+
 from amux.model.cost import CostBreakdown, CostRecord, CostSummary, UnpricedModel
 from amux.model.options import CostAggregationOptions, GroupBy, group_names
 from amux.model.usage import NANO, Call, Tokens
@@ -34,6 +36,7 @@ class Entry:
     cwd: str | None
     reasons: tuple[str, ...]
     is_call: bool
+    is_unrecorded: bool = False
 
 
 def slow_report(
@@ -104,6 +107,11 @@ def all_entries(
         )
 
 
+def unknown(session: Joined) -> tuple[str, ...]:
+    parts = (part for member in session.with_children() for part in member.parts)
+    return tuple(dict.fromkeys(gap for part in parts for gap in part.facts.gaps))
+
+
 def known(cost: SessionCost) -> tuple[str, ...]:
     return tuple(reason for reason in cost.incomplete if reason != "unpriced-model")
 
@@ -149,8 +157,9 @@ def without_call(
         nusd=nusd,
         tags=tags,
         cwd=cwd_of(session),
-        reasons=session.facts.gaps if cost is None else known(cost),
+        reasons=unknown(session) if cost is None else known(cost),
         is_call=False,
+        is_unrecorded=cost is None,
     )
 
 
@@ -189,7 +198,13 @@ def groups(
             found = [(*before, key) for before in found for key in KEYS[name](entry, zone)]
         for keys in found:
             members.setdefault(keys, []).append(entry)
-    return {" | ".join(keys): breakdown(keys, members[keys]) for keys in sorted(members)}
+    found_groups = {keys: breakdown(keys, members[keys]) for keys in sorted(members)}
+    if "session" in names:
+        for keys, some in members.items():
+            if some[0].is_unrecorded and not found_groups[keys].incomplete:
+                marked = replace(found_groups[keys], incomplete=("usage-not-recorded",))
+                found_groups[keys] = marked
+    return {" | ".join(keys): group for keys, group in found_groups.items()}
 
 
 KEYS: dict[GroupBy, Callable[[Entry, tzinfo], Sequence[str]]] = {

@@ -31,9 +31,10 @@ UNKNOWN_MODEL = "unknown"
 
 _LARGEST = 2**63 - 1
 
-CellKind = Literal["spent", "unspent"]
-"""What a cell says of its session. `spent`: it spent this. `unspent`: nothing that it spent is
-known; the model is the one that it names first."""
+CellKind = Literal["spent", "unspent", "unrecorded"]
+"""What a cell says of its session. `spent`: it spent this. `unspent`: it spent nothing of its own.
+`unrecorded`: nothing tells of any spending. Without any the model is the one that it names first.
+"""
 
 
 class FigureFields(TypedDict):
@@ -241,7 +242,7 @@ def session_cells(
     if cells:
         return cells
     nothing = about.cell(Tally(), local_day(created, zone), primary_model(session) or UNKNOWN_MODEL)
-    return [msgspec.structs.replace(nothing, kind="unspent")]
+    return [msgspec.structs.replace(nothing, kind="unrecorded" if cost is None else "unspent")]
 
 
 def has_extra(cost: SessionCost) -> bool:
@@ -251,7 +252,7 @@ def has_extra(cost: SessionCost) -> bool:
 
 def reasons_of(session: Joined, cost: SessionCost | None) -> tuple[str, ...]:
     """Why its figures are a lower bound; a missing price is known from the calls themselves."""
-    gaps = session.facts.gaps if cost is None else cost.incomplete
+    gaps = gaps_of(session.with_children()) if cost is None else cost.incomplete
     return tuple(reason for reason in gaps if reason != UNPRICED)
 
 

@@ -22,6 +22,7 @@ from amux.sessions.assemble import Assembly
 from amux.sessions.cells import UNKNOWN_MODEL, Cell, Tally
 from amux.sessions.costing import (
     UNPRICED,
+    UNRECORDED,
     Coster,
     cost_record,
     nano_usd,
@@ -89,6 +90,7 @@ class CostReport:
         self._options = options
         self._zone = zone
         self._grouping = Grouping(group_names(options.group_by))
+        self._is_by_session = "session" in group_names(options.group_by)
         self._total = _Sum()
         self._groups: dict[Keys, _Sum] = {}
         self._unpriced: dict[str, Tally] = {}
@@ -178,9 +180,9 @@ class CostReport:
         if not self._unread:
             return
         self._total.reasons.add(UNREAD)
-        names = group_names(self._options.group_by)
-        if "session" in names:
+        if self._is_by_session:
             return
+        names = group_names(self._options.group_by)
         for keys, group in self._groups.items():
             if "agent" not in names or keys[names.index("agent")] in self._unread:
                 group.reasons.add(UNREAD)
@@ -192,6 +194,8 @@ class CostReport:
             if group is None:
                 group = self._groups[keys] = _Sum()
             group.add(cell)
+            if cell.kind == "unrecorded" and self._is_by_session and not cell.reasons:
+                group.reasons.add(UNRECORDED)  # unknown by itself, though nothing lacks in a sum
         if cell.unpriced_calls:
             self._unpriced.setdefault(cell.model, Tally()).add_sum(cell)
 

@@ -24,6 +24,7 @@ from amux.sessions.parts import Joined
 from amux.sessions.spans import time_span
 
 UNPRICED = "unpriced-model"
+UNRECORDED = "usage-not-recorded"
 
 
 @dataclass(slots=True, frozen=True)
@@ -251,6 +252,11 @@ def gaps_of(members: Iterable[Joined]) -> tuple[str, ...]:
             if call.gaps:
                 reasons.update(dict.fromkeys(call.gaps))
     return tuple(reasons)
+
+
+def why_unknown(session: Joined) -> tuple[str, ...]:
+    """Why nothing is known of what it cost, when nothing is."""
+    return gaps_of(session.with_children()) or (UNRECORDED,)
 
 
 def _billed_runs(runs: Iterable[Run]) -> list[CostRecord]:

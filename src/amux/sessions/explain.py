@@ -8,7 +8,7 @@ from amux.model.base import Model
 from amux.model.cost import CostRecord
 from amux.model.ids import unified_id
 from amux.model.usage import NANO, Call
-from amux.sessions.costing import Coster
+from amux.sessions.costing import Coster, why_unknown
 from amux.sessions.parts import Joined
 
 
@@ -54,7 +54,7 @@ def explain_cost(session: Joined, coster: Coster) -> CostExplanation:
         cost=None if cost is None else cost.record(),
         calls=tuple(explained),
         repeats=sum(entry.call.repeats for entry in explained if entry.counted),
-        incomplete=() if cost is None else cost.incomplete,
+        incomplete=why_unknown(session) if cost is None else cost.incomplete,
     )
 
 

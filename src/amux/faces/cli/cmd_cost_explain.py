@@ -47,6 +47,8 @@ def run(context: Context) -> None:
         _draw(context, explanation)
     else:
         output.rows(_row(each) for each in explanation.calls)
+    if explanation.incomplete and not output.is_terminal:
+        output.note(_what_is_missing(explanation))
 
 
 def _draw(context: Context, explanation: CostExplanation) -> None:
@@ -69,7 +71,12 @@ def _draw(context: Context, explanation: CostExplanation) -> None:
     if explanation.repeats:
         output.text(f"{count(explanation.repeats, 'further record')} of the same calls ignored")
     if explanation.incomplete:
-        output.text(f"a lower bound: {', '.join(explanation.incomplete)}")
+        output.text(_what_is_missing(explanation))
+
+
+def _what_is_missing(explanation: CostExplanation) -> str:
+    known = "unknown" if explanation.cost is None else "a lower bound"
+    return f"the cost is {known}: {', '.join(explanation.incomplete)}"
 
 
 def _from(source: str) -> str:
