@@ -191,6 +191,21 @@ def test_a_sum_over_a_closed_folder_says_that_it_may_lack_something(
     assert "Permission denied" in looked.err
 
 
+def test_the_doctor_accounts_for_a_closed_folder(captured: Path) -> None:
+    folder = captured / ".codex" / "sessions" / "2026"
+    folder.chmod(0)
+    examined = amux(captured, "doctor", "--agent", "codex")
+    assert examined.code == 0
+    assert "1 problem while reading" in examined.err
+    (row,) = [row.split("\t") for row in examined.out.splitlines() if "unread" in row]
+    assert row[2:4] == ["sessions/2026", "unread"]
+    assert row[-1] == "cannot be read (Permission denied)"
+    (captured / ".codex").chmod(0)
+    examined = amux(captured, "doctor", "--agent", "codex")
+    (row,) = [row.split("\t") for row in examined.out.splitlines()]
+    assert row[2:4] == [".", "unread"]
+
+
 def test_a_closed_file_costs_itself_only(captured: Path) -> None:
     whole = amux(captured, "list", "--all").out.splitlines()
     victim = next((captured / ".claude" / "projects").rglob("0c067a2d*.jsonl"))

@@ -76,3 +76,42 @@ def test_an_agent_that_keeps_everything_has_no_next_loss(tmp_path: Path) -> None
     capture = next(c for c in CAPTURES if c.name == "codex-0.42.0")
     (report,) = examine(capture.copy_to(tmp_path), "codex")
     assert report.next_loss is None
+
+
+def test_a_link_to_a_folder_is_named(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "11111111-2222-4333-8444-555555555555.jsonl").write_bytes(b"{}\n")
+    projects = tmp_path / "home" / ".claude" / "projects"
+    projects.mkdir(parents=True)
+    (projects / "-p").symlink_to(elsewhere)
+    (report,) = examine(tmp_path / "home", "claude")
+    assert [(file.path, file.status) for file in report.files] == [("-p", "link")]
+    assert report.counts == {"link": 1}
+
+
+STORES = [
+    ("codex-0.42.0", ".codex/sessions"),
+    ("copilot-1.0.102", ".copilot/session-state"),
+    ("gemini-0.61.0", ".gemini/tmp"),
+    ("openclaw-2026.6.11", ".openclaw/agents"),
+    ("opencode-0.5.29", ".local/share/opencode/project"),
+    ("qwen-0.24.4", ".qwen/projects"),
+]
+
+
+@pytest.mark.parametrize(("name", "store"), STORES)
+def test_what_lies_behind_a_link_is_accounted_for_if_it_is_read(
+    name: str, store: str, tmp_path: Path
+) -> None:
+    capture = next(c for c in CAPTURES if c.name == name)
+    home = capture.copy_to(tmp_path)
+    before = {file.path: file for report in examine(home, capture.agent) for file in report.files}
+    (home / store).rename(tmp_path / "elsewhere")
+    (home / store).symlink_to(tmp_path / "elsewhere")
+    files = [file for report in examine(home, capture.agent) for file in report.files]
+    listed = create_client(home=home).sessions.list(capture.agent, limit="all")
+    if listed:
+        assert {file.path: file for file in files} == before
+    else:
+        assert [file.status for file in files if file.path in store] == ["link"]

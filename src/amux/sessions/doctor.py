@@ -67,8 +67,9 @@ def examine(reader: SessionReader, agents: Sequence[str]) -> tuple[RootReport, .
 def _examine_root(adapter: Adapter, root: Path) -> RootReport:
     sources = {source.path: source for source in adapter.discover(root)}
     problems: list[Problem] = []
-    paths = list(_walk(root, problems))
-    files = [_examine_file(adapter, root, path, sources, problems) for path in paths]
+    paths = list(_walk(root, problems, holders={each for path in sources for each in path.parents}))
+    files = [_closed_folder(root, problem) for problem in problems]
+    files += [_examine_file(adapter, root, path, sources, problems) for path in paths]
     counts = Counter(report.status for report in files)
     return RootReport(
         agent=adapter.info.name,
@@ -80,15 +81,27 @@ def _examine_root(adapter: Adapter, root: Path) -> RootReport:
     )
 
 
-def _walk(root: Path, problems: list[Problem]) -> Iterator[Path]:
-    """Every file below a root; a folder that cannot be listed is a problem."""
+def _walk(root: Path, problems: list[Problem], *, holders: set[Path]) -> Iterator[Path]:
+    """Every file and every link below a root; a folder that cannot be listed is a problem.
+
+    Agents' stores may be links, and a link behind which sources were found is a folder like others.
+    """
 
     def refuse(error: OSError) -> None:
         problems.append(unreadable(Path(error.filename), error))
 
-    for folder, _, names in os.walk(root, onerror=refuse):
+    for folder, folders, names in os.walk(root, onerror=refuse):
         for name in names:
             yield Path(folder) / name
+        for name in folders:
+            path = Path(folder) / name
+            if os.path.islink(path):  # noqa: PTH114 - in a closed folder it does not raise
+                yield from _walk(path, problems, holders=holders) if path in holders else (path,)
+
+
+def _closed_folder(root: Path, problem: Problem) -> FileReport:
+    relative = Path(problem.path or root).relative_to(root).as_posix()
+    return FileReport(path=relative, status="unread", what=problem.message, bytes=0)
 
 
 def _examine_file(
