@@ -100,8 +100,9 @@ def _walk(root: Path, problems: list[Problem], *, holders: set[Path]) -> Iterato
 
 
 def _closed_folder(root: Path, problem: Problem) -> FileReport:
-    relative = Path(problem.path or root).relative_to(root).as_posix()
-    return FileReport(path=relative, status="unread", what=problem.message, bytes=0)
+    closed = Path(problem.path or root)  # which may lie above
+    relative = closed.relative_to(root) if closed.is_relative_to(root) else closed
+    return FileReport(path=relative.as_posix(), status="unread", what=problem.message, bytes=0)
 
 
 def _examine_file(

@@ -66,9 +66,7 @@ def read_transcript(source: SourceRef, *, bodies: bool) -> Iterator[Item]:
     )
 
 
-def _read_lines(
-    source: SourceRef, unknown: Unknowns
-) -> Iterator[SessionMessage | Problem | None]:
+def _read_lines(source: SourceRef, unknown: Unknowns) -> Iterator[SessionMessage | Problem | None]:
     """The messages of all lines; None for a line that holds none."""
     for found in read_records(source.path, _LINE):
         if isinstance(found, Problem):
