@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -90,15 +91,35 @@ def test_it_is_told_how_many_sources_have_their_texts(home: Path, tmp_path: Path
         assert (claude.sources, claude.texts) == (8, 6), "one is new, one changed, one gone"
 
 
-def test_an_agent_that_is_asked_itself_has_no_texts_here(
+def test_an_agent_whose_own_index_finds_everything_has_no_texts_here(
     tmp_path: Path, copy_capture: Callable[[str], Path]
 ) -> None:
-    with indexed(copy_capture("hermes-0.19.0"), tmp_path / "cache") as client:
+    home = copy_capture("hermes-0.19.0")
+    with indexed(home, tmp_path / "cache") as client:
+        client.index.update(texts=True)
+        assert kept_of(client, "hermes").texts == 1, "it has thinking"
+    plain = (
+        "tool_calls = NULL, reasoning = NULL, reasoning_content = NULL, reasoning_details = NULL"
+    )
+    with closing(sqlite3.connect(home / ".hermes/state.db", isolation_level=None)) as connection:
+        connection.execute(f"UPDATE messages SET content = 'plain words', {plain}")
+    with indexed(home, tmp_path / "cache") as client:
         client.index.update(texts=True)
         kept = kept_of(client, "hermes")
         assert kept.sources > 0
         assert kept.texts is None
         assert "texts" not in kept.to_dict()
+        assert client.sessions.search("plain words", agent="hermes")
+
+
+def test_an_agent_with_thinking_that_its_own_index_lacks_has_texts_here(
+    tmp_path: Path, copy_capture: Callable[[str], Path]
+) -> None:
+    with indexed(copy_capture("hermes-0.13.0"), tmp_path / "cache") as client:
+        client.index.update(texts=True)
+        kept = kept_of(client, "hermes")
+        assert kept.texts == kept.sources > 0
+        assert len(client.sessions.search("role:thinking done", agent="hermes")) == 4
 
 
 def test_of_texts_that_cannot_be_opened_no_number_is_told(home: Path, tmp_path: Path) -> None:

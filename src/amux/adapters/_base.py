@@ -251,7 +251,20 @@ class NativeSearch(Protocol):
     def native_search(
         self, root: Path, terms: Sequence[str], *, limit: int
     ) -> Iterator[tuple[str, float]]:
-        """Sessions of a database with a text that holds all terms: (id, score), best first."""
+        """Sessions of a database with a text that holds all terms: (id, score), best first.
+
+        Terms are words of at least three lower-case ASCII letters, digits and underscores, to be
+        found inside other words, too. None that has them may be missing, save those `unindexed`.
+        """
+        ...
+
+
+@runtime_checkable
+class PartlyIndexed(Protocol):
+    """An adapter that knows what an index of its agent does not find (optional)."""
+
+    def unindexed(self, root: Path) -> Iterator[str]:
+        """Sessions of a database of which `native_search` is not sure; they have to be read."""
         ...
 
 

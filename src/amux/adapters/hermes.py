@@ -11,9 +11,9 @@ Title     the title given by person or agent, else the first prompt
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from amux.adapters._base import (
     AgentInfo,
@@ -37,8 +37,12 @@ from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from amux.adapters._hermes.store import Found
     from amux.adapters._kit.kin import Kin, Marked, Named
+
+Answer = TypeVar("Answer")
 
 NAME: Final = "hermes"
 INFO: Final = AgentInfo(
@@ -162,21 +166,34 @@ class HermesAdapter:
         agent keeps and that belongs to no session.
         """
         from amux.adapters._hermes.search import search_store
-        from amux.adapters._kit.sqlite import read_foreign
 
         wanted = [term for term in terms if term.strip() and "\0" not in term]
-        found: list[tuple[str, float]] = []
-        for source in self.discover(root) if wanted else ():
+        found = (
+            self._ask_databases(root, lambda known: search_store(known, wanted, limit=limit))
+            if wanted
+            else ()
+        )
+        yield from sorted(found, key=lambda hit: (-hit[1], hit[0]))[:limit]
+
+    def unindexed(self, root: Path) -> Iterator[str]:
+        """Sessions with thinking, accents or other texts that the index may not find."""
+        from amux.adapters._hermes.doubts import doubtful_sessions
+
+        return self._ask_databases(root, doubtful_sessions)
+
+    def _ask_databases(
+        self, root: Path, question: Callable[[sqlite3.Connection], list[Answer]]
+    ) -> Iterator[Answer]:
+        """What each database of a root answers."""
+        from amux.adapters._kit.sqlite import read_foreign
+
+        for source in self.discover(root):
             if source.path.name != _DATABASE:
                 continue
             try:
-                found += read_foreign(
-                    source.path, lambda connection: search_store(connection, wanted, limit=limit)
-                )
+                yield from read_foreign(source.path, question)
             except (ParseError, OSError):
                 continue  # listing tells of a database that cannot be read
-        found.sort(key=lambda hit: (-hit[1], hit[0]))
-        yield from found[:limit]
 
     def command(
         self,

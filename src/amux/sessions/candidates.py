@@ -6,6 +6,7 @@ message of every session is a candidate, except where an agent keeps a full-text
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
@@ -17,8 +18,7 @@ from amux.sessions.query import Query
 from amux.sessions.subjects import Subject
 from amux.sessions.terms import Term
 
-_INDEXED_LENGTH: Final = 3
-"""An index of parts of words finds nothing shorter."""
+_LOOKED_UP: Final = re.compile("[a-z0-9_]{3,}")  # an index of parts of words finds nothing shorter
 
 
 class Shortlist(NamedTuple):
@@ -97,12 +97,10 @@ def propose_all(subject: Subject) -> Sequence[Shortlist]:
     return [ALL for _ in subject.conversations()]
 
 
-def _keys(term: Term) -> tuple[str, ...]:
-    """Texts that occur wherever the term does, and that a foreign index can look up.
+def _keys(term: Term) -> Sequence[str]:
+    """Words that occur wherever the term does, and that a foreign index can look up.
 
-    Only ASCII: what folding does to other characters is not what that index does.
+    Only ASCII: what folding does to other characters is not what that index does. Only words: what
+    stands between them may be written otherwise where it is stored.
     """
-    if term.kind == "regex":
-        return ()
-    keys = term.words if term.kind == "phrase" else (term.text,)
-    return tuple(key for key in keys if key.isascii() and len(key) >= _INDEXED_LENGTH)
+    return () if term.kind == "regex" else _LOOKED_UP.findall(term.text)

@@ -10,7 +10,7 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
-from amux.adapters._base import Adapter, NativeSearch, SourceRef, Want
+from amux.adapters._base import Adapter, NativeSearch, PartlyIndexed, SourceRef, Want
 from amux.adapters._kit.folders import is_folder
 from amux.adapters._kit.long_lines import read_long_texts
 from amux.config import AgentSettings
@@ -116,7 +116,10 @@ class Library:
         return with_tool_results(self._messages(assembly.agent, conversation, "all"))
 
     def native_search(self, agent: str, terms: Sequence[str]) -> set[str] | None:
-        """Ids of sessions with a text that holds all terms, by the agent's own index, if any."""
+        """Ids of sessions that may have a text with all terms, by the agent's own index, if any.
+
+        Terms are ASCII words. No session that has them is missing.
+        """
         adapter = self._registry.require(agent)
         if not isinstance(adapter, NativeSearch):
             return None
@@ -126,9 +129,21 @@ class Library:
             for hit in adapter.native_search(root, terms, limit=_EVERY_HIT)
         )
         try:
-            return {session_id for session_id, _ in hits}
+            return {session_id for session_id, _ in hits}.union(self._unindexed(agent))
         except AmuxError:  # somebody else's adapter failed: half an answer would hide sessions
             return None
+
+    def answers_itself(self, agent: str) -> bool:
+        """Whether the agent has a full-text index that is sure of all its sessions."""
+        has_index = isinstance(self._registry.require(agent), NativeSearch)
+        return has_index and next(self._unindexed(agent), None) is None
+
+    def _unindexed(self, agent: str) -> Iterator[str]:
+        """Sessions of which an agent's own index is not sure."""
+        adapter = self._registry.require(agent)
+        if isinstance(adapter, PartlyIndexed):
+            for root in self.roots(agent):
+                yield from adapter.unindexed(root)
 
     def searchable(self, agent: str, conversation: Conversation) -> Iterator[SessionMessage]:
         """The same to search in: texts of many megabytes are cut; `long_texts` has them whole."""

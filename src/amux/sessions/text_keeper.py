@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from amux.adapters._base import NativeSearch
 from amux.index.answers import Answers
 from amux.index.findable import agents_with_rows
 from amux.index.texts_errors import IndexDamagedError, IndexUnusableError
@@ -52,11 +51,8 @@ class TextKeeper:
         answers = Answers(store, "sessions", self._keeper.basis())
         present = agents_with_rows(store) | texts.agents()
         states = {agent: answers.state(agent) for agent in agents if agent in present}
-        behind = {
-            agent: state
-            for agent, state in states.items()
-            if not texts.is_current(agent, state) and self._has_texts(agent)
-        }
+        stale = {a: state for a, state in states.items() if not texts.is_current(a, state)}
+        behind = {agent: state for agent, state in stale.items() if self._has_texts(agent)}
         if behind and texts.index.needs_rebuild:  # dead words can only be got rid of together
             store.remove_texts()
             texts = store.texts()
@@ -65,8 +61,9 @@ class TextKeeper:
             found = [(self._library.adapter(a), self._library.sources(a)) for a in behind]
             texts.update(found, watch=self._keeper.watch)
             texts.remember(behind)
-        return texts, [agent for agent in states if agent in texts.agents()]
+        known = texts.agents().difference(stale.keys() - behind.keys())
+        return texts, [agent for agent in states if agent in known]
 
     def _has_texts(self, agent: str) -> bool:
-        """An agent with a full-text index of its own is asked itself."""
-        return not isinstance(self._library.adapter(agent), NativeSearch)
+        """An agent with a full-text index that is sure of everything is asked itself."""
+        return not self._library.answers_itself(agent)

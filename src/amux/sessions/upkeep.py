@@ -10,7 +10,7 @@ import os
 import random
 from collections.abc import Iterator, Mapping, Sequence
 
-from amux.adapters._base import NativeSearch, SourceRef
+from amux.adapters._base import SourceRef
 from amux.errors import AmuxError, ErrorCode
 from amux.index.faults import IndexUnavailableError
 from amux.index.reading import Depth, SourceReader, maker_of
@@ -36,7 +36,7 @@ class IndexedSources(Model, frozen=True, kw_only=True):
     sessions: int
     subagents: int  # not among the sessions
     texts: int | None = None  # sources whose texts are kept and current
-    """None: the agent has a full-text index of its own, or that of the texts cannot be opened."""
+    """None: an index of the agent's own finds everything, or that of the texts cannot be opened."""
 
 
 class IndexStatus(Model, frozen=True, kw_only=True):
@@ -146,7 +146,7 @@ class IndexManager:
         """How many sources of each agent have their texts; or why nobody can tell."""
         library = self._reader.library
         found = [(name, library.adapter(name)) for name in self._names()]
-        indexed = {name: each for name, each in found if not isinstance(each, NativeSearch)}
+        indexed = {name: each for name, each in found if not library.answers_itself(name)}
         if not store.has_texts():
             return dict.fromkeys(indexed, 0), None
         try:
