@@ -196,6 +196,14 @@ def test_a_regular_expression_stands_between_slashes() -> None:
         ("/(.*)*x{3}y/", "may take forever"),
         ("/((a{2,}b)?c){3,}/", "may take forever"),
         (r"/([)\]*]a+)+/", "may take forever"),
+        ("/(a|aa)+$/", "may take forever"),
+        ("/(a|a)*b/", "may take forever"),
+        ("/(?:a|b|ab)*c/", "may take forever"),
+        ("/(a?){50}a{50}c/", "may take forever"),
+        (r"/x(\w*)(\d*)(\w*)(\d+)!/", "may take forever"),
+        ("/(?=(a+)(a+)(a+)b)a/", "may take forever"),
+        (r"/(a*)\1\1b/", "may take forever"),
+        ("/" + "a?" * 30 + "b/", "may take forever"),
     ],
 )
 def test_an_expression_that_cannot_be_used_is_text_and_a_note_says_why(
@@ -210,8 +218,11 @@ def test_an_expression_that_cannot_be_used_is_text_and_a_note_says_why(
 
 @pytest.mark.parametrize(
     "query",
-    [r"/(?>\w+\s?)+$/", r"/(\w++ )+x/", "/(ab|c?d){2}+e*/", r"/(a\+[+*]\*)+/", "/(a{3}b)*/"],
-)
+    [r"/(?>\w+\s?)+$/", r"/(\w++ )+x/", "/(ab|c?d){2}+e*/", r"/(a\+[+*]\*)+/", "/(a{3}b)*/",
+     "/(foo|bar|baz)+!/", r"/(\d{1,3}\.){3}\d+/", r"/(,?\d)*;/", r"/(.|\n)*x/", r"/\w+\s*=\s*\w+/",
+     r"/[\w.+-]+@[\w-]+\.[\w.]+/", r"/(\w+) \1/", r"/class\s+\w+.*foo.*bar/", "/(.*)x(.*)y/",
+     "/.*.*.*.*=.*q/", "/a*a*a*a*a*a*a*a*b/", r"/(error|warn(ing)?): .*line \d+/"],
+)  # fmt: skip
 def test_an_expression_that_ends_soon_is_not_refused(query: str) -> None:
     assert parse_query(query).notes == ()
     assert parse_query(query).terms[0].kind == "regex"
