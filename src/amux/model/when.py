@@ -7,7 +7,7 @@ is.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, time, timedelta, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 _RELATIVE = re.compile(r"(\d+)\s*(m|min|h|d|w)")
 _UNITS = {"m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -45,6 +45,8 @@ def _parse(words: str, now: datetime, *, is_end: bool, zone: tzinfo | None) -> d
 def _edge(day: datetime, *, is_end: bool, zone: tzinfo | None) -> datetime:
     if not is_end:
         return _placed(day, zone)
+    if day.date() == date.max:  # the last day there is has no day behind it
+        return datetime.max.replace(tzinfo=UTC)
     return _placed(day + timedelta(days=1), zone) - timedelta(microseconds=1)
 
 

@@ -18,6 +18,8 @@ Moment = datetime | date | str | None
 Limit = int | str | None
 
 _LAST_MOMENT = time.max.replace(fold=1)  # the second of two where clocks are put back
+_EVERYTHING = 1 << 62
+"""More than there can be of anything, and still a number for databases, with one added too."""
 
 
 def merge_options(given: S | None, default: S, **keywords: object) -> S:
@@ -67,7 +69,7 @@ def check_limit(limit: Limit, field: str = "limit") -> int | None:
             fields=(field,),
             hint="give a whole number from 0 up, or `all`",
         )
-    return limit
+    return min(limit, _EVERYTHING)
 
 
 def check_choice(value: str, choices: Sequence[str], field: str) -> None:

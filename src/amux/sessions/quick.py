@@ -26,6 +26,7 @@ TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
     from typing import Any
 
+_LARGEST = (1 << 63) - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _JSON = b"{"  # how a summary begins; a name that is no Unicode is kept in another way
 
@@ -122,7 +123,7 @@ class QuickLists:
 
     def _still_hold(self, agents: Sequence[str] | None) -> Sequence[str] | None:
         """The agents, if what is kept of each still holds and there is no problem to report."""
-        names = self._answers.everybody() if agents is None else agents
+        names = self._answers.everybody() if agents is None else [*map(_storable, agents)]
         if names is None or self._answers.payloads(names):
             return None
         return names if self._answers.still_hold(names, self._env) else None
@@ -133,7 +134,9 @@ def _wanted(agents: Sequence[str], wanted: Mapping[str, Any]) -> Wanted:
 
 
 def _storable(value: Any) -> Any:
-    """A moment as a whole number, and a text as a column holds it."""
+    """A moment as a whole number, a number and a text as a column holds them."""
     if isinstance(value, datetime):
         return (value - _EPOCH) // timedelta(microseconds=1)
+    if isinstance(value, int):
+        return min(value, _LARGEST)
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value

@@ -83,6 +83,9 @@ class SessionReader:
     def list_report(self, agents: Sequence[str] | None, options: SessionListOptions) -> ListReport:
         """A list over some agents (None: all), with what it leaves out."""
         options = _checked_list(options, self.zone)
+        for name in agents or ():
+            if not self.registry.knows(name):
+                self.registry.require(name)  # says whom there is
         names = self.registry.names() if agents is None else agents
         with self.turn:
             return self.catalogue.list_report(names, options, self.coster)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from amux.errors import AmuxError, ValidationError
 from amux.faces.cli.cmd_show import FORMATS
-from amux.faces.cli.context import Context
+from amux.faces.cli.context import Context, usable_path
 from amux.faces.cli.filters import add_examples, add_session
 from amux.faces.cli.parser import CommandParser, one_of
 
@@ -39,7 +39,7 @@ def run(context: Context) -> None:
     if args.output is None:
         context.output.stream(pieces, is_json=args.format in ("json", "jsonl"))
         return
-    target = Path(args.output)
+    target = usable_path(args.output)
     try:
         if args.force:
             _replace(target, pieces)

@@ -184,11 +184,18 @@ def one_agent(word: str | None, option: str | None) -> str | None:
 
 
 def _path(text: str | None) -> Path | None:
-    return None if text is None else Path(text).expanduser().absolute()
+    return None if text is None else usable_path(text).expanduser().absolute()
+
+
+def usable_path(text: str) -> Path:
+    """A path typed by a person, of characters that paths may have."""
+    if "\0" in text:
+        raise ValidationError(f"`{text}` is no path: it holds a NUL")
+    return Path(text)
 
 
 def _existing(text: str) -> Path:
-    path = Path(text).expanduser().absolute()
+    path = usable_path(text).expanduser().absolute()
     if not os.path.isdir(path):  # noqa: PTH112 - a closed one does not raise
         raise ValidationError(f"`{path}` is no directory", fields=["home"])
     return path
