@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -196,8 +198,21 @@ def test_commands_about_the_index_say_that_it_cannot_be_used(claude: Cli) -> Non
         result = claude("index", verb)
         assert result.code == 1, verb
         assert result.err.startswith("error: the index cannot be used: unable to open"), verb
-        assert "hint: " in result.err
+        assert "hint: its folder must be open to writing" in result.err
     assert claude("list", "--limit", "all").out == listed
+
+
+def test_an_index_that_another_program_writes_to_is_in_use(claude: Cli) -> None:
+    assert claude("list").code == 0
+    (index,) = (claude.home.parent / "cache").glob("index-*.db")
+    victim = next((claude.home / ".claude" / "projects").rglob("0c067a2d*.jsonl"))
+    victim.write_bytes(victim.read_bytes() + b"\n")
+    with closing(sqlite3.connect(index, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        result = claude("index", "update")
+    assert result.code == 1
+    assert "the index cannot be used: database is locked" in result.err
+    assert "hint: another program is using it: try again" in result.err
 
 
 def test_a_check_of_nothing_does_not_say_that_all_is_well(claude: Cli) -> None:

@@ -371,3 +371,13 @@ def test_a_closed_home_has_no_settings(captured: Path) -> None:
     shown = run_without_powers(Path("/"), "-m", "amux", "config", "show", "--home", str(captured))
     captured.chmod(0o755)
     assert shown.code == 0, shown.err
+
+
+def test_a_file_that_may_not_be_read_is_not_called_damaged(captured: Path) -> None:
+    victim = next((captured / ".claude" / "projects").rglob("0c067a2d*.jsonl"))
+    victim.chmod(0)
+    result = amux(captured, "show", "claude:0c067a2d")
+    victim.chmod(0o644)
+    assert result.code != 0
+    assert "Permission denied" in result.err
+    assert "damaged" not in result.err

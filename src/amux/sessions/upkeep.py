@@ -205,9 +205,15 @@ class IndexManager:
 
 def _unusable(reason: str) -> AmuxError:
     """What to say to who asked for the index itself."""
+    is_in_use = "locked" in reason or "busy" in reason
+    cause = (
+        "another program is using it: try again"
+        if is_in_use
+        else "its folder must be open to writing and have room; `AMUX_CACHE_DIR` names another"
+    )
     return AmuxError(
         f"the index cannot be used: {reason}",
         code=ErrorCode.STORE_ERROR,
-        hint="another program may be using it: try again; other commands read the sources instead",
-        recoverable=True,
+        hint=f"{cause}; other commands read the sources instead",
+        recoverable=is_in_use,
     )
