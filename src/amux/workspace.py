@@ -164,12 +164,18 @@ class Workspace:
     @property
     @_made_once
     def store(self) -> Store | None:
-        """The index; None when it is switched off, or when the home is not ours to write into."""
+        """The index; None when it is switched off, or when the home is not ours to write into.
+
+        Nor is one kept in a home that is not there: a cache is no reason to make it.
+        """
         if self.host.env.get("AMUX_INDEX", "").strip().lower() in _OFF or not self._keeps_index:
             return None
         from amux.index.store import Store, index_path
 
-        return Store(index_path(self.host.cache_dir(), self.host.home))
+        folder, home = self.host.cache_dir(), self.host.home
+        if folder.is_relative_to(home) and not home.is_dir():
+            return None
+        return Store(index_path(folder, home))
 
     @property
     @_made_once

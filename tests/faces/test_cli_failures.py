@@ -215,6 +215,22 @@ def test_an_index_that_another_program_writes_to_is_in_use(claude: Cli) -> None:
     assert "hint: another program is using it: try again" in result.err
 
 
+def test_exporting_to_a_dash_writes_to_stdout(claude: Cli, tmp_path: Path) -> None:
+    plain = claude("export", "claude:0c067a2d")
+    dashed = claude("export", "claude:0c067a2d", "--output", "-", cwd=tmp_path)
+    assert (dashed.code, dashed.out) == (0, plain.out)
+    assert not (tmp_path / "-").exists()
+
+
+def test_a_home_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    home = tmp_path / "nowhere"
+    cli = Cli(home)
+    del cli.env["AMUX_CACHE_DIR"]
+    for words in ((), ("list",), ("search", "word"), ("cost",), ("index", "update")):
+        assert "unexpected" not in cli(*words).err
+    assert not home.exists()
+
+
 def test_a_check_of_nothing_does_not_say_that_all_is_well(claude: Cli) -> None:
     without = Cli(claude.home, {"AMUX_INDEX": "off"})
     for cli, words in ((claude, ["--sample", "0"]), (without, [])):

@@ -25,7 +25,7 @@ def configure(parser: CommandParser) -> None:
     add_examples(parser, "amux export claude:29c5cee3 --format markdown --output session.md")
     parser.add_argument("--format", **one_of(*FORMATS), default="json", help="of the text (json)")
     parser.add_argument("--title", metavar="TEXT", help="the heading, in Markdown and HTML")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write to this file, not to stdout")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to this file; `-` is stdout")
     parser.add_argument("--force", action="store_true", help="replace the file if it exists")
 
 
@@ -36,7 +36,7 @@ def run(context: Context) -> None:
     pieces = context.client.stream_export(
         ref.agent, ref.native_session_id, args.format, title=args.title
     )
-    if args.output is None:
+    if args.output in (None, "-"):
         context.output.stream(pieces, is_json=args.format in ("json", "jsonl"))
         return
     target = usable_path(args.output)
