@@ -25,7 +25,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Literal, Self, TypeVar
 
@@ -43,6 +43,7 @@ from amux.model.options import (
     HITS_SHOWN,
     LIST_LIMIT,
     SEARCH_LIMIT,
+    BlockOptions,
     CostAggregationOptions,
     Direction,
     ExportFormat,
@@ -58,6 +59,7 @@ from amux.model.session import Session, SessionSummary
 from amux.pricing.registry import ModelRegistry
 from amux.run_index import RunIndex
 from amux.runs.launch import InstalledAgent, Launch
+from amux.sessions.blocks import BlockReport
 from amux.sessions.bound import BoundAdapter
 from amux.sessions.doctor import RootReport
 from amux.sessions.explain import CostExplanation
@@ -116,7 +118,7 @@ PURE = {
     "AdapterManager": {"register", "unregister"},
     "Client": {"watch", "render_change"},
 }
-FOR_THE_COMMAND_LINE = {"quick_list", "quick_texts", "has_settings", "start"}
+FOR_THE_COMMAND_LINE = {"quick_list", "quick_texts", "has_settings", "has_kept_more", "start"}
 """What has no twin: a quick list needs no loop, and `start` gives the process to the agent."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Literal, Self, TypeVar
 
@@ -26,6 +26,7 @@ from amux.model.options import (
     HITS_SHOWN,
     LIST_LIMIT,
     SEARCH_LIMIT,
+    BlockOptions,
     CostAggregationOptions,
     Direction,
     ExportFormat,
@@ -41,6 +42,7 @@ from amux.model.session import Session, SessionSummary
 from amux.pricing.registry import ModelRegistry
 from amux.run_index import RunIndex
 from amux.runs.launch import InstalledAgent, Launch
+from amux.sessions.blocks import BlockReport
 from amux.sessions.bound import BoundAdapter
 from amux.sessions.doctor import RootReport
 from amux.sessions.explain import CostExplanation
@@ -408,9 +410,9 @@ class Client:
         return await asyncio.to_thread(self._inner.list_report, agents, options)
 
     @property
-    def has_kept_more(self) -> bool:
-        """Whether this client has added to its index: what was read need not be read again."""
-        return self._inner.has_kept_more
+    def zone(self) -> tzinfo:
+        """The time zone of the settings: whose days are meant by a day."""
+        return self._inner.zone
 
     async def search_report(self, query: SessionQuery) -> SearchReport:
         """A search, with what could not be read."""
@@ -494,6 +496,10 @@ class Client:
         return await asyncio.to_thread(
             self._inner.cost_blocks, agent=agent, model=model, since=since, until=until, hours=hours
         )
+
+    async def block_report(self, options: BlockOptions) -> BlockReport:
+        """The same, with what could not be read."""
+        return await asyncio.to_thread(self._inner.block_report, options)
 
     async def plan_run(
         self,
