@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from amux.host import Host
+from amux.host import Host, refusal
 from amux.model.base import Model
 from amux.model.cost import CostRecord
 from amux.model.problems import Problem, ProblemCode
@@ -144,8 +144,8 @@ def _read_lines(path: Path) -> Iterator[_Line | Problem]:
     except FileNotFoundError:
         return
     except OSError as error:
-        reason = error.strerror or str(error)
-        yield Problem(code="unreadable", message=f"cannot be read ({reason})", path=str(path))
+        message, place = refusal(path, error)
+        yield Problem(code="unreadable", message=message, path=str(place))
 
 
 def _decode(text: bytes, *, ended: bool, path: Path, number: int) -> _Line | Problem:

@@ -214,7 +214,7 @@ class Workspace:
     @property
     def has_kept_more(self) -> bool:
         """Whether anything was written into the index; makes no part for it."""
-        store: Store | None = self.__dict__.get("store")
+        store: Store | None = self.made.get("store")
         return store is not None and store.has_grown
 
     def close(self) -> None:

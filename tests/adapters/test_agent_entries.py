@@ -99,7 +99,8 @@ def test_a_line_of_another_kind_is_counted_and_one_that_is_no_object_is_a_proble
     assert known.raw == {}, "every documented kind is known"
     path.write_bytes(path.read_bytes() + b'{"type":"poem"}\nno json\n[]\n')
     facts, reading = read(path)
-    assert facts.raw == {"unknownTypes": {"poem": 1}}
+    poem = {"type": "poem"}
+    assert facts.raw == {"unknownTypes": {"poem": 1}, "unknownRecords": [poem]}
     codes = [problem.code for problem in reading.problems]
     assert codes == ["orphan-result", "bad-line", "bad-record"]
     assert facts.calls == known.calls

@@ -115,11 +115,12 @@ def test_a_sub_agent_hangs_below_its_session_and_is_paid_by_it(tmp_path: Path) -
     child(tmp_path, "Count/Deeper.jsonl", "c2", reply("a1", "u1", 9))
     client = client_of(tmp_path)
     session = client.sessions.get("omp", "s1")
-    assert [(c.session_id, c.kind, c.parent) for c in session.children] == [
+    children = sorted(session.children, key=lambda child: child.session_id)
+    assert [(c.session_id, c.kind, c.parent) for c in children] == [
         ("c1", "subagent", "s1"),
         ("c2", "subagent", "s1"),
     ]
-    assert session.children[0].title == "Count the files"
+    assert children[0].title == "Count the files"
     assert session.cost is not None
     assert session.cost.input_tokens == 102 + 103 + 109
     assert [s.session_id for s in client.sessions.list("omp")] == ["s1"]

@@ -199,7 +199,7 @@ def test_the_doctor_accounts_for_a_closed_folder(captured: Path) -> None:
     assert "1 problem while reading" in examined.err
     (row,) = [row.split("\t") for row in examined.out.splitlines() if "unread" in row]
     assert row[2:4] == ["sessions/2026", "unread"]
-    assert row[-1] == "cannot be read (Permission denied)"
+    assert row[-1] == f"cannot be read (Permission denied; {RIGHT})"
     (captured / ".codex").chmod(0)
     examined = amux(captured, "doctor", "--agent", "codex")
     (row,) = [row.split("\t") for row in examined.out.splitlines()]

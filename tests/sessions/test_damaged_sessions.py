@@ -119,8 +119,9 @@ def test_a_damaged_session_is_told_from_a_missing_one_whoever_its_agent_is(home:
     write_claude(home, 1)
     path = place(home, NAMED["hermes snapshot"][0], GARBAGE)
     client = open_client(home)
+    found = client.find("abc")  # by its name, without a look at it
     with pytest.raises(ParseError, match="hermes") as caught:
-        client.find("abc")
+        client.sessions.get(found.agent, found.native_session_id)
     assert str(path) in str(caught.value)
     assert client.find(uuid_of(1)).agent == "claude"
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shelf import Line, Shelf, call
 
 from amux.client import Client
-from amux.errors import AmbiguousIdError, SessionNotFoundError
+from amux.errors import AmbiguousIdError, ParseError, SessionNotFoundError
 from amux.model.facts import TitleNote
 from amux.model.trace import Mark, TraceBuilder, merged_trace
 from amux.testing.reading import opened_files
@@ -134,7 +134,7 @@ def test_an_empty_transcript_is_no_session(home: Path) -> None:
     write_claude(home, 1).path.write_bytes(b"")
     client = open_client(home)
     assert client.sessions.list("claude") == []
-    with pytest.raises(SessionNotFoundError, match=uuid_of(1)):
+    with pytest.raises(ParseError, match=uuid_of(1)):
         client.sessions.get("claude", uuid_of(1))
 
 

@@ -13,7 +13,7 @@ from stat import S_ISDIR
 from typing import Final, NamedTuple
 
 from amux.adapters._base import SourceRef
-from amux.adapters._kit.jsonl import closed_door
+from amux.host import closed_door
 from amux.index.snapshot import UNSETTLED_NS
 
 UNSETTLED: Final = b"?"

@@ -16,6 +16,7 @@ import msgspec
 
 from amux.adapters._kit.long_lines import PendingLine
 from amux.adapters._kit.streams import DecoderMissingError, chunks, open_stream
+from amux.host import refusal
 from amux.model.problems import Problem, ProblemCode
 
 T = TypeVar("T")
@@ -145,21 +146,5 @@ def unreadable(path: Path, error: OSError) -> Problem:
 
     Behind a closed folder nothing can be told apart, so that folder is named, and named once.
     """
-    reason = error.strerror or str(error)
-    if isinstance(error, PermissionError):
-        path = closed_door(path)
-        reason += "; your user needs the right to read it"
-    return Problem(code="unreadable", message=f"cannot be read ({reason})", path=str(path))
-
-
-def closed_door(path: Path) -> Path:
-    """What is closed: the path itself, or the folder above it that lets nobody through."""
-    for door in (path, *path.parents):
-        try:
-            door.lstat()
-        except PermissionError:
-            continue
-        except OSError:
-            break
-        return door
-    return path
+    message, place = refusal(path, error)
+    return Problem(code="unreadable", message=message, path=str(place))
