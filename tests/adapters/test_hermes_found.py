@@ -100,6 +100,7 @@ def test_what_stands_in_no_index_yet_is_found(store: Store, tmp_path: Path) -> N
     assert found(tmp_path / "home", "trigger") == {"late"}
 
 
+@pytest.mark.slow
 def test_every_character_that_folds_to_ascii_is_known() -> None:
     known = re.compile(f"[{FOLDED}]")
     unknown = [

@@ -14,6 +14,8 @@ from amux.client import create_client
 from amux.model.cost import CostRecord
 from amux.testing import Capture, find_captures
 
+pytestmark = pytest.mark.no_cover  # the plain tests reach the same lines
+
 CAPTURES = Path(__file__).parent.parent / "captures"
 NEWEST = {
     "claude": "2.1.325",

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from cli_process import Cli, copied_home
 
+pytestmark = pytest.mark.no_cover  # the plain tests reach the same lines
+
 SESSION = "claude:0c067a2d"
 NUMBERS = (
     *("0", "-1", "1.5", "9" * 20, "9" * 5000, str(2**31), str(2**62), str(2**63 - 1)),

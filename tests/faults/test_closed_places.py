@@ -260,9 +260,13 @@ for folder in folders:
 print(json.dumps(answers))
 """
 _CAPTURED = {capture.agent: capture.name for capture in CAPTURES}
+_AT_ONCE = {"claude", "codex", "gemini", "opencode"}  # of files, days, folders, a database
 
 
-@pytest.mark.parametrize("agent", _CAPTURED)
+@pytest.mark.parametrize(
+    "agent",
+    [pytest.param(each, marks=() if each in _AT_ONCE else pytest.mark.slow) for each in _CAPTURED],
+)
 def test_whichever_folder_is_closed_it_is_named_and_everything_else_is_read(
     agent: str, copy_capture: Callable[[str], Path]
 ) -> None:

@@ -24,8 +24,10 @@ from amux.client import Client
 from amux.model.options import SessionListOptions
 from amux.model.usage import Tokens
 
+pytestmark = pytest.mark.no_cover  # the plain tests reach the same lines
+
 USED = Tokens(input=10, output=20)
-ROUNDS: Final = 40
+ROUNDS: Final = 15
 LONGEST: Final = 20.0
 Ask = Callable[[Client], bytes]
 _CONNECT: Final = sqlite3.connect

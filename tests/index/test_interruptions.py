@@ -19,6 +19,8 @@ from amux.client import Client
 from amux.index.texts import TextIndex
 from amux.model.usage import Tokens
 
+pytestmark = pytest.mark.no_cover  # the plain tests reach the same lines
+
 SESSIONS = 16
 STATEMENTS_PER_SOURCE = 16
 

@@ -35,6 +35,8 @@ from amux.model.options import (
 from amux.model.session import SessionSummary
 from amux.testing import Capture
 
+pytestmark = pytest.mark.no_cover  # the plain tests reach the same lines
+
 
 class Agent(NamedTuple):
     """A sub-agent: whose, by which name, from which minute on, with how many answers."""

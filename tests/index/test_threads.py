@@ -17,6 +17,8 @@ from amux import aio, create_client
 from amux.client import Client
 from amux.model.ids import unified_id
 
+pytestmark = pytest.mark.no_cover  # the plain tests reach the same lines
+
 THREADS = 32
 TOGETHER = ("claude-2.1.325", "codex-0.166.0", "opencode-1.18.33", "hermes-0.19.0")
 Ask = Callable[[], Any]
