@@ -1,6 +1,6 @@
 """How many examples a drawn test takes.
 
-Tests say how many make sense; `make test` takes half of them, `make test-full` the multiple that
+Tests say how many make sense; `make test` takes a third of them, `make test-full` the multiple that
 `EXAMPLES` names. What fails once is drawn first in the next run.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import settings
 
-_SHARE = float(os.environ.get("EXAMPLES", "0.5"))
+_SHARE = float(os.environ.get("EXAMPLES", "0.33"))
 
 
 def drawn(examples: int = 100, **more: Any) -> settings:

@@ -50,7 +50,7 @@ ORDERS = (
 )
 
 
-@pytest.fixture(scope="module", params=["indexed", "off"])
+@pytest.fixture(scope="module", params=["indexed", pytest.param("off", marks=pytest.mark.slow)])
 def cli(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Cli:
     captures = ("claude/2.1.50", "hermes/0.19.0", "opencode/0.5.29")
     home = copied_home(tmp_path_factory.mktemp("odd"), *captures)
