@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import SharedHome, capture_named
@@ -143,3 +145,18 @@ def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedHome
     yield share
     for name, home in homes.items():
         assert fingerprint(home) == fingerprint(capture_named(name).home), "a test wrote"
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every SQL statement that is run, with its values, by SQLite's own trace."""
+    seen: list[str] = []
+    connect = sqlite3.connect
+
+    def traced(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection = connect(*arguments, **options)
+        connection.set_trace_callback(seen.append)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", traced)
+    return seen

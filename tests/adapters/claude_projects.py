@@ -10,7 +10,8 @@ STEPS = ["begin", "begin", "say", "say", "copy", "copy", "note", "title", "agent
 
 
 @st.composite
-def homes(draw: st.DrawFn) -> Home:
+def homes(draw: st.DrawFn, *, moving: bool = False) -> Home:
+    """`moving`: some forks lie in the folder of another project."""
     home = Home()
     home.begin(draw(st.sampled_from(VERSIONS)), wordy=draw(st.booleans()))
     which, few = st.integers(0, 9), st.integers(0, 2)
@@ -24,13 +25,17 @@ def homes(draw: st.DrawFn) -> Home:
             case "say":
                 home.say(draw(which), draw(versions))
             case "copy":
+                style = draw(styles)
+                is_moved = moving and style == "fork" and draw(st.booleans())
                 home.copy(
                     draw(which),
-                    draw(styles),
-                    skip=draw(few) * 2,
+                    style,
+                    skip=0 if is_moved else draw(few) * 2,
                     answers=draw(few),
                     fuller=draw(st.booleans()),
                 )
+                if is_moved:
+                    home.move(-1)
             case "note":
                 home.note(draw(which), draw(which))
             case "title":

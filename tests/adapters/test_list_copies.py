@@ -9,7 +9,8 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 import pytest
-from claude_homes import BEGAN, VERSIONS, Home, Style
+from claude_homes import BEGAN, Home, Style
+from claude_projects import homes
 from drawn import drawn
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
@@ -19,46 +20,6 @@ from amux.model.options import SessionListOptions
 from amux.testing import find_captures
 
 DIRECTIONS: tuple[Literal["asc", "desc"], ...] = ("asc", "desc")
-
-
-@st.composite
-def homes(draw: st.DrawFn) -> Home:
-    home = Home()
-    home.begin(draw(st.sampled_from(VERSIONS)), wordy=draw(st.booleans()))
-    which, few = st.integers(0, 9), st.integers(0, 2)
-    styles = st.sampled_from(STYLES)
-    versions = st.sampled_from(VERSIONS)
-    for step in draw(st.lists(st.sampled_from(STEPS), min_size=2, max_size=9)):
-        match step:
-            case "begin":
-                place = draw(st.sampled_from(["/src/app", "/src/other"]))
-                home.begin(draw(versions), cwd=place, wordy=draw(st.booleans()))
-            case "say":
-                home.say(draw(which), draw(versions))
-            case "copy":
-                style = draw(styles)
-                is_moved = style == "fork" and draw(st.booleans())
-                home.copy(
-                    draw(which),
-                    style,
-                    skip=0 if is_moved else draw(few) * 2,
-                    answers=draw(few),
-                    fuller=draw(st.booleans()),
-                )
-                if is_moved:
-                    home.move(-1)
-            case "note":
-                home.note(draw(which), draw(which))
-            case "title":
-                home.title(draw(which))
-            case _:
-                prompt = draw(st.sampled_from(["Look", "Warmup"]))
-                home.agent(draw(which), beside=draw(st.booleans()), prompt=prompt)
-    return home
-
-
-STYLES: list[Style] = ["resume", "fork", "named", "branch"]
-STEPS = ["begin", "begin", "say", "say", "copy", "copy", "note", "title", "agent"]
 
 
 def any_options() -> st.SearchStrategy[SessionListOptions]:
@@ -77,7 +38,7 @@ def any_options() -> st.SearchStrategy[SessionListOptions]:
 @given(st.data())
 @drawn(120, suppress_health_check=[HealthCheck.too_slow])
 def test_every_list_of_any_project_is_the_one_that_reads_everything(data: st.DataObject) -> None:
-    made = data.draw(homes())
+    made = data.draw(homes(moving=True))
     with TemporaryDirectory(prefix="amux-list-") as folder:
         home = Path(folder)
         made.write(home)

@@ -267,21 +267,6 @@ def test_parts_of_what_is_not_shown_are_not_read(tmp_path: Path, statements: lis
 # Effort
 
 
-@pytest.fixture
-def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Every SQL statement that is run, with its values, by SQLite's own trace."""
-    seen: list[str] = []
-    connect = sqlite3.connect
-
-    def traced(*arguments: Any, **options: Any) -> sqlite3.Connection:
-        connection = connect(*arguments, **options)
-        connection.set_trace_callback(seen.append)
-        return connection
-
-    monkeypatch.setattr(sqlite3, "connect", traced)
-    return seen
-
-
 def write_many(home: Path, count: int) -> None:
     sessions = {
         f"s{number}": {"source": "cli", "started_at": START + number} for number in range(count)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
-import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,28 +26,16 @@ from amux import AmbiguousIdError, SessionNotFoundError, create_client
 from amux.adapters import load_builtin
 from amux.client import Client
 from amux.testing import Capture, find_captures
+from amux.testing.reading import opened_files
 
 CAPTURES = find_captures(Path(__file__).parent.parent / "captures")
-_opened: list[str] | None = None
-
-
-def _watch(event: str, arguments: tuple[object, ...]) -> None:
-    if _opened is not None and event == "open" and isinstance(arguments[0], (str, bytes)):
-        _opened.append(os.fsdecode(arguments[0]))
-
-
-sys.addaudithook(_watch)
 
 
 @contextmanager
 def opened_below(home: Path) -> Generator[Callable[[], set[str]]]:
     """Names of the files that the body opens, each once."""
-    global _opened  # noqa: PLW0603 - an audit hook cannot be taken back
-    found = _opened = []
-    try:
+    with opened_files() as found:
         yield lambda: {Path(path).name for path in found if path.startswith(str(home))}
-    finally:
-        _opened = None
 
 
 def reading_everything(home: Path, agent: str) -> Client:
@@ -222,21 +208,6 @@ def test_sub_agents_of_other_sessions_are_not_opened(tmp_path: Path) -> None:
         child = create_client(home=tmp_path).sessions.get("claude", own.stem)
         assert child.session_id == session.children[0].session_id
         assert {name for name in opened() if name.startswith("agent-")} == {own.name}
-
-
-@pytest.fixture
-def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Every SQL statement that is run, with its values, by SQLite's own trace."""
-    seen: list[str] = []
-    connect = sqlite3.connect
-
-    def traced(*arguments: Any, **options: Any) -> sqlite3.Connection:
-        connection = connect(*arguments, **options)
-        connection.set_trace_callback(seen.append)
-        return connection
-
-    monkeypatch.setattr(sqlite3, "connect", traced)
-    return seen
 
 
 @pytest.mark.parametrize("has_index", [False, True], ids=["directly", "with an index"])

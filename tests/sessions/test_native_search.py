@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,21 +17,6 @@ QUERIES = ["hello", "hello characters", '"hello.txt"', "README", "日本", "zzzz
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     home: Path = request.param.copy_to(tmp_path)
     return home
-
-
-@pytest.fixture
-def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Every SQL statement that is run, by SQLite's own trace."""
-    seen: list[str] = []
-    connect = sqlite3.connect
-
-    def traced(*arguments: Any, **options: Any) -> sqlite3.Connection:
-        connection = connect(*arguments, **options)
-        connection.set_trace_callback(seen.append)
-        return connection
-
-    monkeypatch.setattr(sqlite3, "connect", traced)
-    return seen
 
 
 def test_the_agents_own_index_is_asked(home: Path, statements: list[str]) -> None:

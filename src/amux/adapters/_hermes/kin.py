@@ -26,8 +26,7 @@ def sessions_in(connection: sqlite3.Connection) -> list[str] | None:
     if {"session_id", "role"}.issubset(columns(connection, "messages")):
         spoken = connection.execute("SELECT DISTINCT session_id FROM messages")
         found += {id for (id,) in spoken}.difference(found)
-    ids = askable(found)
-    return ids if ids is not None and len(ids) == len(set(ids)) else None
+    return askable(found)
 
 
 def marked_in(connection: sqlite3.Connection) -> Marked | None:

@@ -121,13 +121,13 @@ def ask_database(source: SourceRef, question: Callable[[sqlite3.Connection], T |
 
 
 def askable(ids: Iterable[object]) -> list[str] | None:
-    """Ids by which a statement finds sessions; None when there is another one among them."""
+    """Ids by which a statement finds sessions; None when one of them does not, or comes twice."""
     found: list[str] = []
     for id in ids:
         if not isinstance(id, str) or not id.strip() or not can_choose(id):
             return None
         found.append(id)
-    return found
+    return found if len(found) == len(set(found)) else None
 
 
 def by_name(source: SourceRef) -> Marked:

@@ -33,8 +33,7 @@ def sessions_in(connection: sqlite3.Connection) -> list[str] | None:
     found = [id for (id,) in connection.execute("SELECT id FROM session")]
     spoken = connection.execute("SELECT DISTINCT session_id FROM message")
     found += {id for (id,) in spoken}.difference(found)
-    ids = askable(found)
-    return ids if ids is not None and len(ids) == len(set(ids)) else None
+    return askable(found)
 
 
 def marked_in(connection: sqlite3.Connection) -> Marked | None:
