@@ -14,7 +14,7 @@ from claude_transcripts import FOLDER, SESSION, Json
 from hypothesis import strategies as st
 
 from amux.adapters._base import SourceRef
-from amux.adapters._claude.records import KNOWN_TYPES
+from amux.adapters.claude.records import KNOWN_TYPES
 
 OTHER = "99999999-2222-4333-8444-555555555555"
 AGENT = "abc1234"

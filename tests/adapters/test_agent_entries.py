@@ -31,9 +31,9 @@ from drawn import drawn
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amux.adapters._agent.database import go_time
 from amux.adapters._base import SourceRef
 from amux.adapters.agent import ADAPTER
+from amux.adapters.agent.database import go_time
 from amux.client import create_client
 from amux.errors import SessionNotFoundError
 from amux.host import Host

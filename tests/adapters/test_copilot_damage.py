@@ -15,8 +15,8 @@ from drawn import drawn
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from amux.adapters._copilot.workspace import parse_scalars
 from amux.adapters.copilot import ADAPTER
+from amux.adapters.copilot.workspace import parse_scalars
 from amux.host import Host
 from amux.testing import Capture, find_captures
 

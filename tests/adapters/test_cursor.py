@@ -24,9 +24,9 @@ from cursor_store import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amux.adapters._cursor.blobs import fields, walk
-from amux.adapters._cursor.transcripts import text_messages
 from amux.adapters.cursor import ADAPTER
+from amux.adapters.cursor.blobs import fields, walk
+from amux.adapters.cursor.transcripts import text_messages
 from amux.host import Host
 from amux.testing import AdapterSuite, find_captures
 from amux.testing.reading import Reading, read_source, sources_of

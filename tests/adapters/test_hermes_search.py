@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hermes_stores import Store, tool_call
 
-from amux.adapters._hermes.search import search_store
 from amux.adapters.hermes import ADAPTER
+from amux.adapters.hermes.search import search_store
 from amux.testing import fingerprint
 
 

@@ -34,8 +34,8 @@ def test_help_needs_nothing_but_the_parser(empty: Cli, words: str) -> None:
 
 def test_only_the_module_of_the_typed_command_is_imported(empty: Cli) -> None:
     modules = modules_after(empty, "list", "--help")
-    commands = {name for name in modules if name.startswith("amux.faces.cli.cmd_")}
-    assert commands == {"amux.faces.cli.cmd_list"}
+    commands = {name for name in modules if name.startswith("amux.faces.cli.commands.")}
+    assert commands == {"amux.faces.cli.commands.list"}
 
 
 @pytest.mark.parametrize("words", ["list", "sessions list --json"])

@@ -1,1 +1,0 @@
-"""How Claude Code's lines become sessions; used by `amux.adapters.claude` alone."""

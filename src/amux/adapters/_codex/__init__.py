@@ -1,1 +1,0 @@
-"""How a Codex rollout is read: native records, texts, usage, lineage and the conversation."""

@@ -1,1 +1,0 @@
-"""Copilot CLI's sessions: event logs, whole documents, the file that names them."""

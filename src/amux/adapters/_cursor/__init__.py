@@ -1,1 +1,0 @@
-"""How Cursor's sessions are read; `adapters/cursor.py` finds them."""

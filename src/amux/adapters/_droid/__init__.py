@@ -1,1 +1,0 @@
-"""Droid's session log: records, messages, usage, facts."""

@@ -1,1 +1,0 @@
-"""Formats that agents no longer write; each is turned into the records of its successor."""

@@ -1,1 +1,0 @@
-"""How OpenCode's sessions are read; `adapters/opencode.py` finds them."""

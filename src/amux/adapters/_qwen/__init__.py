@@ -1,1 +1,0 @@
-"""Transcripts of Qwen Code."""

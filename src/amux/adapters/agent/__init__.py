@@ -1,0 +1,165 @@
+"""agent: sessions of Nick Cecere's `agent` (a Go program).
+
+Store     $XDG_CONFIG_HOME/agent or ~/.config/agent, on every platform:
+          sessions/YYYYMMDD-HHMMSS-<8 hex>.jsonl; newer versions ~/.agent/sessions/sessions.db
+Formats   an entry log (session, message, compaction, branch); SQLite;
+          evidence: docs/agents/agent.md
+Counting  the usage of each assistant message; the database records none
+Title     the first prompt
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+from amux.adapters._base import (
+    AgentInfo,
+    Bystander,
+    Capabilities,
+    Choice,
+    Command,
+    Item,
+    Question,
+    SourceRef,
+    Want,
+    has_bodies,
+)
+from amux.adapters._kit.folders import Inside, read_closed
+from amux.adapters._kit.jsonl import unreadable
+from amux.errors import ParseError
+from amux.host import Host
+from amux.model.message import SessionMessage
+from amux.model.problems import Problem
+
+NAME: Final = "agent"
+INFO: Final = AgentInfo(
+    name=NAME,
+    label="agent",
+    cli_command="agent",
+    capabilities=Capabilities(session_persistence="file", can_resume=True),
+    tier="extra",
+    revision=4,
+    evidence="documented: format version 1; read in the agent's source; docs/agents/agent.md",
+    bystanders=(
+        Bystander("*.yaml", "settings"),
+        Bystander("sessions/sessions.db-*", "a journal of the database"),
+        Bystander("profiles/*", "profiles of the user"),
+        Bystander("plugins/*", "plugins"),
+    ),
+)
+
+_DATABASE: Final = "sessions.db"
+_DATABASE_ID: Final = re.compile(r"\d{8}T\d{6}\.\d+")
+_LOG_NAME: Final = re.compile(r"\d{8}-\d{6}-([0-9a-f]{8})\.jsonl")
+_SHORT_ID: Final = 8  # what a file name holds of an id; the agent looks no further
+
+
+class AgentAdapter:
+    """Reads the sessions of `agent`. Stateless."""
+
+    info = INFO
+
+    def roots(self, host: Host) -> Sequence[Path]:
+        """The folder of entry logs and that of the database; touches no disk."""
+        settings = host.path_from("XDG_CONFIG_HOME") or host.home / ".config"
+        return [settings / "agent", host.home / ".agent"]
+
+    def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
+        """Logs and the database. A log's name holds but the beginning of its session's id."""
+        del cwd
+        inside = Inside(root)
+        for path in inside.entries(inside.entries(root).get("sessions")).values():
+            if path.suffix == ".jsonl" or path.name == _DATABASE:
+                short = _LOG_NAME.fullmatch(path.name)
+                yield SourceRef(
+                    agent=NAME,
+                    path=path,
+                    root=root,
+                    group=str(root),
+                    id_prefix=None if short is None else short[1],
+                )
+        yield from inside.folders.sources(NAME, root, group=str(root))
+
+    def read(
+        self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None
+    ) -> Iterator[Item]:
+        """Stream a source; a log holds one session, so `only` matters to the database alone."""
+        del until
+        if source.role == "names":
+            yield from read_closed(source)
+        elif source.path.name == _DATABASE:
+            chosen = None if only is None else (only,)
+            yield from _read_database(source.path, only=chosen, bodies=has_bodies(want))
+        else:
+            from amux.adapters.agent.reader import read_log
+
+            yield from read_log(source.path, bodies=has_bodies(want))
+
+    def tells(self, source: SourceRef) -> bool:
+        """The database does; a log has to be read."""
+        return source.path.name == _DATABASE
+
+    def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice | None:
+        """By the table of sessions; none of them has calls of another one."""
+        from amux.adapters._kit.asking import choose_in_databases
+        from amux.adapters.agent.database import told_by
+
+        return choose_in_databases(sources, told_by, question)
+
+    def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
+        """Some sessions, with the same statements that read all of them."""
+        return _read_database(source.path, only=chosen, bodies=False)
+
+    def context(self, source: SourceRef) -> tuple[list[SessionMessage], list[Problem]]:
+        """What a model is given when a log is resumed: after a compaction, summary and rest."""
+        from amux.adapters.agent.reader import read_context
+
+        return read_context(source.path)
+
+    def command(
+        self,
+        action: Literal["new", "resume", "fork"],
+        *,
+        session_id: str | None = None,
+        prompt: str | None = None,
+        cwd: str | None = None,
+        version: str | None = None,
+    ) -> Command | None:
+        """Argv by the form of the id: the program was rewritten. A fork is made in a chat only."""
+        del version
+        said = () if prompt is None else (f"-prompt={prompt}",)
+        if action == "new":
+            return Command(argv=("agent", *said), cwd=cwd)
+        if action == "fork" or session_id is None:
+            return None
+        if not _DATABASE_ID.fullmatch(session_id):
+            return Command(argv=("agent", f"-session={session_id[:_SHORT_ID]}", *said), cwd=cwd)
+        if prompt is None:
+            return Command(argv=("agent", "chat", "--session", session_id), cwd=cwd)
+        if prompt.startswith("--"):
+            return None  # it would be taken for an option, and there is no way to say otherwise
+        return Command(argv=("agent", "resume", "--session", session_id, prompt), cwd=cwd)
+
+
+def _read_database(path: Path, *, only: Sequence[str] | None, bodies: bool) -> Iterator[Item]:
+    from amux.adapters._kit.sqlite import read_foreign
+    from amux.adapters._kit.tables import Chosen
+    from amux.adapters.agent.database import read_database
+
+    chosen = None if only is None else Chosen(tuple(only))
+    try:
+        yield from read_foreign(
+            path,
+            lambda connection: read_database(connection, str(path), only=chosen, bodies=bodies),
+        )
+    except ParseError as error:
+        message = f"it cannot be read as a database ({error.__cause__ or error})"
+        yield Problem(code="unknown-format", message=message, path=str(path))
+    except OSError as error:
+        yield unreadable(path, error)
+
+
+ADAPTER: Final = AgentAdapter()

@@ -1,0 +1,318 @@
+"""Claude Code, and the Claude Agent SDK, which writes the same files.
+
+Store     $CLAUDE_CONFIG_DIR or ~/.claude: projects/<encoded cwd>/<session id>.jsonl
+Sub-agents  inline (to 2.0.1x), agent-<id>.jsonl beside (2.0.7x), <id>/subagents/agent-<id>.jsonl
+Counting  one call per API message id; of its lines the one with the most output tokens
+Copies    resumes (to 1.0.11x) and forks repeat history: calls keep their message id as key
+Title     custom title, else the model's, else a summary line found anywhere, else first prompt
+
+Evidence and gaps: docs/agents/claude.md. This module finds the sources.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from amux.adapters._base import (
+    AgentInfo,
+    Bystander,
+    Capabilities,
+    Choice,
+    Command,
+    Item,
+    Progress,
+    Question,
+    Reading,
+    Retention,
+    ScannedTexts,
+    SourceRef,
+    Want,
+)
+from amux.adapters._kit.folders import Folders
+from amux.adapters._kit.jsonl import unreadable
+from amux.adapters._kit.streams import open_stream
+from amux.adapters.claude.ledger import can_fork
+from amux.adapters.claude.outcome import AGENT_PREFIX, own_id
+from amux.adapters.claude.reader import TranscriptReader
+from amux.adapters.claude.records import text_of
+from amux.adapters.claude.scan_texts import scan_texts
+from amux.host import Host
+from amux.model.facts import Facts, TitleNote
+from amux.model.message import SessionMessage
+from amux.model.problems import Problem
+
+if TYPE_CHECKING:
+    from amux.adapters._kit.kin import Kin, Named
+
+NAME: Final = "claude"
+TITLE_FILE: Final = "custom-title.json"
+NAME_LENGTH: Final = 200
+"""Longer encoded names are cut to this many characters and end in a hash."""
+
+CLEANUP_DAYS: Final = 30
+"""What Claude Code's documentation names as the default of `cleanupPeriodDays`."""
+
+_LOG: Final = ".jsonl"
+_TITLE_BYTES: Final = 1 << 20
+_DEPTH: Final = 6
+_LAST_OF_ONE_UNIT: Final = "\uffff"
+_NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9]")
+
+INFO: Final = AgentInfo(
+    name=NAME,
+    label="Claude Code",
+    cli_command="claude",
+    capabilities=Capabilities(session_persistence="file", can_resume=True, can_fork=True),
+    bystanders=(
+        Bystander("*/sessions-index.json", "a stale index of older versions"),
+        Bystander("*/*/resume-head.jsonl", "a cache of the agent"),
+        Bystander("*/*/subagents/*.meta.json", "what a sub-agent was started for"),
+        Bystander("*/*/*", "working files of a session"),
+        Bystander("*/memory/*", "the agent's notes about the project"),
+    ),
+    revision=5,
+    evidence="seen: 1.0.3, 1.0.59, 2.0.14, 2.0.77, 2.1.50, 2.1.325, claude-agent-sdk 0.2.182",
+)
+
+
+class ClaudeAdapter:
+    """Reads Claude Code's transcripts. Stateless."""
+
+    info = INFO
+
+    def roots(self, host: Host) -> Sequence[Path]:
+        """`projects` below every configured directory; CLAUDE_CONFIG_DIR may list several."""
+        named = [part.strip() for part in host.env.get("CLAUDE_CONFIG_DIR", "").split(",")]
+        homes = [host.expand(part) for part in named if part] or [host.home / ".claude"]
+        return list(dict.fromkeys(home / "projects" for home in homes))
+
+    def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
+        """Transcripts, sub-agents and title files. No link is followed: none leaves the root."""
+        wanted = None if cwd is None else FolderMatch(cwd)
+        folders = Folders()
+        for folder in folders.entries(root):
+            if folder.is_dir(follow_symlinks=False) and (wanted is None or wanted(folder.name)):
+                yield from _project_sources(root, folder, folders)
+        yield from folders.sources(NAME, root)
+
+    def read(
+        self,
+        source: SourceRef,
+        *,
+        want: Want,
+        only: str | None = None,
+        until: int | None = None,  # noqa: ARG002 - history is copied here, never referred to
+    ) -> Iterator[Item]:
+        """Stream one file."""
+        if source.role == "names":
+            return _read_title(source)
+        return TranscriptReader(source, want=want, only=only).items()
+
+    def scan_texts(
+        self, source: SourceRef, *, tools: bool, progress: Progress | None = None
+    ) -> ScannedTexts | None:
+        """The texts of a plain transcript."""
+        if source.role == "names":
+            return None
+        is_agent = source.role == "subagent"
+        return scan_texts(
+            source.path, own_id(source), is_agent=is_agent, tools=tools, progress=progress
+        )
+
+    def cut_text(self, data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
+        """One message, from the lines that a scan has named."""
+        from amux.adapters.claude.cut_texts import cut_text
+
+        return cut_text(data, kind, tools=tools)
+
+    def read_on(
+        self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None
+    ) -> Reading:
+        """What `read` tells; a transcript only grows, so only its new lines are read."""
+        if source.role == "names":
+            return _whole_reading(_read_title(source))
+        return TranscriptReader(source, want=want).read_on(want, progress)
+
+    def tells(self, source: SourceRef) -> bool:
+        """Transcripts by their heads, titles by their place; a closed folder tells nothing."""
+        return source.place.endswith(_LOG) or source.name == TITLE_FILE
+
+    def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice:
+        """By the heads of all transcripts, and by what bears on those that may be shown."""
+        from amux.adapters.claude.kinship import choose
+
+        return choose(sources, question)
+
+    def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
+        """A file is read whole: a sidechain inside it is part of what its session costs."""
+        del chosen
+        return self.read(source, want="facts")
+
+    def names(self, source: SourceRef) -> Sequence[Named] | None:
+        """Every transcript is named after its session."""
+        from amux.adapters._kit.kin import Named
+
+        return None if source.session_id is None else [Named(source.session_id)]
+
+    def kin(self, sources: Sequence[SourceRef], session_id: str) -> Kin | None:
+        """By the heads of the project; None for an id that no file's name shows."""
+        from amux.adapters.claude.kin import ClaudeKin
+
+        kin = ClaudeKin(sources, session_id)
+        return kin if kin.is_known else None
+
+    def retention(self, root: Path) -> Retention:
+        """Transcripts not touched for so many days are deleted when Claude Code starts."""
+        settings = root.parent / "settings.json"
+        days = _cleanup_days(settings)
+        if days is None:
+            return Retention(days=CLEANUP_DAYS, reason="the default of `cleanupPeriodDays`")
+        return Retention(days=days, reason=f"`cleanupPeriodDays` in {settings}")
+
+    def command(
+        self,
+        action: Literal["new", "resume", "fork"],
+        *,
+        session_id: str | None = None,
+        prompt: str | None = None,
+        cwd: str | None = None,
+        version: str | None = None,
+    ) -> Command | None:
+        """`claude`, with `-p` when there is a prompt; forks only where they exist."""
+        argv = ["claude"] if prompt is None else ["claude", "-p", prompt]
+        if action != "new":
+            if session_id is None or (action == "fork" and not can_fork(version)):
+                return None
+            argv += ["--resume", session_id]
+        if action == "fork":
+            argv.append("--fork-session")
+        return Command(argv=tuple(argv), cwd=cwd)
+
+
+def encode_cwd(cwd: str) -> str:
+    """The folder name of a working directory: all but ASCII letters and digits become dashes.
+
+    Claude Code counts UTF-16 units, so a character beyond the basic plane gives two dashes.
+    """
+    return _NOT_PLAIN.sub(lambda found: "--" if found[0] > _LAST_OF_ONE_UNIT else "-", cwd)
+
+
+class FolderMatch:
+    """Which project folders may belong to a working directory; the lines inside decide."""
+
+    def __init__(self, cwd: str) -> None:
+        plain = cwd.rstrip("/\\") or cwd
+        spellings = {plain, unicodedata.normalize("NFC", plain)}
+        by_point = {_NOT_PLAIN.sub("-", text) for text in spellings}  # as the Python SDK encodes
+        names = {encode_cwd(text) for text in spellings} | by_point
+        self._names = frozenset(names)
+        self._cut = tuple(f"{name[:NAME_LENGTH]}-" for name in names if len(name) > NAME_LENGTH)
+
+    def __call__(self, folder: str) -> bool:
+        """Whether the folder's name fits; long names by prefix, their hash differs by build."""
+        return folder in self._names or (bool(self._cut) and folder.startswith(self._cut))
+
+
+Entry = os.DirEntry[str]
+
+
+def _project_sources(root: Path, folder: Entry, folders: Folders) -> Iterator[SourceRef]:
+    for entry in folders.entries(folder.path):
+        if entry.is_dir(follow_symlinks=False):
+            yield from _session_folder(root, folder.name, entry, folders)
+        elif _is_log(entry):
+            yield _transcript(root, entry, group=folder.name)
+
+
+def _session_folder(root: Path, group: str, folder: Entry, folders: Folders) -> Iterator[SourceRef]:
+    """What newer versions keep beside a transcript: its title and its sub-agents."""
+    for entry in folders.entries(folder.path):
+        if entry.name == TITLE_FILE and entry.is_file(follow_symlinks=False):
+            yield SourceRef(
+                agent=NAME,
+                path=entry.path,
+                root=root,
+                session_id=folder.name,
+                group=group,
+                role="names",
+            )
+        elif entry.name == "subagents" and entry.is_dir(follow_symlinks=False):
+            for file in _agent_files(entry, folders, _DEPTH):
+                yield _transcript(root, file, group=group, parent=folder.name)
+
+
+def _agent_files(folder: Entry, folders: Folders, depth: int) -> Iterator[Entry]:
+    for entry in folders.entries(folder.path):
+        if entry.is_dir(follow_symlinks=False):
+            if depth > 0:
+                yield from _agent_files(entry, folders, depth - 1)
+        elif entry.name.startswith(AGENT_PREFIX) and _is_log(entry):
+            yield entry
+
+
+def _is_log(entry: Entry) -> bool:
+    name = entry.name
+    return name.endswith(_LOG) and name != _LOG and entry.is_file(follow_symlinks=False)
+
+
+def _transcript(root: Path, file: Entry, *, group: str, parent: str | None = None) -> SourceRef:
+    stem = file.name.removesuffix(_LOG)
+    session_id = stem.removeprefix(AGENT_PREFIX)
+    return SourceRef(
+        agent=NAME,
+        path=file.path,
+        root=root,
+        session_id=session_id,
+        group=group,
+        role="session" if session_id == stem else "subagent",
+        parent=parent,
+    )
+
+
+def _read_title(source: SourceRef) -> Iterator[Item]:
+    """A title file says how a session is called and nothing else."""
+    try:
+        with open_stream(source.path) as stream:
+            data = stream.read(_TITLE_BYTES)
+        title = msgspec.json.decode(data, type=dict[str, Any]).get("customTitle")
+    except OSError as error:
+        yield unreadable(source.path, error)
+        return
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        message = f"a title file is not valid JSON ({error})"
+        yield Problem(code="bad-record", message=message, path=str(source.path))
+        return
+    session_id = source.session_id or source.path.parent.name
+    text = text_of(title)
+    notes = () if text is None else (TitleNote(text=text, session_id=session_id),)
+    yield Facts(session_id=session_id, addressable=False, attributed=False, notes=notes)
+
+
+def _whole_reading(items: Iterator[Item]) -> Reading:
+    found = list(items)
+    return Reading(
+        facts=tuple(item for item in found if isinstance(item, Facts)),
+        problems=tuple(item for item in found if isinstance(item, Problem)),
+    )
+
+
+class _Settings(msgspec.Struct):
+    cleanup_period_days: float | None = msgspec.field(default=None, name="cleanupPeriodDays")
+
+
+def _cleanup_days(settings: Path) -> float | None:
+    """The setting, if there is a usable one; a broken file is the agent's business."""
+    try:
+        return msgspec.json.decode(settings.read_bytes(), type=_Settings).cleanup_period_days
+    except (OSError, msgspec.DecodeError, UnicodeError):
+        return None
+
+
+ADAPTER: Final = ClaudeAdapter()

@@ -1,0 +1,254 @@
+"""Messages with their bodies, built only when somebody wants to read them.
+
+Which messages there are is decided in `chain`; this module fills them from the raw line. An answer
+is a `Draft` until the next one begins, so that its further blocks and tool results find it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final, cast
+
+import msgspec
+
+from amux.adapters.claude.answer_text import AnswerText
+from amux.adapters.claude.prompts import UserParts, split_user
+from amux.adapters.claude.records import (
+    Block,
+    Entry,
+    Line,
+    Message,
+    Odd,
+    Wide,
+    content_blocks,
+    decode_more,
+    object_of,
+    plain_text,
+    text_of,
+)
+from amux.model.message import SessionMessage, SessionToolCall, TokenUsage, ToolResult
+from amux.model.trace import Mark
+from amux.model.usage import Tokens
+
+_IMAGE_TYPE: Final = re.compile(r"image/[\w.+-]{1,40}")
+
+
+class BodyBlock(Block, gc=False):
+    """A content block with everything a message shows."""
+
+    thinking: Wide = None
+    input: Wide = None
+    content: Wide = None
+    is_error: Wide = None
+    source: Wide = None
+
+
+Body = str | int | float | bool | list[BodyBlock | Odd] | dict[str, Any] | None
+
+
+_MESSAGE: Final = msgspec.defstruct(
+    "BodyMessage", [("content", Body, None)], bases=(Message,), gc=False
+)
+_LINE: Final = msgspec.defstruct(
+    "BodyLine",
+    [("message", _MESSAGE | Odd, None), ("content", Body, None)],
+    bases=(Line,),
+    rename="camel",
+    gc=False,
+)
+WHOLE_LINES: Final = msgspec.json.Decoder(cast("type[Line]", _LINE))
+"""The same lines as `LINES`, with the bodies of their blocks."""
+
+
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """Where a message stands: its id, the message before it, and when it was written."""
+
+    id: str
+    parent_id: str | None
+    at: datetime | None
+
+
+def body_blocks(entry: Entry) -> list[BodyBlock]:
+    """The blocks of a line; without their bodies where those cannot be decoded."""
+    line = entry.line
+    if not isinstance(line, _LINE) and plain_text(line) is None:  # 50 MB of text: not again
+        line = decode_more(entry.raw, WHOLE_LINES) or line
+    return [
+        block
+        if isinstance(block, BodyBlock)
+        else BodyBlock(block.type, block.text, block.id, block.name, block.tool_use_id)
+        for block in content_blocks(line)
+    ]
+
+
+def whole_parts(entry: Entry, parts: UserParts[Block], *, synthetic: bool) -> UserParts[BodyBlock]:
+    """The parts of a user line with their bodies, in the order of `parts`."""
+    if isinstance(entry.line, _LINE):  # then results and images have theirs, and texts need none
+        return cast("UserParts[BodyBlock]", parts)
+    return split_user(entry.line, body_blocks(entry), synthetic=synthetic)
+
+
+def user_messages(
+    parts: UserParts[BodyBlock],
+    places: Sequence[Place],
+    *,
+    tool_names: Sequence[str],
+    compaction: bool,
+) -> list[SessionMessage]:
+    """The messages of one user line: results, injected text, typed text, in the order of marks."""
+    messages: list[SessionMessage] = []
+    for mark, place in zip(parts.marks(), places, strict=True):
+        if mark is Mark.TOOL:
+            index = len(messages)
+            messages.append(_tool_message(parts.results[index], tool_names[index], place))
+            continue
+        typed = mark is Mark.PROMPT
+        with_images = typed or not parts.is_prompt
+        messages.append(
+            SessionMessage(
+                role="user",
+                content="\n".join(_texts(parts.typed if typed else parts.injected)),
+                timestamp=place.at,
+                id=place.id,
+                parent_id=place.parent_id,
+                synthetic=not typed,
+                images=_data_urls(parts.images) if with_images else (),
+                compaction=compaction and not typed,
+            )
+        )
+    return messages
+
+
+def system_message(text: str, place: Place) -> SessionMessage:
+    """A notice of Claude Code itself: a compaction boundary, a command echo."""
+    return SessionMessage(
+        role="system",
+        content=text,
+        timestamp=place.at,
+        id=place.id,
+        parent_id=place.parent_id,
+        synthetic=True,
+    )
+
+
+def _tool_message(block: BodyBlock, tool_name: str, place: Place) -> SessionMessage:
+    return SessionMessage(
+        role="tool",
+        content=_result_text(block.content),
+        timestamp=place.at,
+        id=place.id,
+        parent_id=place.parent_id,
+        tool_result=ToolResult(
+            tool_call_id=text_of(block.tool_use_id) or "",
+            tool_name=tool_name,
+            output=block.content,
+            is_error=block.is_error is True,
+        ),
+    )
+
+
+class Draft:
+    """An answer whose further lines may still come, and the messages that wait behind it."""
+
+    def __init__(self, place: Place, *, model: str | None, synthetic: bool) -> None:
+        self._place = place
+        self._model = model
+        self._synthetic = synthetic
+        self._text = AnswerText()
+        self._thinking: list[str] = []
+        self._calls: list[SessionToolCall] = []
+        self._answers: dict[str, tuple[Any, bool]] = {}
+        self._behind: list[SessionMessage] = []
+
+    def add(self, blocks: Sequence[BodyBlock]) -> None:
+        """Add the blocks of one line."""
+        for block in blocks:
+            kind = text_of(block.type) or ""
+            if kind == "text":
+                self._text.add(text_of(block.text))
+                continue
+            self._text.part()
+            if kind == "thinking":
+                self._thinking.append(text_of(block.thinking) or "")
+            elif kind.endswith("tool_use"):
+                self._calls.append(_tool_call(block))
+            elif kind.endswith("tool_result"):  # of a tool that ran on the server
+                self._answer(text_of(block.tool_use_id), block.content, failed=False)
+
+    def wait(self, messages: Sequence[SessionMessage]) -> None:
+        """Queue messages behind the answer; tool results also fill its calls."""
+        for message in messages:
+            if message.tool_result is not None:
+                result = message.tool_result
+                self._answer(result.tool_call_id, result.output, failed=result.is_error is True)
+        self._behind.extend(messages)
+
+    def _answer(self, call_id: str | None, output: Any, *, failed: bool) -> None:
+        if call_id is not None:
+            self._answers[call_id] = (output, failed)
+
+    def finish(self, usage: Tokens | None) -> list[SessionMessage]:
+        """The answer, then what waited behind it."""
+        answer = SessionMessage(
+            role="assistant",
+            content=str(self._text),
+            timestamp=self._place.at,
+            tool_calls=tuple(self._answered(call) for call in self._calls),
+            token_usage=None if usage is None else _usage_view(usage),
+            thinking="\n\n".join(text for text in self._thinking if text) or None,
+            model=self._model,
+            id=self._place.id,
+            parent_id=self._place.parent_id,
+            synthetic=self._synthetic,
+        )
+        return [answer, *self._behind]
+
+    def _answered(self, call: SessionToolCall) -> SessionToolCall:
+        if call.tool_call_id not in self._answers:
+            return call
+        output, failed = self._answers[call.tool_call_id]
+        return msgspec.structs.replace(call, output=output, is_error=failed)
+
+
+def _tool_call(block: BodyBlock) -> SessionToolCall:
+    return SessionToolCall(
+        tool_call_id=text_of(block.id) or "",
+        tool_name=text_of(block.name) or "",
+        input=block.input,
+    )
+
+
+def _usage_view(tokens: Tokens) -> TokenUsage:
+    return TokenUsage(
+        input_tokens=tokens.input,
+        output_tokens=tokens.output,
+        thinking_tokens=tokens.thinking,
+        cached_tokens=tokens.cache_read,
+        cache_write_tokens=tokens.cache_write,
+    )
+
+
+def _texts(blocks: Sequence[Block]) -> list[str]:
+    return [block.text for block in blocks if isinstance(block.text, str)]
+
+
+def _result_text(content: Wide) -> str:
+    """The readable part of a tool result."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    texts = [text_of(object_of(block).get("text")) for block in content]
+    return "\n".join(text for text in texts if text)
+
+
+def _data_urls(blocks: Sequence[BodyBlock]) -> tuple[str, ...]:
+    urls: list[str] = []
+    for block in blocks:
+        source = object_of(block.source)
+        media, data = source.get("media_type"), source.get("data")
+        if isinstance(media, str) and isinstance(data, str) and _IMAGE_TYPE.fullmatch(media):
+            urls.append(f"data:{media};base64,{data}")
+    return tuple(urls)

@@ -1,0 +1,247 @@
+"""Model calls from assistant lines: one call per API message, however many lines repeat its usage.
+
+A line is written when a content block ends, which may be before the final figures have arrived: the
+line with the most output tokens is the last word. If no line of a message says why it stopped and
+all carry the same figure, that figure is the placeholder of the stream's beginning: a lower bound.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final, TypeGuard
+
+import msgspec
+
+from amux.adapters._kit.jsonl import Buffer
+from amux.adapters._kit.values import UNUSABLE
+from amux.adapters.claude.records import (
+    CacheCreation,
+    Entry,
+    Message,
+    OutputDetails,
+    Usage,
+    decode_more,
+    object_of,
+)
+from amux.model.usage import NANO, Call, Purpose, Tokens
+
+_OBJECTS: Final = msgspec.json.Decoder(dict[str, Any])
+MOST_TOKENS: Final = 1 << 53
+_MOST_USD: Final = 1e9
+
+_COST_FIELDS: Final = (
+    "costUSD",
+    "costUsd",
+    "cost_usd",
+    "totalUsd",
+    "total_usd",
+    "totalCostUSD",
+    "total_cost_usd",
+    "usd",
+    "cost",
+)
+_INPUT_FIELDS: Final = ("inputTokens", "input_tokens")
+_OUTPUT_FIELDS: Final = ("outputTokens", "output_tokens")
+_CACHED_FIELDS: Final = ("cachedTokens", "cacheReadTokens", "cache_read_input_tokens")
+_WRITTEN_FIELDS: Final = ("cacheWriteTokens", "cache_creation_input_tokens")
+_FIGURES: Final = (*_INPUT_FIELDS, *_OUTPUT_FIELDS, *_CACHED_FIELDS, *_WRITTEN_FIELDS)
+
+
+def count_of(value: object) -> int:
+    """A token count; what is no count is 0 (see `is_unusable`)."""
+    if type(value) is int:
+        return value if 0 <= value <= MOST_TOKENS else 0
+    return 0 if isinstance(value, bool) or not _is_in_range(value) else int(value)
+
+
+def _is_in_range(value: object) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and 0 <= value <= MOST_TOKENS
+
+
+def is_unusable(value: object) -> bool:
+    """Whether something stands where a count should that is none."""
+    if value is None or (type(value) is int and 0 <= value <= MOST_TOKENS):
+        return False
+    return isinstance(value, bool) or not _is_in_range(value)
+
+
+def is_damaged(usage: Usage) -> bool:
+    """Whether a figure that was billed cannot be known; reasoning alone is part of the output."""
+    creation = usage.cache_creation
+    return (
+        is_unusable(usage.input_tokens)
+        or is_unusable(usage.output_tokens)
+        or is_unusable(usage.cache_read_input_tokens)
+        or is_unusable(usage.cache_creation_input_tokens)
+        or (isinstance(creation, CacheCreation) and is_unusable(creation.ephemeral_1h_input_tokens))
+    )
+
+
+def nano_usd(value: object) -> int | None:
+    """US dollars as integer nano-USD; None for what is no amount."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return round(value * NANO) if 0 <= value <= _MOST_USD else None
+
+
+def tokens_of(usage: Usage) -> Tokens:
+    """The recorded usage in disjoint buckets."""
+    creation, details = usage.cache_creation, usage.output_tokens_details
+    kept = creation.ephemeral_1h_input_tokens if isinstance(creation, CacheCreation) else None
+    thinking = details.thinking_tokens if isinstance(details, OutputDetails) else None
+    return Tokens(
+        input=count_of(usage.input_tokens),
+        cache_read=count_of(usage.cache_read_input_tokens),
+        cache_write=count_of(usage.cache_creation_input_tokens),
+        cache_write_1h=count_of(kept),
+        output=count_of(usage.output_tokens),
+        thinking=None if thinking is None or is_unusable(thinking) else count_of(thinking),
+    )
+
+
+class OpenCall(msgspec.Struct, array_like=True):  # there are many to write down
+    """What is known of one call so far."""
+
+    message_id: str
+    output: int  # the most output tokens of its lines
+    tokens: Tokens = Tokens()  # up to where `usage` takes over
+    usage: Usage | None = None  # what the line with the most output says, still as it was read
+    model: str | None = None
+    at: datetime | None = None
+    nusd: int | None = None
+    copied: bool = False
+    final: bool = False  # the output figure is not the stream's placeholder
+    interrupted: bool = False
+    lines: int = 0
+    damaged: bool = False  # a line of it has a figure that is none
+
+    def add(self, entry: Entry, message: Message, usage: Usage, output: int) -> None:
+        """Enter one line of the message."""
+        line = entry.line
+        self.damaged = self.damaged or is_damaged(usage)
+        if line.is_aborted_mid_stream is True:
+            self.interrupted = True
+        if self.has_last_word(output, stopped=message.stop_reason is not None):
+            self.usage = usage
+        if isinstance(message.model, str) and message.model:
+            self.model = message.model
+        if line.cost_usd is not None:
+            self.nusd = max(self.nusd or 0, nano_usd(line.cost_usd) or 0) or None
+        if entry.foreign is not None or line.forked_from is not None:
+            self.copied = True
+        at = entry.at
+        if at is not None and (self.at is None or at < self.at):
+            self.at = at
+
+    def has_last_word(self, output: int, *, stopped: bool) -> bool:
+        """Count one line; whether its usage is that of the call, as far as is known by now."""
+        self.lines += 1
+        if stopped or output != self.output:
+            self.final = True
+        if output < self.output:
+            return False
+        self.output = output
+        return True
+
+    def settle_tokens(self) -> Tokens:
+        """The usage in disjoint buckets."""
+        if self.usage is not None:
+            self.tokens, self.usage = tokens_of(self.usage), None
+        return self.tokens
+
+    def settle(self, key: str, purpose: Purpose) -> Call:
+        """The call, as far as it is known."""
+        gaps: tuple[str, ...] = ()
+        if self.interrupted:
+            gaps = ("call-interrupted",)
+        elif not self.final:
+            gaps = ("output-not-recorded",)
+        if self.damaged:
+            gaps = (*gaps, UNUSABLE)
+        return Call(
+            key=key,
+            model=self.model,
+            at=self.at,
+            tokens=self.settle_tokens(),
+            native_nusd=self.nusd,  # a replayed line says 0: no statement
+            purpose=purpose,
+            message_id=self.message_id,
+            copied=self.copied,
+            repeats=self.lines - 1,
+            gaps=gaps,
+        )
+
+
+class CallBook(msgspec.Struct):
+    """The calls of one conversation, settled when it has been read to the end."""
+
+    calls: dict[str, OpenCall] = {}
+
+    def take(self, key: str, entry: Entry, message: Message, *, message_id: str) -> bool:
+        """Enter an assistant line; False when it records no usage."""
+        usage = message.usage
+        if not isinstance(usage, Usage):
+            return False
+        output = count_of(usage.output_tokens)
+        call = self.calls.get(key)
+        if call is None:
+            call = self.calls[key] = OpenCall(message_id, output)
+        call.add(entry, message, usage, output)
+        return True
+
+    def interrupt(self, key: str) -> None:
+        """Note that a person stopped the call with this key."""
+        call = self.calls.get(key)
+        if call is not None and not call.final:
+            call.interrupted = True
+
+    def tokens(self, key: str) -> Tokens | None:
+        """The usage of a call as far as it is known; nothing to show where a figure is none."""
+        call = self.calls.get(key)
+        return None if call is None or call.damaged else call.settle_tokens()
+
+    def settle_tokens(self) -> None:
+        """Leave no usage as it was read: it may hold anything."""
+        for call in self.calls.values():
+            call.settle_tokens()
+
+    def settled(self, purpose: Purpose) -> tuple[Call, ...]:
+        """All calls, in order of their first line."""
+        return tuple(call.settle(key, purpose) for key, call in self.calls.items())
+
+
+class CostEvents(msgspec.Struct):
+    """The sum of `cost` lines, as the specification describes them."""
+
+    nusd: int | None = None
+    tokens: Tokens = Tokens()
+    damaged: bool = False
+
+    def take(self, raw: Buffer | memoryview) -> None:
+        """Enter one line."""
+        event = decode_more(raw, _OBJECTS) or {}
+        record = object_of(event.get("cost")) or event
+        amount = next(
+            (nano for name in _COST_FIELDS if (nano := nano_usd(record.get(name))) is not None),
+            None,
+        )
+        if amount is not None:
+            self.nusd = (self.nusd or 0) + amount
+        self.damaged = self.damaged or any(is_unusable(record.get(name)) for name in _FIGURES)
+        self.tokens += Tokens(
+            input=_first_count(record, _INPUT_FIELDS),
+            output=_first_count(record, _OUTPUT_FIELDS),
+            cache_read=_first_count(record, _CACHED_FIELDS),
+            cache_write=_first_count(record, _WRITTEN_FIELDS),
+        )
+
+    def as_calls(self, session_id: str) -> tuple[Call, ...]:
+        """The sum as one call, for a session whose messages record no usage."""
+        if not self.tokens.total and not self.damaged:
+            return ()
+        key, gaps = f"{session_id}:cost", (UNUSABLE,) if self.damaged else ()
+        return (Call(key=key, tokens=self.tokens, native_nusd=self.nusd, gaps=gaps),)
+
+
+def _first_count(record: dict[str, Any], names: tuple[str, ...]) -> int:
+    return next((count for name in names if (count := count_of(record.get(name)))), 0)

@@ -1,0 +1,218 @@
+"""Which transcripts bear on one that a list shows, told without reading them.
+
+History is copied by resumes (to 1.0.11x) and by forks, often without a word about it. What is known
+of copies:
+
+- They lie in the folder of the original, and the copy stands first: the first answer of a copy is
+  an answer of the original. So a file is a copy of one that was read if that has its first answer.
+- A line is written into a file between the first and the last time in it. Copies keep the times,
+  or (to 2.0.14) have that of the copying and no request id. So whoever has the first answer of a
+  file was at work when it was given or, where it has no request id, began before. In those few the
+  answer is searched for.
+- A fork may be made in another folder, where the history was brought. Since there are such forks,
+  copied lines keep their ids. So the copy begins with a prompt of the original, its first or, after
+  a compaction, the summary: where no answer was seen, that tells. Only in the latter case all
+  folders are searched for the original.
+- A title for a line of another session is written after that line.
+
+A copy bears on its original, too: it may have the final figures of a call.
+
+All of this is about ids that are given once. A server that counts its answers gives them again, and
+then any file may share a call with any other: there is no telling without reading everything.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
+from typing import Final
+
+from msgspec import UNSET
+
+from amux.adapters._base import Choice, Question, SourceRef
+from amux.adapters._kit.pieces import Pieces
+from amux.adapters._kit.sketches import FileChoice, Sketch
+from amux.adapters.claude.heads import (
+    MAY_BE_TITLE,
+    UNKNOWN,
+    Answer,
+    Beginning,
+    answer_of,
+    begin_of,
+    last_time,
+)
+from amux.adapters.claude.outcome import own_id
+from amux.model.facts import Facts
+from amux.model.trace import key_of
+
+_UNIQUE: Final = 16
+"""How many characters an id has at least that nobody gives twice; shorter ones may be counted."""
+
+
+def choose(sources: Sequence[SourceRef], question: Question) -> Choice:
+    """What a list has to read of all transcripts and titles."""
+    beginnings = [begin_of(source) for source in sources if source.role != "names"]
+    titles = [
+        Sketch(source=source, session_id=own_id(source), listed=False)
+        for source in sources
+        if source.role == "names"
+    ]
+    sketches = [*(one.sketch for one in beginnings), *titles]
+    return FileChoice(sketches, question, ClaudeKinship(beginnings))
+
+
+class ClaudeKinship:
+    """Copies, originals and titles of sessions that were read."""
+
+    def __init__(self, beginnings: Iterable[Beginning]) -> None:
+        self._all = [*beginnings]
+        self._are_all_related = False
+        self._by_place: dict[str, Beginning] = {}
+        self._groups: dict[str, _Group] = {}
+        self._by_answer: dict[int, list[Beginning]] = {}
+        self._by_prompt: dict[int, list[Beginning]] = {}
+        for one in self._all:
+            if not one.sketch.nested:
+                self._add(one)
+
+    def _add(self, one: Beginning) -> None:
+        self._by_place[one.sketch.source.place] = one
+        self._groups.setdefault(one.sketch.source.group, _Group()).add(one)
+        if one.answer is not None and one.answer is not UNSET:
+            self._by_answer.setdefault(key_of(one.answer.id), []).append(one)
+        if one.prompt is not None:
+            self._by_prompt.setdefault(one.prompt, []).append(one)
+
+    def related(
+        self, source: SourceRef, facts: Facts, *, shown: bool
+    ) -> Iterator[tuple[SourceRef, bool]]:
+        """Copies of its answers and whose copies its own are, then those with a title for it."""
+        if self._are_all_related:
+            return
+        own = self._by_place.get(source.place)
+        if _has_counted_ids(own, facts):
+            self._are_all_related = True
+            yield from ((one.sketch.source, True) for one in self._all)
+            return
+        if own is None or not facts.unnamed_copies:
+            return
+        for one in self._sharing(own, facts):
+            yield one.sketch.source, True
+        if shown and facts.name is None:
+            for one in self._groups[source.group].titling(own, facts):
+                yield one.sketch.source, False
+
+    def _sharing(self, own: Beginning, facts: Facts) -> Iterator[Beginning]:
+        """Copies of what a session has, and those that have what it begins with."""
+        answers = set(array("q", facts.identity))
+        yield from _under(answers, self._by_answer)
+        yield from _under(set(facts.trace.key_list()), self._by_prompt)
+        group = self._groups[own.sketch.source.group]
+        yield from group.copies_of(own, answers)
+        for each in self._groups.values() if own.is_compacted else (group,):
+            yield from each.originals_of(own)
+
+
+class _Group:
+    """The transcripts of one project."""
+
+    def __init__(self) -> None:
+        self._members: list[Beginning] = []
+        self._unseen: list[Beginning] = []  # whose first answer was not looked for
+        self._by_leaf: dict[int, list[Beginning]] = {}
+
+    def add(self, one: Beginning) -> None:
+        """Enter a transcript."""
+        self._members.append(one)
+        if one.answer is UNSET:
+            self._unseen.append(one)
+        for leaf in one.leaves:
+            self._by_leaf.setdefault(leaf, []).append(one)
+
+    def copies_of(self, original: Beginning, keys: set[int]) -> Iterator[Beginning]:
+        """Transcripts that begin with an answer of this one, where that was not seen yet."""
+        first = -inf if original.earliest is None else original.earliest
+        for one in self._unseen:
+            if one.earliest is None or first <= one.earliest <= _end(original):
+                answer = answer_of(one)
+                if answer is UNKNOWN or (answer is not None and key_of(answer.id) in keys):
+                    yield one
+
+    def originals_of(self, copy: Beginning) -> Iterator[Beginning]:
+        """Transcripts that have the answer with which this one begins."""
+        answer = answer_of(copy)
+        if answer is None:
+            return
+        id = answer.id.encode("utf-8", "replace")
+        for one in self._while_at_work(answer):
+            if one is not copy and _holds(one, id):
+                yield one
+
+    def _while_at_work(self, answer: Answer) -> Iterator[Beginning]:
+        at = inf if answer.at is None else answer.at
+        ends_later = at if answer.has_request and answer.at is not None else -inf
+        for one in self._members:
+            if one.earliest is None or (one.earliest <= at and _end(one) >= ends_later):
+                yield one
+
+    def titling(self, own: Beginning, facts: Facts) -> Iterator[Beginning]:
+        """Transcripts that may hold a title for a line of a session."""
+        if self._by_leaf:
+            yield from _under(set(facts.trace.key_list()), self._by_leaf)
+        first = _first_written(own)
+        for one in self._members:
+            if one is not own and _end(one) >= first and _has_late_titles(one):
+                yield one
+
+
+def _under(keys: set[int], filed: Mapping[int, Sequence[Beginning]]) -> Iterator[Beginning]:
+    for key in filed.keys() & keys:
+        yield from filed[key]
+
+
+def _has_counted_ids(own: Beginning | None, facts: Facts) -> bool:
+    """Whether there are answers whose ids others may have by chance."""
+    first = None if own is None or own.answer is UNSET else own.answer
+    if first is not None and first is not UNKNOWN and len(first.id) < _UNIQUE:
+        return True
+    return any(len(call.key) < _UNIQUE for call in facts.calls)
+
+
+def _first_written(one: Beginning) -> float:
+    """Since when there may be titles for its lines: copied ones are older than the file."""
+    answer = answer_of(one)
+    if one.earliest is None or (answer is not None and not answer.has_request):
+        return -inf
+    return one.earliest
+
+
+def _end(one: Beginning) -> float:
+    if one.end is None:
+        try:
+            with Pieces(one.sketch.source.place) as file:
+                one.end = last_time(file)
+        except OSError:
+            one.end = inf  # whoever reads it will tell
+    return one.end
+
+
+def _holds(one: Beginning, id: bytes) -> bool:
+    """Whether an answer is in a file; in passing, whether titles are."""
+    data = _bytes_of(one)
+    one.has_late_titles = data.find(MAY_BE_TITLE, one.size) >= 0
+    return id in data
+
+
+def _has_late_titles(one: Beginning) -> bool:
+    """Whether there may be titles behind its head, where resuming in place leaves them."""
+    if one.has_late_titles is None:
+        one.has_late_titles = _bytes_of(one).find(MAY_BE_TITLE, one.size) >= 0
+    return one.has_late_titles
+
+
+def _bytes_of(one: Beginning) -> bytes:
+    try:
+        return one.sketch.source.path.read_bytes()
+    except OSError:
+        return b""  # reading it would tell no more

@@ -1,0 +1,104 @@
+"""The lines of a transcript, decoded one by one where they lie, from any place on.
+
+A megabyte is read at a time and is not split: every line is decoded as a view of it, which costs
+less than searching the bytes for a second word. So every line is looked at, whatever is wanted.
+What stands behind the last line end may still be written: it comes last, and apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from typing import BinaryIO, Final
+
+import msgspec
+
+from amux.adapters._kit.jsonl import Buffer, decode_line
+from amux.adapters._kit.long_lines import PendingLine
+from amux.adapters._kit.streams import chunks
+from amux.adapters.claude.conversation import Conversation
+from amux.adapters.claude.records import LINES, Entry, Line, text_of
+from amux.model.problems import Problem
+
+_UNDECODABLE: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
+
+
+class LineReader:
+    """One pass over a stream that stands at `offset`, behind `number` lines.
+
+    `own_id` is the session whose lines are its own; None: no line is foreign.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        decoder: msgspec.json.Decoder[Line],
+        *,
+        own_id: str | None,
+        cut_texts: bool,
+    ) -> None:
+        self.offset = 0  # the end of the last whole line
+        self.number = 0  # and how many there were
+        self._path = path
+        self._decode: Callable[[Buffer | memoryview], Line] = decoder.decode
+        self._own_id = own_id
+        self._pending = PendingLine(cut_texts=cut_texts)
+
+    def enter_into(self, conversation: Conversation) -> None:
+        """Say whose the lines are, before any is read; nothing is entered here."""
+
+    def whole_lines(self, stream: BinaryIO) -> Iterator[Entry | Problem]:
+        """Every line that has an end."""
+        place = self.offset
+        for chunk in chunks(stream):
+            start = 0
+            if self._pending and (start := chunk.find(b"\n") + 1):
+                self._pending.add(chunk[: start - 1])
+                self.number += 1
+                yield from self._entry(self._pending.take(), self.number)
+            if start or not self._pending:
+                start = yield from self._entries_of_chunk(chunk, start)
+                self.offset = place + start
+            self._pending.add(chunk[start:])
+            place += len(chunk)
+
+    def last_line(self) -> Iterator[Entry | Problem]:
+        """What stands behind the last line end, if it is a record or says why it is none."""
+        if self._pending:
+            yield from self._entry(self._pending.take(), self.number + 1, ended=False)
+
+    def _entries_of_chunk(self, chunk: bytes, start: int) -> Generator[Entry | Problem, None, int]:
+        """The lines that end in a chunk; then the place behind them."""
+        view, number = memoryview(chunk), self.number
+        while (end := chunk.find(b"\n", start)) >= 0:
+            raw = view[start:end]
+            start = end + 1
+            number += 1
+            entry = self._decoded(number, raw)
+            if entry is None:
+                yield from self._entry(raw, number)
+            else:
+                yield entry
+        self.number = number
+        return start
+
+    def _decoded(self, number: int, raw: memoryview) -> Entry | None:
+        """A line as nearly all are; None: it needs a second look."""
+        try:
+            line = self._decode(raw)
+        except _UNDECODABLE:
+            return None
+        named, own_id = line.session_id, self._own_id
+        foreign = None if named == own_id or own_id is None else text_of(named)
+        return Entry(number, line, raw, foreign)
+
+    def _entry(
+        self, raw: Buffer | memoryview, number: int, *, ended: bool = True
+    ) -> Iterator[Entry | Problem]:
+        """One line that came in pieces or needs a second look; nothing if it is blank."""
+        found = decode_line(raw, LINES, self._path, number=number, ended=ended)
+        if isinstance(found, Problem):
+            yield found
+        elif found is not None:
+            _, line, cleaned = found
+            named = None if self._own_id is None else text_of(line.session_id)
+            yield Entry(number, line, cleaned, None if named == self._own_id else named)

@@ -1,0 +1,143 @@
+"""What a user line is: tool results, text somebody typed, or text Claude Code put there.
+
+Claude Code writes command echoes, caveats, reminders and notices as user lines. Newer versions flag
+them; copies made by older ones lose the flags, so the wording decides as well.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from amux.adapters._kit.texts import opens_with_tag, starts_with_any
+from amux.adapters.claude.records import Block, Line, Origin, text_of
+from amux.model.trace import Mark
+
+B = TypeVar("B", bound=Block)
+
+_TOOL: Final = Mark.TOOL
+INTERRUPTED: Final = "[Request interrupted by user]"
+WARM_UP: Final = "Warmup"
+COMPACT_SUMMARY: Final = "This session is being continued from a previous conversation"
+
+_NOTICES: Final = (
+    "[Request interrupted by user",
+    "Caveat: The messages below",
+    COMPACT_SUMMARY,
+)
+_OWN_TAGS: Final = (
+    "<command-name>",
+    "<command-message>",
+    "<command-args>",
+    "<local-command-",
+    "<bash-input>",
+    "<bash-stdout>",
+    "<bash-stderr>",
+    "<system-reminder>",
+    "<task-notification>",
+    "<user-memory-input>",
+    "<session-start-hook>",
+    "<ide_opened_file>",
+    "<ide_selection>",
+    "<tick>",
+    "<goal>",
+)
+_COMMAND_NAME: Final = re.compile(r"<command-name>([^<]{1,200})</command-name>")
+_COMMAND_ARGS: Final = re.compile(r"<command-args>([^<]{0,2000})</command-args>")
+
+_NO_TITLES: Final = (
+    "Invalid API key",
+    "API Error",
+    "Credit balance is too low",
+    "Prompt is too long",
+    "Request timed out",
+    "Claude AI usage limit reached",
+    "Please run /login",
+    "OAuth token",
+)
+
+
+class UserParts(msgspec.Struct, Generic[B], gc=False):
+    """The blocks of one user line, by what they are. Each part but images begins messages."""
+
+    results: list[B]
+    injected: list[B] = []
+    typed: list[B] = []
+    images: list[B] = []
+    synthetic: bool = False
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether somebody typed or pasted something."""
+        return bool(self.typed) or (bool(self.images) and not self.synthetic)
+
+    def marks(self) -> list[Mark]:
+        """One mark per message the line begins, in order."""
+        marks = [_TOOL] * len(self.results)
+        if self.injected or (self.images and self.synthetic):
+            marks.append(Mark.INJECTED)
+        if self.is_prompt:
+            marks.append(Mark.PROMPT)
+        return marks
+
+
+def split_user(line: Line, blocks: list[B], *, synthetic: bool = False) -> UserParts[B]:
+    """Sort the blocks of a user line. An IDE puts its own block before the typed one."""
+    if len(blocks) == 1 and blocks[0].type == "tool_result":  # most of them
+        return UserParts(blocks)
+    synthetic = synthetic or _is_flagged(line)
+    human = isinstance(line.origin, Origin) and line.origin.kind == "human"
+    parts: UserParts[B] = UserParts([], synthetic=synthetic)
+    for block in blocks:
+        if block.type == "tool_result":
+            parts.results.append(block)
+        elif block.type == "image":
+            parts.images.append(block)
+        elif isinstance(block.text, str) and block.text.strip():
+            injected = synthetic or is_injected(block.text, human=human)
+            (parts.injected if injected else parts.typed).append(block)
+    return parts
+
+
+def _is_flagged(line: Line) -> bool:
+    """Whether the line itself says that nobody typed it."""
+    origin = line.origin.kind if isinstance(line.origin, Origin) else None
+    return (
+        line.is_meta is True
+        or line.is_compact_summary is True
+        or line.is_visible_in_transcript_only is True
+        or line.prompt_source == "system"
+        or (isinstance(origin, str) and origin != "human")
+    )
+
+
+def is_injected(text: str, *, human: bool = False) -> bool:
+    """Whether the wording gives Claude Code away. `human`: the line says a person wrote it."""
+    if starts_with_any(text, _NOTICES) or starts_with_any(text, _OWN_TAGS):
+        return True
+    return not human and opens_with_tag(text)
+
+
+def is_compact_summary(line: Line, parts: UserParts[B]) -> bool:
+    """Whether a user line replaces earlier history by a summary of it."""
+    if line.is_compact_summary is True:
+        return True
+    first = parts.injected[0].text if parts.injected else None
+    return isinstance(first, str) and starts_with_any(first, (COMPACT_SUMMARY,))
+
+
+def command_title(text: str) -> str | None:
+    """The slash command behind a command echo, with its arguments."""
+    name = _COMMAND_NAME.search(text)
+    if name is None:
+        return None
+    arguments = _COMMAND_ARGS.search(text)
+    return f"{name[1]} {arguments[1] if arguments else ''}".strip()
+
+
+def summary_title(line: Line) -> str | None:
+    """The title a summary line holds, unless Claude Code stored an error in its place."""
+    summary = text_of(line.summary)
+    return None if summary is None or starts_with_any(summary, _NO_TITLES) else summary

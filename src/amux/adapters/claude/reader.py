@@ -1,0 +1,208 @@
+"""Reads one transcript file: its session, and the sidechains older versions wrote into it.
+
+Nothing is yielded for a file without a conversation but facts that hold its notes: such files exist
+(killed in the first turn, or only titles of other sessions) and are no sessions. A line that is
+still being written is told of, and is read again by who goes on later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from os import SEEK_END
+from typing import BinaryIO
+
+import msgspec
+
+from amux.adapters._base import Head, Item, Progress, Reading, SourceRef, Want, has_bodies
+from amux.adapters._kit.jsonl import unreadable
+from amux.adapters._kit.streams import open_stream
+from amux.adapters.claude.bodies import WHOLE_LINES
+from amux.adapters.claude.conversation import Conversation
+from amux.adapters.claude.cost_lines import CostLineReader
+from amux.adapters.claude.dialogue import Dialogue
+from amux.adapters.claude.lines import LineReader
+from amux.adapters.claude.outcome import AGENT_PREFIX, Outcome, own_id
+from amux.adapters.claude.records import LINES, Entry
+from amux.adapters.claude.saved import Depth, Saved, restore, save
+from amux.adapters.claude.transcript import Transcript
+from amux.model.facts import Facts
+from amux.model.message import SessionMessage
+from amux.model.problems import Problem
+from amux.model.usage import Purpose
+
+
+class TranscriptReader:
+    """One pass over one file."""
+
+    def __init__(self, source: SourceRef, *, want: Want, only: str | None = None) -> None:
+        self._source = source
+        self._only = only
+        self._with_bodies = has_bodies(want)
+        self._all_lines = want != "usage"  # else which lines are read depends on what follows them
+        is_agent = source.role == "subagent"
+        self._id = own_id(source)
+        purpose: Purpose = "subagent" if is_agent else "main"
+        self._transcript = Transcript(Conversation.begin(purpose, told=self._all_lines))
+        self._lines = (LineReader if self._all_lines else CostLineReader)(
+            source.place,
+            WHOLE_LINES if self._with_bodies else LINES,
+            own_id=None if is_agent else self._id,  # sub-agents name their parent
+            cut_texts=want != "all",
+        )
+        self._lines.enter_into(self._transcript.main)
+        self._found: list[Problem] = []
+        self._dialogues: dict[int | None, Dialogue | None] = {}
+        self._held_back: dict[int, list[SessionMessage]] = {}  # by number of the sidechain
+
+    def items(self) -> Iterator[Item]:
+        """The session of the file, then its sidechains."""
+        began = False
+        for item in self._main_items():
+            if not began and not isinstance(item, Problem):
+                yield Head(session_id=self._id)
+                began = True
+            yield item
+        outcome = self._outcome()
+        if self._is_wanted(self._id):
+            if self._transcript.main.tally.has_messages and not began:
+                yield Head(session_id=self._id)
+            yield from _closing(outcome.main())
+        for number in range(len(self._transcript.sidechains)):
+            name = outcome.sidechain_id(number)
+            if self._is_wanted(name):
+                yield Head(session_id=name)
+                yield from self._held_back.get(number, ())
+                yield from _closing(outcome.sidechain(number))
+
+    def read_on(self, want: Depth, progress: Progress | None) -> Reading:
+        """What the file says without bodies, reading only what is behind `progress`."""
+        saved = None
+        try:
+            with open_stream(self._source.place) as stream:
+                self._go_to(stream, want, progress)
+                self._pass_over(self._lines.whole_lines(stream))
+            saved = save(
+                Saved(want, self._lines.number, self._transcript), offset=self._lines.offset
+            )
+            self._pass_over(self._lines.last_line())
+        except OSError as error:
+            self._note(unreadable(self._source.path, error))
+        self._note_foreign_file()
+        return Reading(facts=tuple(self._outcome().facts()), progress=saved)
+
+    def _go_to(self, stream: BinaryIO, want: Depth, progress: Progress | None) -> None:
+        """Take up what was written down; a file that shrank was written anew."""
+        if progress is None or stream.seek(0, SEEK_END) < progress.offset:
+            saved = None
+        else:
+            saved = restore(progress, want)
+        if progress is None or saved is None:
+            stream.seek(0)
+            return
+        stream.seek(progress.offset)
+        self._transcript = saved.transcript
+        self._lines.enter_into(self._transcript.main)
+        self._lines.offset, self._lines.number = progress.offset, saved.lines
+
+    def _main_items(self) -> Iterator[SessionMessage | Problem]:
+        try:
+            with open_stream(self._source.place) as stream:
+                yield from self._taken(self._lines.whole_lines(stream))
+            yield from self._taken(self._lines.last_line())
+        except OSError as error:
+            self._note(unreadable(self._source.path, error))
+        yield from self._flush()
+        self._note_foreign_file()
+        yield from self._drain()
+
+    def _taken(self, lines: Iterator[Entry | Problem]) -> Iterator[SessionMessage | Problem]:
+        """The messages and problems of some lines, those of sidechains apart."""
+        if not self._with_bodies:
+            yield from self._passed(lines)
+            return
+        for line in lines:
+            if isinstance(line, Problem):
+                self._note(line)
+            else:
+                yield from self._messages_of(line)
+            if self._found:
+                yield from self._drain()
+
+    def _passed(self, lines: Iterator[Entry | Problem]) -> Iterator[Problem]:
+        """The problems of some lines that nobody wants to read."""
+        transcript, note, found = self._transcript, self._note, self._found
+        main = transcript.main
+        take = main.take_cost if main.story is None else partial(main.take, on_problem=note)
+        for line in lines:
+            if isinstance(line, Problem):
+                note(line)
+            elif line.line.is_sidechain is True:
+                transcript.conversation(transcript.place_of(line)).take(line, note)
+            else:
+                transcript.has_records = True
+                take(line)
+            if found:
+                yield from self._drain()
+
+    def _pass_over(self, lines: Iterator[Entry | Problem]) -> None:
+        for _ in self._passed(lines):
+            pass  # the transcript has it
+
+    def _messages_of(self, entry: Entry) -> Sequence[SessionMessage]:
+        place = self._transcript.place_of(entry)
+        dialogue = self._dialogue_at(place)
+        if dialogue is None:
+            self._transcript.conversation(place).take(entry, self._note)
+            return ()
+        messages = dialogue.take(entry, self._note)
+        if place is None:
+            return messages
+        self._held_back.setdefault(place, []).extend(messages)
+        return ()
+
+    def _dialogue_at(self, place: int | None) -> Dialogue | None:
+        """The messages of a conversation; None where they are not wanted."""
+        if place not in self._dialogues:
+            name = self._id if place is None else self._outcome().sidechain_id(place)
+            conversation = self._transcript.conversation(place)
+            self._dialogues[place] = Dialogue(conversation) if self._is_wanted(name) else None
+        return self._dialogues[place]
+
+    def _flush(self) -> Sequence[SessionMessage]:
+        """What is still open at the end of the file."""
+        complete: Sequence[SessionMessage] = ()
+        for place, dialogue in self._dialogues.items():
+            if dialogue is not None and place is not None:
+                self._held_back.setdefault(place, []).extend(dialogue.flush())
+            elif dialogue is not None:
+                complete = dialogue.flush()
+        return complete
+
+    def _outcome(self) -> Outcome:
+        return Outcome(self._source, self._id, self._transcript)
+
+    def _is_wanted(self, session_id: str) -> bool:
+        return self._only in {None, session_id, f"{AGENT_PREFIX}{session_id}"}
+
+    def _note_foreign_file(self) -> None:
+        if self._transcript.is_foreign:
+            message = "no line of the file is a record of Claude Code"
+            self._note(Problem(code="unknown-format", message=message))
+
+    def _note(self, problem: Problem) -> None:
+        if not self._all_lines and problem.code != "unreadable":
+            return
+        located = msgspec.structs.replace(problem, path=self._source.place)
+        self._found.append(located)
+        self._transcript.note(located)
+
+    def _drain(self) -> Iterator[Problem]:
+        yield from self._found
+        self._found.clear()
+
+
+def _closing(facts: Facts) -> Iterator[Item]:
+    """Calls once more by themselves, then the facts that hold them."""
+    yield from facts.calls
+    yield facts

@@ -1,0 +1,264 @@
+"""What bears on the cost of one conversation: its calls, and what is missing of them.
+
+Everything that is counted or decided happens here, line by line, and is the same whatever is
+wanted. An answer stays open until the next one (or a prompt) begins; tool results and notices that
+come in between belong behind it. A tally is plain data: written down, it can be taken up again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from amux.adapters.claude.calls import CallBook
+from amux.adapters.claude.prompts import (
+    INTERRUPTED,
+    WARM_UP,
+    UserParts,
+    is_compact_summary,
+    split_user,
+)
+from amux.adapters.claude.records import (
+    SYNTHETIC_MODEL,
+    Block,
+    Entry,
+    Message,
+    Odd,
+    content_blocks,
+    packed,
+    text_of,
+)
+from amux.adapters.claude.unanswered import Unanswered
+from amux.model.trace import Mark, key_of
+from amux.model.usage import Call, Purpose
+
+WAITING_LIMIT: Final = 256
+"""Messages that may wait behind an open answer before it is taken for complete."""
+
+_LINE: Final = Mark.LINE
+_REPLY: Final = Mark.REPLY
+_NOTICE: Final = Mark.NOTICE
+_PROMPT: Final = Mark.PROMPT
+_TOOL: Final = Mark.TOOL
+_ONE_RESULT: Final = (_TOOL,)
+_NO_MESSAGE: Final = Message()
+
+
+class UserLine(msgspec.Struct, gc=False):
+    """What a user line turned out to be."""
+
+    parts: UserParts[Block]
+    marks: list[Mark]  # one per message it begins
+    tool_names: list[str | None]  # of its results; None: of a call that nobody made
+    compaction: bool
+    warm_up: bool
+
+
+class Tally(msgspec.Struct):
+    """The calls of one conversation and the state it is in."""
+
+    purpose: Purpose
+    book: CallBook = msgspec.field(default_factory=CallBook)
+    models: dict[str, None] = {}  # of answers without usage
+    compactions: int = 0
+    warm_up: bool = False
+    open: str | None = None  # key of the answer whose lines may still come
+    answer_id: str = ""  # and the id of its message
+    waiting: int = 0
+    last_mark: Mark = Mark.LINE  # of the last line that began a message
+    boundary_seen: bool = False
+    seen_gaps: dict[str, None] = {}
+    at_work: set[str] = set()  # tools that the newest answer called, without a result so far
+    tools: dict[str, str] | None = None  # all such, with their names; None: nobody asks for names
+    unanswered: Unanswered = msgspec.field(default_factory=Unanswered)
+    identity: bytearray = bytearray()
+    """Keys of the API messages, 64 bit each: what a copy of this conversation shares with it."""
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether there is a conversation at all."""
+        return self.last_mark is not _LINE
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        """What is missing beyond what the calls themselves say."""
+        open_ = self.unanswered
+        # A sub-agent may end with tool results in order: when it has used up its turns.
+        ends_early = open_.requested or (open_.pending and self.purpose == "main")
+        if open_.cut_short or ends_early:
+            return tuple({**self.seen_gaps, "call-interrupted": None})
+        return tuple(self.seen_gaps)
+
+    def settled_calls(self) -> tuple[Call, ...]:
+        """The calls; those of a warm-up served no conversation."""
+        return self.book.settled("auxiliary" if self.warm_up else self.purpose)
+
+    def take(self, entry: Entry) -> None:
+        """Enter one line."""
+        kind = entry.line.type
+        if kind == "assistant":
+            self.take_answer(entry)
+        elif kind == "user":
+            if not self._take_lone_result(entry):
+                self.take_user(entry)
+        elif kind == "system":
+            self.take_system(entry)
+        else:
+            self.take_record(entry)
+
+    def take_answer(self, entry: Entry) -> Mark:
+        """Enter an assistant line; whether it begins a message, and of which kind."""
+        line = entry.line
+        message = line.message
+        content = line.content
+        if isinstance(message, Message):
+            content = message.content
+        else:
+            message = _NO_MESSAGE
+        key = message.id
+        if not isinstance(key, str) or not key:
+            key = text_of(line.request_id) or entry.id
+        notice = message.model == SYNTHETIC_MODEL or line.is_api_error_message is True
+        mark = _LINE
+        if key != self.open:
+            mark = _NOTICE if notice else _REPLY
+            self._begin_answer(entry, key, mark)
+            if key is message.id:
+                self.identity += packed(key_of(key))
+        if not notice and not self.book.take(key, entry, message, message_id=self.answer_id):
+            self._miss_usage(message)
+        if isinstance(content, list):
+            self._learn_tools(content)
+        return mark
+
+    def take_user(self, entry: Entry) -> UserLine:
+        """Enter a user line."""
+        line = entry.line
+        blocks = content_blocks(line)
+        warm_up = self._begins_warm_up(blocks)
+        parts = split_user(line, blocks, synthetic=warm_up)
+        marks = parts.marks()
+        if _PROMPT in marks:
+            self._close()
+        # A line that hands over results speaks of nothing else, whatever stands behind them.
+        compaction = not parts.results and is_compact_summary(line, parts)
+        if not parts.results:
+            self._see_interruption(entry, parts)
+        if compaction:
+            self._see_summary(entry)
+        names = [self._tool_returned(block) for block in parts.results]
+        self._begin(entry, marks)
+        return UserLine(parts, marks, names, compaction, warm_up)
+
+    def _take_lone_result(self, entry: Entry) -> bool:
+        """The short way for most user lines; False: not for this one."""
+        line = entry.line
+        message = line.message
+        content = message.content if isinstance(message, Message) else None
+        if not isinstance(content, list) or len(content) != 1:
+            return False
+        block = content[0]
+        if not isinstance(block, Block) or block.type != "tool_result":
+            return False
+        if self.last_mark is _LINE:
+            return False
+        self._tool_returned(block)
+        self._begin(entry, _ONE_RESULT)
+        return True
+
+    def take_system(self, entry: Entry) -> list[Mark]:
+        """Enter a system line; the messages it begins."""
+        if entry.line.subtype == "compact_boundary":
+            self._count_compaction(entry)
+            self.boundary_seen = True
+        marks = [Mark.INJECTED] if text_of(entry.line.content) else []
+        self._begin(entry, marks)
+        return marks
+
+    def take_record(self, entry: Entry) -> None:
+        """Enter a line that is no message."""
+        kind = entry.line.type
+        if isinstance(kind, str):
+            self.unanswered.see_record(kind)
+
+    def _begin_answer(self, entry: Entry, key: str, mark: Mark) -> None:
+        if mark is _REPLY:
+            self.begin_reply(key, entry.id)
+            return
+        self.open, self.answer_id, self.waiting = key, entry.id, 0
+        self.last_mark = mark
+        self.unanswered.see_notice(entry)
+
+    def begin_reply(self, key: str, message_id: str) -> None:
+        """The model begins to answer: what came back from tools has been told to it."""
+        self.open, self.answer_id, self.waiting = key, message_id, 0
+        self.last_mark = _REPLY
+        self.at_work.clear()
+        self.unanswered.state = "idle"
+
+    def _begin(self, entry: Entry, marks: Sequence[Mark]) -> None:
+        """Messages that are no answers wait behind the open one, up to a bound."""
+        if not marks:
+            return
+        for mark in marks:
+            self.unanswered.see_message(entry, mark, tools_at_work=bool(self.at_work))
+        self.last_mark = marks[-1]
+        if self.open is not None:
+            self.waiting += len(marks)
+            if self.waiting > WAITING_LIMIT:
+                self._close()
+
+    def _close(self) -> None:
+        self.open, self.waiting = None, 0
+
+    def _miss_usage(self, message: Message) -> None:
+        self.seen_gaps["usage-not-recorded"] = None
+        if (model := text_of(message.model)) is not None:
+            self.models[model] = None
+
+    def _learn_tools(self, content: Sequence[Block | Odd]) -> None:
+        for block in content:
+            if isinstance(block, Block) and isinstance(block.id, str) and block.id:
+                kind = block.type
+                if isinstance(kind, str) and kind.endswith("tool_use"):
+                    self.at_work.add(block.id)
+                    if self.tools is not None:
+                        self.tools[block.id] = text_of(block.name) or ""
+
+    def _tool_returned(self, block: Block) -> str | None:
+        """The name of a tool whose result has come; None when nobody called it, or nobody asks."""
+        id = text_of(block.tool_use_id) or ""
+        self.at_work.discard(id)
+        # A call has one result: forgetting answered calls keeps memory bounded.
+        return None if self.tools is None else self.tools.pop(id, None)
+
+    def _begins_warm_up(self, blocks: Sequence[Block]) -> bool:
+        if self.purpose != "subagent" or self.has_messages or len(blocks) != 1:
+            return False
+        text = text_of(blocks[0].text) or ""
+        self.warm_up = text.strip() == WARM_UP
+        return self.warm_up
+
+    def _see_interruption(self, entry: Entry, parts: UserParts[Block]) -> None:
+        """A person stopped an answer: either its line is there, unfinished, or it was not kept."""
+        named = text_of(entry.line.interrupted_message_id)
+        if named is not None:
+            self.book.interrupt(named)
+            return
+        if not parts.injected or parts.injected[0].text != INTERRUPTED or entry.copied:
+            return
+        if self.last_mark in {Mark.PROMPT, Mark.TOOL}:
+            self.seen_gaps["call-interrupted"] = None
+
+    def _see_summary(self, entry: Entry) -> None:
+        """A summary follows its boundary; versions without boundaries have the summary alone."""
+        if not self.boundary_seen:
+            self._count_compaction(entry)
+        self.boundary_seen = False
+
+    def _count_compaction(self, entry: Entry) -> None:
+        self.compactions += 1
+        if not entry.copied:
+            self.seen_gaps["compaction-call-not-recorded"] = None

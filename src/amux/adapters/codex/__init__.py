@@ -1,0 +1,358 @@
+"""Codex: sessions of the Codex CLI.
+
+Store     $CODEX_HOME or ~/.codex: sessions/YYYY/MM/DD/rollout-<time>-<uuid>.jsonl (or .jsonl.zst),
+          archived_sessions/, sessions/rollout-<date>-<uuid>.json of the TypeScript CLI, and
+          sessions/<id>.jsonl; names in session_index.jsonl. The databases beside them are caches
+          of these files and are not read.
+Formats   one document (0.1.x), bare items (to 0.31), envelopes (from 0.32), envelopes with
+          ordinals (0.166); evidence: docs/agents/codex.md
+Counting  token_usage_record where there is one, else token_count events whose total has changed
+Title     the name given by person or agent, else the first prompt that an event or its kind
+          confirms
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from io import SEEK_END
+from pathlib import Path
+from stat import S_ISLNK
+from typing import BinaryIO, Final, Literal, cast
+
+from amux.adapters._base import (
+    AgentInfo,
+    Bystander,
+    Capabilities,
+    Choice,
+    Command,
+    Head,
+    Item,
+    Progress,
+    Question,
+    Reading,
+    ScannedTexts,
+    SourceRef,
+    Want,
+    has_bodies,
+)
+from amux.adapters._kit.fold import MAX_PROBLEMS
+from amux.adapters._kit.folders import Folders, is_folder, leads_into
+from amux.adapters._kit.jsonl import Buffer, read_records, unreadable
+from amux.adapters._kit.streams import DecoderMissingError, open_stream
+from amux.adapters._kit.times import parse_time
+from amux.adapters.codex.entries import Batch, Run
+from amux.adapters.codex.lineage import file_name
+from amux.adapters.codex.log import Log
+from amux.adapters.codex.reading import State, read_on, read_rollout
+from amux.adapters.codex.records import NAME_ENTRY, Line, Record, size
+from amux.adapters.codex.rollout import new_rollout
+from amux.adapters.codex.saved import restore
+from amux.host import Host
+from amux.model.facts import Facts, TitleNote
+from amux.model.message import SessionMessage
+from amux.model.problems import Problem
+
+NAME: Final = "codex"
+INFO: Final = AgentInfo(
+    name=NAME,
+    label="Codex",
+    cli_command="codex",
+    capabilities=Capabilities(session_persistence="file", can_resume=True, can_fork=True),
+    bystanders=(
+        Bystander("*.sqlite", "a cache or a list of the agent, rebuilt from the rollouts"),
+        Bystander("*.sqlite-*", "a journal of such a database"),
+        Bystander("history.json*", "prompts as they were typed"),
+        Bystander("config.*", "settings"),
+        Bystander("auth.json", "credentials: never opened"),
+        Bystander("instructions.md", "instructions of the user"),
+        Bystander("AGENTS.md", "instructions of the user"),
+        Bystander("version.json", "the agent's update check"),
+        Bystander("log/*", "diagnostics"),
+        Bystander("prompts/*", "prompts of the user"),
+        Bystander("skills/*", "skills of the user"),
+        Bystander("shell_snapshots/*", "shell environments"),
+    ),
+    evidence="seen: 0.1.2505291658, 0.20.0, 0.42.0, 0.120.0, 0.166.0; docs/agents/codex.md",
+    revision=4,
+)
+
+_NAMES_FILE: Final = "session_index.jsonl"
+_RESUME_SINCE: Final = (0, 39)
+_FORK_SINCE: Final = (0, 120)
+_EXEC_FORK_SINCE: Final = (0, 166)
+_VERSION: Final = re.compile(r"(\d+)\.(\d+)")
+
+
+class CodexAdapter:
+    """Reads Codex sessions. Stateless."""
+
+    info = INFO
+
+    def roots(self, host: Host) -> Sequence[Path]:
+        """CODEX_HOME, else ~/.codex; touches no disk."""
+        return [host.path_from("CODEX_HOME") or host.home / ".codex"]
+
+    def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
+        """Rollouts and the file of names; the names of files do not tell a working directory."""
+        del cwd
+        inside = _Inside(root)
+        sessions, archive = (f"{root}{os.sep}{name}" for name in ("sessions", "archived_sessions"))
+        for file in _without_twins(inside.files(sessions)):
+            if _is_rollout(file.name) or file.path == f"{sessions}{os.sep}{file.name}":
+                yield _source(file, root, archived=False)
+        for file in _without_twins(inside.files(archive)):
+            yield _source(file, root, archived=True)
+        names = root / _NAMES_FILE
+        if inside.holds(names):
+            yield SourceRef(agent=NAME, path=names, root=root, group=str(root), role="names")
+        yield from inside.folders.sources(NAME, root, group=str(root))
+
+    def read(
+        self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None
+    ) -> Iterator[Item]:
+        """Stream a source; a rollout holds one session, so `only` has nothing to choose."""
+        del only
+        if source.role == "names":
+            yield from _read_names(source)
+            return
+        is_document = source.path.suffix == ".json"
+        rollout = new_rollout(
+            source.path, bodies=has_bodies(want), traced=want != "usage" or is_document
+        )
+        if is_document:
+            from amux.adapters.codex.legacy_2025 import read_document
+
+            batches: Iterator[Batch | Problem] = read_document(source.path)
+        else:
+            batches = _batches(source.path, cut_texts=want != "all")
+        yield from read_rollout(_before(batches, until), rollout, archived=source.archived)
+
+    def scan_texts(
+        self, source: SourceRef, *, tools: bool, progress: Progress | None = None
+    ) -> ScannedTexts | None:
+        """The texts of a rollout in the newest form; others are read."""
+        from amux.adapters.codex.scan_texts import scan_texts
+
+        is_plain = source.role == "session" and source.path.suffix == ".jsonl"
+        return scan_texts(source.path, tools=tools, progress=progress) if is_plain else None
+
+    def cut_text(self, data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
+        """One message, from the lines that a scan has named."""
+        from amux.adapters.codex.cut_texts import cut_text
+
+        return cut_text(data, kind, tools=tools)
+
+    def read_on(
+        self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None
+    ) -> Reading:
+        """Read the rest of a rollout; what is no plain log of lines is read whole every time."""
+        if source.role == "session" and source.path.suffix == ".jsonl":
+            try:
+                return _read_on(source, traced=want == "facts", progress=progress)
+            except OSError:
+                pass  # reading it whole tells what is wrong
+        items = list(self.read(source, want=want))
+        facts = tuple(item for item in items if isinstance(item, Facts))
+        problems = () if facts else tuple(item for item in items if isinstance(item, Problem))
+        return Reading(facts=facts, problems=problems)
+
+    def tells(self, source: SourceRef) -> bool:
+        """Rollouts and the file of names; a closed folder tells nothing."""
+        return source.role == "session" or source.name == _NAMES_FILE
+
+    def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice | None:
+        """By the first lines of all rollouts."""
+        from amux.adapters.codex.heads import choose
+
+        return choose(sources, question)
+
+    def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
+        """A rollout holds one session."""
+        del chosen
+        return self.read(source, want="facts")
+
+    def command(
+        self,
+        action: Literal["new", "resume", "fork"],
+        *,
+        session_id: str | None = None,
+        prompt: str | None = None,
+        cwd: str | None = None,
+        version: str | None = None,
+    ) -> Command | None:
+        """Argv by version: with a prompt it runs without a terminal, else interactively."""
+        mode = () if prompt is None else ("exec",)
+        words = tuple(word for word in (session_id, prompt) if word is not None)
+        if action == "new":
+            words = () if prompt is None else (prompt,)
+            return Command(argv=("codex", *mode, *_operands(words)), cwd=cwd)
+        since = _RESUME_SINCE
+        if action == "fork":
+            since = _FORK_SINCE if prompt is None else _EXEC_FORK_SINCE
+        if session_id is None or not _is_at_least(version, since):
+            return None
+        return Command(argv=("codex", *mode, action, *_operands(words)), cwd=cwd)
+
+
+def _operands(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Words that no option parser may take for options."""
+    return ("--", *words) if any(word.startswith("-") for word in words) else words
+
+
+def _is_at_least(version: str | None, since: tuple[int, int]) -> bool:
+    """Whether a version is not older; an unknown one is taken for a new one."""
+    found = _VERSION.search(version or "")
+    return found is None or (int(found[1]), int(found[2])) >= since
+
+
+class _Inside:
+    """Lists files without following a link out of the root."""
+
+    def __init__(self, root: Path) -> None:
+        self.folders = Folders()
+        self._root = root.resolve()
+
+    def files(self, folder: str) -> Iterator[os.DirEntry[str]]:
+        """All files below a folder, by name; its own before those of folders in it."""
+        waiting = [folder] if self.holds(Path(folder)) else []
+        while waiting:
+            entries = sorted(self.folders.entries(waiting.pop()), key=lambda entry: entry.name)
+            inner: list[str] = []
+            for entry in entries:
+                if entry.is_symlink():
+                    if self._leads_to_file(Path(entry.path)):
+                        yield entry
+                elif entry.is_dir():
+                    inner.append(entry.path)
+                else:
+                    yield entry
+            waiting += reversed(inner)
+
+    def holds(self, path: Path) -> bool:
+        """Whether a path exists and lies in the root, links resolved."""
+        try:
+            mode = path.lstat().st_mode
+        except PermissionError as error:
+            self.folders.closed.append(Path(error.filename))
+            return False
+        except OSError:
+            return False
+        return not S_ISLNK(mode) or leads_into(self._root, path)
+
+    def _leads_to_file(self, link: Path) -> bool:
+        return leads_into(self._root, link) and not is_folder(link)
+
+
+def _without_twins(files: Iterator[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
+    """Session files; of a log and its compressed copy only the log, which is the live one."""
+    previous = ""
+    for file in files:  # in order: x.jsonl comes right before x.jsonl.zst
+        if file.name.endswith((".jsonl", ".jsonl.zst", ".json")):
+            if file.path != f"{previous}.zst":
+                yield file
+            previous = file.path
+
+
+def _is_rollout(name: str) -> bool:
+    return name.startswith("rollout-") and not name.endswith(".json")
+
+
+def _source(file: os.DirEntry[str], root: Path, *, archived: bool) -> SourceRef:
+    return SourceRef(
+        agent=NAME,
+        path=file.path,
+        root=root,
+        session_id=file_name(file.name).thread_id,
+        group=str(root),
+        archived=archived,
+    )
+
+
+def _batches(path: Path, *, cut_texts: bool) -> Iterator[Batch | Problem]:
+    """The lines of a log, plain or compressed."""
+    try:
+        with open_stream(path) as stream:
+            log = Log(stream, str(path), to_record=_record, cut_texts=cut_texts)
+            yield from log.whole()
+            yield from log.rest()
+    except DecoderMissingError as error:
+        yield Problem(code="decoder-missing", message=str(error), path=str(path))
+    except OSError as error:
+        yield unreadable(path, error)
+
+
+def _read_on(source: SourceRef, *, traced: bool, progress: Progress | None) -> Reading:
+    path = source.path
+    with path.open("rb", buffering=0) as raw:
+        stream = cast("BinaryIO", raw)
+        rollout, lines, offset = new_rollout(path, bodies=False, traced=traced), 0, 0
+        if progress is not None and progress.offset <= stream.seek(0, SEEK_END):
+            state = restore(progress.state, State)
+            if state is not None and (state.rollout.track.traced or not traced):
+                rollout, lines, offset = state.rollout, state.lines, progress.offset
+        stream.seek(offset)
+        log = Log(stream, str(path), to_record=_record, cut_texts=True, lines=lines, offset=offset)
+        return read_on(log, rollout, archived=source.archived)
+
+
+def _record(number: int, line: Line, raw: Buffer) -> Record:
+    """A line in its newest form."""
+    if not size(line.payload):
+        from amux.adapters.codex.legacy_2025 import bare_record
+
+        return bare_record(number, line, raw)
+    return Record(
+        key=number if line.ordinal is None else line.ordinal,
+        line=number,
+        kind=line.type or "unknown",
+        payload=line.payload,
+        at=parse_time(line.timestamp),
+        numbered=line.ordinal is not None,
+        raw=raw,
+    )
+
+
+def _before(batches: Iterator[Batch | Problem], until: int | None) -> Iterator[Batch | Problem]:
+    """What stands before the first line whose key is not below `until`."""
+    if until is None:
+        yield from batches
+        return
+    for batch in batches:
+        if isinstance(batch, Run):
+            run = batch.before(until)
+            yield run
+            if len(run.entries) < len(batch.entries):
+                return
+        elif isinstance(batch, Record) and batch.key >= until:
+            return
+        else:
+            yield batch
+
+
+def _read_names(source: SourceRef) -> Iterator[Item]:
+    """The last name of each session; renaming appends a line."""
+    session_id = source.path.stem
+    yield Head(session_id=session_id)
+    names: dict[str, str] = {}
+    problems: list[Problem] = []
+    for found in read_records(source.path, NAME_ENTRY):
+        if isinstance(found, Problem):
+            problems.append(found)
+            yield found
+            continue
+        _, entry, _ = found
+        if entry.thread_name:
+            names[entry.id] = entry.thread_name
+    yield Facts(
+        session_id=session_id,
+        addressable=False,
+        attributed=False,
+        notes=tuple(TitleNote(text=text, session_id=who) for who, text in names.items()),
+        problems=tuple(problems[:MAX_PROBLEMS]),
+        problem_count=len(problems),
+    )
+
+
+ADAPTER: Final = CodexAdapter()

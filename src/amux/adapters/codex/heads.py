@@ -1,0 +1,136 @@
+"""What the first lines of a rollout tell for sure.
+
+The first line says who the session is, when and where it began, whose sub-agent or fork it is; in
+older forks the second one repeats the parent's. Forks and sub-agents name their parent, so names
+are enough to find everything that bears on a session. Only rollouts that were rewritten by `codex
+migrate-rollouts` have lost the name: where there is one, all are read. It made up the ids of all
+turns, so the first one tells.
+
+What is no plain log of the newest form (a document, a compressed log, a first line without a place
+or of another form) tells nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from amux.adapters._base import Choice, Question, SourceRef
+from amux.adapters._kit.pieces import Pieces
+from amux.adapters._kit.sketches import FileChoice, Sketch
+from amux.adapters.codex.entries import ENTRY, UNREADABLE, MetaEntry
+from amux.adapters.codex.lineage import Lineage, file_name
+from amux.adapters.codex.records import Meta
+from amux.model.facts import Facts
+
+_SIPS: Final = (64 << 10, 256 << 10)  # instructions and skills stand before the first turn
+_LINES: Final = 3  # the session's own, its parent's, and one more to see that there is no other
+_META: Final = b'"session_meta"'
+_ORDINAL: Final = b'"ordinal"'
+_TURN: Final = b'"turn_id"'
+_MIGRATED: Final = re.compile(rb'"turn_id"\s*:\s*"rollout-\d+"')
+
+
+def choose(sources: Sequence[SourceRef], question: Question) -> Choice | None:
+    """What a list has to read of all rollouts and of the names; None: everything."""
+    sketches: list[Sketch] = []
+    for source in sources:
+        head = _head_of(source)
+        if head.is_migrated:
+            return None
+        sketches.append(_sketch(source, head.metas))
+    return FileChoice(sketches, question, _Migrated(sources))
+
+
+class _Migrated:
+    """A rollout that turns out to have been rewritten may be a copy of any other one."""
+
+    def __init__(self, sources: Sequence[SourceRef]) -> None:
+        self._sources = sources
+
+    def related(
+        self, source: SourceRef, facts: Facts, *, shown: bool
+    ) -> Iterable[tuple[SourceRef, bool]]:
+        """None, or all."""
+        del source, shown
+        return [(source, True) for source in self._sources] if facts.unnamed_copies else ()
+
+
+class _Head(NamedTuple):
+    """What the first lines say about the session; None for one that says something else."""
+
+    metas: Sequence[Meta | None] = ()
+    is_migrated: bool = False
+
+
+def _head_of(source: SourceRef) -> _Head:
+    """The head of a plain log; others have none."""
+    if source.role == "names" or not source.place.endswith(".jsonl"):
+        return _Head()
+    try:
+        with Pieces(source.place) as file:
+            return _read_head(file)
+    except OSError:
+        return _Head()  # whoever reads it will tell
+
+
+def _read_head(file: Pieces) -> _Head:
+    data = b""
+    ends: list[int] = []
+    turn = -1
+    for wanted in _SIPS:
+        data += file.next(wanted)
+        ends = _line_ends(data)
+        # Only numbered lines were ever rewritten.
+        is_numbered = bool(ends) and data.find(_ORDINAL, 0, ends[0]) >= 0
+        turn = data.find(_TURN, ends[0]) if is_numbered else 0
+        if turn >= 0 and len(ends) == _LINES:
+            break
+    metas = [_meta(data, start, end) for start, end in pairwise((0, *ends))]
+    return _Head(metas, turn > 0 and _MIGRATED.match(data, turn) is not None)
+
+
+def _line_ends(data: bytes) -> list[int]:
+    """Where the first lines end, as far as they are there."""
+    ends: list[int] = []
+    end = data.find(b"\n")
+    while end >= 0 and len(ends) < _LINES:
+        ends.append(end)
+        end = data.find(b"\n", end + 1)
+    return ends
+
+
+def _meta(data: bytes, start: int, end: int) -> Meta | None:
+    if data.find(_META, start, end) < 0:
+        return None
+    try:
+        entry = ENTRY.decode(memoryview(data)[start:end])  # a line break in front is no matter
+    except UNREADABLE:
+        return None
+    return entry.payload if isinstance(entry, MetaEntry) else None
+
+
+def _sketch(source: SourceRef, metas: Sequence[Meta | None]) -> Sketch:
+    name = file_name(source.name)
+    untold = Sketch(source=source, session_id=name.thread_id, told=False)
+    if source.role == "names":
+        return Sketch(source=source, session_id=name.stem, listed=False, told=False)
+    if not metas or metas[0] is None:
+        return untold
+    lineage = Lineage(name=name, session_id=name.thread_id)
+    for number, meta in enumerate(filter(None, metas)):
+        lineage.take(meta, first_line=not number, begun=bool(number))
+    if lineage.created_at is None or not lineage.meta.cwd:
+        return untold
+    prefix = None if lineage.prefix is None else lineage.prefix.of
+    names = (lineage.parent, lineage.rollout, *lineage.aliases, prefix)
+    return Sketch(
+        source=source,
+        session_id=lineage.session_id,
+        created_at=lineage.created_at,
+        cwd=lineage.meta.cwd,
+        nested=lineage.kind == "subagent",
+        names=tuple(name for name in names if name),
+    )

@@ -1,0 +1,151 @@
+"""Codex formats before the envelope of version 0.32 (2025).
+
+Document  TypeScript CLI: `{session: {id, timestamp, instructions}, items: [...]}` in one file. Two
+          writers could race, which left a whole document followed by the rest of another one, so
+          every item that can be found is salvaged.
+Bare      Rust CLI up to 0.31: a head line `{id, timestamp, ...}`, then Responses API items, one a
+          line, and state lines that say nothing.
+
+Neither records usage, model or times of items. Both are given as the records that came after. As
+the specification draws a bare line, it may say all of that itself, under any of the usual names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from amux.adapters._kit.jsonl import Buffer, clean_line, unreadable
+from amux.adapters._kit.stated import stated_by
+from amux.adapters._kit.times import parse_time
+from amux.adapters.codex.records import ITEM_TYPES, Line, Record, body, is_list, is_object
+from amux.model.problems import Problem
+
+_DECODER: Final = json.JSONDecoder()
+_LARGEST: Final = 64 << 20  # the one format that has to be held whole
+_MOST_FAILURES: Final = 1000  # keeps salvaging linear in a file of nothing but brackets
+
+
+def bare_record(number: int, line: Line, raw: Buffer) -> Record:
+    """A line without an envelope: head, item or state; anything else keeps its own type."""
+    kind = line.type or "unknown"
+    if line.record_type is not None:
+        kind = line.record_type
+    elif line.type in ITEM_TYPES or (line.type is None and line.role is not None):
+        kind = "response_item"
+        raw = raw if line.type is not None else _with_type(raw)
+    elif line.type is None and line.id is not None:
+        kind = "session_meta"
+    payload = msgspec.Raw(bytes(raw))
+    said = body(payload) if kind == "response_item" and line.role == "assistant" else None
+    about = said if is_object(said) else {}
+    return Record(
+        key=number,
+        line=number,
+        kind=kind,
+        payload=payload,
+        at=parse_time(line.timestamp),
+        model=_named(about.get("model")),
+        stated=stated_by(about),
+    )
+
+
+def _named(model: object) -> str | None:
+    return model if isinstance(model, str) and model.strip() else None
+
+
+def _with_type(raw: Buffer) -> bytes:
+    """A message of the simplest form, `{role, content}`, as an item."""
+    return bytes(raw).replace(b"{", b'{"type":"message",', 1)
+
+
+def read_document(path: Path) -> Iterator[Record | Problem]:
+    """The records of a one-document session."""
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(_LARGEST + 1)
+    except OSError as error:
+        yield unreadable(path, error)
+        return
+    if len(data) > _LARGEST:
+        message = "a one-document session of this size cannot be read"
+        yield Problem(code="unknown-format", message=message, path=str(path))
+        return
+    text = clean_line(data).decode("utf-8").removeprefix("\ufeff")
+    session, items, intact = _parse(text)
+    if not intact:
+        message = "the document is not valid JSON; what could be found in it is given"
+        yield Problem(code="bad-line", message=message, path=str(path))
+    yield from _records(session, items)
+
+
+def _records(session: dict[str, Any], items: list[dict[str, Any]]) -> Iterator[Record]:
+    started = session.get("timestamp")
+    at = parse_time(started) if isinstance(started, str | int | float) else None
+    head: dict[str, Any] = {name: session[name] for name in ("id", "timestamp") if name in session}
+    if head:
+        yield Record(key=0, line=1, kind="session_meta", payload=_raw(head), at=at)
+    for number, item in enumerate(items, start=1):
+        yield Record(key=number, line=1, kind="response_item", payload=_raw(item))
+
+
+def _raw(value: dict[str, Any]) -> msgspec.Raw:
+    return msgspec.Raw(json.dumps(value).encode())
+
+
+def _parse(text: str) -> tuple[dict[str, Any], list[dict[str, Any]], bool]:
+    start = len(text) - len(text.lstrip())
+    try:
+        document, end = _DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        document, end = None, start
+    if not is_object(document):
+        session, items = _sort(_salvage(text, start))
+        return session, items, False
+    listed = document.get("items")
+    session, items = _sort([document.get("session"), *(listed if is_list(listed) else [])])
+    rest = text[end:]
+    if not rest.strip():
+        return session, items, True
+    known = {_identity(item) for item in items}
+    _, more = _sort(_salvage(rest, 0))
+    return session, [*items, *(item for item in more if _identity(item) not in known)], False
+
+
+def _salvage(text: str, start: int) -> list[Any]:
+    """Every whole object in a text, outermost first."""
+    found: list[Any] = []
+    failures = 0
+    at = text.find("{", start)
+    while at >= 0 and failures < _MOST_FAILURES:
+        try:
+            value, end = _DECODER.raw_decode(text, at)
+            found.append(value)
+        except (ValueError, RecursionError):
+            failures += 1
+            end = at + 1
+        at = text.find("{", end)
+    return found
+
+
+def _sort(values: list[Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Tell the session's head from its items; parts of broken items are neither."""
+    session: dict[str, Any] = {}
+    items: list[dict[str, Any]] = []
+    for value in values:
+        if not is_object(value):
+            continue
+        kind = value.get("type")
+        if isinstance(kind, str) and kind in ITEM_TYPES:
+            items.append(value)
+        elif "type" not in value and isinstance(value.get("id"), str) and not session:
+            session = value
+    return session, items
+
+
+def _identity(item: dict[str, Any]) -> str:
+    return json.dumps(item, sort_keys=True)

@@ -1,0 +1,122 @@
+"""A rollout as runs of whole lines: read in large chunks, decoded a chunk at a time.
+
+Reading may begin in the middle, at the end of a line, and knows where it stands: `offset` and
+`lines` tell what has been given. A last line without an end is held back until `rest`, for it may
+still grow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import BinaryIO
+
+from amux.adapters._kit.jsonl import Buffer, decode_line
+from amux.adapters._kit.line_spans import Span, object_lines
+from amux.adapters._kit.long_lines import PendingLine
+from amux.adapters._kit.streams import chunks
+from amux.adapters.codex.entries import ENTRY, UNREADABLE, AnyEntry, Batch, Run
+from amux.adapters.codex.records import LINE, Line, Record
+from amux.model.problems import Problem
+
+ToRecord = Callable[[int, Line, Buffer], Record]
+"""Makes a record of a line in any form: its number, the line, its bytes."""
+
+
+class Log:
+    """Reads one stream to its end."""
+
+    def __init__(
+        self,
+        stream: BinaryIO,
+        path: str,
+        *,
+        to_record: ToRecord,
+        cut_texts: bool,
+        lines: int = 0,
+        offset: int = 0,
+    ) -> None:
+        self.lines = lines
+        self.offset = offset
+        self._stream = stream
+        self._path = path
+        self._to_record = to_record
+        self._pending = PendingLine(cut_texts=cut_texts)
+        self._held = 0  # bytes of the pending line
+
+    def whole(self) -> Iterator[Batch | Problem]:
+        """All lines that have an end."""
+        for chunk in chunks(self._stream):
+            end = chunk.rfind(b"\n") + 1
+            if not end:
+                self._hold(chunk)
+                continue
+            start = 0
+            if self._held:
+                start = chunk.find(b"\n") + 1
+                self._pending.add(chunk[: start - 1])
+                yield from self._each([self._pending.take()])
+            if start < end:
+                yield from self._run(chunk, start, end)
+            self.offset += self._held + end
+            self._held = 0
+            if end < len(chunk):
+                self._hold(chunk[end:])
+
+    def rest(self) -> Iterator[Batch | Problem]:
+        """What stands behind the last line end."""
+        if self._held:
+            yield from self._each([self._pending.take()], ended=False)
+
+    def _hold(self, piece: bytes) -> None:
+        self._pending.add(piece)
+        self._held += len(piece)
+
+    def _run(self, chunk: bytes, start: int, end: int) -> Iterator[Batch | Problem]:
+        """The lines between two places of a chunk."""
+        try:
+            entries = ENTRY.decode_lines(memoryview(chunk)[start:end])
+        except UNREADABLE:
+            entries = []
+        # A value that is spread over several lines is none in a log of lines.
+        spans = object_lines(chunk, start, end)
+        if spans is not None and len(entries) == len(spans):
+            yield self._next(entries, chunk=chunk, spans=spans)
+        else:
+            yield from self._each(chunk[start : end - 1].split(b"\n"))
+
+    def _each(self, lines: Iterable[Buffer], *, ended: bool = True) -> Iterator[Batch | Problem]:
+        """Lines of any form; those between two that have to be read by themselves in one run."""
+        entries: list[AnyEntry] = []
+        raws: list[Buffer] = []
+        for line in lines:
+            try:
+                entries.append(ENTRY.decode(line))
+                raws.append(line)
+            except UNREADABLE:
+                if entries:
+                    yield self._next(entries, lines=raws)
+                    entries, raws = [], []
+                yield from self._odd(line, ended=ended)
+        if entries:
+            yield self._next(entries, lines=raws)
+
+    def _next(
+        self,
+        entries: list[AnyEntry],
+        *,
+        chunk: bytes = b"",
+        spans: Sequence[Span] = (),
+        lines: Sequence[Buffer] = (),
+    ) -> Run:
+        first = self.lines + 1
+        self.lines += len(entries)
+        return Run(first, entries, chunk, spans, lines)
+
+    def _odd(self, line: Buffer, *, ended: bool) -> Iterator[Batch | Problem]:
+        """A line of an older form, of a type that is not known, or damaged."""
+        self.lines += 1
+        found = decode_line(line, LINE, self._path, number=self.lines, ended=ended)
+        if isinstance(found, tuple):
+            yield self._to_record(*found)
+        elif found is not None:
+            yield found

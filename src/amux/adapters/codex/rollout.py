@@ -1,0 +1,199 @@
+"""What is known of one rollout while it is read, and the facts that it comes to.
+
+Everything is in plain fields, so that a reading can be put away and taken up again. The rules that
+fill them are in `rules`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from amux.adapters._kit.fold import MAX_PROBLEMS
+from amux.adapters._kit.samples import Unknowns
+from amux.adapters._kit.stated import Stated
+from amux.adapters._kit.values import UNUSABLE
+from amux.adapters.codex.conversation import Conversation
+from amux.adapters.codex.lineage import Lineage, file_name, is_migrated_id
+from amux.adapters.codex.records import IGNORED, NOTHING, ResponseItem
+from amux.adapters.codex.tools import Tools
+from amux.adapters.codex.track import Track
+from amux.adapters.codex.usage import Ledger
+from amux.model.facts import Facts
+from amux.model.problems import Problem, ProblemCode
+from amux.model.trace import key_of
+from amux.model.usage import Call
+
+IDENTITY_MARKS: Final = 32
+_EDGE: Final = 128  # bytes of either end of something encrypted
+
+
+@dataclass(slots=True, kw_only=True)
+class Rollout:
+    """All that is known of a file while it is read."""
+
+    path: str
+    lineage: Lineage
+    conversation: Conversation
+    tools: Tools = field(default_factory=Tools)
+    begun: bool = False
+    is_closed_to_us: bool = False  # the operating system or a missing decoder stood in the way
+    intact: bool = True  # nothing unreadable so far
+    own_from: int = 0  # the key before which the lines are those of a parent
+    after_compaction: bool = False
+    name: str | None = None
+    effort: str | None = None
+    models: dict[str, None] = field(default_factory=dict[str, None])
+    identity: dict[int, None] = field(default_factory=dict[int, None])
+    migrated: bool = False
+    unknown: Unknowns = field(default_factory=Unknowns)
+    strange: list[int] = field(default_factory=list[int])  # lines of it that have yet to be kept
+    problems: list[Problem] = field(default_factory=list[Problem])
+    problem_count: int = 0
+    fresh: list[Problem] = field(default_factory=list[Problem])  # not yet told to the reader
+
+    @property
+    def ledger(self) -> Ledger:
+        """What was billed."""
+        return self.conversation.ledger
+
+    @property
+    def track(self) -> Track:
+        """Where reading stands."""
+        return self.conversation.track
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether the line belongs to the context that a sub-agent got from its parent."""
+        return self.track.key < self.own_from
+
+    def note(self, problem: Problem) -> None:
+        """Remember that something could not be read."""
+        self.intact = False
+        self.is_closed_to_us |= problem.code in {"unreadable", "decoder-missing"}
+        self.problem_count += 1
+        self.fresh.append(problem)
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(problem)
+
+    def complain(self, code: ProblemCode, message: str) -> None:
+        """Note a problem of the line that is being read."""
+        self.note(Problem(code=code, message=message, path=self.path, line=self.track.line))
+
+    def pass_over(self, kind: str) -> None:
+        """A record that says nothing; what is not known to say nothing is counted."""
+        if kind not in IGNORED and self.unknown.count(kind):
+            self.strange.append(self.track.line)
+
+    def keep_strange(self, raw: Callable[[int], object]) -> None:
+        """Keep the lines that were just passed over, given by their numbers."""
+        for line in self.strange:
+            self.unknown.keep(raw(line))
+        self.strange.clear()
+
+    def mark_migrated(self, id: str | None) -> None:
+        """Look whether an id was made up when old files were rewritten."""
+        if is_migrated_id(id) and self.track.ordinal is not None:
+            self.migrated = True
+
+    def identify(self, item: ResponseItem) -> None:
+        """Collect marks that only a copy of this file can share."""
+        call_id = item.call_id
+        if call_id and call_id != "null" and call_id not in self.tools.open:  # else marked by it
+            self.identity[key_of(call_id)] = None
+        if item.encrypted_content is not NOTHING:
+            mark = _edges(item.encrypted_content)
+            if mark != "null":
+                self.identity[key_of(mark)] = None
+
+    def bill(self, call: Call | None) -> None:
+        """A call, if there is one, was paid for."""
+        if call is None:
+            return
+        if len(self.identity) < IDENTITY_MARKS and not call.key.startswith("tc:"):
+            self.identity[key_of(call.key)] = None
+        self.conversation.billed(call)
+
+    def name_model(self, model: str) -> None:
+        """The model of what follows, and of the calls that it makes."""
+        self.ledger.model = model
+        self.models[model] = None
+
+    def bill_stated(self, stated: Stated) -> None:
+        """The message that was just read says itself what it took."""
+        ledger = self.ledger
+        call = Call(
+            key=f"{ledger.session_id}:{self.track.key}",
+            model=ledger.model,
+            at=self.track.at,
+            tokens=stated.tokens,
+            native_nusd=stated.nusd,
+            purpose=ledger.purpose,
+            gaps=stated.gaps,
+        )
+        ledger.calls.append(call)
+        self.bill(call)
+
+    def facts(self, *, archived: bool) -> Facts:
+        """What the whole file says."""
+        lineage, conversation, ledger = self.lineage, self.conversation, self.ledger
+        track = self.track
+        billed = {call.model for call in ledger.calls}
+        return Facts(
+            session_id=lineage.session_id,
+            aliases=lineage.aliases,
+            kind=lineage.kind,
+            parent=lineage.parent,
+            cwd=lineage.meta.cwd or conversation.cwd,
+            name=self.name,
+            first_prompt=conversation.first_prompt,
+            fallback_title=lineage.nickname,
+            created_at=lineage.created_at or track.first_at,
+            updated_at=track.last_at or lineage.created_at or track.first_at,
+            version=lineage.meta.cli_version,
+            archived=archived,
+            trace=track.build(),
+            calls=tuple(ledger.calls),
+            models=tuple(model for model in self.models if model not in billed),
+            identity=array("q", self.identity).tobytes(),
+            unnamed_copies=self.migrated,
+            prefix=lineage.prefix,
+            rollout=lineage.rollout,
+            children=tuple(self.tools.children),
+            compactions=conversation.compactions,
+            gaps=(*conversation.gaps.finish(), *((UNUSABLE,) if ledger.damaged else ())),
+            problems=tuple(self.problems),
+            problem_count=self.problem_count,
+            raw=self._raw(),
+        )
+
+    def _raw(self) -> dict[str, Any]:
+        raw = self.lineage.raw()
+        if self.effort:
+            raw["effort"] = self.effort
+        return raw | self.unknown.raw()
+
+
+def _edges(encrypted: msgspec.Raw) -> str:
+    """Both ends of a long value and its size: hashing all of it takes longer than reading it."""
+    view = memoryview(encrypted)
+    size = view.nbytes
+    if size <= 2 * _EDGE:
+        return str(view, "utf-8", "replace")
+    return str(b"%b%b%d" % (bytes(view[:_EDGE]), bytes(view[-_EDGE:]), size), "utf-8", "replace")
+
+
+def new_rollout(path: Path, *, bodies: bool, traced: bool) -> Rollout:
+    """A file of which nothing has been read yet."""
+    name = file_name(path.name)
+    ledger, track = Ledger(session_id=name.thread_id), Track(traced=traced)
+    return Rollout(
+        path=str(path),
+        lineage=Lineage(name=name, session_id=name.thread_id),
+        conversation=Conversation(track=track, ledger=ledger, bodies=bodies),
+    )

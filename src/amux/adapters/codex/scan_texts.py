@@ -1,0 +1,160 @@
+"""The texts of a rollout and the lines that each message lies in.
+
+The rules are those of every reading; only what bears on texts is kept. A file with a line that is
+not in the newest form, or too long to be held, is left to be read (None). A scan may be taken up
+again where no message was in doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from amux.adapters._base import Progress, ScannedTexts
+from amux.adapters._kit.line_spans import Span, object_lines
+from amux.adapters._kit.long_lines import LONG_LINE
+from amux.adapters._kit.streams import chunks, open_stream
+from amux.adapters.codex.conversation import NOWHERE, Lines
+from amux.adapters.codex.entries import ENTRY, UNREADABLE, AnyEntry, Run
+from amux.adapters.codex.rollout import Rollout, new_rollout
+from amux.adapters.codex.rules import take_run
+from amux.adapters.codex.saved import restore, save
+from amux.model.texts import Spot, TextDoc, text_doc
+
+_CHUNK: Final = 2 << 20
+_LARGEST: Final = 32 << 20  # the texts of a file are held at once
+
+
+class _State(msgspec.Struct, kw_only=True):
+    """A scan at the end of a line. `spans` are the lines of an answer that may still grow."""
+
+    rollout: Rollout
+    lines: int = 0
+    messages: int = 0
+    spans: dict[int, Span | None] = {}
+
+
+class _Scan:
+    """Documents of messages as they get finished."""
+
+    def __init__(self, state: _State, *, tools: bool) -> None:
+        self.docs: list[TextDoc] = []
+        self._rollout = state.rollout
+        self._conversation = state.rollout.conversation
+        self._conversation.places = []
+        self._tools = tools
+        self._lines = state.lines
+        self._next = state.messages
+        self._spans = state.spans  # by the number of the line
+
+    def take(self, entry: AnyEntry, span: Span | None) -> None:
+        """Enter one line."""
+        self._lines += 1
+        self._spans[self._lines] = span
+        take_run(self._rollout, Run(self._lines, [entry]))
+        if self._conversation.done:
+            self._keep_finished()
+
+    def state(self) -> _State | None:
+        """All that stands before the next line; None while it may change what came before."""
+        talk = self._conversation
+        if talk.waiting or talk.expected or talk.thoughts or not self._rollout.begun:
+            return None
+        talk.gaps.settle()
+        del talk.ledger.calls[:-1]  # rules look at the newest alone
+        self._rollout.identity.clear()
+        answer = talk.growing
+        lines = () if answer is None else (answer.position, answer.last)
+        return _State(
+            rollout=self._rollout,
+            lines=self._lines,
+            messages=self._next,
+            spans={line: self._spans.get(line) for line in lines},
+        )
+
+    def finish(self) -> tuple[str, list[TextDoc]] | None:
+        """The session and its documents; None where there is no session."""
+        self._conversation.end_turn()
+        self._keep_finished()
+        if not self._rollout.begun:
+            return None
+        return self._rollout.lineage.session_id, self.docs
+
+    def _keep_finished(self) -> None:
+        """Keep the texts of the messages that are finished."""
+        places, self._conversation.places = self._conversation.places or [], []
+        for message, lines in zip(self._conversation.drain(), places, strict=True):
+            doc = text_doc(self._next, message, tools=self._tools)
+            self._next += 1
+            if doc.spoken or doc.tools:
+                self.docs.append(doc._replace(spot=self._spot(lines)))
+
+    def _spot(self, lines: Lines) -> Spot | None:
+        first, last, kind = lines
+        begin, end = self._spans.get(first), self._spans.get(last)
+        if kind == NOWHERE or begin is None or end is None:
+            return None
+        return Spot(begin[0], end[1] - begin[0], kind)
+
+
+class _SurpriseError(Exception):
+    """The file holds something that only reading knows."""
+
+
+def scan_texts(path: Path, *, tools: bool, progress: Progress | None = None) -> ScannedTexts | None:
+    """The session of a file and its documents; None where that is not so simple."""
+    try:
+        if progress is not None:
+            state = restore(progress.state, _State)
+        else:
+            state = _State(rollout=new_rollout(path, bodies=True, traced=False))
+        if state is None:
+            return None
+        scan = _Scan(state, tools=tools)
+        offset = 0 if progress is None else progress.offset
+        last: AnyEntry | None = None
+        for entry, span in _lines(path, offset):
+            if span is None:
+                last = entry
+                break
+            scan.take(entry, span)
+            offset = span[1] + 1
+        left = _left(scan, offset)
+        if last is not None:
+            scan.take(last, None)
+    except (_SurpriseError, OSError, *UNREADABLE):
+        return None
+    found = scan.finish()
+    return None if found is None else ScannedTexts([found], left)
+
+
+def _left(scan: _Scan, offset: int) -> Progress | None:
+    state = scan.state()
+    data = None if state is None else save(state)
+    return None if data is None else Progress(offset=offset, state=data)
+
+
+def _lines(path: Path, offset: int) -> Iterator[tuple[AnyEntry, Span | None]]:
+    """Every line from a place on, with its own; the last has none if it may still grow."""
+    rest = b""
+    with open_stream(path) as stream:
+        if path.stat().st_size - offset > _LARGEST:
+            raise _SurpriseError
+        stream.seek(offset)
+        for chunk in chunks(stream, _CHUNK):
+            data = rest + chunk if rest else chunk
+            end = data.rfind(b"\n") + 1
+            spans = object_lines(data, 0, end, offset=offset)
+            entries = ENTRY.decode_lines(data[:end]) if end else []
+            if spans is None or len(entries) != len(spans):
+                raise _SurpriseError
+            longest = max((stop - start for start, stop in spans), default=0)
+            if max(longest, len(data) - end) > LONG_LINE:
+                raise _SurpriseError
+            yield from zip(entries, spans, strict=True)
+            rest, offset = data[end:], offset + end
+    if rest:
+        yield ENTRY.decode(rest), None

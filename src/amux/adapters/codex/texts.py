@@ -1,0 +1,182 @@
+"""Texts of a rollout: who wrote a part, what a tool gave back, whether it failed.
+
+Injected context arrives with role `user`, in one message with other context and sometimes with
+what the person typed; each part is judged by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+from amux.adapters._kit.texts import starts_with_any
+from amux.adapters.codex.records import (
+    NOTHING,
+    PARTS,
+    Part,
+    ResponseItem,
+    body,
+    decode,
+    is_list,
+    is_object,
+    size,
+)
+
+INJECTED: Final = (
+    "# AGENTS.md instructions for ",
+    "<INSTRUCTIONS>",
+    "<apps_instructions>",
+    "<codex_internal_context",
+    "<collaboration_mode>",
+    "<context_window>",
+    "<environment_context>",
+    "<environments_instructions>",
+    "<goal_context>",
+    "<model_switch>",
+    "<permissions instructions>",
+    "<plugins_instructions>",
+    "<skill>",
+    "<skills_instructions>",
+    "<startup_context>",
+    "<subagent_notification>",
+    "<turn_aborted>",
+    "<user_action>",
+    "<user_instructions>",
+    "<user_shell_command>",
+    "Another language model started to solve this problem",
+    "You were originally given instructions from a user",
+)
+"""How texts begin that Codex writes in the person's name."""
+
+_IMAGE_TAG: Final = re.compile(r"\s*(<(image|audio)( name=[^\n]*)?>|</(image|audio)>)\s*")
+_CWD: Final = re.compile(r"<cwd>([^<\n]+)</cwd>|Current working directory: ([^\n]+)")
+_EXIT_CODE: Final = re.compile(r"(?:Process exited with code|Exit code:) (-?\d+)")
+_FAILURES: Final = (
+    "Script failed",
+    "apply_patch verification failed",
+    "exec_command failed",
+    "execution error",
+    "failed to parse",
+    "tool call error",
+    "unsupported c",  # call, custom tool call
+)
+_HEAD: Final = 400  # the exit code of a command stands before its output
+
+
+class Speech(msgspec.Struct, frozen=True):
+    """One message's content, told apart by who wrote it."""
+
+    typed: tuple[str, ...] = ()
+    injected: tuple[str, ...] = ()
+    images: tuple[msgspec.Raw, ...] = ()
+    certain: bool = False  # the record itself says that `typed` was typed
+
+
+def speech_of(item: ResponseItem) -> Speech:
+    """Split the content of a message with role `user`."""
+    typed: list[str] = []
+    injected: list[str] = []
+    images: list[msgspec.Raw] = []
+    certain = False
+    kinds = item.kinds
+    for position, part in enumerate(_parts(item.content)):
+        if part.image_url is not NOTHING:
+            images.append(part.image_url)
+        text = part.text or ""
+        if not text or _IMAGE_TAG.fullmatch(text):
+            continue
+        kind = (kinds[position] if position < len(kinds) else None) or "unknown"
+        if is_injected(text) or not kind.startswith(("user.", "unknown")):
+            injected.append(text)
+        else:
+            typed.append(text)
+            certain = certain or kind != "unknown"
+    return Speech(tuple(typed), tuple(injected), tuple(images), certain)
+
+
+def _parts(content: msgspec.Raw) -> list[Part]:
+    if not size(content):
+        return []
+    parts = decode(content, PARTS)
+    return [Part(type="text", text=parts)] if isinstance(parts, str) else (parts or [])
+
+
+def is_injected(text: str) -> bool:
+    """Whether a text begins like context that Codex adds by itself."""
+    return starts_with_any(text, INJECTED)
+
+
+def cwd_in(text: str) -> str | None:
+    """The working directory that an environment block names."""
+    if not text.lstrip().startswith("<environment_context>"):
+        return None
+    found = _CWD.search(text)
+    return None if found is None else (found[1] or found[2]).strip()
+
+
+def joined(content: msgspec.Raw) -> str:
+    """All text of a content list; what is encrypted or no text is left out."""
+    return flat_text(body(content))
+
+
+def flat_text(value: Any) -> str:
+    """The text of an output: a string, or a list of parts."""
+    if isinstance(value, str):
+        return value
+    return "\n".join(map(_part_text, value)).strip("\n") if is_list(value) else ""
+
+
+def _part_text(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    text = part.get("text") if is_object(part) else None
+    return text if isinstance(text, str) else ""
+
+
+def thought_in(item: ResponseItem) -> str:
+    """What a reasoning item says openly: its summary, else its text."""
+    return joined(item.summary) or joined(item.content)
+
+
+def call_input(item: ResponseItem) -> Any:
+    """The input of a tool call; arguments that hold JSON are given as objects."""
+    for raw in (item.arguments, item.input, item.action, item.revised_prompt):
+        value = body(raw)
+        if isinstance(value, str) and raw is item.arguments:
+            return body(msgspec.Raw(value.encode("utf-8", "replace"))) if value else {}
+        if value is not None:
+            return value
+    return {}
+
+
+def has_failed(output: Any) -> bool:
+    """Whether a tool's output tells of a failure: by an exit code, a flag or how it begins."""
+    if is_object(output):
+        return _failed_record(output)
+    if is_list(output):
+        return any(has_failed(_part_text(part)) for part in output)
+    if not isinstance(output, str):
+        return False
+    text = output.strip()
+    if text.startswith("{") and text.endswith("}"):
+        record = body(msgspec.Raw(text.encode("utf-8", "replace")))
+        return is_object(record) and _failed_record(record)
+    return _failed_text(text)
+
+
+def _failed_record(record: dict[str, Any]) -> bool:
+    for holder in (record.get("metadata"), record):
+        code = holder.get("exit_code") if is_object(holder) else None
+        if isinstance(code, int):
+            return code != 0
+    return record.get("success") is False
+
+
+def _failed_text(text: str) -> bool:
+    head = text[:_HEAD]
+    code = _EXIT_CODE.search(head)
+    if code is not None:
+        return int(code[1]) != 0
+    return text == "aborted" or "aborted by user" in head or head.startswith(_FAILURES)

@@ -1,0 +1,126 @@
+"""Usage: every billed call of a rollout once.
+
+Versions with `token_usage_record` write one line per call. Before, only `token_count` events exist:
+they repeat themselves, restart or go on with their totals across resumes, and estimate the context
+after a compaction. A count is a call when its total has changed and its last usage is not empty.
+
+The key of a counted call is a hash over all counts of the file up to it: a replayed history gives
+the keys of the original, and the first call after it differs.
+"""
+
+from __future__ import annotations
+
+from _blake2 import blake2b  # `hashlib` would load OpenSSL
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from amux.adapters._kit.times import parse_time
+from amux.adapters._kit.values import UNUSABLE
+from amux.adapters.codex.records import TokenInfo, Usage, UsageRecord
+from amux.adapters.codex.track import Moment
+from amux.model.usage import Call, Purpose, Tokens
+
+_DIGEST: Final = 16
+_SIX: Final = b"(%d, %d, %d, %d, %d, %d)"
+_BOTH: Final = _SIX + _SIX
+_NUMBERED: Final = b"%d" + _SIX
+
+Figures = tuple[int, int, int, int, int, int]
+"""Input, cached, written to the cache, output, reasoning, total."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Ledger:
+    """Collects the calls of one file in order."""
+
+    session_id: str
+    purpose: Purpose = "main"
+    model: str | None = None
+    spoken: bool = False  # an answer of this file precedes the record
+    calls: list[Call] = field(default_factory=list[Call])
+    seen: set[str] = field(default_factory=set[str])
+    chain: bytes = b""
+    total: Figures | None = None  # of the newest count
+    recorded: Figures | None = None  # of the newest record
+    continues: bool = False
+    damaged: bool = False  # there may be calls that a damaged count hides
+
+    def seed(self, text: str, *, continues: bool) -> None:
+        """Start the keys from a text no other file has; `continues`: totals go on from a parent."""
+        self.chain = text.encode("utf-8", "replace")
+        self.continues = continues
+
+    def count(self, info: TokenInfo, moment: Moment) -> Call | None:
+        """Take a token count; the call it tells of, if it tells of a new one."""
+        total = _figures(info.total_token_usage)
+        if total == self.total:
+            self.damaged |= info.total_token_usage.damaged  # whether it repeats cannot be told
+            return None
+        last = _figures(info.last_token_usage)
+        inherited = self.continues and self.total is None and not self.spoken
+        self.total = total
+        is_estimate = not (last[0] or last[3] or info.last_token_usage.damaged)
+        if inherited or is_estimate or last == self.recorded:
+            return None
+        key = "tc:" + self._link(_BOTH % (*total, *last))
+        return self._add(key, info.last_token_usage, last, moment)
+
+    def record(self, record: UsageRecord, moment: Moment) -> Call | None:
+        """Take a usage record; None when it repeats an earlier one."""
+        figures = self.recorded = _figures(record.usage)
+        key = record.response_id or "tc:" + self._link(_NUMBERED % (len(self.calls), *figures))
+        if key in self.seen:
+            return None
+        copied = record.thread_id is not None and record.thread_id != self.session_id
+        return self._add(key, record.usage, figures, moment, copied=copied)
+
+    def last_was_compaction(self) -> None:
+        """The newest call turned out to be the one that wrote a summary."""
+        self.calls[-1] = msgspec.structs.replace(self.calls[-1], purpose="compaction")
+
+    def last_made(self, message_id: str | None) -> None:
+        """The newest call turned out to have produced this message."""
+        if message_id is not None:
+            self.calls[-1] = msgspec.structs.replace(self.calls[-1], message_id=message_id)
+
+    def _link(self, text: bytes) -> str:
+        self.chain = blake2b(self.chain + text, digest_size=_DIGEST).digest()
+        return self.chain.hex()
+
+    def _add(
+        self, key: str, usage: Usage, figures: Figures, moment: Moment, *, copied: bool = False
+    ) -> Call:
+        """Disjoint buckets: input includes both cache figures, output includes the reasoning."""
+        asked, cached, written, output, _, _ = figures
+        tokens = Tokens(
+            input=max(0, asked - cached - written),
+            cache_read=cached,
+            cache_write=written,
+            output=output,
+            thinking=usage.reasoning_output_tokens,
+        )
+        call = Call(
+            key=key,
+            model=self.model,
+            at=parse_time(moment),
+            tokens=tokens,
+            purpose=self.purpose,
+            copied=copied,
+            gaps=(UNUSABLE,) if usage.damaged else (),
+        )
+        self.seen.add(key)
+        self.calls.append(call)
+        return call
+
+
+def _figures(usage: Usage) -> Figures:
+    return (
+        usage.input_tokens or 0,
+        usage.cached_input_tokens or 0,
+        usage.cache_write_input_tokens or 0,
+        usage.output_tokens or 0,
+        usage.reasoning_output_tokens or 0,
+        usage.total_tokens or 0,
+    )

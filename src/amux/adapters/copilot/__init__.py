@@ -1,0 +1,175 @@
+"""GitHub Copilot CLI.
+
+Store     $COPILOT_HOME or ~/.copilot (older versions also below $XDG_STATE_HOME and
+          $XDG_CONFIG_HOME): session-state/<id>/events.jsonl, session-state/<id>.jsonl,
+          history-session-state/session_<id>_<time>.json;
+          ~/.config/github-copilot/sessions/<id>.json
+Formats   one document (to 0.0.340), an event log (from 0.0.343)
+Counting  one call per usage record, by the session and number it was accounted to; compactions have
+          their own figure; a total at shutdown only where there are no records
+Copies    a fork repeats every line of its origin, sub-agents speak in the file of their session
+Title     the name a person gave, else the first prompt
+
+Evidence and gaps: docs/agents/copilot.md. This module finds the sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+from amux.adapters._base import (
+    AgentInfo,
+    Bystander,
+    Capabilities,
+    Command,
+    Item,
+    SourceRef,
+    Want,
+)
+from amux.adapters._kit.folders import Folders, is_folder
+from amux.host import Host
+
+NAME: Final = "copilot"
+INFO: Final = AgentInfo(
+    name=NAME,
+    label="Copilot CLI",
+    cli_command="copilot",
+    capabilities=Capabilities(session_persistence="file", can_resume=True),
+    evidence="seen: 1.0.102; described: 0.0.340, 0.0.343, 0.0.420; docs/agents/copilot.md",
+    bystanders=(
+        Bystander("session-state/*/workspace.yaml", "title and place of a session: read with it"),
+        Bystander("session-state/*/checkpoints/*", "summaries of compacted sessions"),
+        Bystander("session-state/*/files/*", "files the agent made for a session"),
+        Bystander("session-state/*/research/*", "files the agent made for a session"),
+        Bystander("session-state/*/rewind-*", "copies of files for undoing changes"),
+        Bystander("session-state/*/plan.md", "a plan the agent made"),
+        Bystander("session-state/*/session.db*", "lists the agent keeps during a session"),
+        Bystander("session-state/*/inuse.*", "which process has a session open"),
+        Bystander("session-state/*/.workspace-fork.lock", "a lock"),
+        Bystander("session-store.db*", "an index of the sessions, incomplete and derived"),
+        Bystander("config.json", "settings, may hold credentials: never opened"),
+        Bystander("*-config.json", "settings"),
+        Bystander("settings.json", "settings"),
+        Bystander("permissions*.json", "settings"),
+        Bystander("command-history*.json", "what was typed, for the arrow keys"),
+        Bystander("copilot-instructions.md", "instructions of the user"),
+        Bystander("logs/*", "the agent's own log"),
+        Bystander("pkg/*", "the agent's own program"),
+        Bystander("agents/*", "sub-agents a person defined"),
+        Bystander("skills/*", "skills a person defined"),
+        Bystander("hooks/*", "settings"),
+        Bystander("ide/*", "connections to editors"),
+        Bystander("installed-plugins/*", "plugins"),
+        Bystander("marketplace-cache/*", "plugins"),
+    ),
+    revision=3,
+)
+
+_EVENTS: Final = "events.jsonl"
+
+
+class CopilotAdapter:
+    """Reads Copilot CLI's sessions. Stateless."""
+
+    info = INFO
+
+    def roots(self, host: Host) -> Sequence[Path]:
+        """The agent's folder, where older versions moved it, and the specified place."""
+        homes = [host.path_from("COPILOT_HOME") or host.home / ".copilot"]
+        moved = (host.path_from("XDG_STATE_HOME"), host.path_from("XDG_CONFIG_HOME"))
+        homes += [base / ".copilot" for base in moved if base is not None]
+        config = moved[1] or host.home / ".config"
+        return list(dict.fromkeys((*homes, config / "github-copilot" / "sessions")))
+
+    def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
+        """All logs and documents; none is filed by working directory."""
+        del cwd
+        folders = Folders()
+        if root.name == "sessions" and root.parent.name == "github-copilot":
+            yield from _documents(folders, root, root)
+        else:
+            yield from _logs(folders, root)
+            yield from _documents(folders, root, root / "history-session-state")
+        yield from folders.sources(NAME, root, group=str(root))
+
+    def read(
+        self,
+        source: SourceRef,
+        *,
+        want: Want,
+        only: str | None = None,
+        until: int | None = None,  # noqa: ARG002 - history is copied here, never referred to
+    ) -> Iterator[Item]:
+        """Stream one file."""
+        if source.path.suffix == ".json":
+            from amux.adapters.copilot.documents import read_document
+
+            return read_document(source, want=want)
+        from amux.adapters.copilot.log import read_log
+
+        return read_log(source, want=want, only=only)
+
+    def command(
+        self,
+        action: Literal["new", "resume", "fork"],
+        *,
+        session_id: str | None = None,
+        prompt: str | None = None,
+        cwd: str | None = None,
+        version: str | None = None,
+    ) -> Command | None:
+        """`copilot`, with `-p` when there is a prompt; forks are made inside a session only."""
+        del version
+        argv = ["copilot"]
+        if action == "fork" or (action == "resume" and session_id is None):
+            return None
+        if action == "resume":
+            argv.append(f"--resume={session_id}")
+        if prompt is not None:
+            argv += ["-p", prompt]
+        return Command(argv=tuple(argv), cwd=cwd)
+
+
+def _logs(folders: Folders, root: Path) -> Iterator[SourceRef]:
+    """`<id>/events.jsonl` and `<id>.jsonl`."""
+    for entry in folders.entries(root / "session-state"):
+        path = Path(entry.path)
+        if entry.name.endswith(".jsonl") and entry.is_file(follow_symlinks=False):
+            yield _log(root, path, path.stem)
+        elif not entry.is_symlink() and is_folder(path):
+            for inner in folders.entries(path):
+                if inner.name == _EVENTS and inner.is_file(follow_symlinks=False):
+                    yield _log(root, Path(inner.path), entry.name)
+
+
+def _documents(folders: Folders, root: Path, folder: Path) -> Iterator[SourceRef]:
+    from amux.adapters.copilot.documents import session_in
+
+    for entry in folders.entries(folder):
+        path = Path(entry.path)
+        if path.suffix == ".json" and entry.is_file(follow_symlinks=False):
+            yield SourceRef(
+                agent=NAME,
+                path=path,
+                root=root,
+                session_id=session_in(path.stem),
+                group=str(root),
+            )
+
+
+def _log(root: Path, path: Path, session_id: str) -> SourceRef:
+    from amux.adapters.copilot.workspace import WORKSPACE
+
+    return SourceRef(
+        agent=NAME,
+        path=path,
+        root=root,
+        session_id=session_id,
+        group=str(root),
+        beside=(path.with_name(WORKSPACE),),
+    )
+
+
+ADAPTER: Final = CopilotAdapter()

@@ -1,0 +1,295 @@
+"""One event log: the session and the sub-agents that are recorded in the same file.
+
+The rules run once over all lines; bodies take a second pass per conversation, up to the last line
+the first one has seen, because sub-agents speak between the lines of their session.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from amux.adapters._base import Head, Item, SourceRef, Want, has_bodies
+from amux.adapters._kit.calls import usage_view
+from amux.adapters._kit.fold import Fold
+from amux.adapters._kit.jsonl import no_session, read_records
+from amux.adapters._kit.samples import Unknowns
+from amux.adapters._kit.values import mapping, moment, text
+from amux.adapters.copilot.events import KNOWN_TYPES, LINES, SPEAKING, Event
+from amux.adapters.copilot.messages import Messages
+from amux.adapters.copilot.usage import NOT_RECORDED, Ledger, Totals
+from amux.adapters.copilot.workspace import Workspace, read_workspace
+from amux.model.facts import Facts
+from amux.model.message import SessionMessage
+from amux.model.problems import Problem
+from amux.model.trace import key_of
+
+_FORKED: Final = re.compile(r"\(([0-9a-fA-F-]{36})\) as ")
+_IDENTITY_MARKS: Final = 32
+_UNNUMBERED: Final = 1 << 62
+
+
+def read_log(source: SourceRef, *, want: Want, only: str | None = None) -> Iterator[Item]:
+    """Every session of one log; problems belong to the main one."""
+    log = EventLog(source)
+    log.read()
+    if not log.is_session:
+        yield from log.problems
+        yield from no_session(source.path, log.problems)
+        return
+    workspace = read_workspace(source.path)
+    for conversation in log.conversations.values():
+        facts = log.facts(conversation, workspace)
+        if only not in (None, facts.session_id):
+            continue
+        yield Head(session_id=facts.session_id)
+        yield from facts.problems
+        if has_bodies(want):
+            cut = want != "all"
+            yield from _messages(source.path, log, conversation, facts, cut_texts=cut)
+        yield from facts.calls
+        yield facts
+
+
+def _messages(
+    path: Path, log: EventLog, conversation: Conversation, facts: Facts, *, cut_texts: bool
+) -> Iterator[SessionMessage]:
+    """The messages of one conversation, with the usage of the calls that made them."""
+    usage = {call.message_id: usage_view(call) for call in facts.calls}
+    messages = Messages(is_subagent=conversation.agent is not None)
+    for event in _events(path, until=log.last_line, cut_texts=cut_texts):
+        if isinstance(event, Event) and event.agent == conversation.agent:
+            message = messages.of_event(event)
+            if message is not None:
+                yield msgspec.structs.replace(message, token_usage=usage.get(message.id))
+
+
+def _events(
+    path: Path, *, until: int = _UNNUMBERED, cut_texts: bool = False
+) -> Iterator[Event | Problem]:
+    """Events in the order of lines; one that is written twice comes once."""
+    seen: set[int] = set()
+    for found in read_records(path, LINES, cut_texts=cut_texts):
+        if isinstance(found, Problem):
+            yield found
+            continue
+        number, line, raw = found
+        if number > until:
+            return
+        event = Event(number, line, raw)
+        key = key_of(event.name)
+        if key not in seen:
+            seen.add(key)
+            yield event
+
+
+class Conversation:
+    """What one agent said and heard: the session's own (no name), or a sub-agent's."""
+
+    def __init__(self, agent: str | None, *, is_named: bool) -> None:
+        is_subagent = agent is not None
+        self.agent = agent
+        self.is_named = is_named  # has an id of its own
+        self.task: str | None = None
+        self.identity = array("q")
+        self.fold = Fold()
+        self.ledger = Ledger(is_subagent=is_subagent)
+        self.messages = Messages(is_subagent=is_subagent)
+        self.earliest: datetime | None = None
+        self.latest: datetime | None = None
+        self.compactions = 0
+
+    def take(self, event: Event, path: str) -> None:
+        """Apply one event."""
+        self.ledger.take(event)
+        self._widen(event.at)
+        message = self.messages.of_event(event)
+        if message is not None:
+            self._hear(message, event, path)
+        elif event.type == "subagent.started":
+            data = event.data
+            names = (data.agent_description, data.agent_display_name, data.agent_name)
+            self.task = next(filter(None, map(text, names)), None)
+
+    def _widen(self, at: datetime | None) -> None:
+        self.fold.moment(at)
+        if at is not None:
+            self.earliest = at if self.earliest is None else min(self.earliest, at)
+            self.latest = at if self.latest is None else max(self.latest, at)
+
+    def _hear(self, message: SessionMessage, event: Event, path: str) -> None:
+        self.compactions += message.compaction
+        self.fold.message(message)
+        if event.id is not None and len(self.identity) < _IDENTITY_MARKS:
+            self.identity.append(key_of(event.id))
+        if message.tool_result is not None and self.messages.is_orphan(message.tool_result):
+            what = "a tool's result without its call"
+            self.fold.problem(
+                Problem(code="orphan-result", message=what, path=path, line=event.number)
+            )
+
+
+class EventLog:
+    """Collects the lines of one log."""
+
+    def __init__(self, source: SourceRef) -> None:
+        self.source = source
+        self.session_id = source.session_id or source.path.stem
+        self.conversations: dict[str | None, Conversation] = {}
+        self.problems: list[Problem] = []
+        self.last_line = 0
+        self.is_session = False
+        self._about: dict[str, Any] = {}
+        self._started: datetime | None = None
+        self._written_id: str | None = None
+        self._version: str | None = None
+        self._models: dict[str, None] = {}
+        self._origin: str | None = None
+        self._totals: Totals | None = None
+        self._is_short = False  # a shutdown knows of more calls than there are records
+        self._unknown = Unknowns()
+
+    def read(self) -> None:
+        """Go through all lines."""
+        main = self.conversations[None] = Conversation(None, is_named=True)
+        for found in _events(self.source.path, cut_texts=True):
+            if isinstance(found, Problem):
+                self.problems.append(found)
+                main.fold.problem(found)
+                self.last_line = max(self.last_line, found.line or 0)
+            else:
+                self.last_line = found.number
+                self._take(found)
+        records = sum(one.ledger.records for one in self.conversations.values())
+        if self._totals is not None and not records and self._parent() is None:
+            main.ledger.add_totals(self._totals, self.session_id)
+
+    def _take(self, event: Event) -> None:
+        self.is_session |= event.type in SPEAKING or event.type == "session.start"
+        if event.agent is None:
+            self._note(event)
+        if event.type in KNOWN_TYPES:
+            known = self.conversations.get(event.agent)
+            if known is None:
+                known = Conversation(event.agent, is_named=event.names_agent)
+                self.conversations[event.agent] = known
+            known.take(event, str(self.source.path))
+        elif event.type:
+            self._unknown.take(event.type, event.raw)
+
+    def _note(self, event: Event) -> None:
+        """What an event says about the session as a whole."""
+        data = event.data
+        match event.type:
+            case "session.start":
+                self._started = moment(data.start_time) or event.at
+                self._written_id = text(data.session_id)
+                self._version = text(data.copilot_version) or self._version
+                self._about = mapping(data.context) or self._about
+            case "session.resume":
+                self._about = self._about or mapping(data.context)
+            case "session.info" if data.info_type == "fork":
+                self._read_origin(text(data.message) or "")
+            case "session.shutdown":
+                self._shut_down(event)
+            case "assistant.message" | "tool.execution_complete" if text(data.model):
+                self._models.setdefault(text(data.model) or "")
+            case _:
+                pass
+
+    def _read_origin(self, notice: str) -> None:
+        """The session a fork was made of; a fork repeats the notices of its origin, too."""
+        found = _FORKED.search(notice)
+        if found is not None and f"({self.session_id})" in notice:
+            self._origin = found[1] if found[1] != self.session_id else None
+
+    def _shut_down(self, event: Event) -> None:
+        ledgers = [one.ledger for one in self.conversations.values()]
+        main = self.conversations[None].ledger
+        self._totals = Totals(event.data, event.at, replies=main.replies)
+        records = sum(ledger.records for ledger in ledgers)
+        self._is_short = 0 < records < self._totals.requests
+
+    # what it comes to
+
+    def _parent(self) -> str | None:
+        """The session this one is a fork of: told by a notice, or by whom calls were billed to."""
+        own = {self.session_id, self._written_id}
+        sources = self.conversations[None].ledger.sources
+        foreign = [source for source in sources if source not in own]
+        return self._origin or next(reversed(foreign), None)
+
+    def facts(self, conversation: Conversation, workspace: Workspace) -> Facts:
+        """What the log says about one of its conversations."""
+        parent = self._parent()
+        born = self._started if parent is not None else None
+        calls = conversation.ledger.calls(copied_before=born)
+        for call in calls:
+            conversation.fold.call(call)
+        known: dict[str, Any] = {
+            "cwd": text(self._about.get("cwd")) or workspace.cwd,
+            "version": self._version,
+            "compactions": conversation.compactions,
+            "gaps": self._gaps(conversation),
+        }
+        if conversation.agent is not None:
+            return self._subagent(conversation, born, known)
+        return conversation.fold.facts(
+            self.session_id,
+            **known,
+            kind="session" if parent is None else "fork",
+            parent=parent,
+            aliases=self._aliases(),
+            name=workspace.name if workspace.user_named or parent is not None else None,
+            fallback_title=workspace.name,
+            created_at=self._started,
+            models=None if calls else tuple(self._models),
+            identity=conversation.identity.tobytes(),
+            unnamed_copies=parent is None and self._holds_older_lines(conversation),
+            children=tuple(agent for agent in self.conversations if agent is not None),
+            raw=self._raw(workspace),
+        )
+
+    def _subagent(
+        self, conversation: Conversation, born: datetime | None, known: dict[str, Any]
+    ) -> Facts:
+        latest = conversation.latest
+        is_copy = born is not None and latest is not None and latest < born
+        return conversation.fold.facts(
+            conversation.agent or "",
+            **known,
+            kind="subagent",
+            parent=self.session_id,
+            name=conversation.task,
+            addressable=conversation.is_named and not is_copy,
+            identity=conversation.identity.tobytes(),
+        )
+
+    def _gaps(self, conversation: Conversation) -> tuple[str, ...]:
+        gaps = conversation.ledger.gaps()
+        missing = self._is_short and conversation.agent is None and NOT_RECORDED not in gaps
+        return (*gaps, NOT_RECORDED) if missing else gaps
+
+    def _aliases(self) -> tuple[str, ...]:
+        written = self._written_id
+        return () if written is None or written == self.session_id else (written,)
+
+    def _holds_older_lines(self, conversation: Conversation) -> bool:
+        earliest = conversation.earliest
+        return self._started is not None and earliest is not None and earliest < self._started
+
+    def _raw(self, workspace: Workspace) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "gitRoot": text(self._about.get("gitRoot")) or workspace.git_root,
+            "branch": text(self._about.get("branch")) or workspace.branch,
+            "headCommit": text(self._about.get("headCommit")),
+            "repository": text(self._about.get("repository")) or workspace.repository,
+            **self._unknown.raw(),
+        }
+        return {name: value for name, value in found.items() if value}

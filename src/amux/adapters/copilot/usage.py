@@ -1,0 +1,184 @@
+"""Usage: one record per model call, one figure per compaction, running totals at shutdown.
+
+Recorded input includes what came from the cache and what was written to it; output includes
+reasoning. A total at shutdown covers the whole session, earlier processes, sub-agents and what a
+fork copied, so that it is taken only where there are no records at all, and then only the last one.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from amux.adapters._kit.values import count, damage_in, is_mapping, mapping, text
+from amux.adapters.copilot.events import Data, Event
+from amux.model.usage import Call, Purpose, Tokens
+
+NOT_RECORDED: Final = "usage-not-recorded"
+INTERRUPTED: Final = "call-interrupted"
+SUMMARY_NOT_RECORDED: Final = "compaction-call-not-recorded"
+_FIGURES: Final = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
+
+
+class Ledger:
+    """Collects the calls of one conversation, and where some are missing."""
+
+    def __init__(self, *, is_subagent: bool) -> None:
+        self._purpose: Purpose = "subagent" if is_subagent else "main"
+        self._calls: dict[str, Call] = {}
+        self._sources: dict[str, None] = {}
+        self._replies: dict[str, str] = {}  # the provider's id of a call to the message it made
+        self._api_ids: dict[str, str] = {}  # the key of a call to the provider's id of it
+        self._waiting = False
+        self._gaps: dict[str, None] = {}
+        self.replies = 0
+        self.records = 0
+
+    def take(self, event: Event) -> None:
+        """Look at one event."""
+        match event.type:
+            case "session.usage_record":
+                self._record(event)
+            case "assistant.message":
+                self._reply(event)
+            case "assistant.turn_start":
+                self._stop_waiting()
+                self._waiting = True
+            case "user.message" | "session.resume" | "abort":
+                self._stop_waiting()
+            case "assistant.turn_end" | "session.error" | "session.shutdown":
+                self._waiting = False
+            case "session.compaction_complete":
+                self._compaction(event)
+            case _:
+                pass
+
+    def _reply(self, event: Event) -> None:
+        self.replies += 1
+        self._waiting = False
+        api_id = text(event.data.api_call_id)
+        if api_id is not None:
+            self._replies.setdefault(api_id, event.name)
+
+    def _stop_waiting(self) -> None:
+        if self._waiting:
+            self._gaps.setdefault(INTERRUPTED)
+        self._waiting = False
+
+    def _record(self, event: Event) -> None:
+        usage = mapping(event.data.usage)
+        if not usage:
+            return
+        self.records += 1
+        self._waiting = False
+        accounting = mapping(usage.get("accounting"))
+        source = text(accounting.get("sourceSessionId"))
+        if source is not None:
+            self._sources.pop(source, None)
+            self._sources[source] = None
+        key = _key(source, accounting, event)
+        self._api_ids[key] = text(usage.get("apiCallId")) or ""
+        self._add(key, usage, event.at, self._purpose)
+
+    def _compaction(self, event: Event) -> None:
+        usage = event.data.compaction_tokens_used
+        if is_mapping(usage) and (tokens_of(usage).total or damage_in(usage, *_FIGURES)):
+            self._add(f"compaction:{event.name}", usage, event.at, "compaction")
+        else:
+            self._gaps.setdefault(SUMMARY_NOT_RECORDED)
+
+    def _add(self, key: str, usage: dict[str, Any], at: datetime | None, purpose: Purpose) -> None:
+        tokens, gaps = tokens_of(usage), damage_in(usage, *_FIGURES)
+        known = self._calls.get(key)
+        if known is not None:
+            self._calls[key] = msgspec.structs.replace(known, repeats=known.repeats + 1)
+        elif tokens.total or gaps:
+            self._calls[key] = Call(
+                key=key,
+                model=text(usage.get("model")),
+                at=at,
+                tokens=tokens,
+                purpose=purpose,
+                gaps=gaps,
+            )
+
+    def add_totals(self, totals: Totals, session_id: str) -> None:
+        """Where no call was recorded: what the last shutdown says."""
+        for model, (tokens, gaps) in totals.models.items():
+            key = f"{session_id}:{model}"
+            self._calls[key] = Call(
+                key=key,
+                model=model,
+                at=totals.at,
+                tokens=tokens,
+                purpose=self._purpose,
+                gaps=gaps,
+            )
+        self.records = totals.replies
+
+    @property
+    def sources(self) -> list[str]:
+        """The sessions that calls were accounted to, the newest last."""
+        return list(self._sources)
+
+    def calls(self, *, copied_before: datetime | None) -> tuple[Call, ...]:
+        """All calls; those of a fork from before its start are copies."""
+        return tuple(self._settled(call, copied_before) for call in self._calls.values())
+
+    def _settled(self, call: Call, before: datetime | None) -> Call:
+        message_id = self._replies.get(self._api_ids.get(call.key, ""))
+        copied = before is not None and call.at is not None and call.at < before
+        return msgspec.structs.replace(call, message_id=message_id, copied=copied)
+
+    def gaps(self) -> tuple[str, ...]:
+        """Why the figures may not be all."""
+        self._stop_waiting()
+        if self.replies > self.records:
+            self._gaps.setdefault(NOT_RECORDED)
+        return tuple(self._gaps)
+
+
+class Totals:
+    """What a shutdown says about the whole session."""
+
+    def __init__(self, data: Data, at: datetime | None, *, replies: int) -> None:
+        self.at = at
+        self.replies = replies  # until then
+        self.models: dict[str, tuple[Tokens, tuple[str, ...]]] = {}  # with their gaps
+        self.requests = 0
+        metrics = data.model_metrics
+        if not is_mapping(metrics):
+            metrics = mapping(data.accounting_snapshot).get("modelMetrics")
+        for model, figures in mapping(metrics).items():
+            usage = mapping(mapping(figures).get("usage"))
+            tokens, gaps = tokens_of(usage), damage_in(usage, *_FIGURES)
+            if tokens.total or gaps:
+                self.models[model] = tokens, gaps
+            requests = mapping(mapping(figures).get("requests"))
+            self.requests += count(requests.get("count")) or 0
+
+
+def _key(source: str | None, accounting: dict[str, Any], event: Event) -> str:
+    """What is equal in every copy of a record and differs between any two calls."""
+    sequence = count(accounting.get("sequence"))
+    if source is None or sequence is None:
+        return f"event:{event.name}"
+    return f"{source}:{sequence}:{text(accounting.get('usageId')) or ''}"
+
+
+def tokens_of(usage: dict[str, Any]) -> Tokens:
+    """Disjoint buckets of a record whose input includes the cache."""
+    everything = count(usage.get("inputTokens")) or 0
+    read = count(usage.get("cacheReadTokens")) or 0
+    written = count(usage.get("cacheWriteTokens")) or 0
+    output = count(usage.get("outputTokens")) or 0
+    thinking = count(usage.get("reasoningTokens"))
+    return Tokens(
+        input=max(0, everything - read - written),
+        cache_read=read,
+        cache_write=written,
+        output=output,
+        thinking=None if thinking is None else min(thinking, output),
+    )

@@ -1,0 +1,273 @@
+"""Cursor: the command line agent and the editor.
+
+Store     ~/.cursor or ~/.config/cursor: chats/<md5>/<id>/store.db of the agent; ~/.cursor:
+          transcripts of both (a lossy export), sessions/sessions.db as the specification has it;
+          and the editor's state.vscdb in its settings folder, global and by workspace
+Formats   a tree of blobs, lines of JSON, plain text, keys and JSON values, the specification's
+          tables. Evidence: docs/agents/cursor.md
+Counting  the editor's token counts by message where they are not zero: always a lower bound
+Title     the name, unless it is the placeholder; a noted title; else the first prompt
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from amux.adapters._base import (
+    AgentInfo,
+    Bystander,
+    Capabilities,
+    Command,
+    Head,
+    Item,
+    SourceRef,
+    Want,
+    has_bodies,
+)
+from amux.adapters._kit.folders import Folders
+from amux.adapters._kit.jsonl import unreadable
+from amux.adapters.cursor.files import CHAT_NOTES, WORKSPACE_NOTES
+from amux.errors import ParseError
+from amux.host import Host
+from amux.model.facts import Facts, TitleNote
+from amux.model.problems import Problem
+
+if TYPE_CHECKING:
+    import sqlite3
+
+NAME: Final = "cursor"
+STATE_FILE: Final = "state.vscdb"
+CHAT_FILE: Final = "store.db"
+TRACKING_FILE: Final = "ai-code-tracking.db"
+TRANSCRIPTS: Final = "agent-transcripts"
+_DATABASES: Final = (".db", ".vscdb", ".sqlite")
+
+INFO: Final = AgentInfo(
+    name=NAME,
+    label="Cursor",
+    cli_command="cursor-agent",
+    capabilities=Capabilities(session_persistence="sqlite", can_resume=True),
+    evidence="described by public readers of the format; docs/agents/cursor.md",
+    bystanders=(
+        Bystander("workspaceStorage/*/workspace.json", "the folder of a workspace"),
+        Bystander("chats/*/prompt_history.json", "prompts as they were typed"),
+        Bystander("chats/*/meta.json", "title and times of a chat"),
+        Bystander("*.json", "settings"),
+        Bystander("*.backup", "a copy of the editor's state"),
+        Bystander("ai-tracking/*", "which lines were written by a model"),
+        Bystander("globalStorage/*", "state of extensions"),
+        Bystander("workspaceStorage/*", "state of extensions"),
+        Bystander("snippets/*", "snippets of the user"),
+        Bystander("extensions/*", "extensions"),
+        Bystander("History/*", "versions of edited files"),
+    ),
+    revision=3,
+)
+
+Query = Callable[["sqlite3.Connection"], list[Item]]
+
+
+class CursorAdapter:
+    """Reads Cursor's sessions. Stateless."""
+
+    info = INFO
+
+    def roots(self, host: Host) -> Sequence[Path]:
+        """The agent's folders, and the editor's settings folder of the platform."""
+        named = [host.path_from(name) for name in ("CURSOR_CONFIG_DIR", "CURSOR_DATA_DIR")]
+        places = [*(place for place in named if place), host.home / ".cursor"]
+        settings = host.xdg_config_home()
+        # Elsewhere file names may ignore case, and `cursor` would be the editor's own folder.
+        if host.platform not in ("darwin", "win32"):
+            places.append(settings / "cursor")
+        return list(dict.fromkeys([*places, settings / "Cursor" / "User"]))
+
+    def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
+        """Chats, transcripts, states and lists of names. No link is followed."""
+        del cwd
+        places = _Places(root)
+        yield from places.chats()
+        yield from places.transcripts()
+        yield from places.databases()
+        yield from places.refused()
+
+    def read(
+        self,
+        source: SourceRef,
+        *,
+        want: Want,
+        only: str | None = None,
+        until: int | None = None,  # noqa: ARG002 - history is never referred to
+    ) -> Iterator[Item]:
+        """Stream one source."""
+        bodies = has_bodies(want)
+        if source.path.suffix in (".jsonl", ".txt"):
+            from amux.adapters.cursor.transcripts import read_transcript
+
+            return read_transcript(source, bodies=bodies)
+        if source.role == "names":
+            return _read_database(source.path, _titles)
+        if source.path.name == CHAT_FILE:
+            return _read_chat(source, bodies=bodies)
+        return _read_database(
+            source.path, lambda found: _sessions(found, source.path, bodies=bodies, only=only)
+        )
+
+    def command(
+        self,
+        action: Literal["new", "resume", "fork"],
+        *,
+        session_id: str | None = None,
+        prompt: str | None = None,
+        cwd: str | None = None,
+        version: str | None = None,
+    ) -> Command | None:
+        """`cursor-agent`, with `-p` when there is a prompt; it cannot fork."""
+        del version
+        if action == "fork" or (action == "resume" and session_id is None):
+            return None
+        argv = ["cursor-agent"]
+        if action == "resume" and session_id is not None:
+            argv += ["--resume", session_id]
+        if prompt is not None:
+            argv += ["-p", *(("--",) if prompt.startswith("-") else ()), prompt]
+        return Command(argv=tuple(argv), cwd=cwd)
+
+
+# finding
+
+
+class _Places:
+    """Where sessions lie below one root."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._listing = Folders()
+
+    def chats(self) -> Iterator[SourceRef]:
+        """`chats/<md5 of the working directory>/<session id>/store.db`."""
+        for bucket in self._folders(self._root / "chats"):
+            for chat in self._folders(bucket):
+                for path in self._files(chat):
+                    if path.name == CHAT_FILE:
+                        yield self._source(path, CHAT_NOTES, session_id=chat.name)
+
+    def transcripts(self) -> Iterator[SourceRef]:
+        """Flat or in a folder by session, with the sub-agents of the session below."""
+        for project in self._folders(self._root / "projects"):
+            place = project / TRANSCRIPTS
+            for folder in (place, *self._folders(place)):
+                for path in self._files(folder):
+                    if path.suffix in (".jsonl", ".txt"):
+                        yield self._transcript(path)
+                for path in self._files(folder / "subagents"):
+                    if path.suffix == ".jsonl":
+                        yield self._transcript(path, parent=folder.name)
+
+    def databases(self) -> Iterator[SourceRef]:
+        """The specification's, the editor's by place, and the titles."""
+        for path in self._files(self._root / "sessions"):
+            if path.suffix in _DATABASES:
+                yield self._source(path, WORKSPACE_NOTES)
+        workspaces = self._folders(self._root / "workspaceStorage")
+        for folder in (self._root / "globalStorage", *workspaces):
+            for path in self._files(folder):
+                if path.name == STATE_FILE:
+                    yield self._source(path, WORKSPACE_NOTES)
+        for path in self._files(self._root / "ai-tracking"):
+            if path.name == TRACKING_FILE:
+                yield self._source(path).replace(role="names")
+
+    def refused(self) -> Iterator[SourceRef]:
+        """Folders that are closed to us, each once."""
+        return iter(dict.fromkeys(self._listing.sources(NAME, self._root, group=str(self._root))))
+
+    def _source(self, path: Path, *beside: str, session_id: str | None = None) -> SourceRef:
+        return SourceRef(
+            agent=NAME,
+            path=path,
+            root=self._root,
+            group=str(self._root),
+            session_id=session_id,
+            beside=tuple(path.with_name(name) for name in beside),
+        )
+
+    def _transcript(self, path: Path, *, parent: str | None = None) -> SourceRef:
+        source = self._source(path, session_id=path.stem).replace(fallback=True)
+        return source if parent is None else source.replace(role="subagent", parent=parent)
+
+    def _folders(self, place: Path) -> list[Path]:
+        found = self._listing.entries(place)
+        return sorted(Path(one.path) for one in found if one.is_dir(follow_symlinks=False))
+
+    def _files(self, place: Path) -> list[Path]:
+        found = self._listing.entries(place)
+        return sorted(Path(one.path) for one in found if one.is_file(follow_symlinks=False))
+
+
+# reading
+
+
+def _read_database(path: Path, query: Query) -> Iterator[Item]:
+    from amux.adapters._kit.sqlite import read_foreign
+
+    try:
+        yield from read_foreign(path, query)
+    except ParseError as error:
+        yield Problem(code="unknown-format", message=str(error), path=str(path))
+    except OSError as error:
+        yield unreadable(path, error)
+
+
+def _read_chat(source: SourceRef, *, bodies: bool) -> Iterator[Item]:
+    from amux.adapters.cursor.chats import ChatStore
+
+    return _read_database(
+        source.path, lambda found: list(ChatStore(found, source.path).items(bodies=bodies))
+    )
+
+
+def _sessions(
+    connection: sqlite3.Connection, path: Path, *, bodies: bool, only: str | None
+) -> list[Item]:
+    """Whatever the database holds: conversations, chats of a workspace, the specification's."""
+    from amux.adapters._spec_tables import has_spec_tables, read_spec_tables
+    from amux.adapters.cursor.editor import has_conversations, read_conversations
+    from amux.adapters.cursor.workspaces import has_items, read_workspace
+
+    found: list[Item] = []
+    is_known = False
+    if has_conversations(connection):
+        is_known = True
+        found += read_conversations(connection, str(path), bodies=bodies, only=only)
+    if has_items(connection):
+        is_known = True
+        found += read_workspace(connection, path, bodies=bodies, only=only)
+    if has_spec_tables(connection):
+        is_known = True
+        found += read_spec_tables(connection, str(path), bodies=bodies, only=only)
+    if not is_known:
+        message = "a database without Cursor's tables"
+        found.append(Problem(code="unknown-format", message=message, path=str(path)))
+    return found
+
+
+def _titles(connection: sqlite3.Connection) -> list[Item]:
+    """Titles that the editor's tracking keeps for conversations."""
+    from amux.adapters._kit.tables import columns, rows
+    from amux.adapters._kit.values import text
+
+    table, names = "conversation_summaries", ("conversationId", "title")
+    notes: list[TitleNote] = []
+    if set(names).issubset(columns(connection, table)):
+        for row in rows(connection, table, names):
+            id, title = text(row["conversationId"]), text(row["title"])
+            if id is not None and title is not None:
+                notes.append(TitleNote(text=title, session_id=id))
+    facts = Facts(session_id=table, addressable=False, attributed=False, notes=tuple(notes))
+    return [Head(session_id=table), facts]
+
+
+ADAPTER: Final = CursorAdapter()

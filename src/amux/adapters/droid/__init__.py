@@ -1,0 +1,129 @@
+"""Droid, the agent of Factory.
+
+Store     $FACTORY_HOME_OVERRIDE or ~, then .factory/sessions/<cwd>/<id>.jsonl, older ones directly
+          in sessions; <id>.settings.json beside each
+Formats   one log of messages; its first line is rewritten when the title changes
+Counting  one total per session, in the settings; a session that continues a compacted one starts
+          with the total of that one
+Title     the title given by a person or a model, else the first prompt
+
+Evidence and gaps: docs/agents/droid.md. This module finds the sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+from amux.adapters._base import (
+    AgentInfo,
+    Bystander,
+    Capabilities,
+    Command,
+    Item,
+    SourceRef,
+    Want,
+)
+from amux.adapters._kit.folders import Folders, is_folder
+from amux.host import Host
+
+NAME: Final = "droid"
+INFO: Final = AgentInfo(
+    name=NAME,
+    label="Droid",
+    cli_command="droid",
+    tier="extra",
+    capabilities=Capabilities(session_persistence="file", can_resume=True, can_fork=True),
+    evidence="seen: 0.225.2; described: 0.99.0, 0.215.0; docs/agents/droid.md",
+    bystanders=(
+        Bystander("*.settings.json", "settings and usage of a session: read with its log"),
+        Bystander("*.settings.json.bak", "an older copy of settings"),
+        Bystander("*.settings.json.tmp*", "settings whose writer was stopped"),
+    ),
+    revision=3,
+)
+
+_LOG: Final = ".jsonl"
+
+
+class DroidAdapter:
+    """Reads Droid's sessions. Stateless."""
+
+    info = INFO
+
+    def roots(self, host: Host) -> Sequence[Path]:
+        """Below the home directory, which a variable may replace, or in a folder one names."""
+        folder = host.path_from("FACTORY_DIR")
+        if folder is not None:
+            return [folder / "sessions"]
+        moved = host.path_from("FACTORY_HOME_OVERRIDE")
+        if moved is None:
+            return [host.home / ".factory" / "sessions"]
+        # The agent appends `.factory`; scripts that take the variable for that folder exist too.
+        return [moved / ".factory" / "sessions", moved / "sessions"]
+
+    def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
+        """All logs, in the folders of working directories and beside them."""
+        del cwd  # folder names do not tell `/` from `-`
+        folders = Folders()
+        for entry in folders.entries(root):
+            path = Path(entry.path)
+            if entry.name.endswith(_LOG) and entry.is_file(follow_symlinks=False):
+                yield _source(root, path)
+            elif not entry.is_symlink() and is_folder(path):
+                for inner in folders.entries(path):
+                    if inner.name.endswith(_LOG) and inner.is_file(follow_symlinks=False):
+                        yield _source(root, Path(inner.path))
+        yield from folders.sources(NAME, root, group=str(root))
+
+    def read(
+        self,
+        source: SourceRef,
+        *,
+        want: Want,
+        only: str | None = None,  # noqa: ARG002 - a log holds one session
+        until: int | None = None,  # noqa: ARG002 - history is copied here, never referred to
+    ) -> Iterator[Item]:
+        """Stream one session."""
+        from amux.adapters.droid.log import SessionLog
+
+        return SessionLog(source).items(want)
+
+    def command(
+        self,
+        action: Literal["new", "resume", "fork"],
+        *,
+        session_id: str | None = None,
+        prompt: str | None = None,
+        cwd: str | None = None,
+        version: str | None = None,
+    ) -> Command | None:
+        """`droid`, or `droid exec` when there is a prompt to answer."""
+        del version
+        argv = ["droid"] if prompt is None else ["droid", "exec"]
+        if action != "new":
+            if session_id is None:
+                return None
+            resume = "-r" if prompt is None else "-s"
+            argv += [resume if action == "resume" else "--fork", session_id]
+        if prompt is not None:
+            argv.append(prompt)
+        return Command(argv=tuple(argv), cwd=cwd)
+
+
+def _source(root: Path, path: Path) -> SourceRef:
+    """A log. Its own settings bear on it and those of a predecessor that only it names."""
+    from amux.adapters.droid.settings import SETTINGS
+
+    return SourceRef(
+        agent=NAME,
+        path=path,
+        root=root,
+        session_id=path.stem,
+        group=str(root),
+        beside=(path.with_name(path.stem + SETTINGS), path.parent),
+    )
+
+
+ADAPTER: Final = DroidAdapter()

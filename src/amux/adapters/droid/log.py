@@ -1,0 +1,276 @@
+"""One log as a whole: a pass over its lines, then the facts.
+
+The first line is rewritten when the title changes and has no time: a session begins with its first
+message. Usage is not in the log, see `settings`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+
+from amux.adapters._base import Head, Item, SourceRef, Want, has_bodies
+from amux.adapters._kit.fold import Fold
+from amux.adapters._kit.jsonl import Buffer, no_session, read_records
+from amux.adapters._kit.samples import Unknowns
+from amux.adapters._kit.values import items, mapping, moment, text
+from amux.adapters.droid.messages import Messages
+from amux.adapters.droid.records import KNOWN_TYPES, LINES, Line, Message
+from amux.adapters.droid.settings import Settings, read_settings, without
+from amux.model.facts import Facts, Kind
+from amux.model.message import SessionMessage
+from amux.model.problems import Problem, ProblemCode
+from amux.model.titles import fold_name, fold_title
+from amux.model.usage import Call, Tokens
+
+NOT_RECORDED: Final = "usage-not-recorded"
+ELSEWHERE: Final = "calls-in-another-session"
+SUMMARY_NOT_RECORDED: Final = "compaction-call-not-recorded"
+
+_UNTITLED: Final = "New Session"
+_FORK_TITLE: Final = "[Fork] "
+_TASK: Final = "Task"
+_CHILD: Final = re.compile(r"^session_id: ([0-9a-fA-F-]{36})$", re.MULTILINE)
+_CHILD_WITHIN: Final = 1000
+_SHOWN_SETTINGS: Final = ("reasoningEffort", "autonomyMode", "interactionMode", "tags")
+
+
+class SessionLog:
+    """Reads one log once; messages come out as they are read."""
+
+    def __init__(self, source: SourceRef) -> None:
+        self._source = source
+        self._session_id = source.session_id or source.path.stem
+        self._fold = Fold()
+        self._messages = Messages()
+        self._start = Line()
+        self._is_session = False
+        self._problems: list[Problem] = []
+        self._models: dict[str, None] = {}  # of its own replies
+        self._replies = 0
+        self._thoughts = False
+        self._last_reply: datetime | None = None
+        self._own_start: datetime | None = None
+        self._in_copy = False  # before the line where a fork leaves its origin
+        self._tasks = 0
+        self._children: dict[str, None] = {}
+        self._compactions = 0
+        self._summaries = 0
+        self._unknown = Unknowns()
+
+    def items(self, want: Want) -> Iterator[Item]:
+        """Head, messages, facts; problems as they come."""
+        is_open = False
+        for message in self._read(cut_texts=want != "all"):
+            if not is_open and self._is_session:
+                is_open = True
+                yield Head(session_id=self._session_id)
+            yield from self._drain()
+            if has_bodies(want) and message is not None:
+                yield message
+        if is_open:
+            facts = self._facts()
+            yield from self._drain()
+            yield from facts.calls
+            yield facts
+        else:
+            yield from self._drain()
+            yield from no_session(self._source.path, self._fold.problems)
+
+    # line by line
+
+    def _read(self, *, cut_texts: bool) -> Iterator[SessionMessage | None]:
+        """All lines; None for one that is no message."""
+        for found in read_records(self._source.path, LINES, cut_texts=cut_texts):
+            if isinstance(found, Problem):
+                self._note(found)
+                yield None
+            else:
+                number, line, raw = found
+                for message in self._take(line, number, raw):
+                    self._fold.message(message)
+                    yield message
+                yield None
+
+    def _take(self, line: Line, number: int, raw: Buffer) -> Iterator[SessionMessage]:
+        match line.type:
+            case "session_start":
+                self._begin(line)
+            case "message":
+                yield from self._speak(line, number)
+            case "compaction_state":
+                self._is_session = True
+                self._compactions += 1
+                self._summaries += text(line.summary_kind) in {None, "llm_summary"}
+                yield self._messages.summary(line, number=number)
+            case str() as other if other not in KNOWN_TYPES:
+                self._unknown.take(other, raw)
+            case _:
+                pass
+
+    def _begin(self, line: Line) -> None:
+        if self._is_session and text(self._start.id):
+            return  # a fork's copy of its origin's first line
+        self._is_session = True
+        self._start = line
+        self._in_copy = text(line.forked_at_message_id) is not None
+
+    def _speak(self, line: Line, number: int) -> Iterator[SessionMessage]:
+        message = line.message
+        if not isinstance(message, Message) or text(message.role) is None:
+            self._note_here("bad-record", "a message without a role", number)
+            return
+        self._is_session = True
+        if message.role == "assistant":
+            self._hear(line, message)
+        elif not self._in_copy and self._own_start is None:
+            self._own_start = moment(line.timestamp)
+        for said in self._messages.of_line(line, message, number=number):
+            self._delegate(said)
+            if said.tool_result is not None and self._messages.is_orphan(said.tool_result):
+                self._note_here("orphan-result", "a tool's result without its call", number)
+            yield said
+        if self._in_copy and line.id == self._start.forked_at_message_id:
+            self._in_copy = False
+            self._models.clear()
+            self._replies, self._thoughts = 0, False
+
+    def _delegate(self, said: SessionMessage) -> None:
+        """Look for sub-agents: they have logs of their own, which a result may name."""
+        self._tasks += sum(call.tool_name == _TASK for call in said.tool_calls)
+        if said.tool_result is not None and said.tool_result.tool_name == _TASK:
+            named = _CHILD.search(said.content, 0, _CHILD_WITHIN)
+            if named is not None:
+                self._children.setdefault(named[1])
+
+    def _hear(self, line: Line, message: Message) -> None:
+        """Count a reply of the model."""
+        self._replies += 1
+        self._last_reply = moment(line.timestamp) or self._last_reply
+        self._thoughts |= any(block.kind == "thinking" for block in message.blocks)
+        model = text(message.model_id)
+        if model is not None:
+            self._models.setdefault(model)
+
+    def _note_here(self, code: ProblemCode, message: str, number: int) -> None:
+        self._note(Problem(code=code, message=message, path=str(self._source.path), line=number))
+
+    def _note(self, problem: Problem) -> None:
+        self._problems.append(problem)
+        self._fold.problem(problem)
+
+    def _drain(self) -> Iterator[Problem]:
+        yield from self._problems
+        self._problems.clear()
+
+    # what it comes to
+
+    def _facts(self) -> Facts:
+        settings = read_settings(self._source.path, self._session_id)
+        if settings.problem is not None:
+            self._note(settings.problem)
+        kind, parent = self._kind_and_parent(settings)
+        calls, gaps = self._usage(settings, kind, parent)
+        for call in calls:
+            self._fold.call(call)
+        folded = self._fold.facts(self._session_id)
+        children = tuple(dict.fromkeys((*settings.children, *self._children)))
+        written = text(self._start.id)
+        return self._fold.facts(
+            self._session_id,
+            aliases=(written,) if written not in {None, self._session_id} else (),
+            kind=kind,
+            parent=parent,
+            cwd=text(self._start.cwd),
+            name=self._given_name(folded.first_prompt),
+            fallback_title=text(self._start.title),
+            created_at=self._own_start if kind == "fork" else None,
+            models=tuple(self._models) or None,
+            children=children,
+            unnamed_copies=self._tasks > len(children),  # sub-agents that it does not name
+            compactions=self._compactions,
+            gaps=gaps,
+            raw=self._raw(settings),
+        )
+
+    def _kind_and_parent(self, settings: Settings) -> tuple[Kind, str | None]:
+        caller = text(self._start.calling_session_id) or _caller_in_tags(settings)
+        if caller is not None:
+            return "subagent", caller
+        parent = text(self._start.parent)
+        if parent is None or parent == self._session_id:
+            return "session", None
+        is_fork = text(self._start.forked_at_message_id) or self._title().startswith(_FORK_TITLE)
+        return ("continuation" if self._compactions and not is_fork else "fork"), parent
+
+    def _title(self) -> str:
+        return text(self._start.session_title) or text(self._start.title) or ""
+
+    def _given_name(self, first_prompt: str | None) -> str | None:
+        """The title, unless it is nothing but the beginning of the first prompt."""
+        title = fold_name(self._title())
+        if not title or title == _UNTITLED:
+            return None
+        if self._start.is_session_title_manually_set is True or first_prompt is None:
+            return title
+        beginning = fold_title(title.removesuffix("…").removesuffix("..."))
+        return None if first_prompt.startswith(beginning) else title
+
+    def _usage(
+        self, settings: Settings, kind: Kind, parent: str | None
+    ) -> tuple[list[Call], tuple[str, ...]]:
+        """The one total there is, as a call; and why it may not be all."""
+        gaps = [*settings.gaps]
+        if kind == "continuation" and self._summaries and self._replies and not self._models:
+            gaps.append(SUMMARY_NOT_RECORDED)  # versions that do not name the model either
+        if settings.tokens is None:
+            return [], (*gaps, NOT_RECORDED) if self._replies else tuple(gaps)
+        tokens, exact = settings.tokens, True
+        if kind == "continuation" and parent is not None:
+            before = read_settings(self._source.path, parent).tokens or Tokens()
+            tokens, exact = without(tokens, before)
+        if not exact:
+            gaps.append(ELSEWHERE)
+        if not tokens.total:
+            return [], tuple(gaps)
+        return [self._call(settings, kind, tokens)], tuple(gaps)
+
+    def _call(self, settings: Settings, kind: Kind, tokens: Tokens) -> Call:
+        models = list(self._models)
+        # The total is not told apart by model: of several, none can have it.
+        model = settings.model if not models else models[0] if len(models) == 1 else None
+        if not tokens.thinking and self._thoughts:  # written as 0 where the provider tells none
+            tokens = Tokens(
+                input=tokens.input,
+                cache_read=tokens.cache_read,
+                cache_write=tokens.cache_write,
+                output=tokens.output,
+            )
+        return Call(
+            key=f"{self._session_id}:{model or '*'}",
+            model=model,
+            at=self._last_reply,
+            tokens=tokens,
+            purpose="subagent" if kind == "subagent" else "main",
+        )
+
+    def _raw(self, settings: Settings) -> dict[str, Any]:
+        usage = mapping(settings.values.get("tokenUsage"))
+        found: dict[str, Any] = {
+            "forkedAtMessageId": text(self._start.forked_at_message_id),
+            "callingToolUseId": text(self._start.calling_tool_use_id),
+            "factoryCredits": usage.get("factoryCredits"),
+            **self._unknown.raw(),
+            **{name: settings.values.get(name) for name in _SHOWN_SETTINGS},
+        }
+        return {name: value for name, value in found.items() if value}
+
+
+def _caller_in_tags(settings: Settings) -> str | None:
+    """The calling session, which is a tag as well."""
+    for tag in map(mapping, items(settings.values.get("tags"))):
+        if tag.get("name") == "subagent":
+            return text(mapping(tag.get("metadata")).get("callingSessionId"))
+    return None

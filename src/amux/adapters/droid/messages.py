@@ -1,0 +1,155 @@
+"""From a line to messages: who spoke, and what was injected in a person's name.
+
+A line of role `user` may hold results of several tools beside what was typed; each result is a
+message of its own, because a message has one result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from amux.adapters._kit.texts import starts_with_any
+from amux.adapters._kit.values import is_items, items, mapping, moment, plain_text, text
+from amux.adapters.droid.records import Block, Line, Message
+from amux.model.message import Role, SessionMessage, SessionToolCall, ToolResult
+
+_REMINDER: Final = ("<system-reminder>",)
+_NOTICES: Final = ("The model repeatedly generated the same output",)
+_INJECTED_IDS: Final = ("context-", "task-completion:")
+_IMAGE_TYPE: Final = re.compile(r"image/[\w.+-]{1,40}")
+
+
+class Messages:
+    """Builds the messages of one log in order."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+        self._last: str | None = None
+        self._tools: dict[str, str] = {}
+
+    def of_line(self, line: Line, message: Message, *, number: int) -> Iterator[SessionMessage]:
+        """All messages of one line."""
+        parts = self._reply(message) if message.role == "assistant" else self._others(line, message)
+        name = self._name(text(line.id) or f"line-{number}", number)
+        for index, part in enumerate(parts):
+            yield self._placed(part, line, name if index == 0 else f"{name}/{index}")
+
+    def summary(self, line: Line, *, number: int) -> SessionMessage:
+        """What a compaction left of the earlier conversation."""
+        summary = SessionMessage(
+            role="system", content=text(line.summary_text) or "", synthetic=True, compaction=True
+        )
+        return self._placed(summary, line, self._name(text(line.id) or f"line-{number}", number))
+
+    def is_orphan(self, result: ToolResult) -> bool:
+        """Whether the call of a result was never seen."""
+        return result.tool_call_id not in self._tools
+
+    def _name(self, wanted: str, number: int) -> str:
+        name = f"{wanted}#line-{number}" if wanted in self._seen else wanted
+        self._seen.add(name)
+        return name
+
+    def _placed(self, message: SessionMessage, line: Line, name: str) -> SessionMessage:
+        placed = msgspec.structs.replace(
+            message, timestamp=moment(line.timestamp), id=name, parent_id=self._last
+        )
+        self._last = name
+        return placed
+
+    def _reply(self, message: Message) -> Iterator[SessionMessage]:
+        blocks = message.blocks
+        calls = tuple(_tool_call(block) for block in blocks if block.kind == "tool_use")
+        self._tools.update((call.tool_call_id, call.tool_name) for call in calls)
+        thoughts = (text(block.thinking) for block in blocks if block.kind == "thinking")
+        yield SessionMessage(
+            role="assistant",
+            content=_texts(blocks),
+            tool_calls=calls,
+            thinking="\n\n".join(filter(None, thoughts)) or None,
+            model=text(message.model_id),
+            images=_images(blocks),
+        )
+
+    def _others(self, line: Line, message: Message) -> Iterator[SessionMessage]:
+        """Results of tools, then what was said, by a person or in their name."""
+        blocks = message.blocks
+        for block in blocks:
+            if block.kind == "tool_result":
+                yield self._result(block)
+        said = [block for block in blocks if block.kind in {"text", "image"}]
+        if not said and any(block.kind == "tool_result" for block in blocks):
+            return
+        typed = [block for block in said if not _is_reminder(block)]
+        injected = message.role != "user" or not typed or _is_injected(line, message, typed)
+        role: Role = "user" if message.role == "user" else "system"
+        shown = said if injected else typed
+        content = _texts(shown)
+        yield SessionMessage(
+            role=role,
+            content=content if injected else content.strip("\n"),  # the ends come from the shell
+            synthetic=injected,
+            images=_images(shown),
+        )
+
+    def _result(self, block: Block) -> SessionMessage:
+        call_id = text(block.tool_use_id) or ""
+        result = ToolResult(
+            tool_call_id=call_id,
+            tool_name=self._tools.get(call_id, "unknown"),
+            output=_output(block.content),
+            is_error=block.is_error if isinstance(block.is_error, bool) else None,
+        )
+        return SessionMessage(role="tool", content=plain_text(result.output), tool_result=result)
+
+
+def _tool_call(block: Block) -> SessionToolCall:
+    return SessionToolCall(
+        tool_call_id=text(block.id) or "",
+        tool_name=text(block.name) or "unknown",
+        input=block.input,
+    )
+
+
+def _is_reminder(block: Block) -> bool:
+    return isinstance(block.text, str) and starts_with_any(block.text, _REMINDER)
+
+
+def _is_injected(line: Line, message: Message, typed: list[Block]) -> bool:
+    """Whether the agent wrote a message in the person's name."""
+    if message.visibility == "llm_only" or (text(line.id) or "").startswith(_INJECTED_IDS):
+        return True
+    return starts_with_any(_texts(typed), _NOTICES)
+
+
+def _texts(blocks: list[Block]) -> str:
+    texts = (block.text for block in blocks if block.kind == "text")
+    return "\n".join(found for found in texts if isinstance(found, str))
+
+
+def _output(content: Any) -> Any:
+    """A result as text where it is nothing but text."""
+    if not is_items(content):
+        return content
+    blocks = [mapping(block) for block in items(content)]
+    texts = [block.get("text") for block in blocks if block.get("type") == "text"]
+    if len(texts) == len(content) and all(isinstance(found, str) for found in texts):
+        return "\n".join(map(str, texts))
+    return content
+
+
+def _images(blocks: list[Block]) -> tuple[str, ...]:
+    return tuple(filter(None, map(_image, blocks)))
+
+
+def _image(block: Block) -> str | None:
+    """A pasted image as a data URL."""
+    source = mapping(block.source)
+    kind, data = text(source.get("media_type")), text(source.get("data"))
+    if block.kind != "image" or kind is None or data is None or not _IMAGE_TYPE.fullmatch(kind):
+        return None
+    return f"data:{kind};base64,{data}"

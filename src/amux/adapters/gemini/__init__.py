@@ -1,0 +1,192 @@
+"""Gemini CLI.
+
+Store     $GEMINI_CLI_HOME or ~, then .gemini: tmp/<project>/chats/session-<minute>-<id8>.json(l),
+          sub-agents in tmp/<project>/chats/<session id>/<id>.jsonl; tmp/<project>/logs.json where
+          there are no chats yet; sessions/<id>.jsonl
+Formats   prompts only (to 0.2), one document (0.6 - 0.3x), an event log (from 0.4x)
+Counting  one call per answer, by its message id; thoughts stand beside the output
+Copies    an upgrade copies whole projects, a resume leaves stubs: one session by its id
+Title     the summary the model wrote, else the first prompt
+
+Evidence and gaps: docs/agents/gemini.md. This module finds the sources.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final, Literal
+
+from amux.adapters._base import (
+    AgentInfo,
+    Bystander,
+    Capabilities,
+    Command,
+    Item,
+    Retention,
+    SourceRef,
+    Want,
+)
+from amux.adapters._kit.folders import Folders, is_folder, read_closed
+from amux.adapters._kit.values import mapping, text
+from amux.adapters.gemini.files import chat_sources, read_chat
+from amux.adapters.gemini.places import SETTINGS, place_files, read_json
+from amux.host import Host
+
+NAME: Final = "gemini"
+INFO: Final = AgentInfo(
+    name=NAME,
+    label="Gemini CLI",
+    cli_command="gemini",
+    capabilities=Capabilities(session_persistence="file", can_resume=True),
+    evidence="seen: 0.1.22, 0.15.4, 0.61.0; described: 0.33.0; docs/agents/gemini.md",
+    bystanders=(
+        Bystander("settings.json", "settings"),
+        Bystander("settings.json.*", "settings"),
+        Bystander("projects.json", "names of the projects: read for the working directory"),
+        Bystander("trustedFolders.json", "settings"),
+        Bystander("state.json", "state of the user interface"),
+        Bystander("installation_id", "the installation"),
+        Bystander("user_id", "the installation"),
+        Bystander("google_accounts.json", "credentials: never opened"),
+        Bystander("oauth_creds.json", "credentials: never opened"),
+        Bystander("mcp-oauth-tokens*", "credentials: never opened"),
+        Bystander("GEMINI.md", "instructions of the user"),
+        Bystander("history/*", "shadow repositories for undoing changes"),
+        Bystander("tmp/*/.project_root", "the project's directory: read for the working directory"),
+        Bystander("tmp/*/logs.json", "prompts as they were typed"),
+        Bystander("tmp/*/checkpoint-*.json", "a saved copy of a session"),
+        Bystander("tmp/*/checkpoints/*", "copies of sessions for undoing changes"),
+        Bystander("tmp/*/shell_history", "commands of the user"),
+        Bystander("tmp/*/memory/*", "the agent's notes about the project"),
+        Bystander("tmp/*/logs/*", "diagnostics"),
+        Bystander("tmp/*/plans/*", "plans of a session"),
+        Bystander("tmp/*/tasks/*", "tasks of a session"),
+        Bystander("tmp/*/tracker/*", "tasks of a session"),
+        Bystander("tmp/*/tool-outputs/*", "tool output too long for its session"),
+        Bystander("tmp/bin/*", "programs the agent downloaded"),
+        Bystander("commands/*", "commands of the user"),
+        Bystander("skills/*", "skills of the user"),
+        Bystander("agents/*", "agents of the user"),
+        Bystander("policies/*", "settings"),
+        Bystander("extensions/*", "extensions of the user"),
+        Bystander("acknowledgments/*", "settings"),
+    ),
+    revision=2,
+)
+
+_KEPT_DAYS: Final = 30
+_AGE: Final = re.compile(r"(\d{1,6})([hdwm])")
+_DAYS_OF: Final = {"h": 1 / 24, "d": 1, "w": 7, "m": 30}
+_RESUMES_SINCE: Final = (0, 16)
+_VERSION: Final = re.compile(r"(\d{1,6})\.(\d{1,6})")
+
+
+class GeminiAdapter:
+    """Reads Gemini CLI's chats. Stateless."""
+
+    info = INFO
+
+    def roots(self, host: Host) -> Sequence[Path]:
+        """`.gemini` in GEMINI_CLI_HOME, else in the home directory."""
+        return [(host.path_from("GEMINI_CLI_HOME") or host.home) / ".gemini"]
+
+    def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
+        """Chats of all projects; the names of folders do not reliably tell a directory."""
+        del cwd
+        folders = Folders()
+        for entry in folders.by_name(root / "sessions"):
+            path = Path(entry.path)
+            if path.suffix == ".jsonl" and entry.is_file(follow_symlinks=False):
+                yield SourceRef(
+                    agent=NAME,
+                    path=path,
+                    root=root,
+                    session_id=path.stem,
+                    group=str(root),
+                    beside=place_files(root, path.parents[1]),
+                )
+        for project in folders.by_name(root / "tmp"):
+            if project.is_dir(follow_symlinks=False):
+                yield from _project_sources(root, Path(project.path), folders)
+        yield from folders.sources(NAME, root, group=str(root))
+
+    def read(
+        self,
+        source: SourceRef,
+        *,
+        want: Want,
+        only: str | None = None,
+        until: int | None = None,  # noqa: ARG002 - history is copied here, never referred to
+    ) -> Iterator[Item]:
+        """Stream one file; a checkpoint is read with the log that names it."""
+        if source.role == "names":
+            return read_closed(source)
+        from amux.adapters.gemini.legacy_2025 import LOG_NAME, read_logs
+
+        if source.path.name == LOG_NAME:
+            return read_logs(source, want=want, only=only)
+        return read_chat(source, want=want)
+
+    def retention(self, root: Path) -> Retention | None:
+        """Chats older than a setting says are deleted when the agent starts."""
+        settings = root / SETTINGS
+        rule = mapping(mapping(mapping(read_json(settings)).get("general")).get("sessionRetention"))
+        if rule.get("enabled") is False:
+            return None
+        found = _AGE.fullmatch(text(rule.get("maxAge")) or "")
+        if found is None:
+            return Retention(days=_KEPT_DAYS, reason="the default of `general.sessionRetention`")
+        days = int(found[1]) * _DAYS_OF[found[2]]
+        return Retention(days=days, reason=f"`general.sessionRetention` in {settings}")
+
+    def command(
+        self,
+        action: Literal["new", "resume", "fork"],
+        *,
+        session_id: str | None = None,
+        prompt: str | None = None,
+        cwd: str | None = None,
+        version: str | None = None,
+    ) -> Command | None:
+        """`gemini`, with `-p` when there is a prompt; there are no forks."""
+        argv = ["gemini"]
+        if action == "fork" or (action == "resume" and not _can_resume(version)):
+            return None
+        if action == "resume":
+            if session_id is None:
+                return None
+            argv += ["--resume", session_id]
+        if prompt is not None:
+            argv += ["-p", prompt]
+        return Command(argv=tuple(argv), cwd=cwd)
+
+
+def _can_resume(version: str | None) -> bool:
+    """Whether a version (None: unknown, so probably current) can resume by id."""
+    found = _VERSION.search(version or "")
+    return found is None or (int(found[1]), int(found[2])) >= _RESUMES_SINCE
+
+
+def _project_sources(root: Path, project: Path, folders: Folders) -> Iterator[SourceRef]:
+    """The chats of one project, or what there is where chats are not kept yet."""
+    chats = project / "chats"
+    if is_folder(chats):
+        yield from chat_sources(NAME, root, chats, folders=folders)
+        return
+    from amux.adapters.gemini.legacy_2025 import CHECKPOINTS, LOG_NAME
+
+    found = folders.by_name(project)
+    saved = [one for one in found if fnmatchcase(one.name, CHECKPOINTS)]
+    for entry in found:
+        path = Path(entry.path)
+        if entry.name == LOG_NAME and entry.is_file(follow_symlinks=False):
+            beside = (*place_files(root, project), root / SETTINGS, *(Path(one) for one in saved))
+            yield SourceRef(agent=NAME, path=path, root=root, group=str(root), beside=beside)
+        elif entry in saved and entry.is_file(follow_symlinks=False):
+            yield SourceRef(agent=NAME, path=path, root=root, group=str(root), role="names")
+
+
+ADAPTER: Final = GeminiAdapter()

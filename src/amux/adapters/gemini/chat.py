@@ -1,0 +1,305 @@
+"""Reads one chat file: an event log, a document, or a log as the specification describes it.
+
+A log is replayed for what was said, not for what the model remembers: checkpoints replace the
+model's view and are taken only for what no record has said, and messages a rewind dropped stay.
+A file in which nobody said anything is a stub (left by a resume, or by a start without a prompt)
+and no session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from amux.adapters._base import Head, Item, SourceRef, Want, has_bodies
+from amux.adapters._kit.fold import MAX_PROBLEMS
+from amux.adapters._kit.jsonl import clean_line, read_records, unreadable
+from amux.adapters._kit.samples import Unknowns
+from amux.adapters._kit.streams import open_stream
+from amux.adapters._kit.values import decode, items, moment, text
+from amux.adapters.gemini.conversation import Conversation
+from amux.adapters.gemini.records import (
+    DOCUMENT,
+    PATCH,
+    RECORD,
+    Document,
+    Patch,
+    Record,
+    Said,
+    said_by,
+    type_of,
+)
+from amux.model.facts import Facts
+from amux.model.message import SessionMessage
+from amux.model.problems import Problem
+
+LARGEST_DOCUMENT: Final = 256 << 20
+"""A document has to be held whole; a larger one is left alone."""
+
+_DELEGATED: Final = "subagent"
+_NO_FORMAT: Final = frozenset({"bad-line", "bad-record", "torn-tail"})
+
+Place = Callable[[str | None], str | None]
+"""From the hash of a project, if one is recorded, to its directory."""
+
+
+class ChatReader:
+    """One pass over one file."""
+
+    def __init__(
+        self, source: SourceRef, *, want: Want, place: Place, repeats_session: bool = False
+    ) -> None:
+        self._source = source
+        self._place = place
+        self._after_compression = repeats_session
+        self._cut_texts = want != "all"
+        self._log = source.path.name.split(".")[0]
+        self._problems: list[Problem] = []
+        self._problem_count = 0
+        self._found: list[Problem] = []
+        self._head = Patch()
+        self._hash: str | None = None
+        self._started: datetime | None = None
+        self._summary: str | None = None
+        self._directories: list[Any] = []
+        self._rewinds = 0
+        self._records = 0
+        self._unknown = Unknowns()
+        self._conversation = Conversation(
+            bodies=has_bodies(want),
+            delegated=source.role == "subagent",
+            on_problem=self._on_problem,
+        )
+
+    def items(self) -> Iterator[Item]:
+        """The session of the file."""
+        session_id: str | None = None
+        for item in self._everything():
+            if session_id is None and not isinstance(item, Problem):
+                session_id = self._id_before_the_end()
+                yield Head(session_id=session_id)
+            yield item
+        yield from self._close(session_id)
+
+    def _id_before_the_end(self) -> str:
+        """The id that the whole file gives: where the first line is torn, a later one has it."""
+        if text(self._head.session_id) is not None or self._source.session_id is not None:
+            return self._session_id()
+        whole = ChatReader(self._source, want="facts", place=self._place)
+        return next(one.session_id for one in whole.items() if isinstance(one, Facts))
+
+    def _everything(self) -> Iterator[SessionMessage | Problem]:
+        is_document = self._source.path.suffix == ".json"
+        for messages in self._document() if is_document else self._lines():
+            yield from messages
+            yield from self._drain()
+        yield from self._conversation.flush()
+        yield from self._drain()
+
+    def _lines(self) -> Iterator[Iterator[SessionMessage]]:
+        for found in read_records(self._source.path, RECORD, cut_texts=self._cut_texts):
+            if isinstance(found, Problem):
+                self._on_problem(found)
+                yield iter(())
+            else:
+                number, record, raw = found
+                yield self._take(record, number, raw)
+
+    def _document(self) -> Iterator[Iterator[SessionMessage]]:
+        document = _read_document(self._source.path)
+        if isinstance(document, Problem):
+            self._on_problem(document)
+            yield iter(())
+            return
+        self._take_head(document)
+        for number, raw in enumerate(items(document.messages), start=1):
+            yield self._take_raw(raw, number)
+
+    def _take_raw(self, raw: object, number: int) -> Iterator[SessionMessage]:
+        record = decode(bytes(raw), RECORD) if isinstance(raw, msgspec.Raw) else None
+        if record is None:
+            message = f"message {number} of the document has an unexpected shape"
+            self._on_problem(Problem(code="bad-record", message=message))
+            return iter(())
+        return self._take(record, number, raw)
+
+    def _take(self, record: Record, number: int, raw: object) -> Iterator[SessionMessage]:
+        self._records += 1
+        said = said_by(record, line=number, name=self._log)
+        if said is not None:
+            return self._conversation.take(said)
+        if bytes(record.changes):
+            return self._take_patch(record, number)
+        if record.rewind_to is not None:
+            self._rewinds += 1
+        elif text(record.session_id) is not None and not type_of(record):
+            self._take_head(record)
+        elif type_of(record):
+            self._unknown.take(type_of(record), raw)
+        return iter(())
+
+    def _take_head(self, record: Record) -> None:
+        self._records += 1
+        self._hash = text(record.project_hash) or self._hash
+        self._patch(
+            Patch(
+                session_id=record.session_id,
+                start_time=record.start_time,
+                last_updated=record.last_updated,
+                summary=record.summary,
+                directories=record.directories,
+                kind=record.kind,
+            )
+        )
+
+    def _take_patch(self, record: Record, number: int) -> Iterator[SessionMessage]:
+        patch = decode(bytes(record.changes), PATCH)
+        if patch is None:
+            message = "a change of the session has an unexpected shape"
+            self._on_problem(Problem(code="bad-record", message=message, line=number))
+            return iter(())
+        self._patch(patch)
+        raws = patch.messages
+        if not isinstance(raws, list):
+            return iter(())
+        return self._conversation.restore(list(self._checkpoint(raws, number)))
+
+    def _checkpoint(self, raws: list[msgspec.Raw], number: int) -> Iterator[Said]:
+        for index, raw in enumerate(raws):
+            record = decode(bytes(raw), RECORD)
+            if record is None:
+                continue
+            said = said_by(record, line=number, name=f"{self._log}:{number}.{index}")
+            if said is not None:
+                yield said
+
+    def _patch(self, patch: Patch) -> None:
+        head = self._head
+        if text(head.session_id) is None:  # whoever names the session says what it is
+            head.session_id = text(patch.session_id)
+            head.kind = text(head.kind) or text(patch.kind)
+        self._summary = text(patch.summary) or self._summary
+        self._directories = items(patch.directories) or self._directories
+        started = moment(patch.start_time)
+        if started is not None:  # written again on resume
+            self._started = started if self._started is None else min(started, self._started)
+        self._conversation.moment(moment(patch.last_updated) or started)
+
+    def _on_problem(self, problem: Problem) -> None:
+        located = msgspec.structs.replace(problem, path=str(self._source.path))
+        self._found.append(located)
+        self._problem_count += 1
+        if len(self._problems) < MAX_PROBLEMS:
+            self._problems.append(located)
+
+    def _drain(self) -> Iterator[Problem]:
+        yield from self._found
+        self._found.clear()
+
+    def _session_id(self) -> str:
+        if self._source.session_id is not None:
+            return self._source.session_id
+        if self._kind() == _DELEGATED:  # recorded beside its parent, under the parent's id
+            return self._log
+        return text(self._head.session_id) or self._log
+
+    def _kind(self) -> str:
+        if self._source.role == "subagent":
+            return _DELEGATED
+        return text(self._head.kind) or "main"
+
+    def _close(self, session_id: str | None) -> Iterator[Item]:
+        conversation = self._conversation
+        if not self._records and any(one.code in _NO_FORMAT for one in self._problems):
+            message = "nothing in the file is a record of a chat"
+            self._on_problem(Problem(code="unknown-format", message=message))
+            yield from self._drain()
+        known = session_id or self._session_id()
+        if not conversation.is_conversation:
+            yield self._stub(known)
+            return
+        if session_id is None:
+            yield Head(session_id=known)
+        yield from conversation.calls()
+        yield self._facts(known)
+
+    def _stub(self, session_id: str) -> Facts:
+        trace = self._conversation.trace()
+        return Facts(
+            session_id=session_id,
+            addressable=False,
+            attributed=False,
+            trace=trace,
+            updated_at=self._conversation.latest if trace else None,
+            problems=tuple(self._problems),
+            problem_count=self._problem_count,
+        )
+
+    def _facts(self, session_id: str) -> Facts:
+        conversation = self._conversation
+        is_agent = self._kind() == _DELEGATED
+        parent = self._source.parent or text(self._head.session_id) if is_agent else None
+        directory = next((one for one in self._directories if text(one)), None)
+        compactions = self._compactions()
+        if compactions:
+            conversation.gaps["compaction-call-not-recorded"] = None
+        return Facts(
+            session_id=session_id,
+            kind="subagent" if is_agent else "session",
+            parent=parent,
+            cwd=self._place(self._hash) or directory,
+            name=self._summary,
+            first_prompt=conversation.first_prompt,
+            fallback_title=conversation.first_command,
+            created_at=self._started or conversation.earliest,
+            updated_at=conversation.latest,
+            addressable=not (is_agent and session_id == self._log and self._source.parent is None),
+            trace=conversation.trace(),
+            calls=conversation.calls(),
+            models=tuple(conversation.models),
+            fragment=not is_agent,
+            rollout=self._log,
+            compactions=compactions,
+            gaps=tuple(conversation.gaps),
+            problems=tuple(self._problems),
+            problem_count=self._problem_count,
+            raw=self._raw(),
+        )
+
+    def _compactions(self) -> int:
+        """Logs have a checkpoint of each, documents an empty notice or a second file."""
+        if self._source.path.suffix != ".json":
+            return self._conversation.compactions
+        return max(self._conversation.empty_notes, int(self._after_compression))
+
+    def _raw(self) -> dict[str, Any]:
+        known = {
+            "projectHash": self._hash,
+            "directories": self._directories,
+            "rewinds": self._rewinds,
+            "safety": self._conversation.safety,
+            **self._unknown.raw(),
+        }
+        return {name: value for name, value in known.items() if value}
+
+
+def _read_document(path: Path) -> Document | Problem:
+    """The document, or the problem it is."""
+    try:
+        with open_stream(path) as stream:
+            data = stream.read(LARGEST_DOCUMENT + 1)
+    except OSError as error:
+        return unreadable(path, error)
+    if len(data) > LARGEST_DOCUMENT:
+        message = "a one-document session of this size cannot be read"
+        return Problem(code="unknown-format", message=message)
+    if not clean_line(data):
+        return Document()
+    found = decode(data.removeprefix(b"\xef\xbb\xbf"), DOCUMENT)
+    if found is None:
+        return Problem(code="bad-line", message="the document is not valid JSON of a chat")
+    return found

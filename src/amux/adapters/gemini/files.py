@@ -1,0 +1,96 @@
+"""Where chats lie inside a project's folder, and how one of them is opened."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from amux.adapters._base import Item, SourceRef, Want
+from amux.adapters._kit.folders import Folders
+from amux.adapters.gemini.places import Places, place_files
+
+CHAT_NAME: Final = re.compile(
+    r"session-(?P<minute>\d{4}-\d\d-\d\dT\d\d-\d\d(?:-\d\d)?)-(?P<id8>[^.]{1,64})\.jsonl?"
+)
+"""The name says when a chat began and how its session's id begins."""
+
+_DOCUMENT: Final = ".json"
+
+
+def chat_sources(agent: str, root: Path, chats: Path, *, folders: Folders) -> Iterator[SourceRef]:
+    """The chats of one folder and the sub-agents below it. No link is followed."""
+    found = folders.by_name(chats)
+    place = place_files(root, chats.parent)
+    documents = _documents(found)
+    for entry in found:
+        path = Path(entry.path)
+        if entry.is_dir(follow_symlinks=False):
+            yield from _subagents(agent, root, path, folders=folders)
+        elif (name := CHAT_NAME.fullmatch(entry.name)) and entry.is_file(follow_symlinks=False):
+            yield SourceRef(
+                agent=agent,
+                path=path,
+                root=root,
+                id_prefix=name["id8"],
+                group=str(root),
+                beside=(*place, *map(path.with_name, _earlier(name, documents))),
+            )
+
+
+def _subagents(agent: str, root: Path, folder: Path, *, folders: Folders) -> Iterator[SourceRef]:
+    for entry in folders.by_name(folder):
+        path = Path(entry.path)
+        if path.suffix == ".jsonl" and entry.is_file(follow_symlinks=False):
+            yield SourceRef(
+                agent=agent,
+                path=path,
+                root=root,
+                session_id=path.stem,
+                group=str(root),
+                role="subagent",
+                parent=folder.name,
+                beside=place_files(root, folder.parent.parent),
+            )
+
+
+def read_chat(source: SourceRef, *, want: Want) -> Iterator[Item]:
+    """Stream one chat."""
+    parents = source.path.parents
+    project = parents[2] if source.parent is not None else parents[1]
+    from amux.adapters.gemini.chat import ChatReader
+
+    reader = ChatReader(
+        source,
+        want=want,
+        place=Places(source.root, project),
+        repeats_session=_has_earlier(source.path),
+    )
+    return reader.items()
+
+
+def _has_earlier(path: Path) -> bool:
+    """Whether an older document of the same session lies beside: what a compression leaves."""
+    own = CHAT_NAME.fullmatch(path.name)
+    if own is None or path.suffix != _DOCUMENT:
+        return False
+    return bool(_earlier(own, _documents(Folders().entries(path.parent))))
+
+
+def _documents(found: Iterable[os.DirEntry[str]]) -> dict[str, list[re.Match[str]]]:
+    """Names of documents by how their sessions' ids begin."""
+    documents: dict[str, list[re.Match[str]]] = {}
+    for entry in found:
+        name = CHAT_NAME.fullmatch(entry.name)
+        if name is not None and entry.name.endswith(_DOCUMENT):
+            documents.setdefault(name["id8"], []).append(name)
+    return documents
+
+
+def _earlier(own: re.Match[str], documents: dict[str, list[re.Match[str]]]) -> list[str]:
+    """Documents of the same session that began before this one; logs are never split."""
+    if not own[0].endswith(_DOCUMENT):
+        return []
+    return [one[0] for one in documents.get(own["id8"], []) if one["minute"] < own["minute"]]

@@ -1,0 +1,179 @@
+"""Gemini CLI before it kept chats (to 0.2): prompts in `logs.json`, saved chats in checkpoints.
+
+Log         one list per project with what was typed in any session, commands included
+Checkpoint  the history as the model saw it when somebody typed `/chat save TAG`; no session id,
+            but the log tells which session saved under that tag last
+
+The answers are known only up to the last checkpoint; after it, prompts are all there is. No usage
+was recorded. The model is the configured one: nothing says which one answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from amux.adapters._base import Head, Item, SourceRef, Want, has_bodies
+from amux.adapters._kit.jsonl import unreadable
+from amux.adapters._kit.streams import open_stream
+from amux.adapters._kit.values import document, is_items, items, mapping, moment, plain_text, text
+from amux.adapters.gemini.conversation import Conversation
+from amux.adapters.gemini.places import Places, configured_model, read_json
+from amux.adapters.gemini.records import Said
+from amux.model.facts import Facts
+from amux.model.message import SessionMessage
+from amux.model.problems import Problem
+
+LOG_NAME: Final = "logs.json"
+CHECKPOINTS: Final = "checkpoint-*.json"
+
+_LARGEST: Final = 64 << 20
+_SAVE: Final = ("/chat save ", "/resume save ")
+_COMPRESS: Final = ("/compress", "/summarize")
+_COMMANDS: Final = ("/", "?")
+
+Entry = dict[str, Any]
+
+
+def read_logs(source: SourceRef, *, want: Want, only: str | None) -> Iterator[Item]:
+    """The sessions of one log."""
+    entries = _entries(source.path)
+    if isinstance(entries, Problem):
+        yield entries
+        return
+    sessions: dict[str, list[Entry]] = {}
+    for entry in entries:
+        session_id = text(entry.get("sessionId"))
+        if session_id is not None and isinstance(entry.get("message"), str):
+            sessions.setdefault(session_id, []).append(entry)
+    checkpoints = _checkpoints(source.path.parent, sessions)
+    for session_id, typed in sessions.items():
+        if only in (None, session_id) and any(_is_prompt(entry) for entry in typed):
+            session = _LoggedSession(source, session_id, want=want)
+            yield from session.items(typed, checkpoints.get(session_id))
+
+
+def _entries(path: Path) -> list[Entry] | Problem:
+    try:
+        with open_stream(path) as stream:
+            data = stream.read(_LARGEST)
+    except OSError as error:
+        return unreadable(path, error)
+    if not data.strip():
+        return []
+    found = document(data)
+    if not is_items(found):
+        message = "the log of prompts is not a JSON list"
+        return Problem(code="unknown-format", message=message, path=str(path))
+    return [mapping(entry) for entry in found]
+
+
+def _is_prompt(entry: Entry) -> bool:
+    message = plain_text(entry.get("message")).lstrip()
+    return bool(message) and not message.startswith(_COMMANDS)
+
+
+def _checkpoints(folder: Path, sessions: dict[str, list[Entry]]) -> dict[str, tuple[int, Any]]:
+    """Per session the position of its last save and the history it saved."""
+    last_saver: dict[str, str] = {}
+    saves: dict[str, tuple[int, str]] = {}
+    for session_id, entries in sessions.items():
+        for index, entry in enumerate(entries):
+            tag = _saved_tag(plain_text(entry.get("message")))
+            if tag is not None:
+                last_saver[tag] = session_id
+                saves[session_id] = (index, tag)
+    found: dict[str, tuple[int, Any]] = {}
+    for session_id, (index, tag) in saves.items():
+        if last_saver[tag] == session_id:
+            history = _history(read_json(folder / CHECKPOINTS.replace("*", tag)))
+            if history:
+                found[session_id] = (index, history)
+    return found
+
+
+def _saved_tag(command: str) -> str | None:
+    for save in _SAVE:
+        if command.startswith(save):
+            tag = command.removeprefix(save).strip()
+            return tag if tag and "/" not in tag and "\\" not in tag else None
+    return None
+
+
+def _history(checkpoint: object) -> list[Any]:
+    return items(mapping(checkpoint).get("history")) or items(checkpoint)
+
+
+class _LoggedSession:
+    """One session as far as the log and a checkpoint tell."""
+
+    def __init__(self, source: SourceRef, session_id: str, *, want: Want) -> None:
+        self._source = source
+        self._id = session_id
+        self._problems: list[Problem] = []
+        self._compactions = 0
+        self._conversation = Conversation(
+            bodies=has_bodies(want), delegated=False, on_problem=self._on_problem
+        )
+
+    def items(self, entries: list[Entry], checkpoint: tuple[int, Any] | None) -> Iterator[Item]:
+        """Head, messages, facts."""
+        yield Head(session_id=self._id)
+        yield from self._messages(entries, checkpoint)
+        yield from self._problems
+        yield self._facts()
+
+    def _messages(
+        self, entries: list[Entry], checkpoint: tuple[int, Any] | None
+    ) -> Iterator[SessionMessage]:
+        saved, history = checkpoint or (-1, [])
+        for index, content in enumerate(history):
+            yield from self._take_content(mapping(content), index)
+        for index, entry in enumerate(entries):
+            command = plain_text(entry.get("message")).strip()
+            self._conversation.moment(moment(entry.get("timestamp")))
+            if command in _COMPRESS:
+                self._compactions += 1
+            elif index > saved and _is_prompt(entry):
+                yield from self._conversation.take(self._prompt(entry, index))
+        yield from self._conversation.flush()
+
+    def _take_content(self, content: dict[str, Any], index: int) -> Iterator[SessionMessage]:
+        said = Said(
+            kind="gemini" if content.get("role") == "model" else "user",
+            id=f"{self._id}/checkpoint/{index}",
+            content=msgspec.Raw(msgspec.json.encode(content.get("parts"))),
+        )
+        return self._conversation.take(said)
+
+    def _prompt(self, entry: Entry, index: int) -> Said:
+        return Said(
+            kind="user",
+            id=f"{self._id}/{index}",
+            at=moment(entry.get("timestamp")),
+            content=msgspec.Raw(msgspec.json.encode(entry["message"])),
+        )
+
+    def _on_problem(self, problem: Problem) -> None:
+        self._problems.append(msgspec.structs.replace(problem, path=str(self._source.path)))
+
+    def _facts(self) -> Facts:
+        conversation = self._conversation
+        folder = self._source.path.parent
+        model = configured_model(self._source.root)
+        return Facts(
+            session_id=self._id,
+            cwd=Places(self._source.root, folder)(None),
+            first_prompt=conversation.first_prompt,
+            created_at=conversation.earliest,
+            updated_at=conversation.latest,
+            trace=conversation.trace(),
+            models=() if model is None else (model,),
+            compactions=self._compactions,
+            gaps=("usage-not-recorded",),
+            problems=tuple(self._problems),
+            problem_count=len(self._problems),
+        )

@@ -1,0 +1,217 @@
+"""The records of a chat: lines of a log, messages of a document, the lines of the specification.
+
+Types are wide on purpose: a field of an unexpected type is as good as absent. Bodies stay
+undecoded until a rule or a reader wants them. `said_by` brings the dialects together: from there
+on a message is a `Said`, whoever wrote it and in which version.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final, Literal
+
+import msgspec
+
+from amux.adapters._kit.stated import Stated, money_in, stated_by
+from amux.adapters._kit.values import document, first, mapping, moment, text
+from amux.adapters.gemini.usage import API, CHAT, counts_of
+
+Wide = str | int | float | bool | list[Any] | dict[str, Any] | None
+"""Any JSON value: for fields that are looked at only when they have the expected type."""
+
+Odd = str | int | float | bool | list[Any] | None
+"""Any JSON value but an object: what may stand in the place of a struct."""
+
+Kind = Literal["user", "gemini", "note"]
+
+_KINDS: Final[dict[str, Kind]] = {
+    "user": "user",
+    "gemini": "gemini",
+    "model": "gemini",
+    "assistant": "gemini",
+    "qwen": "gemini",
+    "info": "note",
+    "warning": "note",
+    "error": "note",
+    "system": "note",
+    "tool": "user",
+    "function": "user",
+}
+"""Message types and roles of all dialects; a tool's answer is said by the user's side."""
+
+_ENVELOPES: Final = frozenset({"", "message", "event", "content"})
+"""Types that say nothing: who speaks stands in `role`."""
+
+_BLOCKED: Final = frozenset({"SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "RECITATION", "SPII"})
+"""Reasons to stop that a filter gives."""
+
+_EMPTY: Final = msgspec.Raw()
+_NOTHING: Final = frozenset({b"", b"null", b"[]", b'""', b"{}"})
+
+
+class Record(msgspec.Struct, rename="camel"):
+    """One record: a head, a message, a patch, a rewind. Every field is optional."""
+
+    type: Wide = None
+    id: Wide = None
+    timestamp: Wide = None
+    content: msgspec.Raw = _EMPTY
+    display_content: msgspec.Raw = _EMPTY
+    thoughts: msgspec.Raw = _EMPTY
+    tool_calls: msgspec.Raw = _EMPTY
+    tokens: Wide = None
+    model: Wide = None
+    session_id: Wide = None
+    project_hash: Wide = None
+    start_time: Wide = None
+    last_updated: Wide = None
+    kind: Wide = None
+    summary: Wide = None
+    directories: Wide = None
+    changes: msgspec.Raw = msgspec.field(default=_EMPTY, name="$set")
+    rewind_to: Wide = msgspec.field(default=None, name="$rewindTo")
+    role: Wide = None
+    parts: msgspec.Raw = _EMPTY
+    message: msgspec.Raw = _EMPTY
+    usage_metadata: Wide = None
+    usage: Wide = None
+    token_usage: Wide = None
+    token_usage_: Wide = msgspec.field(default=None, name="token_usage")
+    cost: Wide = None
+    safety_ratings: Wide = None
+    safety_metadata: Wide = None
+    safety: Wide = None
+    prompt_feedback: Wide = None
+    finish_reason: Wide = None
+
+
+class Patch(msgspec.Struct, rename="camel"):
+    """What `$set` changes. A list of messages replaces what the model sees from then on."""
+
+    session_id: Wide = None
+    start_time: Wide = None
+    last_updated: Wide = None
+    summary: Wide = None
+    directories: Wide = None
+    kind: Wide = None
+    messages: list[msgspec.Raw] | str | int | float | bool | dict[str, Any] | None = None
+
+
+class Document(Record):
+    """A whole session in one file."""
+
+    messages: list[msgspec.Raw] | str | int | float | bool | dict[str, Any] | None = None
+
+
+class ToolRecord(msgspec.Struct):
+    """A tool call of an answer, with its result once there is one."""
+
+    id: Wide = None
+    name: Wide = None
+    args: msgspec.Raw = _EMPTY
+    result: msgspec.Raw = _EMPTY
+    status: Wide = None
+    timestamp: Wide = None
+
+    @property
+    def has_result(self) -> bool:
+        """Whether the tool has given anything back."""
+        return bytes(self.result).strip() not in _NOTHING
+
+
+RECORD: Final = msgspec.json.Decoder(Record)
+PATCH: Final = msgspec.json.Decoder(Patch)
+DOCUMENT: Final = msgspec.json.Decoder(Document)
+TOOLS: Final = msgspec.json.Decoder(list[ToolRecord | Odd])
+
+
+class Said(msgspec.Struct, kw_only=True):
+    """One message of whatever dialect."""
+
+    kind: Kind
+    id: str
+    at: datetime | None = None
+    content: msgspec.Raw = _EMPTY
+    display: msgspec.Raw = _EMPTY
+    thoughts: msgspec.Raw = _EMPTY
+    tools: msgspec.Raw = _EMPTY
+    stated: Stated | None = None  # what it took
+    model: str | None = None
+    safety: dict[str, Any] = {}
+    line: int = 0
+    restored: bool = False  # known only from a checkpoint: nobody wrote it into this file
+
+
+def type_of(record: Record) -> str:
+    """The type a record gives itself; "" when it gives none."""
+    return text(record.type) or ""
+
+
+def said_by(record: Record, *, line: int, name: str) -> Said | None:
+    """The message of a record; None when it is none. `name` makes ids for those without."""
+    message = _nested(record)
+    label = type_of(record)
+    role = text(message.get("role")) or text(record.role) or ""
+    kind = _KINDS.get(role if label in _ENVELOPES else label)
+    if kind is None or (label in _ENVELOPES and not role):
+        return None
+    return Said(
+        kind=kind,
+        id=text(record.id) or f"{name}:{line}",
+        at=moment(record.timestamp),
+        content=_content(record, message),
+        display=record.display_content,
+        thoughts=record.thoughts,
+        tools=record.tool_calls,
+        stated=_stated(record),
+        model=text(record.model) or text(message.get("model")),
+        safety=_safety(record),
+        line=line,
+    )
+
+
+def _nested(record: Record) -> dict[str, Any]:
+    """The content object of a line that wraps it."""
+    return mapping(document(bytes(record.message))) if bytes(record.message) else {}
+
+
+def _content(record: Record, message: dict[str, Any]) -> msgspec.Raw:
+    body = first(message, "parts", "content")
+    if body is not None:
+        return msgspec.Raw(msgspec.json.encode(body))
+    return record.content if bytes(record.content) else record.parts
+
+
+def _stated(record: Record) -> Stated | None:
+    """What a message took, in Google's names or any others."""
+    for value, names in (
+        (record.tokens, CHAT),
+        (record.usage_metadata, API),
+        (record.usage, API),
+    ):
+        found = counts_of(mapping(value), names)
+        if found is not None:
+            nusd = money_in({"cost": record.cost}) or None
+            return Stated(found.tokens(thoughts_beside=True), nusd, found.gaps)
+    return stated_by(
+        {
+            "usage": record.usage,
+            "tokenUsage": record.token_usage,
+            "token_usage": record.token_usage_,
+            "tokens": record.tokens,
+            "cost": record.cost,
+        }
+    )
+
+
+def _safety(record: Record) -> dict[str, Any]:
+    """What a safety filter said, as it was recorded."""
+    said = {
+        "safetyRatings": record.safety_ratings,
+        "safetyMetadata": record.safety_metadata,
+        "safety": record.safety,
+        "promptFeedback": record.prompt_feedback,
+    }
+    if text(record.finish_reason) in _BLOCKED:
+        said["finishReason"] = record.finish_reason
+    return {name: value for name, value in said.items() if value}

@@ -1,0 +1,285 @@
+r"""Hermes Agent: sessions of Nous Research's agent.
+
+Store     $HERMES_HOME, else ~/.hermes (on Windows also %LOCALAPPDATA%\hermes): state.db, and one
+          more in each folder of profiles/; older files in sessions/ beside it, which count only
+          for sessions the database has not.
+Formats   SQLite with columns added by every version, read as they are found (schema 1 to 22);
+          snapshots and logs in files (to 0.15); evidence: docs/agents/hermes.md
+Counting  totals by session and, from 0.19, by model; no single calls
+Title     the title given by person or agent, else the first prompt
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
+
+from amux.adapters._base import (
+    AgentInfo,
+    Bystander,
+    Capabilities,
+    Choice,
+    Command,
+    Head,
+    Item,
+    Question,
+    SourceRef,
+    Want,
+    has_bodies,
+)
+from amux.adapters._kit.folders import Inside, is_folder, read_closed
+from amux.adapters._kit.jsonl import unreadable
+from amux.errors import ParseError
+from amux.host import Host
+from amux.model.facts import Facts
+from amux.model.message import SessionMessage
+from amux.model.problems import Problem
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from amux.adapters._kit.kin import Kin, Marked, Named
+    from amux.adapters.hermes.store import Found
+
+Answer = TypeVar("Answer")
+
+NAME: Final = "hermes"
+INFO: Final = AgentInfo(
+    name=NAME,
+    label="Hermes Agent",
+    cli_command="hermes",
+    python_package="hermes-agent",
+    capabilities=Capabilities(session_persistence="sqlite", can_resume=True),
+    bystanders=(
+        Bystander("state.db-*", "a journal of the database"),
+        Bystander("profiles/*/state.db-*", "a journal of a profile's database"),
+        Bystander("*request_dump_*.json", "a request that failed"),
+        Bystander("*sessions/sessions.json", "which chat uses which session"),
+        Bystander("*cache/*", "working files"),
+        Bystander("*logs/*", "diagnostics"),
+        Bystander("*memories/*", "the agent's notes"),
+        Bystander("*skills/*", "skills of the user and the agent"),
+        Bystander("*config.yaml", "settings"),
+        Bystander("*.env", "credentials: never opened"),
+        Bystander("*auth.json", "credentials: never opened"),
+        Bystander("*.hermes_history", "prompts as they were typed"),
+    ),
+    evidence="seen: 0.13.0, 0.16.0, 0.19.0; documented: schema 1 to 11; docs/agents/hermes.md",
+    revision=3,
+)
+
+_DATABASE: Final = "state.db"
+
+
+class HermesAdapter:
+    """Reads Hermes sessions. Stateless."""
+
+    info = INFO
+
+    def roots(self, host: Host) -> Sequence[Path]:
+        """HERMES_HOME, else the places the agent uses by default; touches no disk."""
+        moved = host.path_from("HERMES_HOME")
+        if moved is not None:
+            return [moved]
+        default = host.home / ".hermes"
+        if host.platform != "win32":
+            return [default]
+        local = host.path_from("LOCALAPPDATA") or host.home / "AppData" / "Local"
+        return [local / "hermes", default]
+
+    def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
+        """Databases and older session files, of the root and of every profile in it."""
+        del cwd
+        from amux.adapters.hermes.legacy_files import session_id_of
+
+        inside = Inside(root)
+        for store in _stores(inside):
+            if _DATABASE in store:
+                yield SourceRef(agent=NAME, path=store[_DATABASE], root=root, group=str(root))
+            for name, path in inside.entries(store.get("sessions")).items():
+                session_id = session_id_of(name)
+                if session_id is not None:
+                    yield SourceRef(
+                        agent=NAME,
+                        path=path,
+                        root=root,
+                        session_id=session_id,
+                        group=str(root),
+                        fallback=True,
+                    )
+        yield from inside.folders.sources(NAME, root, group=str(root))
+
+    def read(
+        self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None
+    ) -> Iterator[Item]:
+        """Stream a source; Hermes keeps no history by reference, so nothing ends early."""
+        del until
+        if source.role == "names":
+            yield from read_closed(source)
+        elif source.path.name == _DATABASE:
+            chosen = None if only is None else (only,)
+            yield from _read_database(source.path, want=want, only=chosen)
+        else:
+            from amux.adapters.hermes.legacy_files import read_file
+
+            yield from read_file(source.path, bodies=has_bodies(want))
+
+    def tells(self, source: SourceRef) -> bool:
+        """A database does; an older file has to be read."""
+        return source.path.name == _DATABASE
+
+    def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice | None:
+        """By the tables of sessions; none of them has calls of another one."""
+        from amux.adapters._kit.asking import choose_in_databases
+        from amux.adapters.hermes.asked import told_by
+
+        return choose_in_databases(sources, told_by, question)
+
+    def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
+        """Some sessions, with the same statements that read all of them."""
+        if source.path.name != _DATABASE:
+            return self.read(source, want="facts")
+        return _read_database(source.path, want="facts", only=chosen)
+
+    def names(self, source: SourceRef) -> Sequence[Named] | None:
+        """The sessions of a database."""
+        from amux.adapters._kit.kin import Named, ask_database
+        from amux.adapters.hermes.kin import sessions_in
+
+        ids = ask_database(source, sessions_in)
+        return None if ids is None else [Named(id) for id in ids]
+
+    def kin(self, sources: Sequence[SourceRef], session_id: str) -> Kin | None:
+        """Parents and children; an older file names nobody and goes by its own name."""
+        from amux.adapters._kit.kin import MarkedKin, mark_all
+
+        marked = mark_all(sources, _marked)
+        return None if marked is None else MarkedKin(marked, session_id)
+
+    def native_search(
+        self, root: Path, terms: Sequence[str], *, limit: int
+    ) -> Iterator[tuple[str, float]]:
+        """Sessions with a text that holds all terms, by the database's own full-text index.
+
+        Best first, as (session id, score). An id that begins with `memory:` is that of a note the
+        agent keeps and that belongs to no session.
+        """
+        from amux.adapters.hermes.search import search_store
+
+        wanted = [term for term in terms if term.strip() and "\0" not in term]
+        found = (
+            self._ask_databases(root, lambda known: search_store(known, wanted, limit=limit))
+            if wanted
+            else ()
+        )
+        yield from sorted(found, key=lambda hit: (-hit[1], hit[0]))[:limit]
+
+    def unindexed(self, root: Path) -> Iterator[str]:
+        """Sessions with thinking, accents or other texts that the index may not find."""
+        from amux.adapters.hermes.doubts import doubtful_sessions
+
+        return self._ask_databases(root, doubtful_sessions)
+
+    def _ask_databases(
+        self, root: Path, question: Callable[[sqlite3.Connection], list[Answer]]
+    ) -> Iterator[Answer]:
+        """What each database of a root answers."""
+        from amux.adapters._kit.sqlite import read_foreign
+
+        for source in self.discover(root):
+            if source.path.name != _DATABASE:
+                continue
+            try:
+                yield from read_foreign(source.path, question)
+            except (ParseError, OSError):
+                continue  # listing tells of a database that cannot be read
+
+    def command(
+        self,
+        action: Literal["new", "resume", "fork"],
+        *,
+        session_id: str | None = None,
+        prompt: str | None = None,
+        cwd: str | None = None,
+        version: str | None = None,
+    ) -> Command | None:
+        """Argv: with a prompt one answer, else a chat. A branch is made inside a chat only."""
+        del version
+        if action == "fork" or (action == "resume" and session_id is None):
+            return None
+        resume = () if action == "new" else (f"--resume={session_id}",)
+        if prompt is None:
+            return Command(argv=("hermes", *resume), cwd=cwd)
+        return Command(argv=("hermes", "chat", *resume, f"--query={prompt}"), cwd=cwd)
+
+
+def _marked(source: SourceRef) -> Marked | None:
+    from amux.adapters._kit.kin import ask_database, by_name
+    from amux.adapters.hermes.kin import marked_in
+
+    is_database = source.path.name == _DATABASE
+    return ask_database(source, marked_in) if is_database else by_name(source)
+
+
+def _stores(inside: Inside) -> Iterator[dict[str, Path]]:
+    """What lies in the root, and in the profiles in it, each with a store of its own."""
+    own = inside.entries(inside.root)
+    yield own
+    for profile in inside.entries(own.get("profiles")).values():
+        if is_folder(profile):
+            yield inside.entries(profile)
+
+
+def _read_database(path: Path, *, want: Want, only: Sequence[str] | None) -> Iterator[Item]:
+    try:
+        yield from _sessions(path, want=want, only=only)
+    except ParseError as error:
+        message = f"it cannot be read as a database ({error.__cause__ or error})"
+        yield Problem(code="unknown-format", message=message, path=str(path))
+    except OSError as error:
+        yield unreadable(path, error)
+
+
+def _sessions(path: Path, *, want: Want, only: Sequence[str] | None) -> Iterator[Item]:
+    bodies = has_bodies(want)
+    listed = _found(path, only=only, bodies=bodies)
+    yield from listed.problems
+    for facts in listed.facts:
+        if only is None and bodies:  # one session at a time, so that memory stays bounded
+            yield from _session(path, facts)
+        else:
+            yield from _items(facts, listed.messages.get(facts.session_id, ()))
+
+
+def _session(path: Path, listed: Facts) -> Iterator[Item]:
+    """One session of those listed, with its messages."""
+    found = _found(path, only=(listed.session_id,), bodies=True)
+    yield from found.problems
+    if not found.facts:  # bytes of its id were replaced: what is shown is not what is stored
+        message = "the messages of a session cannot be found: its id is not valid text"
+        yield Problem(code="bad-record", message=message, path=str(path))
+    for facts in found.facts or [listed]:
+        yield from _items(facts, found.messages.get(facts.session_id, ()))
+
+
+def _found(path: Path, *, only: Sequence[str] | None, bodies: bool) -> Found:
+    from amux.adapters._kit.sqlite import read_foreign
+    from amux.adapters._kit.tables import Chosen
+    from amux.adapters.hermes.store import read_sessions
+
+    chosen = None if only is None else Chosen(tuple(only))
+    return read_foreign(
+        path, lambda connection: read_sessions(connection, str(path), only=chosen, bodies=bodies)
+    )
+
+
+def _items(facts: Facts, messages: Iterable[SessionMessage]) -> Iterator[Item]:
+    yield Head(session_id=facts.session_id)
+    yield from facts.problems
+    yield from messages
+    yield from facts.calls
+    yield facts
+
+
+ADAPTER: Final = HermesAdapter()

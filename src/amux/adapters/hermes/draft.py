@@ -1,0 +1,197 @@
+"""A session while its rows are read: counts, times, first prompt; closed as facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Self
+
+from amux.adapters._kit.fold import MAX_PROBLEMS
+from amux.adapters._kit.samples import Unknowns
+from amux.adapters._kit.times import to_millis
+from amux.adapters._kit.values import moment, text
+from amux.adapters.hermes.lineage import lineage_of
+from amux.adapters.hermes.replays import Replays
+from amux.adapters.hermes.rows import SessionRow, UsageRow
+from amux.adapters.hermes.texts import (
+    Piece,
+    call_id,
+    decoded,
+    flat_text,
+    mark_of_piece,
+    pieces,
+    role_of,
+    tool_entries,
+)
+from amux.adapters.hermes.usage import calls_of
+from amux.model.facts import Facts, Kind
+from amux.model.message import Role
+from amux.model.problems import Problem, ProblemCode
+from amux.model.titles import fold_title
+from amux.model.trace import Mark, TraceBuilder, key_of
+
+COMPACTION_UNRECORDED: Final = "compaction-call-not-recorded"
+_COMPRESSED: Final = "compression"
+BOOKKEEPING: Final = frozenset({"session_meta"})
+
+
+@dataclass(slots=True)  # not frozen: there is one per message, and that costs time
+class HeadRow:
+    """One row of `messages` without its body."""
+
+    id: int
+    session_id: str
+    role: object
+    head: object
+    tool_calls: object
+    tool_call_id: str | None
+    at: datetime | None
+    finished: bool  # has a finish reason, which copies in a branch lack
+    observed: bool
+    reasoned: bool
+
+    @classmethod
+    def of(cls, cells: Sequence[Any]) -> Self | None:
+        """The row in these cells; None when it does not say whose it is."""
+        id, session_id, role, head, calls, result_of, at, finish_reason, observed, reasoned = cells
+        named = text(session_id)
+        if named is None or not isinstance(id, int):
+            return None
+        return cls(
+            id=id,
+            session_id=named,
+            role=role,
+            head=head,
+            tool_calls=calls,
+            tool_call_id=text(result_of),
+            at=moment(at),
+            finished=text(finish_reason) is not None,
+            observed=bool(observed),
+            reasoned=bool(reasoned),
+        )
+
+
+class Draft:
+    """Collects one session."""
+
+    def __init__(self, row: SessionRow, path: str) -> None:
+        self.usage: list[UsageRow] = []
+        self._row = row
+        self._path = path
+        self._trace = TraceBuilder()
+        self._first_prompt: str | None = None
+        self._earliest: datetime | None = None
+        self._latest: datetime | None = None
+        self._calls: set[str] = set()
+        self._summaries = 0
+        self._reasoned = self._reasoned_here = False
+        self._unknown = Unknowns()
+        self._problems: list[Problem] = []
+        self._problem_count = 0
+
+    def add(self, head: HeadRow, replays: Replays) -> None:
+        """Count a message, unless it only repeats an earlier one."""
+        if head.id in replays.repeated:
+            return
+        role = role_of(head.role)
+        if role is None:
+            self._note_unknown(head)
+            return
+        for piece in pieces(role, flat_text(decoded(head.head)), observed=head.observed):
+            if head.id not in replays.only_summary or piece.compaction:
+                self._count(role, piece, head)
+        if head.tool_calls is not None or role == "tool":
+            self._note_tools(role, head)
+        self._reasoned |= head.reasoned
+        self._reasoned_here |= head.reasoned and head.finished
+
+    def _count(self, role: Role, piece: Piece, head: HeadRow) -> None:
+        mark = mark_of_piece(role, piece)
+        key = key_of(f"{head.id}{piece.suffix}") if piece.suffix else head.id
+        self._trace.add(key, to_millis(head.at), mark)
+        self._summaries += piece.compaction
+        if mark is Mark.PROMPT and self._first_prompt is None:
+            self._first_prompt = fold_title(piece.text) or None
+        if head.at is not None:
+            if self._earliest is None or head.at < self._earliest:
+                self._earliest = head.at
+            if self._latest is None or head.at > self._latest:
+                self._latest = head.at
+
+    def _note_tools(self, role: Role, head: HeadRow) -> None:
+        entries = tool_entries(head.tool_calls)
+        if entries is None:
+            self._problem("bad-record", f"the tool calls of message {head.id} cannot be read")
+        self._calls.update(map(call_id, entries or ()))
+        if role == "tool" and (head.tool_call_id or "") not in self._calls:
+            self._problem("orphan-result", f"message {head.id} is the result of no tool call")
+
+    def _note_unknown(self, head: HeadRow) -> None:
+        if head.role not in BOOKKEEPING:
+            row = {"id": head.id, "role": head.role, "content": head.head}
+            self._unknown.take(str(head.role), row)
+
+    def _problem(self, code: ProblemCode, message: str) -> None:
+        self._problem_count += 1
+        if len(self._problems) < MAX_PROBLEMS:
+            self._problems.append(Problem(code=code, message=message, path=self._path))
+
+    def facts(self, rows: Mapping[str, SessionRow], replays: Replays, *, has_flags: bool) -> Facts:
+        """Close the session. `rows` holds its ancestors; for `has_flags` see `_compactions`."""
+        row = self._row
+        lineage = lineage_of(row, rows)
+        known = [at for at in (row.started_at, self._latest) if at]
+        last = max(known, default=None)
+        calls = calls_of(
+            row,
+            self.usage,
+            at=last,
+            purpose="subagent" if lineage.kind == "subagent" else "main",
+            reasoning_unknown=self._hides_reasoning(lineage.kind),
+        )
+        compacted = row.end_reason == _COMPRESSED or row.id in replays.compactions
+        return Facts(
+            session_id=row.id,
+            kind=lineage.kind,
+            parent=lineage.parent,
+            cwd=lineage.cwd,
+            name=row.title,
+            first_prompt=self._first_prompt,
+            created_at=row.started_at or self._earliest,
+            updated_at=last,
+            archived=row.archived,
+            trace=self._trace.build(),
+            calls=calls,
+            models=() if calls or row.model is None else (row.model,),
+            compactions=self._compactions(replays, has_flags=has_flags),
+            gaps=(COMPACTION_UNRECORDED,) if compacted else (),
+            problems=tuple(self._problems),
+            problem_count=self._problem_count,
+            raw=self._raw(),
+        )
+
+    def _compactions(self, replays: Replays, *, has_flags: bool) -> int:
+        """How often it was compacted; without flags on rows only its summaries tell."""
+        inside = replays.compactions.get(self._row.id, 0) if has_flags else self._summaries
+        return inside + (self._row.end_reason == _COMPRESSED)
+
+    def _hides_reasoning(self, kind: Kind) -> bool:
+        """Whether reasoning was written down but not counted, as before version 0.19.
+
+        Copied history shows reasoning that was billed elsewhere: there the count is believed once
+        usage is kept by model, and in a branch only texts that are not copies speak against it.
+        """
+        if self._row.tokens.thinking:
+            return False
+        if kind in ("fork", "continuation") and self.usage:
+            return False
+        return self._reasoned_here if kind == "fork" else self._reasoned
+
+    def _raw(self) -> dict[str, Any]:
+        raw: dict[str, Any] = {}
+        if self._row.source:
+            raw["source"] = self._row.source
+        if self._row.end_reason:
+            raw["endReason"] = self._row.end_reason
+        return raw | self._unknown.raw()

@@ -1,0 +1,219 @@
+"""Reading state.db: a constant number of statements for all sessions, or for some.
+
+Everything is selected from columns that were seen first. Facts come from the heads of texts, also
+when the whole messages are read, so that both ways of reading say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from amux.adapters._kit.tables import Chosen, Row, columns, rows
+from amux.adapters.hermes.draft import Draft, HeadRow
+from amux.adapters.hermes.replays import COLUMNS as REPLAY_COLUMNS
+from amux.adapters.hermes.replays import Replays, find_replays
+from amux.adapters.hermes.rows import SESSION_COLUMNS, USAGE_COLUMNS, SessionRow, UsageRow
+from amux.adapters.hermes.texts import BLANKS, SUMMARY_WITHIN, messages_of
+from amux.model.facts import Facts
+from amux.model.message import SessionMessage
+from amux.model.problems import Problem
+
+if TYPE_CHECKING:
+    import sqlite3
+
+_KEYS: Final = ("rowid", "session_id", "role")
+_HEAD_COLUMNS: Final = ("tool_call_id", "timestamp", "finish_reason", "observed")
+_BODY_COLUMNS: Final[tuple[str, ...]] = (
+    "rowid",
+    "role",
+    "content",
+    "tool_call_id",
+    "tool_calls",
+    "tool_name",
+    "timestamp",
+    "observed",
+    "reasoning",
+    "reasoning_content",
+    "reasoning_details",
+)
+_PROMPT_BYTES: Final = 20_000  # holds every title, however its white space is folded
+_OTHER_BYTES: Final = 64  # enough to tell a summary
+
+_ANCESTORS: Final = """WHERE id IN (WITH RECURSIVE line(id) AS (
+    SELECT id FROM sessions WHERE id IN {}
+    UNION SELECT child.parent_session_id FROM sessions child JOIN line USING (id))
+    SELECT id FROM line)"""
+# Whole where only the whole can be understood: parts as JSON, and summaries, whose end matters.
+_HEAD: Final = f"""CASE
+    WHEN "role" IN ('user', 'assistant')
+        AND (substr(CAST("content" AS BLOB), 1, 6) = x'006A736F6E3A'
+             OR ltrim(substr("content", 1, {SUMMARY_WITHIN}), '{BLANKS}') LIKE '[CONTEXT %')
+        THEN "content"
+    ELSE CAST(substr(CAST("content" AS BLOB), 1,
+        CASE "role" WHEN 'user' THEN {_PROMPT_BYTES} ELSE {_OTHER_BYTES} END) AS TEXT) END"""
+
+
+@dataclass(slots=True)
+class Found:
+    """What a database told: sessions in the order it lists them."""
+
+    facts: list[Facts] = field(default_factory=list[Facts])
+    messages: dict[str, list[SessionMessage]] = field(
+        default_factory=dict[str, list[SessionMessage]]
+    )
+    problems: list[Problem] = field(default_factory=list[Problem])
+
+
+def read_sessions(
+    connection: sqlite3.Connection, path: str, *, only: Chosen | None = None, bodies: bool = False
+) -> Found:
+    """The facts of all sessions, or of some; with `bodies` the messages of these too."""
+    store = _Store(connection, path)
+    found = Found(problems=store.problems)
+    if "id" not in store.session_columns:
+        message = "there is no table of sessions"
+        store.problems.append(Problem(code="unknown-format", message=message, path=path))
+        return found
+    family = store.sessions(only)
+    drafts = {id: Draft(row, path) for id, row in family.items() if only is None or id in only.ids}
+    for usage in store.usage(only):
+        if usage.session_id in drafts:
+            drafts[usage.session_id].usage.append(usage)
+    replays = store.replays(only)
+    for head in store.heads(only):
+        draft = drafts.get(head.session_id)
+        if draft is None:  # the row of the session is gone, what was said in it is not
+            draft = drafts[head.session_id] = Draft(SessionRow(id=head.session_id), path)
+        draft.add(head, replays)
+    found.facts = [
+        draft.facts(family, replays, has_flags="compacted" in store.message_columns)
+        for draft in drafts.values()
+    ]
+    for id in only.ids if bodies and only is not None else ():
+        found.messages[id] = list(store.messages(id, replays))
+    return found
+
+
+class _Store:
+    """The statements."""
+
+    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
+        self._connection = connection
+        self._path = path
+        self.problems: list[Problem] = []
+        self.session_columns = columns(connection, "sessions")
+        messages = columns(connection, "messages")
+        self.message_columns = ("rowid", *messages) if messages else ()
+        self._usage_columns = columns(connection, "session_model_usage")
+
+    def sessions(self, only: Chosen | None) -> dict[str, SessionRow]:
+        """All sessions; or some with their ancestors, who say what they are."""
+        where = ""
+        if only is not None:
+            has_parents = "parent_session_id" in self.session_columns
+            where = _ANCESTORS.format(only.sql) if has_parents else f"WHERE id IN {only.sql}"
+        found: dict[str, SessionRow] = {}
+        for cells in self._rows("sessions", SESSION_COLUMNS, self.session_columns, where, only):
+            row = SessionRow.of(cells)
+            if row is None:
+                self._odd("a session without an id")
+            else:
+                found.setdefault(row.id, row)
+        return found
+
+    def usage(self, only: Chosen | None) -> Iterator[UsageRow]:
+        """Usage by model, in the order it was first recorded."""
+        if not {"session_id", "model"} <= set(self._usage_columns):
+            return
+        where = "" if only is None else f"WHERE session_id IN {only.sql}"
+        for cells in self._rows(
+            "session_model_usage", USAGE_COLUMNS, self._usage_columns, where, only
+        ):
+            row = UsageRow.of(cells)
+            if row is None:
+                self._odd("usage of no session or no model")
+            else:
+                yield row
+
+    def replays(self, only: Chosen | None) -> Replays:
+        """What compaction in place repeats; older schemas do not do it."""
+        if not {"compacted", "active", *_KEYS} <= set(self.message_columns):
+            return Replays()
+        concerned = "SELECT session_id FROM messages WHERE compacted = 1"
+        if only is not None:
+            concerned += f" AND session_id IN {only.sql}"
+        where = f"WHERE session_id IN ({concerned}) AND {self._visible()}"
+        return find_replays(
+            self._rows("messages", REPLAY_COLUMNS, self.message_columns, where, only)
+        )
+
+    def heads(self, only: Chosen | None) -> Iterator[HeadRow]:
+        """Every message that counts, without its body."""
+        names = set(self.message_columns)
+        if not names >= set(_KEYS):
+            return
+        reasoning = [name for name in ("reasoning", "reasoning_content") if name in names]
+        chosen = ", ".join(
+            (
+                *_KEYS,
+                _HEAD if "content" in names else "NULL",
+                "CAST(tool_calls AS BLOB)" if "tool_calls" in names else "NULL",
+                *(name if name in names else "NULL" for name in _HEAD_COLUMNS),
+                " OR ".join(f"length({name}) > 0" for name in reasoning) or "NULL",
+            )
+        )
+        statement = f"SELECT {chosen} FROM messages {self._conversation(only)} ORDER BY rowid"  # noqa: S608 - constants
+        for cells in self._connection.execute(statement, _bound(only)):
+            head = HeadRow.of(cells)
+            if head is None:
+                self._odd("a message of no session")
+            else:
+                yield head
+
+    def messages(self, session_id: str, replays: Replays) -> Iterator[SessionMessage]:
+        """The messages of one session."""
+        if not set(self.message_columns) >= set(_KEYS):
+            return
+        names: dict[str, str] = {}
+        only = Chosen((session_id,))
+        where = self._conversation(only)
+        for record in self._rows("messages", _BODY_COLUMNS, self.message_columns, where, only):
+            id = record["rowid"]
+            if isinstance(id, int) and id not in replays.repeated:
+                yield from messages_of(
+                    record, id=str(id), names=names, only_summary=id in replays.only_summary
+                )
+
+    def _conversation(self, only: Chosen | None) -> str:
+        chosen = "" if only is None else f" AND session_id IN {only.sql}"
+        return f"WHERE {self._visible()}{chosen}"
+
+    def _visible(self) -> str:
+        """Rows of the conversation; what was undone (neither active nor compacted) is hidden."""
+        if "active" not in self.message_columns:
+            return "1"
+        compacted = " OR compacted = 1" if "compacted" in self.message_columns else ""
+        return f"(active IS NULL OR active <> 0{compacted})"
+
+    def _rows(
+        self,
+        table: str,
+        wanted: Sequence[str],
+        present: Sequence[str],
+        where: str,
+        only: Chosen | None,
+    ) -> Iterator[Row]:
+        names = [name for name in wanted if name in present]
+        return rows(
+            self._connection, table, names, where=where, order="ORDER BY rowid", values=_bound(only)
+        )
+
+    def _odd(self, what: str) -> None:
+        message = f"{what} was left out"
+        self.problems.append(Problem(code="bad-record", message=message, path=self._path))
+
+
+def _bound(only: Chosen | None) -> tuple[str, ...]:
+    return () if only is None else only.values

@@ -1,0 +1,97 @@
+"""oh-my-pi: sessions of omp, a fork of Pi.
+
+Store     $PI_CODING_AGENT_DIR, or the agent folder of the profile below ~/.omp ($PI_CONFIG_DIR),
+          or $XDG_DATA_HOME/omp: sessions/<folder>/<time>_<id>.jsonl; sub-agents in
+          <time>_<id>/<task>.jsonl beside it; sessions/<id>/*.jsonl as specified
+Formats   Pi's version 3; from 18 on a slot for the title comes before the header
+Counting  as Pi; helper calls that made no message are recorded too, those of titles and
+          compactions are not
+Title     the slot, else the last title given, else the first prompt of the current branch
+
+Evidence and gaps: docs/agents/omp.md. The rules are those of `pi/`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+from amux.adapters._base import AgentInfo, Bystander, Capabilities, Command
+from amux.adapters.pi.adapter import TreeAdapter
+from amux.host import Host
+
+INFO: Final = AgentInfo(
+    name="omp",
+    label="oh-my-pi",
+    cli_command="omp",
+    capabilities=Capabilities(session_persistence="file", can_resume=True, can_fork=True),
+    evidence="seen: 13.19.0, 14.9.9, 18.2.3; read in the source: 18.3.4",
+    bystanders=(
+        Bystander("*/.*.tmp", "a log whose writer was stopped"),
+        Bystander("*/*/*", "results and notes of sub-agents"),
+    ),
+    revision=3,
+)
+
+_PROFILE: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+
+
+class OmpAdapter(TreeAdapter):
+    """Reads omp's sessions."""
+
+    info = INFO
+    writer = "omp"
+    home_folder = ".omp"
+
+    def roots(self, host: Host) -> Sequence[Path]:
+        """The session folder the environment names, then those of the agent folder in use."""
+        own = host.path_from("PI_CODING_AGENT_SESSION_DIR")
+        found = _session_folders(host)
+        return found if own is None else list(dict.fromkeys((own, *found)))
+
+    def command(
+        self,
+        action: Literal["new", "resume", "fork"],
+        *,
+        session_id: str | None = None,
+        prompt: str | None = None,
+        cwd: str | None = None,
+        version: str | None = None,
+    ) -> Command | None:
+        """`omp`, in print mode when there is a prompt."""
+        del version
+        argv = ["omp"]
+        if action != "new":
+            if session_id is None:
+                return None
+            argv += ["--resume" if action == "resume" else "--fork", session_id]
+        if prompt is not None:
+            argv += ["-p", prompt]
+        return Command(argv=tuple(argv), cwd=cwd)
+
+
+def _session_folders(host: Host) -> list[Path]:
+    """Below the agent folder, and where a migration to the XDG directories moves them."""
+    profile = _profile(host)
+    agent = host.path_from("PI_CODING_AGENT_DIR") if profile is None else None
+    if agent is not None:
+        return [agent / "sessions"]
+    below = Path() if profile is None else Path("profiles") / profile
+    config = host.path_from("PI_CONFIG_DIR") or host.home / ".omp"
+    found = [config / below / "agent" / "sessions"]
+    moved = None if host.platform == "win32" else host.path_from("XDG_DATA_HOME")
+    if moved is not None:
+        found.append(moved / "omp" / below / "sessions")
+    return found
+
+
+def _profile(host: Host) -> str | None:
+    """The profile in use; None for the default one, and for a name omp would refuse."""
+    named = host.env.get("OMP_PROFILE")
+    name = (host.env.get("PI_PROFILE", "") if named is None else named).strip()
+    return name if name != "default" and _PROFILE.fullmatch(name) else None
+
+
+ADAPTER: Final = OmpAdapter()

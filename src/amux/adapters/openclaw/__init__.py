@@ -1,0 +1,180 @@
+"""OpenClaw: sessions of its agents, on every channel.
+
+Store     $OPENCLAW_STATE_DIR, or .openclaw below $OPENCLAW_HOME or the home (older names of the
+          program: ~/.clawdbot, ~/.moltbot): agents/<agent>/sessions/<id>.jsonl with archives, then
+          agents/<agent>/agent/openclaw-agent.sqlite; sessions/<channel>/<id>.json as specified
+Formats   Pi's log, version 3 in files and 4 in the database; long events are compressed
+Branch    the leaf the database names, else the way to the last line
+Counting  one call per assistant message; compactions are not recorded
+Title     the label a person gave, else the first prompt
+
+Sessions of equal ids in two channels or agents are two sessions: the id names the newest,
+`<channel>/<id>` each of them. Evidence and gaps: docs/agents/openclaw.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from amux.adapters._base import (
+    AgentInfo,
+    Bystander,
+    Capabilities,
+    Command,
+    Item,
+    SourceRef,
+    Want,
+)
+from amux.adapters.openclaw.places import DATABASE, Places, agent_in, is_document
+from amux.host import Host
+
+if TYPE_CHECKING:
+    from amux.adapters._kit.kin import Kin, Marked, Named
+    from amux.adapters.pi.log import Origin
+
+NAME: Final = "openclaw"
+INFO: Final = AgentInfo(
+    name=NAME,
+    label="OpenClaw",
+    cli_command="openclaw",
+    capabilities=Capabilities(session_persistence="file", can_resume=True),
+    evidence="seen: 2026.1.30, 2026.3.13, 2026.6.11, 2026.9.6; archives read in the source",
+    bystanders=(
+        Bystander("agents/*/sessions/*.trajectory*", "a trace of the run; repeats the session"),
+        Bystander("agents/*/sessions/*.lock", "held while a session is written"),
+        Bystander("agents/*/sessions/sessions.json.bak.*", "an older list of sessions"),
+        Bystander("agents/*/agent/*", "settings, accounts and locks of an agent"),
+        Bystander("state/*", "state of the gateway"),
+        Bystander("workspace*/*", "files agents work on"),
+        Bystander("openclaw.json*", "settings"),
+    ),
+    revision=3,
+)
+
+INJECTED: Final = (
+    "Pre-compaction memory flush",
+    "Read HEARTBEAT.md if it exists",
+    "[Inter-session message]",
+    "[OpenClaw session event]",
+    "[Subagent Context]",
+    "[Subagent Task]",
+)
+"""How texts begin that OpenClaw writes in the person's name."""
+
+
+class OpenClawAdapter:
+    """Reads OpenClaw's sessions. Stateless."""
+
+    info = INFO
+
+    def roots(self, host: Host) -> Sequence[Path]:
+        """The state folder the environment names, else those of all names of the program."""
+        for variable in ("OPENCLAW_STATE_DIR", "CLAWDBOT_STATE_DIR"):
+            named = host.path_from(variable)
+            if named is not None:
+                return [named]
+        home = host.path_from("OPENCLAW_HOME") or host.home
+        profile = host.env.get("OPENCLAW_PROFILE", "").strip()
+        own = ".openclaw" if profile in {"", "default"} else f".openclaw-{Path(profile).name}"
+        return [home / own, home / ".clawdbot", home / ".moltbot"]
+
+    def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
+        """Logs, databases and documents; their names do not tell a working directory."""
+        del cwd
+        return Places(NAME, root).sources()
+
+    def read(
+        self,
+        source: SourceRef,
+        *,
+        want: Want,
+        only: str | None = None,
+        until: int | None = None,  # noqa: ARG002 - history is copied here, never referred to
+    ) -> Iterator[Item]:
+        """Read a source; only a database holds several sessions."""
+        from amux.adapters.openclaw.database import read_database
+        from amux.adapters.openclaw.documents import read_document, read_names
+        from amux.adapters.pi.reader import FileLines, read_log
+
+        if source.role == "names":
+            return read_names(source)
+        if source.path.name == DATABASE:
+            chosen = None if only is None else (only,)
+            return read_database(source, want=want, only=chosen, injected=INJECTED)
+        if is_document(source):
+            return read_document(source, want)
+        return read_log(FileLines([source.path]), _origin(source), want=want)
+
+    def names(self, source: SourceRef) -> Sequence[Named] | None:
+        """The sessions of a database."""
+        from amux.adapters._kit.kin import ask_database
+        from amux.adapters.openclaw.database import names_in
+
+        return ask_database(source, partial(names_in, source))
+
+    def kin(self, sources: Sequence[SourceRef], session_id: str) -> Kin | None:
+        """Whom a session names and who names it; None where there are logs in files as well."""
+        from amux.adapters._kit.kin import MarkedKin, mark_all
+
+        marked = mark_all(sources, _marked)
+        return None if marked is None else MarkedKin(marked, session_id)
+
+    def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
+        """Some sessions of a database; a list of names is read whole."""
+        from amux.adapters.openclaw.database import read_database
+
+        if source.path.name != DATABASE:
+            return self.read(source, want="facts")
+        return read_database(source, want="facts", only=chosen, injected=INJECTED)
+
+    def command(
+        self,
+        action: Literal["new", "resume", "fork"],
+        *,
+        session_id: str | None = None,
+        prompt: str | None = None,
+        cwd: str | None = None,
+        version: str | None = None,
+    ) -> Command | None:
+        """One turn in this process; without a prompt only a new conversation can be opened."""
+        del version
+        if prompt is None:
+            return Command(argv=("openclaw", "tui"), cwd=cwd) if action == "new" else None
+        argv = ["openclaw", "agent", "--local"]
+        if action == "fork" or (action == "resume" and session_id is None):
+            return None
+        argv += ["--agent", "main"] if session_id is None else ["--session-id", session_id]
+        return Command(argv=(*argv, "--message", prompt), cwd=cwd)
+
+
+def _marked(source: SourceRef) -> Marked | None:
+    """Only databases and lists of names tell; a log in a file has to be read."""
+    from amux.adapters._kit.kin import ask_database, by_name
+    from amux.adapters.openclaw.database import marked_in
+
+    if source.path.name == DATABASE:
+        return ask_database(source, partial(marked_in, source))
+    return by_name(source) if source.role == "names" else None
+
+
+def _origin(source: SourceRef) -> Origin:
+    from amux.adapters.pi.log import Origin
+
+    session_id = source.session_id or source.path.stem
+    agent = agent_in(source)
+    return Origin(
+        session_id=session_id,
+        path=str(source.path),
+        archived=source.archived,
+        place=agent,
+        aliases=(f"{agent}/{session_id}",),
+        injected=INJECTED,
+        doubles_reasoning=True,
+        raw={"agentId": agent},
+    )
+
+
+ADAPTER: Final = OpenClawAdapter()

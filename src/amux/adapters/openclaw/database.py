@@ -1,0 +1,285 @@
+"""OpenClaw's database of one agent: every session, its events in order.
+
+A handful of statements reads everything, however many sessions there are. Columns are looked up
+before they are asked for. Long events are compressed; without a decoder their place in the tree is
+still known. What was archived before a reset comes before the events that followed.
+
+Lists read all of it: when and where a session began stands in its first event. For one session the
+tables and first events tell which others bear on it: whom it names, and who names it. Forks and
+continuations name whom they come from; the tables of an archived session do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from amux.adapters._base import Item, SourceRef, Want
+from amux.adapters._kit.jsonl import unreadable
+from amux.adapters._kit.kin import Marked, Named, askable
+from amux.adapters._kit.streams import DecoderMissingError, decompress
+from amux.adapters._kit.values import document, first, mapping, text
+from amux.adapters.openclaw.events import EventLines
+from amux.adapters.openclaw.places import agent_in
+from amux.adapters.pi.about import session_behind
+from amux.adapters.pi.log import Origin
+from amux.adapters.pi.reader import read_log
+from amux.errors import ParseError
+from amux.model.facts import Kind
+from amux.model.problems import Problem
+
+if TYPE_CHECKING:
+    import sqlite3
+
+Row = dict[str, Any]
+
+_EVENTS: Final = "transcript_events"
+_ARCHIVES: Final = ("session_transcript_archives", "session_transcript_cold_archives")
+_FIRST_EVENTS: Final = (
+    f"WHERE (session_id, seq) IN (SELECT session_id, min(seq) FROM {_EVENTS} GROUP BY session_id)"  # noqa: S608 - constants
+)
+_EVENT_LIMIT: Final = 64 << 20
+_ARCHIVE_LIMIT: Final = 1 << 30
+_ZSTD: Final = b"\x28\xb5\x2f\xfd"
+_KINDS: Final[dict[str, Kind]] = {
+    "fork": "fork",
+    "rewind": "fork",
+    "compaction": "continuation",
+    "rollover": "continuation",
+    "recovery": "continuation",
+}
+"""Why a session took over from the one before it, where it goes on with the same conversation."""
+
+
+def read_database(
+    source: SourceRef, *, want: Want, only: Sequence[str] | None, injected: tuple[str, ...]
+) -> Iterator[Item]:
+    """All sessions of a database, or some."""
+    from amux.adapters._kit.sqlite import read_foreign
+
+    def query(connection: sqlite3.Connection) -> list[Item]:
+        store = _Store(connection, source, injected=injected)
+        wanted = (None,) if only is None else only
+        sessions = (session for one in wanted for session in store.sessions(one))
+        found = [item for session in sessions for item in store.items(session, want)]
+        return [*found, *store.problems]
+
+    try:
+        yield from read_foreign(source.path, query)
+    except ParseError as error:
+        yield Problem(code="unknown-format", message=str(error), path=str(source.path))
+    except OSError as error:
+        yield unreadable(source.path, error)
+
+
+def names_in(source: SourceRef, connection: sqlite3.Connection) -> list[Named] | None:
+    """What the sessions of a database go by; None when its tables are unknown."""
+    store = _Store(connection, source)
+    ids = store.ids()
+    return None if ids is None else [Named(id, store.origin_of(id).aliases) for id in ids]
+
+
+def marked_in(source: SourceRef, connection: sqlite3.Connection) -> Marked | None:
+    """All sessions, each with its other names and those of whom it comes from."""
+    store = _Store(connection, source)
+    ids = store.ids()
+    if ids is None:
+        return None
+    marked: dict[str, list[str]] = {}
+    for id in ids:
+        origin = store.origin_of(id)
+        marked[id] = [*origin.aliases, *filter(None, [origin.parent])]
+    for id, named in store.named_in_headers():
+        marked[id] += named
+    return marked
+
+
+class _Session(msgspec.Struct, frozen=True):
+    """The events of one session."""
+
+    id: str
+    events: Sequence[bytes]
+    problems: Sequence[Problem]
+    is_live: bool  # there are events besides archived ones
+
+
+class _Store:
+    """One state of the database."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, source: SourceRef, *, injected: tuple[str, ...] = ()
+    ) -> None:
+        self._connection = connection
+        self._source = source
+        self._injected = injected
+        self._path = str(source.path)
+        self.problems: list[Problem] = []  # that concern no session
+        self._nodes = self._keyed("session_nodes", "session_key")
+        self._windows = self._keyed("session_windows", "session_id")
+        self._states = self._keyed("session_transcript_index_state", "session_id")
+
+    def _keyed(self, table: str, key: str) -> dict[str, Row]:
+        return {str(row[key]): row for row in self._rows(table) if text(row.get(key))}
+
+    def _rows(
+        self, table: str, *, only: str | None = None, order: str = "", where: str = ""
+    ) -> Iterator[Row]:
+        from amux.adapters._kit.tables import columns, rows
+
+        names = columns(self._connection, table)
+        if not names:
+            return iter(())
+        where, values = (where, ()) if only is None else ("WHERE session_id = ?", (only,))
+        return rows(self._connection, table, names, where=where, order=order, values=values)
+
+    # names
+
+    def ids(self) -> list[str] | None:
+        """Every session there is; None when a statement would not find each of them."""
+        from amux.adapters._kit.tables import columns, quoted
+
+        if not {"session_id", "seq"}.issubset(columns(self._connection, _EVENTS)):
+            return None
+        tables = [t for t in (_EVENTS, *_ARCHIVES) if "session_id" in columns(self._connection, t)]
+        each = " UNION ".join(f"SELECT session_id FROM {quoted(table)}" for table in tables)  # noqa: S608 - constants
+        return askable(id for (id,) in self._connection.execute(each))
+
+    def origin_of(self, session_id: str) -> Origin:
+        """What the tables say of a session."""
+        return self._origin(_Session(session_id, (), (), is_live=True))
+
+    def named_in_headers(self) -> Iterator[tuple[str, list[str]]]:
+        """The sessions that first events name: their own, and whom it was copied from."""
+        for row in self._rows(_EVENTS, where=_FIRST_EVENTS):
+            header = mapping(document(self._event(row, [])))
+            reference = text(header.get("parentSession")) or text(header.get("branchedFrom"))
+            origin = None if reference is None else session_behind(reference)
+            yield row["session_id"], [*filter(None, (text(header.get("id")), origin))]
+
+    # events
+
+    def sessions(self, only: str | None) -> Iterator[_Session]:
+        """Every session with its events."""
+        from amux.adapters._kit.tables import columns
+
+        missing = {"session_id", "seq"} - {*columns(self._connection, _EVENTS)}
+        if missing:
+            raise ParseError(f"`{self._path}` has no table of events that amux knows")
+        archives = self._archives(only)
+        live = self._rows(_EVENTS, only=only, order="ORDER BY session_id, seq")
+        for session_id, group in groupby(live, key=lambda row: text(row["session_id"])):
+            if session_id is None:
+                self.problems.append(self._damage("events that name no session"))
+            else:
+                yield self._session(session_id, archives.pop(session_id, []), list(group))
+        for session_id, blobs in archives.items():
+            yield self._session(session_id, blobs, [])
+
+    def _archives(self, only: str | None) -> dict[str, list[bytes]]:
+        found: dict[str, list[bytes]] = {}
+        for table in _ARCHIVES:
+            for row in sorted(self._rows(table, only=only), key=_archived_at):
+                session_id, blob = text(row.get("session_id")), row.get("archive_blob")
+                if session_id is not None and isinstance(blob, bytes):
+                    found.setdefault(session_id, []).append(blob)
+        return found
+
+    def _session(self, session_id: str, blobs: list[bytes], live: list[Row]) -> _Session:
+        events: list[bytes] = []
+        problems: list[Problem] = []
+        for blob in blobs:
+            events += self._plain(blob, _ARCHIVE_LIMIT, problems).splitlines()
+        for row in live:
+            events.append(self._event(row, problems))
+        return _Session(session_id, list(filter(None, events)), problems, bool(live))
+
+    def _event(self, row: Row, problems: list[Problem]) -> bytes:
+        """An event as JSON; of one that cannot be decompressed what navigation knows of it."""
+        said, packed = row.get("event_json"), row.get("event_zstd")
+        if isinstance(said, str):
+            return said.encode("utf-8", "replace")
+        plain = self._plain(packed, _EVENT_LIMIT, problems) if isinstance(packed, bytes) else b""
+        if plain:
+            return plain
+        known = mapping(document(row.get("navigation_json"))).get("navigation")
+        if known is None and packed is None:
+            problems.append(self._damage("an event without content"))
+        return msgspec.json.encode(mapping(known))
+
+    def _plain(self, data: bytes, limit: int, problems: list[Problem]) -> bytes:
+        if not data.startswith(_ZSTD):
+            return data
+        try:
+            return decompress(data, limit=limit)
+        except DecoderMissingError:
+            message = "install `zstandard` to read compressed events"
+            problem = Problem(code="decoder-missing", message=message, path=self._path)
+        except OSError as error:
+            problem = self._damage(str(error))
+        if problem not in problems:
+            problems.append(problem)
+        return b""
+
+    def _damage(self, message: str) -> Problem:
+        return Problem(code="bad-record", message=message, path=self._path)
+
+    # sessions
+
+    def items(self, session: _Session, want: Want) -> Iterator[Item]:
+        """One session as every log is read."""
+        lines = EventLines(session.events, path=self._path, problems=session.problems)
+        return read_log(lines, self._origin(session), want=want)
+
+    def _origin(self, session: _Session) -> Origin:
+        window = self._windows.get(session.id, {})
+        key = text(window.get("session_key")) or ""
+        node = self._nodes.get(key, {})
+        is_current = text(node.get("current_session_id")) in {None, session.id}
+        if not is_current:  # what is said of the conversation is said of its newest session
+            node = {}
+        kind, parent = self._lineage(window, node)
+        agent = agent_in(self._source)
+        return Origin(
+            session_id=session.id,
+            path=self._path,
+            decides_id=True,
+            leaf_id=self._leaf(session),
+            kind=kind,
+            parent=parent,
+            name=text(node.get("label")),
+            archived=node.get("archived_at") is not None or not session.is_live,
+            place=agent,
+            aliases=(key, f"{agent}/{session.id}") if key and is_current else (),
+            injected=self._injected,
+            raw=_raw(agent, key, window, node),
+        )
+
+    def _leaf(self, session: _Session) -> str | None:
+        """The end of the current branch as the agent has noted it, unless that is out of date."""
+        state = self._states.get(session.id, {})
+        return None if state.get("needs_rebuild") else text(state.get("leaf_event_id"))
+
+    def _lineage(self, window: Row, node: Row) -> tuple[Kind | None, str | None]:
+        spawner = text(node.get("spawned_by")) or text(window.get("spawned_by"))
+        if spawner is not None:
+            return "subagent", text(self._nodes.get(spawner, {}).get("current_session_id"))
+        forked_from = text(node.get("fork_source_session_id"))
+        if forked_from is not None:
+            return "fork", forked_from
+        kind = _KINDS.get(text(window.get("reason")) or "")
+        return (None, None) if kind is None else (kind, text(window.get("previous_session_id")))
+
+
+def _raw(agent: str, key: str, window: Row, node: Row) -> dict[str, Any]:
+    entry = mapping(document(node.get("entry_json")))
+    channel = text(window.get("channel")) or text(first(entry, "channel", "lastChannel"))
+    found = {"agentId": agent, "sessionKey": key, "channel": channel}
+    return {name: value for name, value in found.items() if value}
+
+
+def _archived_at(row: Row) -> int:
+    at = first(row, "created_at", "archived_at")
+    return at if isinstance(at, int) else 0

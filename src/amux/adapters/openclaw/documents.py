@@ -1,0 +1,128 @@
+"""Whole documents: a conversation of one channel as specified, and the list of names.
+
+A document's messages become lines of a log, so that the same rules run over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from amux.adapters._base import Item, SourceRef, Want
+from amux.adapters._kit.jsonl import unreadable
+from amux.adapters._kit.streams import open_stream
+from amux.adapters._kit.values import (
+    document,
+    first,
+    is_items,
+    is_mapping,
+    items,
+    mapping,
+    text,
+)
+from amux.adapters.openclaw.events import EventLines
+from amux.adapters.openclaw.places import agent_in
+from amux.adapters.pi.about import NEWEST_VERSION, session_behind
+from amux.adapters.pi.log import Origin
+from amux.adapters.pi.reader import read_log
+from amux.model.facts import Facts, TitleNote
+from amux.model.problems import Problem
+
+Json = dict[str, Any]
+
+_SPEAKER: Final = ("role", "sender", "author")
+_TOOL: Final = "tool"
+
+
+def read_document(source: SourceRef, want: Want) -> Iterator[Item]:
+    """The session of one document."""
+    root = _load(source)
+    if isinstance(root, Problem):
+        yield root
+        return
+    about = mapping(root)
+    messages = root if is_items(root) else about.get("messages")
+    if not is_items(messages):
+        message = "a document without a list of messages"
+        yield Problem(code="unknown-format", message=message, path=str(source.path))
+        return
+    channel = agent_in(source)
+    session_id = source.session_id or source.path.stem
+    origin = Origin(
+        session_id=session_id,
+        path=str(source.path),
+        decides_id=True,
+        name=text(about.get("title")),
+        place=channel,
+        aliases=(f"{channel}/{session_id}",),
+        raw={"channel": channel},
+    )
+    lines = [_header(about), *(_line(m) if is_mapping(m) else m for m in messages)]
+    events = EventLines([msgspec.json.encode(line) for line in lines], path=str(source.path))
+    yield from read_log(events, origin, want=want)
+
+
+def _load(source: SourceRef) -> Any:
+    try:
+        with open_stream(source.path) as stream:
+            data = b"".join(iter(lambda: stream.read(1 << 20), b""))
+    except OSError as error:
+        return unreadable(source.path, error)
+    found = document(data)
+    if found is None:
+        message = "a document that is no JSON"
+        return Problem(code="unknown-format", message=message, path=str(source.path))
+    return found
+
+
+def _header(about: Json) -> Json:
+    return {
+        "type": "session",
+        "version": NEWEST_VERSION,
+        "timestamp": first(about, "createdAt", "created_at", "timestamp"),
+        "cwd": first(about, "cwd", "workspace"),
+    }
+
+
+def _line(message: Json) -> Json:
+    """A message of a document as a line: tool calls are blocks of its content."""
+    line = {**message, "type": "message", "role": first(message, *_SPEAKER)}
+    content = first(message, "content", "text")
+    calls = [_call(mapping(call)) for call in items(message.get("toolCalls"))]
+    thinking = text(message.get("thinking"))
+    if calls or thinking:
+        said: list[Any] = [{"type": "text", "text": content}] if text(content) else items(content)
+        thoughts = [{"type": "thinking", "thinking": thinking}] if thinking else []
+        content = [*thoughts, *said, *calls]
+    result = mapping(message.get("toolResult"))
+    if result:
+        line |= {"role": _TOOL, **result}
+        content = first(result, "output", "content") if content in (None, "") else content
+    return {**line, "content": content}
+
+
+def _call(call: Json) -> Json:
+    return {
+        "type": "toolCall",
+        "id": first(call, "toolCallId", "id"),
+        "name": first(call, "toolName", "name"),
+        "arguments": first(call, "input", "arguments"),
+    }
+
+
+def read_names(source: SourceRef) -> Iterator[Item]:
+    """The labels people gave to sessions; a file is trusted more than the id beside it."""
+    root = _load(source)
+    if isinstance(root, Problem):
+        yield root
+        return
+    notes: list[TitleNote] = []
+    for entry in map(mapping, mapping(root).values()):
+        file, label = text(entry.get("sessionFile")), text(entry.get("label"))
+        session_id = session_behind(file) if file else text(entry.get("sessionId"))
+        if label and session_id:
+            notes.append(TitleNote(text=label, session_id=session_id))
+    name = source.path.relative_to(source.root).as_posix()
+    yield Facts(session_id=name, addressable=False, attributed=False, notes=tuple(notes))

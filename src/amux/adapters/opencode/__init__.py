@@ -1,0 +1,246 @@
+"""OpenCode.
+
+Store     $XDG_DATA_HOME/opencode or ~/.local/share/opencode: opencode.db (opencode-<channel>.db),
+          and the JSON files of versions before 1.2, which upgrades leave behind; $OPENCODE_DB
+Formats   tables session, message, part; files of two layouts; the specification's tables sessions,
+          messages, tool_calls. Evidence: docs/agents/opencode.md
+Counting  one call per step; its figures, not the message's, and reasoning where the total puts it
+Copies    forks name nobody: a copied message keeps time, model and figures under a younger id
+Title     the title, unless it is the placeholder with a date; else the first prompt
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PureWindowsPath
+from typing import TYPE_CHECKING, Final, Literal
+
+from amux.adapters._base import (
+    AgentInfo,
+    Bystander,
+    Capabilities,
+    Choice,
+    Command,
+    Item,
+    Question,
+    SourceRef,
+    Want,
+    has_bodies,
+)
+from amux.adapters._kit.folders import Folders
+from amux.adapters._kit.jsonl import unreadable
+from amux.errors import ParseError
+from amux.host import Host
+from amux.model.facts import Facts
+from amux.model.problems import Problem
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from amux.adapters._kit.kin import Kin, Named
+
+NAME: Final = "opencode"
+DATABASE_SUFFIXES: Final = (".db", ".sqlite", ".sqlite3")
+_FORK_SINCE: Final = (1, 2)
+_VERSION: Final = re.compile(r"(\d+)\.(\d+)")
+
+INFO: Final = AgentInfo(
+    name=NAME,
+    label="OpenCode",
+    cli_command="opencode",
+    capabilities=Capabilities(session_persistence="sqlite", can_resume=True, can_fork=True),
+    evidence="seen: 0.5.29, 1.1.65, 1.18.33; described: 1.0.61, 1.2.27; docs/agents/opencode.md",
+    bystanders=(
+        Bystander("auth.json", "credentials: never opened"),
+        Bystander("storage/message/*", "messages of the sessions kept in files"),
+        Bystander("storage/part/*", "parts of these messages"),
+        Bystander("project/*/storage/session/message/*", "messages, before 0.6"),
+        Bystander("project/*/storage/session/part/*", "parts of these messages"),
+        Bystander("storage/session_diff/*", "changes to files, by session"),
+        Bystander("storage/project/*", "projects"),
+        Bystander("storage/todo/*", "to-do lists"),
+        Bystander("storage/share/*", "published sessions and their secrets: never opened"),
+        Bystander("*storage/migration", "how far an upgrade got"),
+        Bystander("project/*/app.json", "a project"),
+        Bystander("log/*", "diagnostics"),
+        Bystander("bin/*", "programs"),
+        Bystander("snapshot/*", "states of working directories"),
+    ),
+    revision=3,
+)
+
+
+class OpenCodeAdapter:
+    """Reads OpenCode's sessions. Stateless."""
+
+    info = INFO
+
+    def roots(self, host: Host) -> Sequence[Path]:
+        """The data directory, and the folder of OPENCODE_DB where that is a path."""
+        named = host.env.get("OPENCODE_DB", "").strip()
+        elsewhere = [host.expand(named).parent] if _is_path(named) else []
+        if host.path_from("XDG_DATA_HOME") is not None:
+            return list(dict.fromkeys([*elsewhere, host.xdg_data_home() / NAME]))
+        # OpenCode follows the XDG convention on every platform.
+        own = host.home / ".local" / "share" / NAME
+        return list(dict.fromkeys([*elsewhere, own, host.xdg_data_home() / NAME]))
+
+    def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
+        """Databases, then sessions in files; no name tells a working directory."""
+        from amux.adapters.opencode.legacy_files import files_beside, in_order, session_files
+
+        del cwd
+        folders = Folders()
+        for entry in in_order(folders.entries(root)):
+            if entry.name.endswith(DATABASE_SUFFIXES) and entry.is_file(follow_symlinks=False):
+                yield SourceRef(agent=NAME, path=Path(entry.path), root=root, group=str(root))
+        projects = in_order(folders.entries(root / "project"))
+        for storage in (root / "storage", *(Path(one.path, "storage") for one in projects)):
+            for path in session_files(storage, folders):
+                yield SourceRef(
+                    agent=NAME,
+                    path=path,
+                    root=root,
+                    session_id=path.stem,
+                    group=str(root),
+                    fallback=True,
+                    beside=files_beside(path),
+                )
+        yield from folders.sources(NAME, root, group=str(root))
+
+    def read(
+        self,
+        source: SourceRef,
+        *,
+        want: Want,
+        only: str | None = None,
+        until: int | None = None,  # noqa: ARG002 - history is copied here, never referred to
+    ) -> Iterator[Item]:
+        """Stream one database or one session's files."""
+        if source.path.suffix == ".json":
+            from amux.adapters.opencode.legacy_files import read_files
+
+            return read_files(source, bodies=has_bodies(want), only=only)
+        chosen = None if only is None else (only,)
+        return _read_database(source.path, bodies=has_bodies(want), only=chosen)
+
+    def tells(self, source: SourceRef) -> bool:
+        """A database does; a session in files has to be read."""
+        return source.path.suffix in DATABASE_SUFFIXES
+
+    def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice | None:
+        """By rows and heads of messages, if that is all: forks may have copies from elsewhere."""
+        from amux.adapters._kit.asking import choose_in_databases
+        from amux.adapters.opencode.asked import told_by
+
+        is_alone = len(sources) == 1 and not question.named
+        return choose_in_databases(sources, told_by, question) if is_alone else None
+
+    def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
+        """Some sessions, with the same statements that read all of them."""
+        if source.path.suffix == ".json" or source.role == "names":
+            return self.read(source, want="facts")
+        return _read_database(source.path, bodies=False, only=chosen)
+
+    def names(self, source: SourceRef) -> Sequence[Named] | None:
+        """The sessions of a database."""
+        from amux.adapters._kit.kin import Named, ask_database
+        from amux.adapters.opencode.kin import sessions_in
+
+        ids = ask_database(source, sessions_in)
+        return None if ids is None else [Named(id) for id in ids]
+
+    def kin(self, sources: Sequence[SourceRef], session_id: str) -> Kin | None:
+        """Parents, children, and who has an answer of the same moment."""
+        from amux.adapters._kit.kin import Marked, MarkedKin, ask_database, by_name
+        from amux.adapters.opencode.kin import marked_in
+        from amux.adapters.opencode.legacy_files import marks_of
+
+        marked: dict[SourceRef, Marked] = {}
+        known: set[str] = set()  # to a database
+        for source in sources:  # databases come first
+            if self.tells(source):
+                told = ask_database(source, marked_in)
+                if told is None:
+                    return None
+                marked[source] = told
+                known.update(told)
+            elif source.session_id is None or source.session_id in known:
+                marked[source] = by_name(source)
+            else:
+                marked[source] = marks_of(source.path)
+        return MarkedKin(marked, session_id)
+
+    def command(
+        self,
+        action: Literal["new", "resume", "fork"],
+        *,
+        session_id: str | None = None,
+        prompt: str | None = None,
+        cwd: str | None = None,
+        version: str | None = None,
+    ) -> Command | None:
+        """`opencode`, or `opencode run` with a prompt; forks only where they exist."""
+        argv = ["opencode"] if prompt is None else ["opencode", "run"]
+        if action != "new":
+            if session_id is None or (action == "fork" and not _can_fork(version)):
+                return None
+            argv += ["--session", session_id]
+        if action == "fork":
+            argv.append("--fork")
+        if prompt is not None:
+            argv += ["--", prompt] if prompt.startswith("-") else [prompt]
+        return Command(argv=tuple(argv), cwd=cwd)
+
+
+def _can_fork(version: str | None) -> bool:
+    """Whether a version has `--fork`; an unknown one is taken for a new one."""
+    found = _VERSION.search(version or "")
+    return found is None or (int(found[1]), int(found[2])) >= _FORK_SINCE
+
+
+def _is_path(named: str) -> bool:
+    """Whether OPENCODE_DB names a place of its own; a bare name lies in the data directory."""
+    return named.startswith(("~", "/")) or PureWindowsPath(named).is_absolute()
+
+
+def _read_database(path: Path, *, bodies: bool, only: Sequence[str] | None) -> Iterator[Item]:
+    from amux.adapters._kit.sqlite import read_foreign
+
+    try:
+        yield from read_foreign(
+            path, lambda connection: _items(connection, path, bodies=bodies, only=only)
+        )
+    except ParseError as error:
+        yield Problem(code="unknown-format", message=str(error), path=str(path))
+    except OSError as error:
+        yield unreadable(path, error)
+
+
+def _items(
+    connection: sqlite3.Connection, path: Path, *, bodies: bool, only: Sequence[str] | None
+) -> list[Item]:
+    """Whatever tables there are. A stranger's database in the same folder is none of ours."""
+    from amux.adapters._kit.tables import Chosen, columns
+    from amux.adapters._spec_tables import has_spec_tables, read_spec_tables
+    from amux.adapters.opencode.database import Tables
+
+    items: list[Item] = []
+    is_ours = path.name.startswith(NAME)
+    if columns(connection, "session") and columns(connection, "message"):
+        chosen = None if only is None else Chosen(tuple(only))
+        items += Tables(connection, str(path), bodies=bodies, only=chosen).items()
+        is_ours = False
+    if has_spec_tables(connection):
+        known = {item.session_id for item in items if isinstance(item, Facts)}
+        one = None if only is None else only[0]  # nothing is chosen from such tables
+        items += read_spec_tables(connection, str(path), bodies=bodies, only=one, known=known)
+        is_ours = False
+    if is_ours:
+        message = "a database without OpenCode's tables"
+        items.append(Problem(code="unknown-format", message=message, path=str(path)))
+    return items
+
+
+ADAPTER: Final = OpenCodeAdapter()

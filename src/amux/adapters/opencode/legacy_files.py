@@ -1,0 +1,152 @@
+"""OpenCode before 1.2: one JSON file per session, message and part.
+
+    from 0.6   storage/session/<project>/<session>.json
+               storage/message/<session>/<message>.json, storage/part/<message>/<part>.json
+    before     project/<folder>/storage/session/info/<session>.json
+               .../session/message/<session>/<message>.json
+               .../session/part/<session>/<message>/<part>.json
+
+Folders are named after files, never after ids inside them, so that no id can lead elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from amux.adapters._base import Item, SourceRef
+from amux.adapters._kit.folders import Folders
+from amux.adapters._kit.jsonl import unreadable
+from amux.adapters._kit.kin import ANY, Mark, Marked
+from amux.adapters._kit.times import to_millis
+from amux.adapters._kit.values import decode, document, is_mapping, text
+from amux.adapters.opencode.conversation import Conversation
+from amux.adapters.opencode.kin import mark_of
+from amux.adapters.opencode.records import MESSAGE, PART, PART_TYPES, Stored, session_of
+from amux.model.problems import Problem
+
+INFO_FOLDER: Final = "info"
+SESSION: Final = msgspec.json.Decoder(dict[str, Any])
+
+T = TypeVar("T")
+
+_ANYTHING: Final = msgspec.json.Decoder()
+
+
+def session_files(storage: Path, folders: Folders) -> Iterator[Path]:
+    """The sessions below one `storage` folder, of either layout, by name alone."""
+    for folder in in_order(folders.entries(storage / "session")):
+        if folder.is_dir(follow_symlinks=False) and folder.name not in ("message", "part"):
+            yield from _json_files(Path(folder.path), folders)
+
+
+def files_beside(path: Path) -> tuple[Path, ...]:
+    """The folders of messages and parts, and that of the sessions: some may name it as parent."""
+    return (*_places(path), path.parent)
+
+
+def read_files(source: SourceRef, *, bodies: bool, only: str | None) -> Iterator[Item]:
+    """One session from its files."""
+    try:
+        record = document(source.path.read_bytes())
+    except OSError as error:
+        yield unreadable(source.path, error)
+        return
+    if not is_mapping(record):
+        message = "the session's record is no JSON object"
+        yield Problem(code="unknown-format", message=message, path=str(source.path))
+        return
+    session = session_of(record, source.path.stem)
+    if only is not None and session.id != only:
+        return
+    conversation = Conversation(session, _messages(source.path), bodies=bodies)
+    items, facts = conversation.settle()
+    yield from items
+    if conversation.has_unnamed_children:
+        found = dict.fromkeys([*facts.children, *_children_of(session.id, source.path)])
+        facts = msgspec.structs.replace(facts, children=tuple(found))
+    yield facts
+
+
+def marks_of(path: Path) -> Marked:
+    """A session by its record and its messages up to the first answer; unread ones tell nothing."""
+    record = _load(path, SESSION)
+    if isinstance(record, Problem):
+        return {path.stem: (ANY,)}
+    session = session_of(record, path.stem)
+    marks: list[Mark] = [] if session.parent is None else [session.parent]
+    for file in _json_files(_places(path)[0], Folders()):
+        message = _load(file, MESSAGE)
+        if isinstance(message, Problem):
+            return {session.id: (ANY,)}
+        if message.role == "assistant":
+            return {session.id: (*marks, mark_of(text(message.id) or file.stem, message))}
+    return {session.id: marks}
+
+
+def _children_of(session_id: str, path: Path) -> Iterator[str]:
+    """Sessions beside this one that name it as their parent."""
+    for file in _json_files(path.parent, Folders()):
+        record = _load(file, MESSAGE)
+        if not isinstance(record, Problem) and record.parent == session_id:
+            yield file.stem
+
+
+def _messages(path: Path) -> list[Stored | Problem]:
+    """All messages in order of time; problems first."""
+    messages, parts = _places(path)
+    folders = Folders()
+    problems: list[Stored | Problem] = []
+    found: list[Stored] = []
+    for file in _json_files(messages, folders):
+        record = _load(file, MESSAGE)
+        if isinstance(record, Problem):
+            problems.append(record)
+            continue
+        stored = Stored(id=text(record.id) or file.stem, record=record)
+        stored.look_at_role({"id": stored.id, "role": record.role})
+        for part_file in _json_files(parts / file.stem, folders):
+            part = _load(part_file, PART)
+            if isinstance(part, Problem):
+                problems.append(part)
+                continue
+            part.id = text(part.id) or part_file.stem
+            stored.add(part, None if part.type in PART_TYPES else _load(part_file, _ANYTHING))
+        found.append(stored)
+    found.sort(key=lambda stored: (to_millis(stored.record.created), stored.id))
+    closed = [unreadable(folder, PermissionError("closed")) for folder in folders.closed]
+    return [*closed, *problems, *found]
+
+
+def _places(path: Path) -> tuple[Path, Path]:
+    """Where the messages of a session file lie, and the parts of these messages."""
+    if path.parent.name == INFO_FOLDER:
+        storage = path.parent.parent
+        return storage / "message" / path.stem, storage / "part" / path.stem
+    storage = path.parent.parent.parent
+    return storage / "message" / path.stem, storage / "part"
+
+
+def _load(path: Path, decoder: msgspec.json.Decoder[T]) -> T | Problem:
+    try:
+        record = decode(path.read_bytes(), decoder)
+    except OSError as error:
+        return unreadable(path, error)
+    if record is None:
+        return Problem(code="bad-record", message="a record is no JSON object", path=str(path))
+    return record
+
+
+def _json_files(folder: Path, folders: Folders) -> list[Path]:
+    entries = in_order(folders.entries(folder))
+    names = (entry for entry in entries if entry.is_file(follow_symlinks=False))
+    return [Path(entry.path) for entry in names if entry.name.endswith(".json")]
+
+
+def in_order(entries: list[os.DirEntry[str]]) -> list[os.DirEntry[str]]:
+    """Entries by name: ids of messages and parts grow with time."""
+    return sorted(entries, key=lambda entry: entry.name)

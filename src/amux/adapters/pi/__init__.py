@@ -1,0 +1,70 @@
+"""Pi: sessions of the Pi coding agent.
+
+Store     $PI_CODING_AGENT_DIR (once $CODING_AGENT_DIR) or ~/.pi/agent: sessions/--<cwd>--/
+          <time>_<id>.jsonl; $PI_CODING_AGENT_SESSION_DIR; sessions/<id>/*.jsonl as specified
+Formats   version 1 is a list (to 0.30), 2 and 3 are trees; newer versions rewrite older logs
+Branch    the way to the last line is the current one; where the folder is the session, the branch
+          with the highest time
+Counting  one call per assistant message and recorded summary, on every branch
+Title     the last name given, else the first prompt of the current branch
+
+Evidence and gaps: docs/agents/pi.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+from amux.adapters._base import AgentInfo, Bystander, Capabilities, Command
+from amux.adapters.pi.adapter import TreeAdapter
+from amux.host import Host
+
+INFO: Final = AgentInfo(
+    name="pi",
+    label="Pi",
+    cli_command="pi",
+    capabilities=Capabilities(session_persistence="file", can_resume=True, can_fork=True),
+    evidence="seen: 0.7.6, 0.30.2, 0.32.3, 0.73.1, 1.5.0; documented: 1.5.0",
+    bystanders=(Bystander("*/.*.tmp", "a log whose writer was stopped"),),
+    revision=3,
+)
+
+
+class PiAdapter(TreeAdapter):
+    """Reads Pi's sessions."""
+
+    info = INFO
+    writer = "pi"
+    home_folder = ".pi"
+
+    def roots(self, host: Host) -> Sequence[Path]:
+        """The session folder the environment names, then that of the agent's folder."""
+        agent = host.path_from("PI_CODING_AGENT_DIR") or host.path_from("CODING_AGENT_DIR")
+        own = host.path_from("PI_CODING_AGENT_SESSION_DIR")
+        sessions = (agent or host.home / ".pi" / "agent") / "sessions"
+        return [sessions] if own is None else list(dict.fromkeys((own, sessions)))
+
+    def command(
+        self,
+        action: Literal["new", "resume", "fork"],
+        *,
+        session_id: str | None = None,
+        prompt: str | None = None,
+        cwd: str | None = None,
+        version: str | None = None,
+    ) -> Command | None:
+        """`pi`, in print mode when there is a prompt."""
+        del version
+        argv = ["pi"]
+        if action != "new":
+            if session_id is None:
+                return None
+            argv += ["--session" if action == "resume" else "--fork", session_id]
+        if prompt is not None:
+            argv += ["-p", prompt]
+        return Command(argv=tuple(argv), cwd=cwd)
+
+
+ADAPTER: Final = PiAdapter()

@@ -1,0 +1,147 @@
+"""Usage: every billed call of a log once, on whatever branch, and what was not recorded.
+
+A call's key is made of what copies keep: the times of its entry and message, and its figures. Entry
+ids are no use for that: a version 1 log has none, and each of its copies gets ids of its own when a
+newer version rewrites it. Calls that are equal even so (hand-made logs) are numbered.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from typing import Any, Final
+
+import msgspec
+
+from amux.adapters._kit.stated import gaps_in, money_in, tokens_in
+from amux.adapters._kit.values import count, is_mapping, text
+from amux.adapters.pi.records import FAILED_STOPS, Entry, Message
+from amux.model.trace import key_of
+from amux.model.usage import Call, Purpose, Tokens
+
+INTERRUPTED: Final = "call-interrupted"
+NOT_RECORDED: Final = "usage-not-recorded"
+OVERSTATED: Final = "output-overstated-on-disk"
+
+_IDENTITY_MARKS: Final = 32
+_MADE_UP: Final = re.compile(r"[0-9a-f]{8}[0-9a-f-]*")
+_SUMMARY_GAPS: Final = {
+    "compaction": "compaction-call-not-recorded",
+    "branch_summary": "helper-call-not-recorded",
+}
+
+
+class Ledger:
+    """Collects the calls and gaps of one log in order."""
+
+    def __init__(self, purpose: Purpose) -> None:
+        self._purpose: Purpose = purpose
+        self.calls: list[Call] = []
+        self.gaps: dict[str, None] = {}
+        self._repeats: dict[str, int] = {}
+        self._by_id: list[int] = []
+        self._by_key: list[int] = []
+
+    def identity(self, *, is_copy: bool) -> bytes:
+        """Marks that only copies of this log share: ids that were made up, with their times.
+
+        A log without such ids can be told by its times alone, but only if it is known to be a copy:
+        logs made by hand may agree in everything that is recorded.
+        """
+        return array("q", self._by_id or (self._by_key if is_copy else [])).tobytes()
+
+    def reply(self, entry: Entry, message_id: str, *, spoke: bool, copied: bool) -> None:
+        """An assistant message is a model call; without content it may be a failed one."""
+        failed = text(entry.message.stop_reason) in FAILED_STOPS
+        gaps = (INTERRUPTED,) if failed else ()
+        if self._bill(entry, self._purpose, message_id=message_id, copied=copied, gaps=gaps):
+            return
+        if spoke and not copied:
+            self.gaps.setdefault(INTERRUPTED if failed else NOT_RECORDED)
+
+    def summary(self, entry: Entry, *, copied: bool) -> None:
+        """A summary was written by a model; older versions do not say at what cost."""
+        if not self._bill(entry, "compaction", copied=copied) and not copied:
+            self.gaps.setdefault(_SUMMARY_GAPS[entry.type])
+
+    def helper(self, entry: Entry, *, copied: bool) -> None:
+        """A call that made no message: a classifier, a cache kept warm, a tool's own."""
+        self._bill(entry, "auxiliary", copied=copied)
+
+    def mark_last(self, gap: str) -> None:
+        """Say of the newest call that its figures are not what was billed."""
+        call = self.calls[-1]
+        self.calls[-1] = msgspec.structs.replace(call, gaps=(*call.gaps, gap))
+
+    def _bill(
+        self,
+        entry: Entry,
+        purpose: Purpose,
+        *,
+        copied: bool,
+        message_id: str | None = None,
+        gaps: tuple[str, ...] = (),
+    ) -> bool:
+        """Add a call; False when no usage, or none but zeros, was recorded."""
+        usage = usage_of(entry.message)
+        tokens = tokens_of(usage) if usage else Tokens()
+        nusd, damage = _money(usage, entry.message), gaps_in(usage)
+        if tokens.total == 0 and not damage:
+            if nusd is None:
+                return False
+            gaps = gaps or (NOT_RECORDED,)
+        key = self._key(entry, tokens)
+        self._identify(entry, key)
+        self.calls.append(
+            Call(
+                key=key,
+                model=_model(entry),
+                at=entry.at,
+                tokens=tokens,
+                native_nusd=nusd,
+                purpose=purpose,
+                message_id=message_id,
+                copied=copied,
+                gaps=(*gaps, *damage),
+            )
+        )
+        return True
+
+    def _identify(self, entry: Entry, key: str) -> None:
+        if len(self._by_key) >= _IDENTITY_MARKS:
+            return
+        self._by_key.append(key_of(key))
+        if entry.id is not None and _MADE_UP.fullmatch(entry.id):
+            self._by_id.append(key_of(f"{entry.id}|{entry.stamp}"))
+
+    def _key(self, entry: Entry, tokens: Tokens) -> str:
+        name = entry.stamp or entry.id or f"line-{entry.number}"
+        figures = (tokens.input, tokens.cache_read, tokens.cache_write, tokens.output)
+        key = f"{name}|{':'.join(map(str, figures))}"
+        repeat = self._repeats.get(key, 0)
+        self._repeats[key] = repeat + 1
+        return f"{key}#{repeat}" if repeat else key
+
+
+def _model(entry: Entry) -> str | None:
+    return text(entry.message.model) or text(entry.line.model)
+
+
+def usage_of(message: Message) -> dict[str, Any]:
+    """The record of a message's usage, under whatever name."""
+    for value in (message.usage, message.token_usage, message.token_usage_, message.tokens):
+        if is_mapping(value):
+            return value
+    return {}
+
+
+def tokens_of(usage: dict[str, Any]) -> Tokens:
+    """Disjoint buckets: input excludes the cache, reasoning is part of the output."""
+    tokens = tokens_in(usage)
+    kept = min(tokens.cache_write, count(usage.get("cacheWrite1h")) or 0)
+    return msgspec.structs.replace(tokens, cache_write_1h=kept) if kept else tokens
+
+
+def _money(usage: dict[str, Any], message: Message) -> int | None:
+    """What the agent has recorded; 0 means that it knew no price."""
+    return money_in(usage) or money_in({"cost": message.cost}) or None

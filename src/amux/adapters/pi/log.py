@@ -1,0 +1,360 @@
+"""One log as a whole: which lines are messages, which branch is current, what it comes to.
+
+The rules run once over all lines, without bodies. Usage counts on every branch; messages, title
+and counts are those of the current one.
+"""
+
+from __future__ import annotations
+
+from array import array
+from datetime import datetime
+from typing import Any, Final, Literal
+
+import msgspec
+
+from amux.adapters._kit.fold import MAX_PROBLEMS
+from amux.adapters._kit.texts import starts_with_any
+from amux.adapters._kit.times import to_millis
+from amux.adapters._kit.tree import NOTHING, EntryTree
+from amux.adapters._kit.values import mapping, text
+from amux.adapters.pi.about import NEWEST_VERSION, About
+from amux.adapters.pi.dialogue import Dialogue
+from amux.adapters.pi.ledger import (
+    INTERRUPTED,
+    NOT_RECORDED,
+    OVERSTATED,
+    Ledger,
+    tokens_of,
+    usage_of,
+)
+from amux.adapters.pi.records import (
+    FAILED_STOPS,
+    REPLY_ROLES,
+    SUMMARY_TYPES,
+    TOOL_ROLES,
+    Entry,
+    line_in_file,
+)
+from amux.model.facts import Facts, Kind
+from amux.model.problems import Problem
+from amux.model.titles import fold_title
+from amux.model.trace import Mark, TraceBuilder, key_of
+from amux.model.usage import Call
+
+_MOST_TREE_ENTRIES: Final = 20_000
+_NO_ENTRIES: Final = frozenset({"session", "title"})
+_COPYING: Final = frozenset({"fork", "continuation"})
+_HELPER_TYPES: Final = frozenset({"usage", "model_usage"})
+_SAYING: Final = frozenset({"text", "thinking", "toolCall", "image"})
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """What the place of a log says about it."""
+
+    session_id: str
+    path: str
+    decides_id: bool = False  # the place names the session, whatever its header says
+    leaf: Literal["last", "newest"] = "last"  # which branch is current when nothing says so
+    leaf_id: str | None = None
+    kind: Kind | None = None
+    parent: str | None = None
+    name: str | None = None
+    archived: bool = False
+    place: str = ""
+    aliases: tuple[str, ...] = ()
+    injected: tuple[str, ...] = ()  # how texts begin that the agent writes in the person's name
+    doubles_reasoning: bool = False  # older OpenClaw adds reasoning to an output that has it
+    raw: dict[str, Any] = {}
+
+
+class SessionLog:
+    """Collects the lines of one log."""
+
+    def __init__(self, origin: Origin) -> None:
+        self.origin = origin
+        self.about = About()
+        self.ledger = Ledger("subagent" if origin.kind == "subagent" else "main")
+        self.problems: list[Problem] = []
+        self.problem_count = 0
+        self.records: dict[int, Any] = {}  # of other branches, by the number of the line
+        self._has_messages = False
+        self._tree = EntryTree()
+        self._keys = array("q")
+        self._marks = bytearray()
+        self._numbers = array("q")
+        self._times = array("q")
+        self._names: list[str | None] = []  # ids of entries, as long as a tree of them is small
+        self._prompts: dict[int, str] = {}
+        self._models: dict[int, str] = {}
+        self._renamed: set[int] = set()
+        self._compactions: set[int] = set()
+        self._dialogue = Dialogue()
+        self._earliest: datetime | None = None
+        self._latest: datetime | None = None
+
+    # line by line
+
+    def note(self, problem: Problem) -> None:
+        """Remember that something could not be read."""
+        self.problem_count += 1
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(problem)
+
+    def take(self, entry: Entry) -> None:
+        """Apply one line."""
+        self.about.take(entry)
+        if entry.type in _NO_ENTRIES:
+            return
+        key = key_of(f"{entry.type}\n{entry.id or ''}\n{entry.stamp or entry.number}")
+        known = None if entry.id is None else self._tree.find(entry.id)
+        if known is not None and self._keys[known] == key:
+            return  # another file of the session repeats it
+        mark = _mark_of(entry, self.origin.injected)
+        position = self._place(entry, key, mark, is_repeat=known is not None)
+        self._widen(entry.at)
+        copied = self._is_copied(entry)
+        self._count(entry, position, mark, copied=copied)
+        if entry.role:
+            self._has_messages = True
+            self._dialogue.take(entry, mark, copied=copied)
+        elif text(entry.line.custom_type) == "session_exit":
+            self._dialogue.rest()
+        if mark is Mark.PROMPT:
+            said = (text(block.text) or "" for block in entry.blocks)
+            self._prompts[position] = fold_title("\n".join(said))
+
+    def _place(self, entry: Entry, key: int, mark: Mark, *, is_repeat: bool) -> int:
+        parent = entry.line.parent_id
+        position = self._tree.add(
+            entry.id, text(parent), at_ms=to_millis(entry.at), is_root=parent is None
+        )
+        if is_repeat:
+            self._renamed.add(position)
+        self._keys.append(key)
+        self._times.append(to_millis(entry.at))
+        self._marks.append(mark)
+        self._numbers.append(entry.number)
+        if position < _MOST_TREE_ENTRIES:
+            self._names.append(entry.id)
+        return position
+
+    def _widen(self, at: datetime | None) -> None:
+        if at is None:
+            return
+        self._earliest = at if self._earliest is None else min(self._earliest, at)
+        self._latest = at if self._latest is None else max(self._latest, at)
+
+    def _count(self, entry: Entry, position: int, mark: Mark, *, copied: bool) -> None:
+        """Add what the line says about usage."""
+        if mark in {Mark.REPLY, Mark.NOTICE}:
+            self._count_reply(entry, position, spoke=mark is Mark.REPLY, copied=copied)
+        elif entry.type in SUMMARY_TYPES:
+            self.ledger.summary(entry, copied=copied)
+            if entry.type == "compaction":
+                self._compactions.add(position)
+        elif mark is Mark.TOOL or entry.type in _HELPER_TYPES:
+            self.ledger.helper(entry, copied=copied)
+
+    def _count_reply(self, entry: Entry, position: int, *, spoke: bool, copied: bool) -> None:
+        before = len(self.ledger.calls)
+        message_id = self.message_id(position, entry.id, entry.number)
+        self.ledger.reply(entry, message_id, spoke=spoke, copied=copied)
+        billed = len(self.ledger.calls) > before
+        model = text(entry.message.model)
+        if spoke and model is not None and not billed:
+            self._models[position] = model
+        if billed and self.origin.doubles_reasoning:
+            thought = any(block.type == "thinking" for block in entry.blocks)
+            if thought and tokens_of(usage_of(entry.message)).thinking is None:
+                self.ledger.mark_last(OVERSTATED)
+
+    def _is_copied(self, entry: Entry) -> bool:
+        born = self.about.created_at
+        if born is None or entry.at is None or entry.at >= born:
+            return False
+        return self._kind_and_parent()[0] in _COPYING
+
+    # what it comes to
+
+    def message_id(self, position: int, entry_id: str | None, number: int) -> str:
+        """The id of a message: its entry's, unless there is none or it is taken."""
+        return f"line-{number}" if entry_id is None or position in self._renamed else entry_id
+
+    def finish(self) -> None:
+        """Look at what only the end can tell."""
+        if self._dialogue.lacks_a_call:
+            self.ledger.gaps.setdefault(INTERRUPTED)
+        for number in self._dialogue.orphans():
+            message = "a tool's result without its call"
+            self.note(self._problem("orphan-result", message, line_in_file(number)))
+        if self.about.is_newer_than_known:
+            known = f"the newest known is {NEWEST_VERSION}"
+            message = f"written in format version {self.about.version}; {known}"
+            self.note(self._problem("unknown-format", message, None))
+
+    def _problem(
+        self, code: Literal["orphan-result", "unknown-format"], message: str, line: int | None
+    ) -> Problem:
+        return Problem(code=code, message=message, path=self.origin.path, line=line)
+
+    @property
+    def is_session(self) -> bool:
+        """Whether anything was said, or billed; a header alone is no session."""
+        return self._has_messages or bool(self.ledger.calls)
+
+    def branch(self) -> list[int]:
+        """The positions of the current branch, its root first."""
+        return self._tree.branch(self._leaf())
+
+    def _leaf(self) -> int:
+        named = self.origin.leaf_id
+        found = None if named is None else self._tree.find(named)
+        if found is not None:
+            return found
+        return self._tree.newest_leaf() if self.origin.leaf == "newest" else len(self._tree) - 1
+
+    def elsewhere(self) -> set[int]:
+        """The numbers of the lines on other branches than the current one, if they can be shown."""
+        size = len(self._tree)
+        if size > _MOST_TREE_ENTRIES or len(self._tree.leaves()) <= 1:
+            return set()
+        return {self._numbers[position] for position in {*range(size)} - {*self.branch()}}
+
+    def messages(self) -> list[tuple[int, int, Mark]]:
+        """The messages of the current branch in order: position, number of the line, mark."""
+        return [
+            (position, self._numbers[position], Mark(self._marks[position]))
+            for position in self.branch()
+            if self._marks[position] != Mark.LINE
+        ]
+
+    def calls_by_message(self) -> dict[str, Call]:
+        """Every call that made a message, by the message's id."""
+        calls = self.ledger.calls
+        return {call.message_id: call for call in calls if call.message_id is not None}
+
+    @property
+    def session_id(self) -> str:
+        """The id in the header, unless the place knows better or there is none."""
+        origin = self.origin
+        recorded = None if origin.decides_id else next(iter(self.about.ids), None)
+        return recorded or origin.session_id
+
+    def _kind_and_parent(self) -> tuple[Kind, str | None]:
+        origin = self.origin
+        parent = origin.parent or self.about.parent
+        if parent is None or parent == self.session_id:
+            return origin.kind if origin.kind == "subagent" else "session", None
+        return origin.kind or "fork", parent
+
+    def facts(self) -> Facts:
+        """What the whole log says."""
+        about, origin = self.about, self.origin
+        branch = self.branch()
+        kind, parent = self._kind_and_parent()
+        own_start = about.created_at if kind in _COPYING else None
+        starts = [at for at in (about.created_at, self._earliest) if at is not None]
+        ends = [at for at in (about.created_at, self._latest) if at is not None]
+        names = {*about.ids, *origin.aliases, origin.session_id} - {self.session_id}
+        return Facts(
+            session_id=self.session_id,
+            aliases=tuple(sorted(names)),
+            place=origin.place,
+            kind=kind,
+            parent=parent,
+            cwd=about.cwd,
+            name=origin.name or about.name,
+            first_prompt=next(filter(None, map(self._prompts.get, branch)), None),
+            fallback_title=about.task,
+            created_at=own_start or min(starts, default=None),
+            updated_at=max(ends, default=None),
+            archived=origin.archived,
+            trace=self._trace(branch).build(),
+            calls=tuple(self.ledger.calls),
+            models=tuple(dict.fromkeys(filter(None, map(self._models.get, branch)))),
+            identity=self.ledger.identity(is_copy=kind in _COPYING),
+            compactions=sum(position in self._compactions for position in branch),
+            gaps=tuple(self.ledger.gaps),
+            native_nusd=0 if self._is_free else None,
+            problems=tuple(self.problems),
+            problem_count=self.problem_count,
+            raw={**about.raw(), **origin.raw, **self._tree_in_raw(branch)},
+        )
+
+    @property
+    def _is_free(self) -> bool:
+        """Whether the agent, which records what it pays, has recorded that it paid nothing."""
+        ledger = self.ledger
+        asked = self._dialogue.has_tool_calls or NOT_RECORDED in ledger.gaps
+        return self.about.has_header and not (ledger.calls or asked)
+
+    def _trace(self, branch: list[int]) -> TraceBuilder:
+        """The lines of the branch, then those of all others, which are messages no longer."""
+        trace = TraceBuilder()
+        for position in branch:
+            trace.add(self._keys[position], self._times[position], Mark(self._marks[position]))
+        shown = set(branch)
+        for position in range(len(self._tree)):
+            if position not in shown:
+                trace.add(self._keys[position], self._times[position], Mark.LINE)
+        return trace
+
+    def _tree_in_raw(self, branch: list[int]) -> dict[str, Any]:
+        """The tree where there is more than one branch: every entry, others' with its record."""
+        leaves = self._tree.leaves()
+        if len(leaves) <= 1:
+            return {}
+        if len(self._tree) > _MOST_TREE_ENTRIES:
+            return {"tree": {"entryCount": len(self._tree), "leafCount": len(leaves)}}
+        parents = map(self._tree.parent, range(len(self._tree)))
+        entries = [
+            {"id": self._name_of(position), "parentId": self._name_of(parent)}
+            | self._record_of(position)
+            for position, parent in enumerate(parents)
+        ]
+        shown = {"leaf": self._name_of(branch[-1]), "leaves": list(map(self._name_of, leaves))}
+        return {"tree": {**shown, "entries": entries}}
+
+    def _record_of(self, position: int) -> dict[str, Any]:
+        number = self._numbers[position]
+        return {"record": self.records[number]} if number in self.records else {}
+
+    def _name_of(self, position: int) -> str | None:
+        if position == NOTHING:
+            return None
+        return self.message_id(position, self._names[position], self._numbers[position])
+
+
+def _mark_of(entry: Entry, injected: tuple[str, ...]) -> Mark:
+    """What a line is in a conversation."""
+    if entry.type in SUMMARY_TYPES or entry.type == "custom_message":
+        return Mark.INJECTED
+    role = entry.role
+    if not role:
+        return Mark.LINE
+    if role in REPLY_ROLES:
+        return Mark.REPLY if _says_something(entry) else Mark.NOTICE
+    if role in TOOL_ROLES:
+        return Mark.TOOL
+    return Mark.PROMPT if role == "user" and _is_typed(entry, injected) else Mark.INJECTED
+
+
+def _says_something(entry: Entry) -> bool:
+    """Whether a model answered; a failed call leaves a message without content."""
+    if text(entry.message.stop_reason) not in FAILED_STOPS:
+        return True
+    return any(
+        text(block.type) in _SAYING and (block.type != "text" or bool(text(block.text)))
+        for block in entry.blocks
+    )
+
+
+def _is_typed(entry: Entry, injected: tuple[str, ...]) -> bool:
+    """Whether a person wrote a message with role `user`, rather than the agent in their name."""
+    message = entry.message
+    if message.attribution == "agent" or message.synthetic is True:
+        return False
+    if text(mapping(message.provenance).get("kind")) not in {None, "external_user"}:
+        return False
+    opening = next((found for block in entry.blocks if (found := text(block.text))), "")
+    return not starts_with_any(opening, injected)

@@ -1,0 +1,201 @@
+"""Qwen Code: a descendant of Gemini CLI with a transcript format of its own.
+
+Store     $QWEN_RUNTIME_DIR, $QWEN_HOME or ~/.qwen: projects/<encoded cwd>/chats/<id>.jsonl,
+          archived ones in chats/archive, sub-agents in projects/<encoded cwd>/subagents/<id>/;
+          tmp/<hash of cwd>/chats of the first versions
+Formats   Gemini CLI's documents (to 0.3), lines with Google contents (from 0.4)
+Counting  telemetry events, and answers without one; the output includes the thoughts
+Copies    a fork repeats the history and says so on every line
+Title     the custom title, else the first prompt
+
+Evidence and gaps: docs/agents/qwen.md. This module finds the sources.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+from amux.adapters._base import (
+    AgentInfo,
+    Bystander,
+    Capabilities,
+    Command,
+    Item,
+    SourceRef,
+    Want,
+)
+from amux.adapters._kit.folders import Folders, read_closed
+from amux.adapters.gemini.files import CHAT_NAME, chat_sources, read_chat
+from amux.adapters.qwen.places import AGENT_PREFIX, AGENTS, ARCHIVE, agents_of, notes_of
+from amux.host import Host
+
+NAME: Final = "qwen"
+INFO: Final = AgentInfo(
+    name=NAME,
+    label="Qwen Code",
+    cli_command="qwen",
+    capabilities=Capabilities(session_persistence="file", can_resume=True, can_fork=True),
+    tier="extra",
+    evidence="seen: 0.24.4; described: 0.5.2; read: 0.2.0, 0.4.0; docs/agents/qwen.md",
+    bystanders=(
+        Bystander("settings.json", "settings"),
+        Bystander("settings.json.*", "settings"),
+        Bystander("usage_record.jsonl", "totals per run, which the transcripts have in detail"),
+        Bystander("installation_id", "the installation"),
+        Bystander("oauth_creds.json", "credentials: never opened"),
+        Bystander("mcp-oauth-tokens*", "credentials: never opened"),
+        Bystander("QWEN.md", "instructions of the user"),
+        Bystander("projects/*/chats/*.runtime.json", "the process that has a session open"),
+        Bystander("projects/*/subagents/*/*.meta.json", "what a sub-agent was started for"),
+        Bystander("projects/*/memory/*", "the agent's notes about the project"),
+        Bystander("projects/*/*.json", "bookkeeping of a project"),
+        Bystander("file-history/*", "backups of changed files"),
+        Bystander("tmp/*/logs.json", "prompts as they were typed"),
+        Bystander("tmp/*/checkpoint*", "a saved copy of a session"),
+        Bystander("tmp/*/shell_history", "commands of the user"),
+        Bystander("history/*", "shadow repositories for undoing changes"),
+    ),
+    revision=2,
+)
+
+_NOT_PLAIN: Final = re.compile(r"[^a-zA-Z0-9]")
+_FORKS_SINCE: Final = (0, 16)
+_RESUMES_SINCE: Final = (0, 4)
+_VERSION: Final = re.compile(r"(\d{1,6})\.(\d{1,6})")
+
+
+class QwenAdapter:
+    """Reads Qwen Code's transcripts. Stateless."""
+
+    info = INFO
+
+    def roots(self, host: Host) -> Sequence[Path]:
+        """Both the directory for what runs leave behind and the general one may hold sessions."""
+        home = host.path_from("QWEN_HOME") or host.home / ".qwen"
+        runtime = host.path_from("QWEN_RUNTIME_DIR")
+        return list(dict.fromkeys([home] if runtime is None else [runtime, home]))
+
+    def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
+        """Transcripts of all projects, or of one, and the chats of old versions."""
+        wanted = None if cwd is None else _folder_names(cwd)
+        folders = Folders()
+        places = _Places(root, folders)
+        for project in folders.by_name(root / "projects"):
+            if project.is_dir(follow_symlinks=False) and (wanted is None or project.name in wanted):
+                yield from places.project(Path(project.path))
+        for project in folders.by_name(root / "tmp"):
+            if project.is_dir(follow_symlinks=False):
+                chats = Path(project.path) / "chats"
+                yield from chat_sources(NAME, root, chats, folders=folders)
+                yield from places.transcripts(chats, group=project.name)
+        yield from folders.sources(NAME, root, group=str(root))
+
+    def read(
+        self,
+        source: SourceRef,
+        *,
+        want: Want,
+        only: str | None = None,
+        until: int | None = None,  # noqa: ARG002 - history is copied here, never referred to
+    ) -> Iterator[Item]:
+        """Stream one file."""
+        if source.role == "names":
+            return read_closed(source)
+        if CHAT_NAME.fullmatch(source.path.name):
+            return read_chat(source, want=want)
+        from amux.adapters.qwen.transcript import TranscriptReader
+
+        return TranscriptReader(source, want=want, only=only).items()
+
+    def command(
+        self,
+        action: Literal["new", "resume", "fork"],
+        *,
+        session_id: str | None = None,
+        prompt: str | None = None,
+        cwd: str | None = None,
+        version: str | None = None,
+    ) -> Command | None:
+        """`qwen`, with `-p` when there is a prompt; forks only where they exist."""
+        argv = ["qwen"]
+        if action != "new":
+            since = _FORKS_SINCE if action == "fork" else _RESUMES_SINCE
+            if session_id is None or not _is_at_least(version, since):
+                return None
+            argv += ["--resume", session_id]
+        if action == "fork":
+            argv.append("--fork-session")
+        if prompt is not None:
+            argv += ["-p", prompt]
+        return Command(argv=tuple(argv), cwd=cwd)
+
+
+def _is_at_least(version: str | None, since: tuple[int, int]) -> bool:
+    """Whether a version is not older; an unknown one is taken for a new one."""
+    found = _VERSION.search(version or "")
+    return found is None or (int(found[1]), int(found[2])) >= since
+
+
+def _folder_names(cwd: str) -> frozenset[str]:
+    """The folders a working directory may have; Windows lowers its letters first."""
+    plain = cwd.rstrip("/\\") or cwd
+    spellings = (plain, plain.replace("/", "\\"), plain.replace("\\", "/"))
+    names = {_NOT_PLAIN.sub("-", one) for one in spellings}
+    return frozenset(names | {name.lower() for name in names})
+
+
+class _Places:
+    """Where files lie below one root."""
+
+    def __init__(self, root: Path, folders: Folders) -> None:
+        self._root = root
+        self._folders = folders
+
+    def project(self, project: Path) -> Iterator[SourceRef]:
+        """The transcripts of one project, archived ones too, and their sub-agents."""
+        chats, group = project / "chats", project.name
+        yield from self.transcripts(chats, group=group)
+        yield from self.transcripts(chats / ARCHIVE, group=group, archived=True)
+        for session in self._folders.by_name(project / AGENTS):
+            if session.is_dir(follow_symlinks=False):
+                yield from self._agents(Path(session.path), group=group)
+
+    def transcripts(
+        self, folder: Path, *, group: str, archived: bool = False
+    ) -> Iterator[SourceRef]:
+        """The transcripts in one folder."""
+        for entry in self._folders.by_name(folder):
+            path = Path(entry.path)
+            is_log = path.suffix == ".jsonl" and not CHAT_NAME.fullmatch(entry.name)
+            if is_log and entry.is_file(follow_symlinks=False):
+                yield SourceRef(
+                    agent=NAME,
+                    path=path,
+                    root=self._root,
+                    session_id=path.stem,
+                    group=group,
+                    archived=archived,
+                    beside=(agents_of(path),),
+                )
+
+    def _agents(self, folder: Path, *, group: str) -> Iterator[SourceRef]:
+        for entry in self._folders.by_name(folder):
+            path = Path(entry.path)
+            is_agent = path.suffix == ".jsonl" and entry.name.startswith(AGENT_PREFIX)
+            if is_agent and entry.is_file(follow_symlinks=False):
+                yield SourceRef(
+                    agent=NAME,
+                    path=path,
+                    root=self._root,
+                    session_id=path.stem,
+                    group=group,
+                    role="subagent",
+                    parent=folder.name,
+                    beside=(notes_of(path),),
+                )
+
+
+ADAPTER: Final = QwenAdapter()

@@ -1,0 +1,151 @@
+"""Model calls: most are recorded twice, as a telemetry event and on the line of the answer.
+
+The events are the fuller record (retries, helpers, compressions), but only where there are any. An
+answer and an event with equal figures are one call. Calls of a sub-agent whose own file is there
+are kept apart: they are its calls, and the file repeats them without the ids of the events, so
+both are named by their figures.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from amux.adapters._kit.values import mapping, moment, text
+from amux.adapters.gemini.usage import API, TELEMETRY, Counts, counts_of
+from amux.adapters.qwen.records import Entry
+from amux.model.usage import Call, Purpose, Tokens
+
+_Figures = tuple[int, int, int, int]
+
+
+class FigureKeys:
+    """Keys for calls that have no id: whose they are, their figures, and which of equals."""
+
+    def __init__(self) -> None:
+        self._seen: Counter[tuple[str, _Figures]] = Counter()
+
+    def next_key(self, owner: str, counts: Counts) -> str:
+        """The key of the next call with these figures."""
+        figures = _figures(counts)
+        self._seen[owner, figures] += 1
+        return f"{owner}:{':'.join(map(str, figures))}#{self._seen[owner, figures]}"
+
+
+def _figures(counts: Counts) -> _Figures:
+    return (counts.prompt, counts.candidates, counts.cached, counts.thoughts or 0)
+
+
+def billed(counts: Counts) -> Tokens:
+    """The tokens of a call; over the OpenAI protocol the output includes the thoughts."""
+    return counts.tokens(thoughts_beside=False)
+
+
+def usage_of(entry: Entry) -> Counts | None:
+    """The figures on the line of an answer."""
+    return counts_of(mapping(entry.line.usage_metadata), API)
+
+
+class CallBook:
+    """The calls of one transcript."""
+
+    def __init__(self, has_file: Callable[[str], bool]) -> None:
+        self.delegated: dict[str, list[Call]] = {}  # sub-agent -> its calls
+        self._has_file = has_file
+        self._figure_keys = FigureKeys()
+        self._calls: dict[str, Call] = {}
+        self._events: dict[_Figures, list[str]] = {}  # calls without an answer so far
+        self._answers: dict[_Figures, list[str]] = {}  # calls without an event so far
+
+    def event(self, entry: Entry, event: Mapping[str, Any]) -> None:
+        """Enter a telemetry event."""
+        counts = counts_of(dict(event), TELEMETRY)
+        if counts is None:
+            return
+        agent = text(event.get("subagent_id"))
+        if agent is not None and self._has_file(agent):
+            self._delegate(entry, event, counts, agent)
+            return
+        call = self._call(entry, event, counts)
+        if call.key in self._calls:
+            return
+        waiting = self._answers.get(_figures(counts))
+        if waiting:
+            answer = self._calls.pop(waiting.pop(0))
+            call = _with_message(call, answer.message_id)
+        elif agent is None:
+            self._events.setdefault(_figures(counts), []).append(call.key)
+        self._calls[call.key] = call
+
+    def answer(self, entry: Entry, counts: Counts, message_id: str) -> None:
+        """Enter the usage of an answer."""
+        events = self._events.get(_figures(counts))
+        if events:
+            key = events.pop(0)
+            self._calls[key] = _with_message(self._calls[key], message_id)
+            return
+        self._calls[entry.id] = Call(
+            key=entry.id,
+            model=text(entry.line.model),
+            at=entry.at,
+            tokens=billed(counts),
+            message_id=message_id,
+            copied=entry.copied,
+            gaps=counts.gaps,
+        )
+        self._answers.setdefault(_figures(counts), []).append(entry.id)
+
+    def settled(self) -> tuple[Call, ...]:
+        """All calls but those of sub-agents with files of their own."""
+        return tuple(self._calls.values())
+
+    def _call(self, entry: Entry, event: Mapping[str, Any], counts: Counts) -> Call:
+        response = text(event.get("response_id"))
+        figures = ":".join(map(str, _figures(counts)))
+        return Call(
+            key=entry.id if response is None else f"{response}:{figures}",
+            model=text(event.get("model")),
+            at=moment(event.get("event.timestamp")) or entry.at,
+            tokens=billed(counts),
+            purpose=_purpose(event),
+            copied=entry.copied,
+            gaps=counts.gaps,
+        )
+
+    def _delegate(self, entry: Entry, event: Mapping[str, Any], counts: Counts, agent: str) -> None:
+        if entry.copied:  # the file is the original's, and so are the calls
+            return
+        self.delegated.setdefault(agent, []).append(
+            Call(
+                key=self._figure_keys.next_key(agent, counts),
+                model=text(event.get("model")),
+                at=moment(event.get("event.timestamp")) or entry.at,
+                tokens=billed(counts),
+                purpose="subagent",
+                gaps=counts.gaps,
+            )
+        )
+
+
+def _with_message(call: Call, message_id: str | None) -> Call:
+    return Call(
+        key=call.key,
+        model=call.model,
+        at=call.at,
+        tokens=call.tokens,
+        purpose=call.purpose,
+        message_id=message_id,
+        copied=call.copied,
+        repeats=1,
+        gaps=call.gaps,
+    )
+
+
+def _purpose(event: Mapping[str, Any]) -> Purpose:
+    if (text(event.get("prompt_id")) or "").startswith("compress"):
+        return "compaction"
+    agent = text(event.get("subagent_name"))
+    if agent is None:
+        return "main"
+    return "auxiliary" if agent.startswith("managed-") else "subagent"

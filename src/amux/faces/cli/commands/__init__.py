@@ -1,0 +1,101 @@
+"""The table of commands: their words, the module that runs them and one line of help.
+
+No command is imported before its words are typed, so that `amux --help` can show all of them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+TYPE_CHECKING = False  # `typing` is half of what a help text would import
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    from amux.faces.cli.context import Context
+    from amux.faces.cli.parser import CommandParser
+
+    class CommandModule(Protocol):
+        """Interface of a command module: its arguments and its work."""
+
+        def configure(self, parser: CommandParser) -> None:
+            """Add the arguments of the command."""
+            ...
+
+        def run(self, context: Context) -> None:
+            """Do what was asked; failures are raised."""
+            ...
+
+
+class Command:
+    """One command; its `module` is imported when the words are typed."""
+
+    __slots__ = ("module", "summary", "words")
+
+    def __init__(self, words: str, module: str, summary: str) -> None:
+        self.words = words
+        self.module = module
+        self.summary = summary
+
+
+class Group:
+    """A noun with several verbs; `default` is the verb meant when none is typed."""
+
+    __slots__ = ("default", "summary", "word")
+
+    def __init__(self, word: str, default: str, summary: str) -> None:
+        self.word = word
+        self.default = default
+        self.summary = summary
+
+
+GROUPS = (
+    Group("sessions", "list", "list, show, search, export, compare and resume sessions"),
+    Group("cost", "report", "what sessions cost, and why"),
+    Group("index", "status", "what amux keeps to be quick, and keeping it up to date"),
+    Group("adapters", "list", "the agents amux can read"),
+    Group("config", "show", "settings and where they come from"),
+)
+
+COMMANDS = (
+    Command("list", "list", "list sessions, newest first"),
+    Command("show", "show", "print one session"),
+    Command("follow", "follow", "print the messages of a session as they are written"),
+    Command("search", "search", "find sessions by their words"),
+    Command("export", "export", "write one session as JSON, JSONL, Markdown or HTML"),
+    Command("diff", "diff", "compare two sessions message by message"),
+    Command("tag", "tag", "give a session tags, or see which tags there are"),
+    Command("star", "star", "mark a session with a star"),
+    Command("unstar", "unstar", "take the star from a session"),
+    Command("note", "note", "write a note on a session, or read its notes"),
+    Command("cost report", "cost_report", "sum the cost of sessions"),
+    Command("cost blocks", "cost_blocks", "show spending in windows of five hours"),
+    Command("cost explain", "cost_explain", "show how the cost of one session comes about"),
+    Command("agents", "agents", "the agents amux can read and what they left here"),
+    Command("doctor", "doctor", "account for every file, and see what will be deleted next"),
+    Command("index status", "index_status", "where the index is, what it holds, what is stale"),
+    Command("index update", "index_update", "read what is new or has changed"),
+    Command("index rebuild", "index_rebuild", "throw the index away and read everything again"),
+    Command("index check", "index_check", "read a sample of sources again and compare"),
+    Command("demo", "overview", "look around in built-in sample sessions"),
+    Command("sessions list", "list", "list sessions, newest first"),
+    Command("sessions show", "show", "print one session"),
+    Command("sessions search", "search", "find sessions by their words"),
+    Command("sessions export", "export", "write one session as JSON, JSONL, Markdown or HTML"),
+    Command("sessions diff", "diff", "compare two sessions message by message"),
+    Command("sessions resume", "resume", "go on with a session in the agent itself"),
+    Command("sessions fork", "fork", "begin a new session with the history of an old one"),
+    Command("adapters list", "agents", "the agents amux can read and what they left here"),
+    Command("config show", "config_show", "every setting with its origin"),
+    Command("completion", "completion", "print a completion script for your shell"),
+    Command("help", "help", "help on a command or a topic"),
+)
+
+OVERVIEW = "overview"
+"""The module that runs when no command is typed."""
+
+
+def load_command(module: str) -> CommandModule:
+    """Import a module of this package."""
+    loaded: Any = import_module(f"amux.faces.cli.commands.{module}")
+    command: CommandModule = loaded
+    return command

@@ -1,0 +1,76 @@
+"""`amux sessions export`, `amux export`: write one session to stdout or to a file of its own.
+
+A session may hold secrets: the file is readable by its owner only, and it never replaces another
+one unless told to.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from amux.errors import AmuxError, ValidationError
+from amux.faces.cli.commands.show import FORMATS
+from amux.faces.cli.context import Context, usable_path
+from amux.faces.cli.filters import add_examples, add_session
+from amux.faces.cli.parser import CommandParser, one_of
+
+_OWNER_ONLY = 0o600
+
+
+def configure(parser: CommandParser) -> None:
+    """Add the arguments."""
+    add_session(parser)
+    add_examples(parser, "amux export claude:29c5cee3 --format markdown --output session.md")
+    parser.add_argument("--format", **one_of(*FORMATS), default="json", help="of the text (json)")
+    parser.add_argument("--title", metavar="TEXT", help="the heading, in Markdown and HTML")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to this file; `-` is stdout")
+    parser.add_argument("--force", action="store_true", help="replace the file if it exists")
+
+
+def run(context: Context) -> None:
+    """Export one session."""
+    args = context.args
+    ref = context.find(args.session)
+    pieces = context.client.stream_export(
+        ref.agent, ref.native_session_id, args.format, title=args.title
+    )
+    if args.output in (None, "-"):
+        context.output.stream(pieces, is_json=args.format in ("json", "jsonl"))
+        return
+    target = usable_path(args.output)
+    try:
+        if args.force:
+            _replace(target, pieces)
+        else:
+            _create(target, pieces)
+    except FileExistsError as error:
+        raise ValidationError(f"`{target}` exists", hint="`--force` replaces it") from error
+    except OSError as error:
+        raise AmuxError(f"cannot write `{target}`: {error.strerror}") from error
+    context.output.note(f"wrote `{target}`")
+
+
+def _replace(target: Path, pieces: Iterable[str]) -> None:
+    """Put a finished file in place of the old one; a failure leaves the old one alone."""
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    _create(part, pieces)
+    try:
+        part.replace(target)
+    except OSError:
+        part.unlink()
+        raise
+
+
+def _create(target: Path, pieces: Iterable[str]) -> None:
+    """Write a new file; nothing half-written stays behind."""
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
+    is_written = False
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace", newline="\n") as file:
+            file.writelines(pieces)
+        is_written = True
+    finally:
+        if not is_written:
+            target.unlink()
