@@ -21,12 +21,9 @@ from amux.model.base import Model
 from amux.model.change import SessionChange
 from amux.model.cost import CostBlock, CostSummary
 from amux.model.diff import SessionDiff
+from amux.model.reports import CostExplanation, IndexCheck, IndexStatus, Overview, RootReport
 from amux.model.session import Session, SessionSummary
 from amux.runs.launch import Launch
-from amux.sessions.doctor import RootReport
-from amux.sessions.explain import CostExplanation
-from amux.sessions.overview import Overview
-from amux.sessions.upkeep import IndexCheck, IndexStatus
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 BEGIN, END = "<!-- generated -->\n", "<!-- end -->\n"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from amux.adapters._base import AgentInfo, Capabilities
+from collections.abc import Callable
+
+from amux.adapters._base import Adapter, AgentInfo, Capabilities
 from amux.host import Host
-from amux.runs.abilities import installed_capabilities
-from amux.runs.launch import InstalledAgent, detect
+from amux.model.reports import InstalledAgent
 from amux.sessions.bound import BoundAdapter
 from amux.sessions.library import Library
 from amux.sessions.registry import AdapterRegistry
@@ -14,8 +15,18 @@ from amux.sessions.registry import AdapterRegistry
 class AdapterManager:
     """The adapters of one client."""
 
-    def __init__(self, host: Host, registry: AdapterRegistry, library: Library) -> None:
+    def __init__(
+        self,
+        host: Host,
+        registry: AdapterRegistry,
+        library: Library,
+        *,
+        detect: Callable[[Adapter, Host], InstalledAgent | None],
+        capabilities: Callable[[AdapterRegistry, Host, str], Capabilities],
+    ) -> None:
+        """`detect` and `capabilities` look for the installed program; they run other programs."""
         self._host, self._registry, self._library = host, registry, library
+        self._detect, self._capabilities = detect, capabilities
 
     def register(self, adapter: object) -> None:
         """Add an adapter: the full protocol, or the specification's three session methods."""
@@ -36,7 +47,7 @@ class AdapterManager:
 
     def detect(self, agent: str) -> InstalledAgent | None:
         """Whether the agent itself is installed, where, and which version; None: it is not."""
-        return detect(self._registry.require(agent), self._host)
+        return self._detect(self._registry.require(agent), self._host)
 
     def capabilities(self, agent: str, *, version: str | None = None) -> Capabilities:
         """What an agent can do: in that version, else in the one that is installed here.
@@ -44,5 +55,5 @@ class AdapterManager:
         Where it is not installed, what the newest known version can do.
         """
         if version is None:
-            return installed_capabilities(self._registry, self._host, agent)
+            return self._capabilities(self._registry, self._host, agent)
         return self._registry.capabilities(agent, version=version)

@@ -38,22 +38,28 @@ from amux.model.options import (
     SessionQuery,
 )
 from amux.model.problems import Problem
+from amux.model.reports import (
+    AgentStatus,
+    BlockReport,
+    CostExplanation,
+    IndexCheck,
+    IndexStatus,
+    InstalledAgent,
+    ListReport,
+    Overview,
+    RootReport,
+    SearchReport,
+)
 from amux.model.session import Session, SessionSummary
 from amux.pricing.registry import ModelRegistry
 from amux.run_index import RunIndex
-from amux.runs.launch import InstalledAgent, Launch
-from amux.sessions.blocks import BlockReport
+from amux.runs.launch import Launch
 from amux.sessions.bound import BoundAdapter
-from amux.sessions.doctor import RootReport
-from amux.sessions.explain import CostExplanation
 from amux.sessions.filters import Limit, Moment
 from amux.sessions.follow import Follow, Stop
-from amux.sessions.listing import ListReport
 from amux.sessions.manager import Ref
 from amux.sessions.manager import SessionManager as SyncSessionManager
-from amux.sessions.overview import AgentStatus, Overview
-from amux.sessions.search import SearchReport
-from amux.sessions.upkeep import SAMPLE, IndexCheck, IndexStatus
+from amux.sessions.upkeep import SAMPLE
 from amux.sessions.upkeep import IndexManager as SyncIndexManager
 
 T = TypeVar("T")

@@ -28,19 +28,22 @@ if TYPE_CHECKING:
     from amux.model.cost import CostBlock
     from amux.model.ids import NativeRef
     from amux.model.options import BlockOptions, ExportFormat, SessionListOptions, SessionQuery
+    from amux.model.reports import (
+        AgentStatus,
+        BlockReport,
+        CostExplanation,
+        ListReport,
+        Overview,
+        RootReport,
+        SearchReport,
+    )
     from amux.pricing.registry import ModelRegistry
     from amux.run_index import RunIndex
     from amux.runs.launch import Launch
-    from amux.sessions.blocks import BlockReport
-    from amux.sessions.doctor import RootReport
-    from amux.sessions.explain import CostExplanation
     from amux.sessions.filters import Moment
     from amux.sessions.follow import Follow, Stop
-    from amux.sessions.listing import ListReport
     from amux.sessions.manager import SessionManager
-    from amux.sessions.overview import AgentStatus, Overview
     from amux.sessions.quick import QuickReport, QuickTexts
-    from amux.sessions.search import SearchReport
     from amux.sessions.upkeep import IndexManager
 
 
@@ -139,8 +142,16 @@ class Client:
     def adapters(self) -> AdapterManager:
         """Which agents there are."""
         from amux.adapter_manager import AdapterManager
+        from amux.runs.abilities import installed_capabilities
+        from amux.runs.launch import detect
 
-        return AdapterManager(self._parts.host, self._parts.registry, self._parts.library)
+        return AdapterManager(
+            self._parts.host,
+            self._parts.registry,
+            self._parts.library,
+            detect=detect,
+            capabilities=installed_capabilities,
+        )
 
     @cached_property
     def index(self) -> IndexManager:

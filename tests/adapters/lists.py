@@ -9,7 +9,7 @@ import msgspec
 from amux import create_client
 from amux.adapters import load_builtin
 from amux.model.options import SessionListOptions
-from amux.sessions.listing import ListReport
+from amux.model.reports import ListReport
 
 EVERYTHING = SessionListOptions(limit=None, include_children=True, include_archived=True)
 

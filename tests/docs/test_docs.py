@@ -28,13 +28,22 @@ from amux.model.cost import (
 from amux.model.diff import DiffOperation, DiffSide, DiffStats, SessionDiff
 from amux.model.message import SessionMessage, SessionToolCall, TokenUsage, ToolResult
 from amux.model.problems import Problem, ProblemCode
+from amux.model.reports import (
+    AgentStatus,
+    CostExplanation,
+    ExplainedCall,
+    FileReport,
+    IndexCheck,
+    IndexedSources,
+    IndexMismatch,
+    IndexStatus,
+    NextLoss,
+    Overview,
+    RootReport,
+)
 from amux.model.session import SearchHit, Session, SessionSummary
 from amux.model.usage import Call, Tokens
 from amux.runs.launch import Launch
-from amux.sessions.doctor import FileReport, NextLoss, RootReport
-from amux.sessions.explain import CostExplanation, ExplainedCall
-from amux.sessions.overview import AgentStatus, Overview
-from amux.sessions.upkeep import IndexCheck, IndexedSources, IndexMismatch, IndexStatus
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCS = ROOT / "docs"

@@ -12,7 +12,7 @@ from builders import capture_named
 from cli_process import Cli
 
 from amux.adapters import BUILTIN
-from amux.sessions.overview import AgentStatus
+from amux.model.reports import AgentStatus
 
 COLOR = re.compile(r"\x1b\[[0-9;]*m")
 HEADINGS = ("Agent", "Sessions", "Oldest", "Newest", "Size", "Version", "Where", "Offers")

@@ -19,10 +19,11 @@ from amux.host import Host
 from amux.index.findable import LightRow
 from amux.index.store import Store
 from amux.model.options import SearchSort, SessionQuery
+from amux.model.reports import SearchReport
 from amux.sessions.costing import Coster
 from amux.sessions.kept import KeptSession
 from amux.sessions.lookup import Lookup
-from amux.sessions.search import Holdings, Search, SearchReport
+from amux.sessions.search import Holdings, Search
 from amux.workspace import Workspace
 
 WORDS = (

@@ -18,8 +18,9 @@ from builders import START, ClaudeSession, uuid_of, write_claude, write_codex
 from amux import AmuxError, create_client
 from amux.client import Client
 from amux.model.options import SessionListOptions
+from amux.model.reports import IndexedSources
 from amux.model.usage import Tokens
-from amux.sessions.upkeep import IndexedSources, IndexManager
+from amux.sessions.upkeep import IndexManager
 
 USED = Tokens(input=10, output=20)
 EVERYTHING = SessionListOptions(limit=None, include_archived=True, include_children=True)

@@ -9,10 +9,11 @@ from builders import NOW, open_client
 
 from amux.host import Host
 from amux.model.options import SessionQuery
+from amux.model.reports import SearchReport
 from amux.sessions.costing import Coster
 from amux.sessions.library import Library
 from amux.sessions.registry import AdapterRegistry
-from amux.sessions.search import Holdings, Search, SearchReport
+from amux.sessions.search import Holdings, Search
 from amux.sessions.subjects import assembled_subjects
 
 

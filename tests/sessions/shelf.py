@@ -13,19 +13,11 @@ from typing import Any, Literal
 
 from builders import START
 
-from amux.adapters._base import (
-    AgentInfo,
-    Capabilities,
-    Command,
-    Head,
-    Item,
-    Persistence,
-    SourceRef,
-    Want,
-)
+from amux.adapters._base import AgentInfo, Capabilities, Command, Head, Item, SourceRef, Want
 from amux.host import Host
 from amux.model.facts import Facts
 from amux.model.message import Role, SessionMessage
+from amux.model.reports import Persistence
 from amux.model.trace import Mark, TraceBuilder, key_of
 from amux.model.usage import Call, Tokens
 

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from amux.client import Client
 from amux.model.options import SessionQuery
+from amux.model.reports import SearchReport
 from amux.model.words import fold
 from amux.sessions.did_you_mean import NearWords, corrected, distance, tolerance
 from amux.sessions.query import Query, parse_query
-from amux.sessions.search import SearchReport
 from amux.sessions.terms import Term
 
 WORDS = st.text(alphabet="abc", max_size=6)

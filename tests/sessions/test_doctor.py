@@ -10,7 +10,7 @@ import pytest
 from builders import SharedHome
 
 from amux import create_client
-from amux.sessions.doctor import RootReport
+from amux.model.reports import RootReport
 from amux.testing import Capture, find_captures
 
 CAPTURES = find_captures(Path(__file__).parent.parent / "captures")

@@ -20,8 +20,8 @@ from builders import (
 
 from amux.adapters import load_builtin
 from amux.model.options import SessionListOptions
+from amux.model.reports import CostExplanation
 from amux.model.usage import NANO, Tokens
-from amux.sessions.explain import CostExplanation
 from amux.testing import Capture, token_counts
 from amux.testing.reading import read_source, sources_of
 

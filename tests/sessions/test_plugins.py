@@ -12,7 +12,7 @@ from builders import START, open_client, write_claude
 from notes_adapter import NotesAdapter, adapter_folder, write_notes
 from shelf import Shelf, call
 
-from amux.adapters._base import Capabilities, Persistence
+from amux.adapters._base import Capabilities
 from amux.client import Client
 from amux.errors import (
     AgentNotFoundError,
@@ -22,6 +22,7 @@ from amux.errors import (
 from amux.model.cost import CostRecord
 from amux.model.ids import NativeRef
 from amux.model.options import ExportFormat
+from amux.model.reports import Persistence
 from amux.model.session import Session
 from amux.model.usage import Tokens
 

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from amux.model.message import SessionMessage
 from amux.model.options import SessionQuery
+from amux.model.reports import SearchReport
 from amux.model.session import SearchHit, Session
 from amux.sessions.candidates import Propose, Shortlist
 from amux.sessions.conversation import Conversation
@@ -33,7 +34,6 @@ from amux.sessions.library import Library
 from amux.sessions.matching import Tally
 from amux.sessions.query import Query
 from amux.sessions.recency import OLDEST, recency
-from amux.sessions.search import SearchReport
 from amux.sessions.terms import Term
 from amux.testing import Capture
 

@@ -40,12 +40,11 @@ from amux.model.diff import SessionDiff
 from amux.model.message import SessionToolCall
 from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
+from amux.model.reports import CostExplanation, Overview
 from amux.model.session import Session, SessionSummary
 from amux.model.titles import TITLE_LENGTH, choose_title, fold_title
 from amux.model.trace import Mark, Trace, TraceBuilder, count_messages, count_turns, key_of
 from amux.model.usage import Tokens
-from amux.sessions.explain import CostExplanation
-from amux.sessions.overview import Overview
 from amux.testing import Capture
 from amux.testing.reading import opened_files
 

@@ -19,6 +19,7 @@ from amux.host import Host
 from amux.model.facts import Facts
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
+from amux.model.reports import Persistence
 from amux.model.texts import TextDoc
 from amux.model.usage import Call
 
@@ -31,7 +32,6 @@ USAGE_LEAVES_OUT: Final = (
     "trace", "first_prompt", "fallback_title", "name", "updated_at", "version", "models",
     "compactions", "notes", "problems", "problem_count", "raw",
 )  # fmt: skip
-Persistence = Literal["file", "sqlite", "none", "in-memory"]
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,7 +22,6 @@ from amux.adapters._base import (
     Command,
     Head,
     Item,
-    Persistence,
     SourceRef,
     Want,
     has_bodies,
@@ -33,6 +32,7 @@ from amux.errors import ValidationError
 from amux.host import Host
 from amux.model.cost import CostRecord
 from amux.model.message import SessionMessage, TokenUsage
+from amux.model.reports import Persistence
 from amux.model.session import Session
 from amux.model.usage import NANO, Call, Tokens
 

@@ -13,8 +13,8 @@ import msgspec
 
 from amux.adapters._base import Capabilities
 from amux.host import Host
+from amux.model.reports import AgentStatus
 from amux.runs.launch import detect
-from amux.sessions.overview import AgentStatus
 from amux.sessions.registry import AdapterRegistry
 
 _FIRST_VERSION: Final = "0.0.0"

@@ -17,6 +17,7 @@ from amux.adapters._base import Adapter
 from amux.errors import AmuxError, CapabilityError, ErrorCode
 from amux.host import Host
 from amux.model.base import Model
+from amux.model.reports import InstalledAgent
 
 Action = Literal["new", "resume", "fork"]
 
@@ -32,14 +33,6 @@ class Launch(Model, frozen=True, kw_only=True):
     argv: tuple[str, ...]
     cwd: str | None = None
     version: str | None = None  # of the installed program, when it told
-
-
-class InstalledAgent(Model, frozen=True, kw_only=True):
-    """An agent on this machine; without a `program` only its Python package is importable."""
-
-    agent: str
-    program: str | None = None
-    version: str | None = None
 
 
 def plan_launch(

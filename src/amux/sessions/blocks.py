@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
 
 from amux.errors import ValidationError
 from amux.model.cost import BlockProjection, BurnRate, CostBlock
 from amux.model.options import BlockOptions
 from amux.model.problems import Problem, in_order
+from amux.model.reports import BlockReport
 from amux.model.usage import NANO
 from amux.sessions.cells import Tally
 from amux.sessions.costing import UNPRICED
@@ -39,13 +39,6 @@ LONGEST_BLOCK = 168
 
 _SHORTEST_SPAN = timedelta(minutes=1)
 _LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
-
-
-class BlockReport(NamedTuple):
-    """Blocks, and what could not be read on the way."""
-
-    blocks: tuple[CostBlock, ...]
-    problems: tuple[Problem, ...]
 
 
 def find_blocks(reader: SessionReader, options: BlockOptions, *, now: datetime) -> BlockReport:

@@ -21,6 +21,7 @@ from amux.adapters._base import SourceRef, Unread
 from amux.index.faults import IndexUnavailableError
 from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
+from amux.model.reports import ListReport
 from amux.sessions.assemble import Assembly
 from amux.sessions.choosing import (
     NOTHING_UNREAD,
@@ -32,7 +33,7 @@ from amux.sessions.choosing import (
 from amux.sessions.costing import Coster
 from amux.sessions.held import Held
 from amux.sessions.library import Library
-from amux.sessions.listing import ListReport, list_sessions
+from amux.sessions.listing import list_sessions
 from amux.sessions.registry import AdapterRegistry
 
 if TYPE_CHECKING:

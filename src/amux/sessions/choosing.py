@@ -19,9 +19,9 @@ from amux.adapters._base import (
     SourceRef,
     Unread,
 )
+from amux.model.list_filter import in_span, same_place
 from amux.model.options import SessionListOptions
 from amux.sessions.assemble import Assembly
-from amux.sessions.filters import in_span, same_place
 from amux.sessions.readings import Readings
 from amux.sessions.spans import time_span
 from amux.sessions.views import cwd_of

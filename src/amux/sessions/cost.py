@@ -14,6 +14,7 @@ from itertools import chain
 
 from amux.model.cost import CostBreakdown, CostRecord, CostSummary, UnpricedModel
 from amux.model.ids import unified_id
+from amux.model.list_filter import has_any_tag, in_span
 from amux.model.options import CostAggregationOptions, group_names
 from amux.model.problems import Problem, in_order
 from amux.model.usage import NANO
@@ -29,7 +30,6 @@ from amux.sessions.costing import (
     recorded_tokens,
 )
 from amux.sessions.days import local_day
-from amux.sessions.filters import has_any_tag, in_span
 from amux.sessions.grouping import Grouping, Keys, joined_key
 from amux.sessions.spending import UNREAD, Spending, spending_of
 

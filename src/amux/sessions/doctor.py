@@ -12,47 +12,16 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Literal
 
 from amux.adapters._base import Adapter, AgentInfo, Retention, SourceRef
 from amux.adapters._kit.jsonl import unreadable
-from amux.model.base import Model
 from amux.model.problems import Problem
+from amux.model.reports import FileReport, FileStatus, NextLoss, RootReport
 from amux.sessions.parts import Part
 from amux.sessions.reader import SessionReader
 from amux.sessions.readings import read_facts
 
-FileStatus = Literal["session", "part", "no-session", "bystander", "unread", "link", "unknown"]
-
 _SIDECARS = ("-wal", "-shm", "-journal")
-
-
-class FileReport(Model, frozen=True, kw_only=True):
-    """One file and what it is."""
-
-    path: str
-    status: FileStatus
-    what: str
-    bytes: int
-
-
-class NextLoss(Model, frozen=True, kw_only=True):
-    """When the agent will delete the oldest session, and why."""
-
-    at: datetime
-    path: str
-    reason: str
-
-
-class RootReport(Model, frozen=True, kw_only=True):
-    """Everything below one root."""
-
-    agent: str
-    root: str
-    counts: dict[str, int]
-    files: tuple[FileReport, ...]
-    problems: tuple[Problem, ...] = ()
-    next_loss: NextLoss | None = None
 
 
 def examine(reader: SessionReader, agents: Sequence[str]) -> tuple[RootReport, ...]:

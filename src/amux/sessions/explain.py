@@ -4,37 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amux.model.base import Model
-from amux.model.cost import CostRecord
 from amux.model.ids import unified_id
-from amux.model.usage import NANO, Call
+from amux.model.reports import CostExplanation, ExplainedCall
+from amux.model.usage import NANO
 from amux.sessions.costing import Coster, why_unknown
 from amux.sessions.parts import Joined
-
-
-class ExplainedCall(Model, frozen=True, kw_only=True):
-    """One record of a billed call: counted here, or why not."""
-
-    session_id: str
-    call: Call
-    counted: bool
-    reason: str | None = None  # why it is not counted here
-    counted_in: str | None = None  # unified id of the session that counts it instead
-    price_source: str | None = None  # native, or the catalogue
-    rates: dict[str, float] | None = None  # USD per million tokens, by bucket
-    usd: float | None = None  # its share of the session's cost
-    uncounted_usd: float | None = None  # what a copy's call costs by itself; no part of any sum
-
-
-class CostExplanation(Model, frozen=True, kw_only=True):
-    """A session's cost, taken apart."""
-
-    unified_id: str
-    title: str
-    cost: CostRecord | None = None
-    calls: tuple[ExplainedCall, ...]
-    repeats: int  # further records of counted calls that were passed over
-    incomplete: tuple[str, ...] = ()
 
 
 def explain_cost(session: Joined, coster: Coster) -> CostExplanation:

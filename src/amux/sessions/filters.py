@@ -9,8 +9,6 @@ from typing import TypeVar
 import msgspec
 
 from amux.errors import ValidationError
-from amux.model.places import plain_place
-from amux.model.session import SessionSummary
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -79,25 +77,3 @@ def check_choice(value: str, choices: Sequence[str], field: str) -> None:
         raise ValidationError(
             f"`{value}` is not a valid {field}", fields=(field,), hint=f"use one of {words}"
         )
-
-
-def in_span(moment: datetime, since: datetime | None, until: datetime | None) -> bool:
-    """Inclusive on both sides."""
-    return (since is None or moment >= since) and (until is None or moment <= until)
-
-
-def same_place(cwd: str | None, wanted: str | None) -> bool:
-    """Whether a session was started in the wanted directory; slashes of either kind are equal."""
-    if wanted is None:
-        return True
-    return cwd is not None and plain_place(cwd) == plain_place(wanted)
-
-
-def has_any_tag(tags: Sequence[str], wanted: Sequence[str] | None) -> bool:
-    """OR: one shared tag is enough; no wanted tags = everything."""
-    return not wanted or not set(tags).isdisjoint(wanted)
-
-
-def used_model(summary: SessionSummary, model: str | None) -> bool:
-    """Whether the session used that model at all."""
-    return model is None or model in summary.models

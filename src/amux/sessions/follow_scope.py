@@ -17,7 +17,7 @@ from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly, assemble
 from amux.sessions.library import Library
 from amux.sessions.parts import Joined, Part
-from amux.sessions.readings import read_facts
+from amux.sessions.readings import read_facts, source_sessions
 from amux.sessions.stamps import Stamp, stamp_of
 
 
@@ -116,8 +116,7 @@ class Scope:
         if isinstance(self._adapter, Resumable):
             progress = known.progress if known and _has_grown(known.stamp, stamp) else None
             reading = self._adapter.read_on(source, want="facts", progress=progress)
-            found = [Part(facts=facts, source=source) for facts in reading.facts]
-            return _Read(stamp, found, reading.progress)
+            return _Read(stamp, source_sessions(source, reading.facts), reading.progress)
         parts: list[Part] = []
         problems: list[Problem] = []
         read_facts(self._adapter, source, parts, problems)

@@ -27,6 +27,7 @@ from amux.sessions.assemble import Assembly, assemble
 from amux.sessions.library import Library
 from amux.sessions.lineage import needs_lines
 from amux.sessions.parts import Part, join_parts
+from amux.sessions.readings import source_sessions
 
 if TYPE_CHECKING:
     from amux.index.answers import Kind
@@ -127,7 +128,7 @@ class IndexedAgent:
                     mark = loaded.mark
                     cluster, source = alone.get(mark.number), self._by_path.get(mark.path)
                     if cluster is not None and source and self._is_as_marked(loaded):
-                        parts = [Part(facts=each, source=source) for each in loaded.facts]
+                        parts = source_sessions(source, loaded.facts)
                         done.add(cluster)
                         yield cluster, assemble(self.agent, parts, loaded.problems)
             except IndexUnavailableError:
@@ -201,7 +202,7 @@ class IndexedAgent:
                 raise IndexUnavailableError("another process has read a source again")
             source = self._by_path.get(loaded.mark.path)
             if source is not None:
-                parts.extend(Part(facts=each, source=source) for each in loaded.facts)
+                parts.extend(source_sessions(source, loaded.facts))
                 problems.extend(loaded.problems)
         return parts, problems
 
@@ -228,8 +229,7 @@ def _make_alone(
     make: Make, source: SourceRef, facts: tuple[Facts, ...], problems: tuple[Problem, ...]
 ) -> bytes:
     """What a cluster comes to that has no other source."""
-    parts = [Part(facts=each, source=source) for each in facts]
-    return pack(make(assemble(source.agent, parts, problems)))
+    return pack(make(assemble(source.agent, source_sessions(source, facts), problems)))
 
 
 def _outside(sources: Sequence[SourceRef], roots: tuple[str, ...]) -> tuple[str, ...]:

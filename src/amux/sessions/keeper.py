@@ -16,12 +16,12 @@ from amux.index.reading import Depth, total_size
 from amux.index.results import Made, ResultIndex
 from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
+from amux.model.reports import ListReport
 from amux.sessions.assemble import Assembly
 from amux.sessions.choosing import leaves_out
 from amux.sessions.costing import Coster
 from amux.sessions.indexed import IndexedAgent, Make
 from amux.sessions.library import Library
-from amux.sessions.listing import ListReport
 from amux.sessions.looks import Looks
 from amux.sessions.rows import decode_problems, make_rows, report_of, wanted_rows
 

@@ -6,28 +6,17 @@ from collections.abc import Iterable
 from datetime import datetime
 from operator import itemgetter
 
-import msgspec
-
 from amux.adapters._base import Unread
+from amux.model.list_filter import has_any_tag, in_span, same_place, used_model
 from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
+from amux.model.reports import ListReport
 from amux.model.session import SessionSummary
 from amux.sessions.assemble import Assembly
 from amux.sessions.choosing import NOTHING_UNREAD
 from amux.sessions.costing import Coster
-from amux.sessions.filters import has_any_tag, in_span, same_place, used_model
 from amux.sessions.parts import Joined
 from amux.sessions.views import summarize
-
-
-class ListReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A list, and what it leaves out."""
-
-    sessions: tuple[SessionSummary, ...]
-    hidden_children: int = 0
-    hidden_archived: int = 0
-    truncated: int = 0
-    problems: tuple[Problem, ...] = ()
 
 
 def list_sessions(

@@ -7,12 +7,10 @@ from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-from amux.adapters._base import Persistence
 from amux.index.reading import total_size
-from amux.model.base import Model
-from amux.model.cost import CostSummary
 from amux.model.options import CostAggregationOptions, SessionListOptions
 from amux.model.problems import Problem, in_order
+from amux.model.reports import AgentStatus, Overview
 from amux.model.session import SessionSummary
 from amux.sessions.cost import CostReport
 from amux.sessions.costing import Coster
@@ -31,34 +29,6 @@ RECENT = 5
 _LAST: Final = SessionListOptions(sort="updated", limit=RECENT)
 
 _Read = tuple["_Seen", Sequence[SessionSummary], Sequence[Problem]]
-
-
-class AgentStatus(Model, frozen=True, kw_only=True):
-    """One agent on this machine."""
-
-    name: str
-    label: str
-    tier: str
-    session_persistence: Persistence
-    can_resume: bool
-    can_fork: bool
-    records_usage: bool
-    roots: tuple[str, ...]
-    session_count: int
-    bytes: int
-    oldest: datetime | None = None
-    newest: datetime | None = None
-    version: str | None = None  # last seen in its sessions
-    evidence: str = ""
-
-
-class Overview(Model, frozen=True, kw_only=True):
-    """What `amux` alone shows."""
-
-    agents: tuple[AgentStatus, ...]
-    recent: tuple[SessionSummary, ...]
-    week: CostSummary
-    problems: tuple[Problem, ...] = ()
 
 
 class _Seen:

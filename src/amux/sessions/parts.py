@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from amux.adapters._base import SourceRef
 from amux.model.facts import Facts, Kind
@@ -24,6 +25,7 @@ class Part:
 
     facts: Facts
     source: SourceRef
+    file_time: datetime | None = None  # mtime of the file, set where the facts tell no date
 
 
 @dataclass(slots=True, frozen=True)

@@ -28,6 +28,7 @@ from amux.model.options import (
     SessionQuery,
     group_names,
 )
+from amux.model.reports import ListReport
 from amux.model.session import Session
 from amux.sessions.address import find_session
 from amux.sessions.assemble import Assembly
@@ -36,14 +37,13 @@ from amux.sessions.costing import Coster
 from amux.sessions.damage import damage_of, damaged
 from amux.sessions.filters import check_choice, check_limit, check_moment
 from amux.sessions.library import Library
-from amux.sessions.listing import ListReport
 from amux.sessions.parts import Joined
 from amux.sessions.registry import AdapterRegistry
 from amux.sessions.views import full_session
 
 if TYPE_CHECKING:
-    from amux.sessions.explain import CostExplanation
-    from amux.sessions.search import Search, SearchReport
+    from amux.model.reports import CostExplanation, SearchReport
+    from amux.sessions.search import Search
 
 Options = TypeVar("Options", SessionListOptions, SessionQuery, CostAggregationOptions)
 

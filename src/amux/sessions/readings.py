@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from itertools import chain
 from typing import Protocol
 
@@ -22,6 +23,21 @@ class ReadsChosen(Protocol):
         ...
 
 
+def source_sessions(source: SourceRef, facts: Iterable[Facts]) -> list[Part]:
+    """Pair the facts of a source's sessions with the source; undated ones get its file's time."""
+    return [
+        Part(each, source) if each.created_at else Part(each, source, _file_time(source))
+        for each in facts
+    ]
+
+
+def _file_time(source: SourceRef) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(source.path.stat().st_mtime, UTC)
+    except OSError:
+        return None
+
+
 def read_facts(
     adapter: Adapter, source: SourceRef, parts: list[Part], problems: list[Problem]
 ) -> None:
@@ -34,7 +50,7 @@ def take_facts(
 ) -> None:
     """Add what was read of a source."""
     reading = collect(items)
-    parts.extend(Part(facts=each, source=source) for each in reading.facts)
+    parts.extend(source_sessions(source, reading.facts))
     problems.extend(reading.problems)
 
 

@@ -15,11 +15,11 @@ from amux.index.results import Made, SessionRow
 from amux.model.options import SessionListOptions
 from amux.model.places import plain_place
 from amux.model.problems import Problem
+from amux.model.reports import ListReport
 from amux.model.session import SessionSummary
 from amux.sessions.assemble import Assembly
 from amux.sessions.costing import Coster
 from amux.sessions.kept import annotated, encode_places
-from amux.sessions.listing import ListReport
 from amux.sessions.parts import Joined
 from amux.sessions.views import summarize
 

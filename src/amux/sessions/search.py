@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
 from amux.model.options import SessionQuery
 from amux.model.problems import Problem
+from amux.model.reports import SearchReport
 from amux.model.session import SessionSummary
 from amux.model.words import fold
 from amux.sessions.candidates import Candidates, NativeCandidates, Propose, Shortlist
@@ -31,21 +31,6 @@ from amux.sessions.ranking import Ranking
 from amux.sessions.scan import Scanner
 from amux.sessions.subjects import Subject
 from amux.sessions.terms import Term
-
-
-class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Hits, best first, what could not be read on the way, and what became of the query.
-
-    `did_you_mean` is the query with words that occur in place of those that do not. If it has hits,
-    it is also `corrected_to`, and the sessions are its. `truncated` is how many the limit cut off.
-    """
-
-    sessions: tuple[SessionSummary, ...]
-    problems: tuple[Problem, ...] = ()
-    notes: tuple[str, ...] = ()
-    did_you_mean: str | None = None
-    corrected_to: str | None = None
-    truncated: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,64 +11,23 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 
 from amux.adapters._base import SourceRef
-from amux.errors import AmuxError, ErrorCode
 from amux.index.faults import IndexUnavailableError
 from amux.index.reading import Depth, SourceReader, maker_of
 from amux.index.sources import SourceIndex
 from amux.index.store import Store
 from amux.index.texts_errors import IndexUnusableError
 from amux.index.texts_sync import HAS_TOOLS
-from amux.model.base import Model
 from amux.model.options import CostAggregationOptions
+from amux.model.reports import (
+    IndexCheck,
+    IndexedSources,
+    IndexMismatch,
+    IndexStatus,
+    unusable_index,
+)
 from amux.sessions.reader import SessionReader
 
 SAMPLE = 50
-
-
-class IndexedSources(Model, frozen=True, kw_only=True):
-    """What the index holds of one agent."""
-
-    agent: str
-    sources: int
-    kept: int
-    stale: int  # of which are new or have changed
-    stale_bytes: int
-    sessions: int
-    subagents: int  # not among the sessions
-    texts: int | None = None  # sources whose texts are kept and current
-    """None: an index of the agent's own finds everything, or that of the texts cannot be opened."""
-
-
-class IndexStatus(Model, frozen=True, kw_only=True):
-    """The index and how far it is behind. Without a path there is none."""
-
-    path: str | None = None
-    bytes: int
-    text_bytes: int
-    agents: tuple[IndexedSources, ...] = ()
-    texts_have_tools: bool  # whether texts include what tools were given and said
-    trouble: str | None = None  # why it cannot be used now; sources are read instead
-    text_trouble: str | None = None  # why that of the texts cannot be used now
-
-    def insist(self) -> None:
-        """Raise an AmuxError if it cannot be used."""
-        if self.trouble is not None:
-            raise _unusable(self.trouble)
-
-
-class IndexMismatch(Model, frozen=True, kw_only=True):
-    """A source of which the index says something else than the source itself."""
-
-    agent: str
-    path: str
-    fields: tuple[str, ...]
-
-
-class IndexCheck(Model, frozen=True, kw_only=True):
-    """What a check has found."""
-
-    checked: int
-    mismatches: tuple[IndexMismatch, ...] = ()
 
 
 class IndexManager:
@@ -133,7 +92,7 @@ class IndexManager:
                     pairs = random.sample(pairs, sample)
                 found = [self._compare(store, name, source) for name, source in pairs]
         except IndexUnavailableError as error:
-            raise _unusable(str(error)) from error
+            raise unusable_index(str(error)) from error
         return IndexCheck(
             checked=len(pairs), mismatches=tuple(each for each in found if each is not None)
         )
@@ -201,19 +160,3 @@ class IndexManager:
         if not fields:
             return None
         return IndexMismatch(agent=name, path=str(source.path), fields=tuple(sorted(fields)))
-
-
-def _unusable(reason: str) -> AmuxError:
-    """What to say to who asked for the index itself."""
-    is_in_use = "locked" in reason or "busy" in reason
-    cause = (
-        "another program is using it: try again"
-        if is_in_use
-        else "its folder must be open to writing and have room; `AMUX_CACHE_DIR` names another"
-    )
-    return AmuxError(
-        f"the index cannot be used: {reason}",
-        code=ErrorCode.STORE_ERROR,
-        hint=f"{cause}; other commands read the sources instead",
-        recoverable=is_in_use,
-    )

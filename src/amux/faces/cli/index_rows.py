@@ -9,7 +9,7 @@ from amux.faces.cli.figures import UNKNOWN, count, size
 from amux.faces.cli.output import Column
 
 if TYPE_CHECKING:
-    from amux.sessions.upkeep import IndexedSources, IndexStatus
+    from amux.model.reports import IndexedSources, IndexStatus
 
 _COLUMNS = (
     Column("Agent", style="cyan"),

@@ -19,7 +19,7 @@ from amux.faces.cli.times import ago, rfc3339
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from amux.sessions.overview import AgentStatus
+    from amux.model.reports import AgentStatus
 
 _NOT_FOUND = "(not found)"
 _VERSION_WIDTH = 9

@@ -14,7 +14,7 @@ from amux.faces.cli.parser import CommandParser
 from amux.faces.cli.times import rfc3339
 
 if TYPE_CHECKING:
-    from amux.sessions.explain import CostExplanation, ExplainedCall
+    from amux.model.reports import CostExplanation, ExplainedCall
 
 MODEL_WIDTH = 24
 

@@ -12,7 +12,7 @@ from amux.faces.cli.parser import CommandParser
 from amux.faces.cli.times import rfc3339
 
 if TYPE_CHECKING:
-    from amux.sessions.doctor import FileReport, RootReport
+    from amux.model.reports import FileReport, RootReport
 
 _ALWAYS_SHOWN = ("unread", "unknown", "link")
 _COLUMNS = (

@@ -9,7 +9,7 @@ TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
     from amux.faces.cli.parser import CommandParser
     from amux.model.options import SessionListOptions
-    from amux.sessions.listing import ListReport
+    from amux.model.reports import ListReport
     from amux.sessions.quick import QuickReport, QuickTexts
 
 

@@ -11,7 +11,7 @@ from amux.faces.cli.times import ago, rfc3339
 
 TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
-    from amux.sessions.overview import AgentStatus, Overview
+    from amux.model.reports import AgentStatus, Overview
 
 _COLUMNS = (
     Column("Agent", style="cyan"),

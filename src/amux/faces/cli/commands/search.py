@@ -11,7 +11,7 @@ from amux.faces.cli.parser import CommandParser, one_of
 
 if TYPE_CHECKING:
     from amux.model.options import SessionQuery
-    from amux.sessions.search import SearchReport
+    from amux.model.reports import SearchReport
 
 DEFAULT_LIMIT = 50
 DEFAULT_HITS = 3
