@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from amux.index.errors import TextIndexBusyError, TextIndexDamagedError, TextIndexError
 from amux.index.texts import TextIndex, units_of
-from amux.index.texts_errors import IndexBusyError, IndexDamagedError, IndexUnusableError
 from amux.index.texts_terms import TermKind
 from amux.model.texts import TextDoc
 
@@ -88,7 +88,7 @@ def test_a_second_writer_is_told_that_the_index_is_busy(tmp_path: Path) -> None:
     first.begin_bulk()
     impatient = sqlite3.connect(tmp_path / "texts.db", timeout=0, isolation_level=None)
     second = TextIndex(impatient)
-    with pytest.raises(IndexBusyError):
+    with pytest.raises(TextIndexBusyError):
         second.add(2, messages(1))
     first.finish_bulk()
     second.add(2, messages(1))
@@ -110,22 +110,22 @@ def test_changes_belong_to_the_transaction_of_the_caller(tmp_path: Path) -> None
 def test_what_is_no_database_is_damaged(tmp_path: Path) -> None:
     path = tmp_path / "texts.db"
     path.write_bytes(b"no database at all\n" * 1000)
-    with pytest.raises(IndexDamagedError):
+    with pytest.raises(TextIndexDamagedError):
         TextIndex.open(path)
 
 
 def test_a_place_that_cannot_be_written_is_no_damage(tmp_path: Path) -> None:
-    with pytest.raises(IndexUnusableError) as caught:
+    with pytest.raises(TextIndexError) as caught:
         TextIndex.open(tmp_path / "nowhere" / "texts.db")
-    assert not isinstance(caught.value, IndexDamagedError)
+    assert not isinstance(caught.value, TextIndexDamagedError)
 
 
 def test_an_index_that_was_closed_is_no_damage(tmp_path: Path) -> None:
     index = TextIndex.open(tmp_path / "texts.db")
     index.close()
-    with pytest.raises(IndexUnusableError) as caught:
+    with pytest.raises(TextIndexError) as caught:
         index.documents("word", "needle")
-    assert not isinstance(caught.value, IndexDamagedError)
+    assert not isinstance(caught.value, TextIndexDamagedError)
 
 
 def test_an_index_of_another_version_asks_to_be_rebuilt(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_an_index_of_another_version_asks_to_be_rebuilt(tmp_path: Path) -> None:
     with connection:
         connection.execute("UPDATE text_state SET value = 999 WHERE key = 'schema'")
     connection.close()
-    with pytest.raises(IndexDamagedError):
+    with pytest.raises(TextIndexDamagedError):
         TextIndex.open(tmp_path / "texts.db")
 
 
@@ -175,5 +175,5 @@ def test_damage_is_either_harmless_or_one_kind_of_error(
         for _ in range(seed % 4 * 40):
             data[chance.randrange(100, len(data))] = chance.randrange(256)
     path.write_bytes(data)
-    with contextlib.suppress(IndexDamagedError):
+    with contextlib.suppress(TextIndexDamagedError):
         use(path)

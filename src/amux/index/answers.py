@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from amux.index.faults import UndecodableError
+from amux.index.errors import IndexDecodeError
 from amux.index.snapshot import take_snapshot
 from amux.index.store import Store
 
@@ -126,11 +126,11 @@ class Places:
 
     @classmethod
     def decode(cls, data: bytes) -> Places:
-        """The places again; raises UndecodableError for what `encode` has not made."""
+        """The places again; raises IndexDecodeError for what `encode` has not made."""
         try:
             words = bytes(data).decode("utf-8", "surrogatepass").split("\0")
         except (UnicodeDecodeError, TypeError) as error:
-            raise UndecodableError(str(error)) from error
+            raise IndexDecodeError(str(error)) from error
         env: dict[str, str | None] = {word[1:]: None for word in words if word[:1] == "-"}
         for word in words:
             if word[:1] == "=":

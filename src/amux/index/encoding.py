@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
-from amux.index.faults import UndecodableError
+from amux.index.errors import IndexDecodeError
 
 T = TypeVar("T")
 
@@ -36,14 +36,14 @@ def pack(value: object) -> bytes:
 
 
 def unpack(data: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
-    """The value again; raises UndecodableError for what `pack` has not made."""
+    """The value again; raises IndexDecodeError for what `pack` has not made."""
     try:
         if not data.startswith(ODD):
             return decoder.decode(data)
         plain = _map(msgspec.msgpack.decode(data[1:]), _unescape)
         return msgspec.convert(plain, decoder.type, builtin_types=(bytes, datetime))
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise UndecodableError(str(error)) from error
+        raise IndexDecodeError(str(error)) from error
 
 
 def storable(text: str) -> str:

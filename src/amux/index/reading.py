@@ -14,7 +14,7 @@ import msgspec
 from amux._version import __version__
 from amux.adapters._base import Adapter, Item, Progress, Reading, Resumable, SourceRef
 from amux.index.encoding import pack, unpack
-from amux.index.faults import UndecodableError
+from amux.index.errors import IndexDecodeError
 from amux.index.links import Links, links_of
 from amux.index.stamps import Look, look_at_source
 from amux.model.facts import Facts
@@ -167,7 +167,7 @@ def decode_entry(facts: bytes, lines: bytes) -> tuple[tuple[Facts, ...], tuple[P
     kept = unpack(facts, _DECODER)
     keys = unpack(lines, _KEYS)
     if len(keys) != len(kept.facts):
-        raise UndecodableError("facts and lines do not belong together")
+        raise IndexDecodeError("facts and lines do not belong together")
     pairs = zip(kept.facts, keys, strict=True)
     return tuple(_with_lines(each, keys) for each, keys in pairs), kept.problems
 

@@ -16,7 +16,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from amux.index.faults import IndexUnavailableError, UndecodableError
+from amux.index.errors import IndexDecodeError, IndexUnavailableError
 
 TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Store:
         """The database; what goes wrong with it is an `IndexUnavailableError`."""
         try:
             yield self.connection
-        except (sqlite3.Error, OSError, UndecodableError) as error:
+        except (sqlite3.Error, OSError, IndexDecodeError) as error:
             self._give_up(error)
             raise IndexUnavailableError(str(error)) from error
 
@@ -303,5 +303,5 @@ class Store:
         code = getattr(error, "sqlite_errorcode", None)
         self.close()
         is_damaged = code is not None and code & 0xFF in _DAMAGED
-        if is_damaged or isinstance(error, UndecodableError):
+        if is_damaged or isinstance(error, IndexDecodeError):
             self.remove()

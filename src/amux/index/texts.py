@@ -9,7 +9,7 @@ Texts too long to be held are added in windows under ordinals from `LOOSE` on: w
 holds is known, but not in which message.
 
 Answers hold everything that has the term, and say of what they are not sure. Of SQLite nothing gets
-out but the errors of `texts_errors`.
+out but the errors of `index.errors`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from amux.index.texts_database import (
     merge_portion,
     set_option,
     snapshot,
+    sqlite_errors,
     transaction,
 )
-from amux.index.texts_errors import translated
 from amux.index.texts_terms import Plan, TermKind, plan_term
 from amux.index.texts_vocabulary import SIDES, Side, Vocabulary
 from amux.model.texts import TextDoc
@@ -123,7 +123,7 @@ class TextIndex:
         self._db = connection
         self._in_bulk = False
         self._cache_size = 0
-        with translated():
+        with sqlite_errors():
             create_schema(connection)
         self._vocabulary = Vocabulary(connection)
         self._known: _Known | None = None
@@ -131,7 +131,7 @@ class TextIndex:
     @classmethod
     def open(cls, path: Path) -> TextIndex:
         """The index in a database file of its own, created if there is none."""
-        with translated():
+        with sqlite_errors():
             connection = sqlite3.connect(
                 path, timeout=_LOCK_WAIT_S, isolation_level=None, check_same_thread=False
             )
@@ -157,7 +157,7 @@ class TextIndex:
 
     def close(self) -> None:
         """Close the connection; what was not finished is rolled back."""
-        with translated():
+        with sqlite_errors():
             self._db.close()
 
     def begin_bulk(self) -> None:
@@ -165,7 +165,7 @@ class TextIndex:
 
         Fast if units come in ascending order.
         """
-        with translated():
+        with sqlite_errors():
             self._cache_size = int(self._db.execute("PRAGMA cache_size").fetchone()[0])
             self._db.execute(f"PRAGMA cache_size = -{_BULK_CACHE_KIB}")
             self._begin()
@@ -176,20 +176,20 @@ class TextIndex:
 
     def save(self) -> None:
         """Keep what a bulk load has added so far, should it be interrupted later."""
-        with translated():
+        with sqlite_errors():
             self._db.execute("COMMIT")
             self._begin()
 
     @property
     def is_unfinished(self) -> bool:
         """Whether a bulk load was left before its end: answers are right, but take long."""
-        with translated():
+        with sqlite_errors():
             return self._vocabulary.is_stale
 
     def leave_bulk(self, *, keep: bool) -> None:
         """End a bulk load before its end, with what it has added, or only with what was saved."""
         self._in_bulk = False
-        with translated():
+        with sqlite_errors():
             if self._db.in_transaction:
                 self._db.execute("COMMIT" if keep else "ROLLBACK")
             self._db.execute(f"PRAGMA cache_size = {self._cache_size}")
@@ -198,7 +198,7 @@ class TextIndex:
         """Merge what was added into one piece, note its words and commit."""
         self._in_bulk = False
         self.save()  # what is still in memory takes no part in merging
-        with translated():
+        with sqlite_errors():
             for table in TABLES:
                 set_option(self._db, table, "automerge", 4)
                 is_first = True
@@ -226,7 +226,7 @@ class TextIndex:
             if done:
                 tools.append((key, done))
             count, highest = count + 1, max(highest, ordinal)
-        with translated(), transaction(self._db):
+        with sqlite_errors(), transaction(self._db):
             self._insert("spoken", spoken)
             self._insert("tools", tools)
             self._db.execute(
@@ -238,7 +238,7 @@ class TextIndex:
 
     def drop(self, unit: int) -> None:
         """Forget a unit for good: its number must not be used again."""
-        with translated(), transaction(self._db):
+        with sqlite_errors(), transaction(self._db):
             self._db.execute(
                 "INSERT INTO text_units VALUES (?, 0, 0, 1) ON CONFLICT (unit)"
                 " DO UPDATE SET dead = 1",
@@ -248,7 +248,7 @@ class TextIndex:
     @property
     def needs_rebuild(self) -> bool:
         """Whether more than a fifth is dead weight."""
-        with translated():
+        with sqlite_errors():
             row = self._db.execute(
                 "SELECT total(docs * dead), total(docs) FROM text_units"
             ).fetchone()
@@ -256,7 +256,7 @@ class TextIndex:
 
     def units(self) -> dict[int, int]:
         """Every unit that is not dropped, and how many messages it has."""
-        with translated():
+        with sqlite_errors():
             return dict(self._db.execute("SELECT unit, docs FROM text_units WHERE NOT dead"))
 
     def documents(
@@ -265,7 +265,7 @@ class TextIndex:
         """The documents that hold a term, to be combined with those of other terms."""
         sure: list[list[int]] = []
         doubted: list[list[int]] = []
-        with translated(), snapshot(self._db):
+        with sqlite_errors(), snapshot(self._db):
             known = self._known_by_now()
             for table in tables:
                 plan = self._plan(known, table, kind, folded)
@@ -291,7 +291,7 @@ class TextIndex:
 
         None where it is not sure of that, and the terms have to be combined by whoever asks.
         """
-        with translated(), snapshot(self._db):
+        with sqlite_errors(), snapshot(self._db):
             known = self._known_by_now()
             if known.loose:
                 return None
@@ -309,7 +309,7 @@ class TextIndex:
 
     def vocabulary(self, *, tables: Collection[Table] = TABLES) -> Iterator[tuple[str, int]]:
         """Every whole word, and in how many messages it is; a word may come once per table."""
-        with translated():
+        with sqlite_errors():
             for table in tables:
                 yield from self._vocabulary.frequencies(table)
 

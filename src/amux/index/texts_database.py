@@ -11,7 +11,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
-from amux.index.texts_errors import REBUILD_HINT, IndexDamagedError
+from amux.index.errors import TextIndexBusyError, TextIndexDamagedError, TextIndexError
 from amux.model.words import JOINT
 
 SCHEMA: Final = 4
@@ -31,6 +31,22 @@ CREATE INDEX text_units_dead ON text_units (unit) WHERE dead;
 CREATE TABLE text_late_words (side TEXT, word TEXT, PRIMARY KEY (side, word)) WITHOUT ROWID;
 CREATE TABLE text_state (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 """
+
+
+REBUILD_HINT: Final = "delete it: nothing is lost, the next search builds a new one"
+
+_BUSY: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_NOT_DAMAGE: Final = frozenset(
+    {
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_READONLY,
+    }
+)
 
 
 def create_schema(db: sqlite3.Connection) -> None:
@@ -96,7 +112,7 @@ def _has_schema(db: sqlite3.Connection) -> bool:
         return False
     row = db.execute("SELECT value FROM text_state WHERE key = 'schema'").fetchone()
     if row != (SCHEMA,):
-        raise IndexDamagedError("the index was made by another version", hint=REBUILD_HINT)
+        raise TextIndexDamagedError("the index was made by another version", hint=REBUILD_HINT)
     return True
 
 
@@ -115,3 +131,26 @@ def _create_full_text(db: sqlite3.Connection, table: str, detail: str) -> None:
         set_option(db, each, "pgsz", _PAGE_BYTES)
         set_option(db, each, "hashsize", _HASH_BYTES)
         set_option(db, each, "usermerge", 2)
+
+
+@contextmanager
+def sqlite_errors() -> Generator[None]:
+    """Raise SQLite's errors as `TextIndexError`s."""
+    try:
+        yield
+    except (sqlite3.InterfaceError, sqlite3.ProgrammingError) as error:
+        # Wrong use, or the connection was closed meanwhile: the file itself is not at fault.
+        raise TextIndexError(f"the index cannot be used ({error})") from error
+    except sqlite3.DatabaseError as error:
+        raise _translate(error) from error
+    except UnicodeDecodeError as error:
+        raise TextIndexDamagedError(f"the index holds invalid text ({error})") from error
+
+
+def _translate(error: sqlite3.DatabaseError) -> TextIndexError:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+    if code in _BUSY:
+        return TextIndexBusyError("the index is being written to", hint="try again in a moment")
+    if code in _NOT_DAMAGE:
+        return TextIndexError(f"the index cannot be used ({error})")
+    return TextIndexDamagedError(f"the index is damaged ({error})", hint=REBUILD_HINT)

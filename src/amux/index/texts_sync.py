@@ -19,13 +19,13 @@ import msgspec
 
 from amux.adapters._base import Adapter, Progress, SourceRef
 from amux.index.encoding import pack, unpack
+from amux.index.errors import TextIndexError
 from amux.index.findable import place_key
 from amux.index.pool import core_count, work_through
 from amux.index.reading import GROWS_NS, edge_of, maker_of, total_size
 from amux.index.stamps import UNSETTLED, look_at_source, mark_in
 from amux.index.texts import PreparedDoc, TextIndex, prepare
-from amux.index.texts_database import transaction
-from amux.index.texts_errors import IndexUnusableError, translated
+from amux.index.texts_database import sqlite_errors, transaction
 from amux.index.texts_rests import RESTS_TABLE, TextRest, TextRests
 from amux.index.texts_source import Batch, source_texts, texts_behind
 from amux.index.texts_spots import Spots, pack_spots
@@ -98,7 +98,7 @@ class TextStore:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         self.index = TextIndex.open(path)
         self._units_of: dict[str, tuple[tuple[int, ...], dict[int, int]]] = {}
-        with translated():
+        with sqlite_errors():
             self.index.connection.executescript(_TABLES + RESTS_TABLE)
         self._rests = TextRests(self.index.connection)
         self._is_whole = True  # no source is half written
@@ -111,7 +111,7 @@ class TextStore:
     def units(self, agent: str) -> dict[int, int]:
         """Every session of every source of an agent that has texts, by its `place_key`."""
         version = self.version()
-        with translated():
+        with sqlite_errors():
             if self._units_of.get(agent, ((), {}))[0] != version:
                 rows = self.index.connection.execute(
                     "SELECT key, unit FROM text_members WHERE agent = ?", (agent,)
@@ -122,7 +122,7 @@ class TextStore:
     def spots(self, units: Sequence[int]) -> dict[int, Spots]:
         """Where the messages of some units lie, as far as anybody knows."""
         marks = ", ".join("?" * len(units))
-        with translated():
+        with sqlite_errors():
             rows = self.index.connection.execute(
                 "SELECT unit, CAST(path AS BLOB), CAST(mark AS BLOB), CAST(spots AS BLOB)"  # noqa: S608 - question marks only
                 f" FROM text_spots WHERE unit IN ({marks})",
@@ -132,20 +132,20 @@ class TextStore:
 
     def version(self) -> tuple[int, int]:
         """Changes whenever anything is written, by this process or another."""
-        with translated():
+        with sqlite_errors():
             database = self.index.connection
             (foreign,) = database.execute("PRAGMA data_version").fetchone()
             return foreign, database.total_changes
 
     def agents(self) -> set[str]:
         """Whose texts are here."""
-        with translated():
+        with sqlite_errors():
             rows = self.index.connection.execute("SELECT agent FROM text_answers")
             return {agent for (agent,) in rows}
 
     def is_current(self, agent: str, state: bytes) -> bool:
         """Whether the agent's texts were read when its files were in this state."""
-        with translated():
+        with sqlite_errors():
             row = self.index.connection.execute(
                 "SELECT state FROM text_answers WHERE agent = ?", (agent,)
             ).fetchone()
@@ -153,7 +153,7 @@ class TextStore:
 
     def remember(self, states: Mapping[str, bytes]) -> None:
         """Note the states that the files of some agents were in before they were read."""
-        with translated(), transaction(self.index.connection):
+        with sqlite_errors(), transaction(self.index.connection):
             self.index.connection.executemany(
                 "INSERT OR REPLACE INTO text_answers VALUES (?, ?)", states.items()
             )
@@ -192,7 +192,7 @@ class TextStore:
             self._is_whole = False  # from here on there is nothing to keep
             self.index.finish_bulk()
         except BaseException:
-            with suppress(IndexUnusableError):  # what went wrong first is told
+            with suppress(TextIndexError):  # what went wrong first is told
                 self.index.leave_bulk(keep=self._is_whole)
             raise
         finally:
@@ -207,7 +207,7 @@ class TextStore:
         return [each for each in now.values() if _is_stale(known, each)]
 
     def _stamps(self, agent: str, maker: str) -> dict[bytes, bytes]:
-        with translated():
+        with sqlite_errors():
             rows = self.index.connection.execute(
                 "SELECT path, CASE maker WHEN ? THEN stamp ELSE x'' END FROM text_sources"
                 " WHERE agent = ?",
@@ -218,7 +218,7 @@ class TextStore:
     def _is_read(self, adapter: Adapter, stale: _Stale) -> bool:
         """Whether the texts of a source are here as it is now."""
         known = (adapter.info.name, os.fsencode(stale.source.place), stale.stamp, maker_of(adapter))
-        with translated():
+        with sqlite_errors():
             found = self.index.connection.execute(
                 "SELECT 1 FROM text_sources"
                 " WHERE agent = ? AND path = ? AND stamp = ? AND maker = ?",
@@ -238,14 +238,14 @@ class TextStore:
     def _read_on(self, adapter: Adapter, stale: _Stale, progress: _Progress) -> bool:
         """Read only what is new in a source; False: it has to be read as a whole."""
         agent, path = adapter.info.name, os.fsencode(stale.source.place)
-        with translated():
+        with sqlite_errors():
             rest = self._rests.of(agent, path, maker_of(adapter))
         if rest is None or edge_of(stale.source, rest.size) != rest.edge:
             return False
         texts = texts_behind(adapter, stale.source, rest.progress)
         if texts is None:
             return False
-        with translated(), transaction(self.index.connection):
+        with sqlite_errors(), transaction(self.index.connection):
             if self._rests.of(agent, path, maker_of(adapter)) != rest:
                 return False  # somebody else was quicker
             for _, docs in texts.batches:
@@ -304,7 +304,7 @@ class TextStore:
         agent, source = adapter.info.name, stale.source
         path = os.fsencode(source.place)
         connection = self.index.connection
-        with translated(), transaction(connection):  # nobody else may take the same number
+        with sqlite_errors(), transaction(connection):  # nobody else may take the same number
             (last,) = connection.execute("SELECT coalesce(max(unit), 0) FROM text_units").fetchone()
             for session, docs, spots in texts:
                 is_first = session not in units
@@ -332,7 +332,7 @@ class TextStore:
             )
 
     def _forget(self, agent: str, paths: Iterable[bytes]) -> None:
-        with translated():
+        with sqlite_errors():
             connection = self.index.connection
             for path in paths:
                 key = (agent, path)

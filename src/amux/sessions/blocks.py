@@ -22,7 +22,7 @@ from amux.model.options import BlockOptions
 from amux.model.problems import Problem, in_order
 from amux.model.reports import BlockReport
 from amux.model.usage import NANO
-from amux.sessions.cells import Tally
+from amux.sessions.cells import SpendTotals
 from amux.sessions.costing import UNPRICED
 from amux.sessions.filters import check_moment
 from amux.sessions.hours import (
@@ -135,12 +135,12 @@ def _block(
     now: datetime,
     missing: set[str],
 ) -> CostBlock:
-    tally = Tally()
+    spent = SpendTotals()
     for each in hours:
-        tally.add_sum(each)
+        spent.add(each)
     first_at = min(each.first_at for each in hours)
     last_at = max(each.last_at for each in hours)
-    rate = _burn_rate(tally, last_at - first_at)
+    rate = _burn_rate(spent, last_at - first_at)
     is_active = start <= now < end
     return CostBlock(
         agent=agent,
@@ -149,40 +149,40 @@ def _block(
         active=is_active,
         first_at=first_at,
         last_at=last_at,
-        call_count=tally.calls,
+        call_count=spent.calls,
         session_count=len({each.session for each in hours} - {None}),
-        total_usd=tally.nusd / NANO,
-        input_tokens=tally.input,
-        output_tokens=tally.output,
-        thinking_tokens=tally.thinking or 0,
-        cached_tokens=tally.cache_read,
-        cache_write_tokens=tally.cache_write,
+        total_usd=spent.nusd / NANO,
+        input_tokens=spent.input,
+        output_tokens=spent.output,
+        thinking_tokens=spent.thinking or 0,
+        cached_tokens=spent.cache_read,
+        cache_write_tokens=spent.cache_write,
         models=tuple(sorted({each.model for each in hours})),
         burn_rate=rate,
-        projection=_projection(tally, rate, end - now) if is_active and rate else None,
-        incomplete=_incomplete(tally, hours, missing),
+        projection=_projection(spent, rate, end - now) if is_active and rate else None,
+        incomplete=_incomplete(spent, hours, missing),
     )
 
 
-def _incomplete(tally: Tally, hours: Iterable[Hour], missing: set[str]) -> tuple[str, ...]:
+def _incomplete(spent: SpendTotals, hours: Iterable[Hour], missing: set[str]) -> tuple[str, ...]:
     reasons = missing.union(*(each.reasons for each in hours))
-    return tuple(sorted(reasons | {UNPRICED} if tally.unpriced_calls else reasons))
+    return tuple(sorted(reasons | {UNPRICED} if spent.unpriced_calls else reasons))
 
 
-def _burn_rate(tally: Tally, span: timedelta) -> BurnRate | None:
+def _burn_rate(spent: SpendTotals, span: timedelta) -> BurnRate | None:
     """The average over the time between the first and the last call; none for a moment."""
     if span < _SHORTEST_SPAN:
         return None
     return BurnRate(
-        tokens_per_minute=tally.tokens.total / (span / timedelta(minutes=1)),
-        usd_per_hour=tally.nusd / NANO / (span / timedelta(hours=1)),
+        tokens_per_minute=spent.tokens.total / (span / timedelta(minutes=1)),
+        usd_per_hour=spent.nusd / NANO / (span / timedelta(hours=1)),
     )
 
 
-def _projection(tally: Tally, rate: BurnRate, remaining: timedelta) -> BlockProjection:
+def _projection(spent: SpendTotals, rate: BurnRate, remaining: timedelta) -> BlockProjection:
     minutes, hours = remaining / timedelta(minutes=1), remaining / timedelta(hours=1)
     return BlockProjection(
         remaining_minutes=int(minutes),
-        total_tokens=round(tally.tokens.total + rate.tokens_per_minute * minutes),
-        total_usd=tally.nusd / NANO + rate.usd_per_hour * hours,
+        total_tokens=round(spent.tokens.total + rate.tokens_per_minute * minutes),
+        total_usd=spent.nusd / NANO + rate.usd_per_hour * hours,
     )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from amux.adapters import external_names
 from amux.adapters._base import SourceRef, Unread
-from amux.index.faults import IndexUnavailableError
+from amux.index.errors import IndexUnavailableError
 from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
 from amux.model.reports import ListReport

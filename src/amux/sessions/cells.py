@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
-from typing import Literal, TypedDict
+from typing import Any, Literal
 
 import msgspec
 
@@ -37,24 +37,8 @@ CellKind = Literal["spent", "unspent", "unrecorded"]
 """
 
 
-class FigureFields(TypedDict):
-    """The fields of `Figures`."""
-
-    calls: int
-    input: int
-    cache_read: int
-    cache_write: int
-    cache_write_1h: int
-    output: int
-    thinking: int | None
-    nusd: int
-    unpriced_calls: int
-    unpriced_input: int
-    unpriced_output: int
-
-
-class Figures(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
-    """Spending that was summed; no figure exceeds 64 bits, so that it can be kept."""
+class SpendTotals(msgspec.Struct, kw_only=True, array_like=True, gc=False):
+    """A sum of spending: calls, tokens and money. All figures are integers."""
 
     calls: int = 0
     input: int = 0
@@ -64,50 +48,6 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=Fal
     output: int = 0
     thinking: int | None = None
     nusd: int = 0  # the known part
-    unpriced_calls: int = 0
-    unpriced_input: int = 0
-    unpriced_output: int = 0
-
-
-class Cell(Figures, frozen=True, kw_only=True, array_like=True, gc=False):
-    """The spending of one session, sub-agents included, on one model on one day."""
-
-    agent: str
-    session: str | None  # unified id; None: billed calls of no session
-    created_at: datetime  # when the session began: what `since` and `until` choose by
-    cwd: str | None
-    day: str  # ISO date in the zone of the report
-    model: str
-    kind: CellKind = "spent"
-    reasons: tuple[str, ...] = ()  # why the figures are a lower bound, beyond a missing price
-    alias: str | None = None  # what names the session alone, where another one has its id
-
-    @property
-    def address(self) -> str | None:
-        """The unified id that means no other session."""
-        return self.session if self.alias is None else unified_id(self.agent, self.alias)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The agent's own ids of the session, the one it shares first; of none nothing."""
-        if self.session is None:
-            return ()
-        own = self.session.removeprefix(f"{self.agent}:")
-        return (own,) if self.alias is None else (own, self.alias)
-
-
-@dataclass(slots=True)
-class Tally:
-    """The figures of a cell while they are summed: integers only, as there may be many calls."""
-
-    calls: int = 0
-    input: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-    cache_write_1h: int = 0
-    output: int = 0
-    thinking: int | None = None
-    nusd: int = 0
     unpriced_calls: int = 0
     unpriced_input: int = 0
     unpriced_output: int = 0
@@ -135,7 +75,7 @@ class Tally:
         if tokens.thinking is not None:
             self.thinking = (self.thinking or 0) + tokens.thinking
 
-    def add_sum(self, other: Tally | Figures) -> None:
+    def add(self, other: SpendTotals) -> None:
         """Count what was summed before."""
         self.calls += other.calls
         self.input += other.input
@@ -150,21 +90,13 @@ class Tally:
         if other.thinking is not None:
             self.thinking = (self.thinking or 0) + other.thinking
 
-    def bounded(self) -> FigureFields:
-        """All figures, none larger than can be kept."""
-        return {
-            "calls": self.calls,
-            "input": _bounded(self.input),
-            "cache_read": _bounded(self.cache_read),
-            "cache_write": _bounded(self.cache_write),
-            "cache_write_1h": _bounded(self.cache_write_1h),
-            "output": _bounded(self.output),
-            "thinking": None if self.thinking is None else _bounded(self.thinking),
-            "nusd": _bounded(self.nusd),
-            "unpriced_calls": self.unpriced_calls,
-            "unpriced_input": _bounded(self.unpriced_input),
-            "unpriced_output": _bounded(self.unpriced_output),
-        }
+    def as_arguments(self) -> dict[str, Any]:
+        """Return the figures as keyword arguments of an entry, none larger than 64 bits.
+
+        A damaged log may claim any number; no bill exceeds what 64 bits can hold.
+        """
+        found = {name: getattr(self, name) for name in SpendTotals.__struct_fields__}
+        return {name: value and min(value, _LARGEST) for name, value in found.items()}
 
     @property
     def tokens(self) -> Tokens:
@@ -179,6 +111,33 @@ class Tally:
         )
 
 
+class Cell(SpendTotals, kw_only=True, array_like=True, gc=False):
+    """The spending of one session, sub-agents included, on one model on one day."""
+
+    agent: str
+    session: str | None  # unified id; None: billed calls of no session
+    created_at: datetime  # when the session began: what `since` and `until` choose by
+    cwd: str | None
+    day: str  # ISO date in the zone of the report
+    model: str
+    kind: CellKind = "spent"
+    reasons: tuple[str, ...] = ()  # why the figures are a lower bound, beyond a missing price
+    alias: str | None = None  # what names the session alone, where another one has its id
+
+    @property
+    def address(self) -> str | None:
+        """The unified id that means no other session."""
+        return self.session if self.alias is None else unified_id(self.agent, self.alias)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The agent's own ids of the session, the one it shares first; of none nothing."""
+        if self.session is None:
+            return ()
+        own = self.session.removeprefix(f"{self.agent}:")
+        return (own,) if self.alias is None else (own, self.alias)
+
+
 @dataclass(slots=True, frozen=True)
 class _About:
     """What all cells of one session have in common."""
@@ -190,7 +149,7 @@ class _About:
     reasons: tuple[str, ...]
     alias: str | None = None
 
-    def cell(self, tally: Tally, day: date, model: str) -> Cell:
+    def cell(self, spent: SpendTotals, day: date, model: str) -> Cell:
         return Cell(
             agent=self.agent,
             session=self.session,
@@ -200,13 +159,8 @@ class _About:
             model=model,
             reasons=self.reasons,
             alias=self.alias,
-            **tally.bounded(),
+            **spent.as_arguments(),
         )
-
-
-def _bounded(figure: int) -> int:
-    """A broken log may claim any number; nobody was billed more than 64 bits can hold."""
-    return min(figure, _LARGEST)
 
 
 def assembly_cells(assembly: Assembly, coster: Coster, zone: tzinfo) -> Iterator[Cell]:
@@ -232,16 +186,18 @@ def session_cells(
         reasons=reasons_of(session, cost),
         alias=alias,
     )
-    tallies: dict[tuple[str, date], Tally] = {}
+    totals: dict[tuple[str, date], SpendTotals] = {}
     if cost is not None:
-        _tally_calls(tallies, cost.calls, cost.shares, created=created, zone=zone)
+        _add_calls(totals, cost.calls, cost.shares, created=created, zone=zone)
         if has_extra(cost):
             key = (primary_model(session) or UNKNOWN_MODEL, local_day(created, zone))
-            tallies.setdefault(key, Tally()).add_amount(cost.extra_tokens, cost.extra_nusd)
-    cells = [about.cell(tally, day, model) for (model, day), tally in tallies.items()]
+            totals.setdefault(key, SpendTotals()).add_amount(cost.extra_tokens, cost.extra_nusd)
+    cells = [about.cell(spent, day, model) for (model, day), spent in totals.items()]
     if cells:
         return cells
-    nothing = about.cell(Tally(), local_day(created, zone), primary_model(session) or UNKNOWN_MODEL)
+    nothing = about.cell(
+        SpendTotals(), local_day(created, zone), primary_model(session) or UNKNOWN_MODEL
+    )
     return [msgspec.structs.replace(nothing, kind="unrecorded" if cost is None else "unspent")]
 
 
@@ -256,8 +212,8 @@ def reasons_of(session: Joined, cost: SessionCost | None) -> tuple[str, ...]:
     return tuple(reason for reason in gaps if reason != UNPRICED)
 
 
-def _tally_calls(
-    tallies: dict[tuple[str, date], Tally],
+def _add_calls(
+    totals: dict[tuple[str, date], SpendTotals],
     calls: Sequence[Call],
     shares: Sequence[int | None],
     *,
@@ -265,18 +221,18 @@ def _tally_calls(
     zone: tzinfo,
 ) -> None:
     for run in runs_of(calls, zone, created=created):
-        tally = tallies.setdefault((run.model or UNKNOWN_MODEL, run.day), Tally())
-        tally.add_calls(calls[run.calls], shares[run.calls])
+        spent = totals.setdefault((run.model or UNKNOWN_MODEL, run.day), SpendTotals())
+        spent.add_calls(calls[run.calls], shares[run.calls])
 
 
 def _loose_cells(loose: Joined, coster: Coster, zone: tzinfo) -> Iterator[Cell]:
     """Calls of no session have no beginning to be chosen by: each moment is a cell."""
     created, _ = time_span(loose)
     reasons = gaps_of([loose])
-    tallies: dict[tuple[str, datetime], Tally] = {}
+    totals: dict[tuple[str, datetime], SpendTotals] = {}
     for call in loose.calls:
         key = (call.model or UNKNOWN_MODEL, call.at or created)
-        tallies.setdefault(key, Tally()).add_calls([call], [coster.price(loose, call)])
-    for (model, at), tally in tallies.items():
+        totals.setdefault(key, SpendTotals()).add_calls([call], [coster.price(loose, call)])
+    for (model, at), spent in totals.items():
         about = _About(loose.agent, None, at, cwd_of(loose), reasons)
-        yield about.cell(tally, local_day(at, zone), model)
+        yield about.cell(spent, local_day(at, zone), model)

@@ -20,7 +20,7 @@ from amux.model.problems import Problem, in_order
 from amux.model.usage import NANO
 from amux.run_index import Run
 from amux.sessions.assemble import Assembly
-from amux.sessions.cells import UNKNOWN_MODEL, Cell, Tally
+from amux.sessions.cells import UNKNOWN_MODEL, Cell, SpendTotals
 from amux.sessions.costing import (
     UNPRICED,
     UNRECORDED,
@@ -38,12 +38,12 @@ from amux.sessions.spending import UNREAD, Spending, spending_of
 class _Sum:
     """A running total."""
 
-    tally: Tally = field(default_factory=Tally)
+    spent: SpendTotals = field(default_factory=SpendTotals)
     sessions: set[str] = field(default_factory=set[str])
     reasons: set[str] = field(default_factory=set[str])
 
     def add(self, cell: Cell) -> None:
-        self.tally.add_sum(cell)
+        self.spent.add(cell)
         self.reasons.update(cell.reasons)
         if cell.address is not None:
             self.sessions.add(cell.address)
@@ -51,19 +51,19 @@ class _Sum:
     @property
     def incomplete(self) -> tuple[str, ...]:
         """Why it is a lower bound; in an order that does not depend on that of the cells."""
-        unpriced = {UNPRICED} if self.tally.unpriced_calls else set[str]()
+        unpriced = {UNPRICED} if self.spent.unpriced_calls else set[str]()
         return tuple(sorted(self.reasons | unpriced))
 
     def breakdown(self, keys: Keys) -> CostBreakdown:
-        tally = self.tally
+        spent = self.spent
         return CostBreakdown(
             key=joined_key(keys),
-            total_usd=tally.nusd / NANO,
-            input_tokens=tally.input,
-            output_tokens=tally.output,
-            thinking_tokens=tally.thinking or 0,
-            cached_tokens=tally.cache_read,
-            cache_write_tokens=tally.cache_write,
+            total_usd=spent.nusd / NANO,
+            input_tokens=spent.input,
+            output_tokens=spent.output,
+            thinking_tokens=spent.thinking or 0,
+            cached_tokens=spent.cache_read,
+            cache_write_tokens=spent.cache_write,
             session_count=len(self.sessions),
             incomplete=self.incomplete,
             keys=keys,
@@ -93,7 +93,7 @@ class CostReport:
         self._is_by_session = "session" in group_names(options.group_by)
         self._total = _Sum()
         self._groups: dict[Keys, _Sum] = {}
-        self._unpriced: dict[str, Tally] = {}
+        self._unpriced: dict[str, SpendTotals] = {}
         self._unattributed: _Sum | None = None
         self._known: set[tuple[str, str]] = set()
         self._counted: set[tuple[str, str]] = set()  # sessions whose runs were
@@ -169,7 +169,7 @@ class CostReport:
             breakdowns={group.key: group for group in groups} if self._grouping else None,
             incomplete=total.incomplete,
             unpriced=tuple(
-                _unpriced(model, tally) for model, tally in sorted(self._unpriced.items())
+                _unpriced(model, spent) for model, spent in sorted(self._unpriced.items())
             ),
             unattributed=None if self._unattributed is None else _record(self._unattributed),
             problems=in_order((*chain(*self._unread.values()), *self._coster.problems)),
@@ -197,7 +197,7 @@ class CostReport:
             if cell.kind == "unrecorded" and self._is_by_session and not cell.reasons:
                 group.reasons.add(UNRECORDED)  # unknown by itself, though nothing lacks in a sum
         if cell.unpriced_calls:
-            self._unpriced.setdefault(cell.model, Tally()).add_sum(cell)
+            self._unpriced.setdefault(cell.model, SpendTotals()).add(cell)
 
     def _in_span(self, moment: datetime) -> bool:
         return in_span(moment, self._options.since, self._options.until)
@@ -236,16 +236,15 @@ def _run_cell(run: Run, cost: CostRecord, zone: tzinfo) -> Cell:
     )
 
 
-def _unpriced(model: str, tally: Tally) -> UnpricedModel:
+def _unpriced(model: str, spent: SpendTotals) -> UnpricedModel:
     return UnpricedModel(
         model=model,
-        input_tokens=tally.unpriced_input,
-        output_tokens=tally.unpriced_output,
-        calls=tally.unpriced_calls,
+        input_tokens=spent.unpriced_input,
+        output_tokens=spent.unpriced_output,
+        calls=spent.unpriced_calls,
     )
 
 
-def _record(spent: _Sum) -> CostRecord:
-    return cost_record(
-        spent.tally.tokens, spent.tally.nusd, source="estimate", incomplete=spent.incomplete
-    )
+def _record(total: _Sum) -> CostRecord:
+    spent = total.spent
+    return cost_record(spent.tokens, spent.nusd, source="estimate", incomplete=total.incomplete)

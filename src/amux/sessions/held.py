@@ -33,10 +33,10 @@ class Held(Generic[T]):
 
 def _state(keeper: Keeper) -> State:
     """Changes with everything that is written into the index."""
-    from amux.index.texts_errors import IndexUnusableError
+    from amux.index.errors import TextIndexError
 
     store = keeper.store
     try:
         return (store.version(), store.text_version()) if store.exists() else (object(),)
-    except IndexUnusableError:
+    except TextIndexError:
         return (object(),)  # equal to nothing: who asks next finds out what is wrong

@@ -18,7 +18,7 @@ from amux.index.encoding import pack, unpack
 from amux.model.ids import unified_id
 from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly
-from amux.sessions.cells import UNKNOWN_MODEL, Figures, Tally, has_extra, reasons_of
+from amux.sessions.cells import UNKNOWN_MODEL, SpendTotals, has_extra, reasons_of
 from amux.sessions.costing import Coster, gaps_of
 from amux.sessions.parts import Joined, sole_names
 from amux.sessions.spans import time_span
@@ -26,7 +26,7 @@ from amux.sessions.spending import unread_sources
 from amux.sessions.views import primary_model
 
 
-class Hour(Figures, frozen=True, kw_only=True, array_like=True, gc=False):
+class Hour(SpendTotals, kw_only=True, array_like=True, gc=False):
     """The spending of one session, sub-agents included; `session` None: of calls of none."""
 
     session: str | None  # a unified id that means no other session
@@ -82,8 +82,8 @@ def assembly_hours(assembly: Assembly, coster: Coster) -> Iterator[Hour]:
         created, _ = time_span(loose)
         sums = _Sums()
         for call in loose.calls:
-            tally = sums.at(call.model, call.at or created)
-            tally.add_calls([call], [coster.price(loose, call)])
+            spent = sums.at(call.model, call.at or created)
+            spent.add_calls([call], [coster.price(loose, call)])
         yield from sums.hours(None, gaps_of([loose]))
 
 
@@ -96,8 +96,8 @@ def _session_hours(session: Joined, name: str, coster: Coster) -> Iterator[Hour]
         for call, share in zip(cost.calls, cost.shares, strict=True):
             sums.at(call.model, call.at or created).add_calls([call], [share])
         if has_extra(cost):
-            tally = sums.at(primary_model(session), created)
-            tally.add_amount(cost.extra_tokens, cost.extra_nusd)
+            spent = sums.at(primary_model(session), created)
+            spent.add_amount(cost.extra_tokens, cost.extra_nusd)
     if sums:
         yield from sums.hours(name, reasons)
     elif reasons:
@@ -109,7 +109,7 @@ def _session_hours(session: Joined, name: str, coster: Coster) -> Iterator[Hour]
 class _Sum:
     first_at: datetime
     last_at: datetime
-    tally: Tally = field(default_factory=Tally)
+    spent: SpendTotals = field(default_factory=SpendTotals)
 
 
 class _Sums:
@@ -118,7 +118,7 @@ class _Sums:
     def __init__(self) -> None:
         self._sums: dict[tuple[datetime, str], _Sum] = {}
 
-    def at(self, model: str | None, at: datetime) -> Tally:
+    def at(self, model: str | None, at: datetime) -> SpendTotals:
         """Where to add what was spent at a time."""
         moment = at if at.tzinfo is UTC else at.astimezone(UTC)
         key = (full_hour(moment), model or UNKNOWN_MODEL)
@@ -127,7 +127,7 @@ class _Sums:
             found = self._sums[key] = _Sum(moment, moment)
         found.first_at = min(found.first_at, moment)
         found.last_at = max(found.last_at, moment)
-        return found.tally
+        return found.spent
 
     def __bool__(self) -> bool:
         return bool(self._sums)
@@ -144,5 +144,5 @@ class _Sums:
                 last_at=one.last_at,
                 reasons=reasons,
                 is_gap=is_gap,
-                **one.tally.bounded(),
+                **one.spent.as_arguments(),
             )

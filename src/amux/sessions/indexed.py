@@ -14,7 +14,7 @@ import msgspec
 
 from amux.adapters._base import SourceRef
 from amux.index.encoding import pack, unpack
-from amux.index.faults import IndexUnavailableError
+from amux.index.errors import IndexUnavailableError
 from amux.index.links import Clusters
 from amux.index.reading import Depth, maker_of, total_size
 from amux.index.results import Made, ResultIndex

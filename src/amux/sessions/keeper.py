@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amux.index.answers import Answers
 from amux.index.census import Counted, take_census
-from amux.index.faults import IndexUnavailableError
+from amux.index.errors import IndexUnavailableError
 from amux.index.reading import Depth, total_size
 from amux.index.results import Made, ResultIndex
 from amux.model.options import SessionListOptions

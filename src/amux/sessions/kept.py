@@ -13,7 +13,7 @@ import msgspec
 
 from amux.adapters._base import Role, SourceRef
 from amux.index.encoding import pack, unpack
-from amux.index.faults import IndexChangedError, UndecodableError
+from amux.index.errors import IndexChangedError, IndexDecodeError
 from amux.index.findable import LightRow, light_rows, place_key, whole_row
 from amux.index.store import Store
 from amux.model.session import SessionSummary
@@ -51,7 +51,7 @@ def _decode_places(data: bytes) -> list[Conversation]:
     try:
         return msgspec.convert(unpack(data, _ANYTHING), list[Conversation], dec_hook=_from_plain)
     except msgspec.MsgspecError as error:
-        raise UndecodableError(str(error)) from error
+        raise IndexDecodeError(str(error)) from error
 
 
 class _KeptSource(msgspec.Struct, kw_only=True):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from amux.index.answers import Answers
-from amux.index.faults import IndexUnavailableError
+from amux.index.errors import IndexUnavailableError
 from amux.index.listing import (
     ARCHIVED,
     Line,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar, get_args
 from msgspec.structs import replace
 
 from amux.errors import AmuxError, SessionNotFoundError, ValidationError
-from amux.index.faults import IndexChangedError, IndexUnavailableError
+from amux.index.errors import IndexChangedError, IndexUnavailableError
 from amux.model.cost import CostSummary
 from amux.model.message import SessionMessage
 from amux.model.options import (

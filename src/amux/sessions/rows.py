@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from amux.index.encoding import ODD, pack, storable, unpack
-from amux.index.faults import UndecodableError
+from amux.index.errors import IndexDecodeError
 from amux.index.listing import ARCHIVED, SUBAGENT, Omitted, Row, Wanted
 from amux.index.results import Made, SessionRow
 from amux.model.options import SessionListOptions
@@ -127,7 +127,7 @@ def _decoded(body: bytes) -> SessionSummary:
     try:
         return _SUMMARIES.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise UndecodableError(str(error)) from error
+        raise IndexDecodeError(str(error)) from error
 
 
 def _summary(row: Row, coster: Coster) -> SessionSummary:

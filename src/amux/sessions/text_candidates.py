@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from amux.index.faults import IndexUnavailableError
+from amux.index.errors import TextIndexDamagedError
 from amux.index.texts import (
     LOOSE,
     TABLES,
@@ -23,7 +23,6 @@ from amux.index.texts import (
     TextIndex,
     in_order,
 )
-from amux.index.texts_errors import IndexDamagedError, IndexUnusableError
 from amux.index.texts_spots import Spots
 from amux.index.texts_sync import TextStore
 from amux.index.texts_terms import TermKind
@@ -228,10 +227,9 @@ class TextCandidates:
     def _guarded(self) -> Generator[None]:
         try:
             yield
-        except IndexUnusableError as error:
-            if isinstance(error, IndexDamagedError):
-                self._discard()
-            raise IndexUnavailableError(str(error)) from error
+        except TextIndexDamagedError:
+            self._discard()
+            raise
 
 
 def _of_conversations(

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from amux.index.answers import Answers
+from amux.index.errors import TextIndexDamagedError, TextIndexError
 from amux.index.findable import agents_with_rows
-from amux.index.texts_errors import IndexDamagedError, IndexUnusableError
 from amux.index.texts_sync import TextStore
 from amux.sessions.candidates import NativeCandidates
 from amux.sessions.keeper import Keeper
@@ -38,9 +38,9 @@ class TextKeeper:
             texts, read = self._updated(agents)
             others = NativeCandidates(self._library)
             return TextCandidates(texts, read, others, discard=store.remove_texts)
-        except IndexUnusableError as error:
+        except TextIndexError as error:
             self.trouble = str(error)
-            if isinstance(error, IndexDamagedError):
+            if isinstance(error, TextIndexDamagedError):
                 store.remove_texts()
             return None
 

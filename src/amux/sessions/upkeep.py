@@ -11,11 +11,10 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 
 from amux.adapters._base import SourceRef
-from amux.index.faults import IndexUnavailableError
+from amux.index.errors import IndexUnavailableError, TextIndexError
 from amux.index.reading import Depth, SourceReader, maker_of
 from amux.index.sources import SourceIndex
 from amux.index.store import Store
-from amux.index.texts_errors import IndexUnusableError
 from amux.index.texts_sync import HAS_TOOLS
 from amux.model.options import CostAggregationOptions
 from amux.model.reports import (
@@ -111,7 +110,7 @@ class IndexManager:
         try:
             texts = store.texts()
             counts = {n: texts.current(each, library.sources(n)) for n, each in indexed.items()}
-        except IndexUnusableError as error:
+        except TextIndexError as error:
             return {}, str(error)
         return counts, None
 
