@@ -38,11 +38,11 @@ from amux.adapters._base import (
 from amux.adapters._kit.folders import Folders
 from amux.adapters._kit.jsonl import unreadable
 from amux.adapters._kit.streams import open_stream
-from amux.adapters.claude.ledger import can_fork
-from amux.adapters.claude.outcome import AGENT_PREFIX, own_id
+from amux.adapters.claude.conversation import can_fork
 from amux.adapters.claude.reader import TranscriptReader
 from amux.adapters.claude.records import text_of
-from amux.adapters.claude.scan_texts import scan_texts
+from amux.adapters.claude.text_scan import cut_text, scan_texts
+from amux.adapters.claude.transcript import AGENT_PREFIX, own_id
 from amux.host import Host
 from amux.model.facts import Facts, TitleNote
 from amux.model.message import SessionMessage
@@ -128,8 +128,6 @@ class ClaudeAdapter:
 
     def cut_text(self, data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
         """One message, from the lines that a scan has named."""
-        from amux.adapters.claude.cut_texts import cut_text
-
         return cut_text(data, kind, tools=tools)
 
     def read_on(
@@ -146,7 +144,7 @@ class ClaudeAdapter:
 
     def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice:
         """By the heads of all transcripts, and by what bears on those that may be shown."""
-        from amux.adapters.claude.kinship import choose
+        from amux.adapters.claude.related import choose
 
         return choose(sources, question)
 
@@ -163,7 +161,7 @@ class ClaudeAdapter:
 
     def kin(self, sources: Sequence[SourceRef], session_id: str) -> Kin | None:
         """By the heads of the project; None for an id that no file's name shows."""
-        from amux.adapters.claude.kin import ClaudeKin
+        from amux.adapters.claude.related import ClaudeKin
 
         kin = ClaudeKin(sources, session_id)
         return kin if kin.is_known else None

@@ -1,4 +1,13 @@
-"""One conversation of a file: the session itself, or one sidechain inside it.
+"""Where a conversation comes from and what the agent itself says that it cost.
+
+All of it bears on who pays for which call: lineage, the folder, the first time, totals. A ledger is
+plain data: written down, it can be taken up again.
+
+What a conversation is about: its names, its times, and the skeleton of its lines.
+
+None of it bears on cost. A story is plain data: written down, it can be taken up again.
+
+One conversation of a file: the session itself, or one sidechain inside it.
 
 Three depths, each on top of the one before: what bears on cost (`Ledger`, `Tally`), what describes
 it (`Story`), the messages themselves (`dialogue`). The first two are plain data.
@@ -6,17 +15,224 @@ it (`Story`), the messages themselves (`dialogue`). The first two are plain data
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, Final, Literal
 
 import msgspec
 
-from amux.adapters.claude.ledger import Ledger
-from amux.adapters.claude.records import Entry, text_of
-from amux.adapters.claude.story import Story
-from amux.adapters.claude.tally import Tally, UserLine
+from amux.adapters._kit.samples import Unknowns
+from amux.adapters._kit.times import to_millis
+from amux.adapters.claude.call_state import Tally, UserLine
+from amux.adapters.claude.calls import CostEvents, nano_usd
+from amux.adapters.claude.prompts import UserParts, command_title, summary_title
+from amux.adapters.claude.records import (
+    KNOWN_TYPES,
+    Block,
+    Entry,
+    Wide,
+    fork_parent,
+    is_notice,
+    packed,
+    text_of,
+)
+from amux.model.facts import TitleNote
 from amux.model.problems import Problem
-from amux.model.trace import Mark
+from amux.model.titles import fold_title
+from amux.model.trace import Mark, Trace, key_of
 from amux.model.usage import Purpose
+
+_APPENDS_SINCE: Final = (1, 0, 120)
+"""From here on a resumed session goes on in its own file; before, every resume made a copy."""
+
+_VERSION: Final = re.compile(r"(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?")
+
+
+def version_key(version: str | None) -> tuple[int, int, int] | None:
+    """A version as numbers; None when it does not look like one."""
+    found = _VERSION.match(version or "")
+    return None if found is None else (int(found[1]), int(found[2]), int(found[3] or 0))
+
+
+def can_fork(version: str | None) -> bool:
+    """Whether a version (None: unknown, so probably current) resumes in place and can fork."""
+    key = version_key(version)
+    return key is None or key >= _APPENDS_SINCE
+
+
+class Ledger(msgspec.Struct):
+    """Collects what is said about a session; the last word counts unless noted."""
+
+    cwd: str | None = None  # the first: a session may be resumed from elsewhere
+    version: str | None = None
+    costs: CostEvents = msgspec.field(default_factory=CostEvents)
+    first_session: str | None = None  # the first session id on its lines
+    created: datetime | None = None
+    earliest_copy: datetime | None = None
+    forked_from: str | None = None
+    foreign: str | None = None
+    own_lines: bool = False
+    total_nusd: int | None = None
+
+    def take(self, entry: Entry) -> None:
+        """Enter one line."""
+        line = entry.line
+        if self.lacks_beginning:
+            self._see_beginning(entry)
+        if line.version is not None:
+            self.version = text_of(line.version) or self.version
+        if self.forked_from is None and (line.forked_from or line.metadata):
+            self.forked_from = fork_parent(line)
+        if entry.foreign is not None:
+            self.foreign = self.foreign or entry.foreign
+        elif line.session_id is not None:
+            self.own_lines = True
+        kind = line.type
+        if kind == "assistant":
+            if self.total_nusd is not None and not is_notice(line):
+                self.total_nusd = None  # a total that came before this call does not include it
+        elif kind == "cost-state":
+            self.total_nusd = nano_usd(line.total_cost_usd)
+        elif kind == "cost":
+            self.costs.take(entry.raw)
+
+    @property
+    def lacks_beginning(self) -> bool:
+        """Whether it is still unknown where or when the session began."""
+        return self.created is None or self.cwd is None or self.first_session is None
+
+    @property
+    def created_at(self) -> datetime | None:
+        """The first record of the session's own; copied history is older."""
+        return self.created or self.earliest_copy
+
+    def parent(self, session_id: str) -> str | None:
+        """The session whose history this file says it begins with."""
+        named = self.forked_from or (self.foreign if self.own_lines else None)
+        return named if named != session_id else None
+
+    def native_nusd(self, *, is_fork: bool) -> int | None:
+        """The agent's own total; that of a fork starts from its parent's."""
+        if self.costs.nusd is not None:
+            return self.costs.nusd
+        return None if is_fork else self.total_nusd
+
+    def copy_kind(self) -> Literal["fork", "continuation"]:
+        """What a file is that turns out to begin with another session's history."""
+        return "fork" if can_fork(self.version) else "continuation"
+
+    def _see_beginning(self, entry: Entry) -> None:
+        if self.cwd is None:
+            self.cwd = text_of(entry.line.cwd)
+        if self.first_session is None:
+            self.first_session = text_of(entry.line.session_id)
+        if not entry.copied:
+            self.created = self.created or entry.at
+        elif self.earliest_copy is None:
+            self.earliest_copy = entry.at
+
+
+PR_LINKS_KEPT: Final = 20
+_LINE: Final = Mark.LINE
+_ENVELOPE: Final = ("gitBranch", "entrypoint", "slug")
+
+
+class Story(msgspec.Struct):
+    """Collects what is told; the last word counts unless noted."""
+
+    first_prompt: str | None = None
+    first_command: str | None = None
+    custom_title: str | None = None
+    ai_title: str | None = None
+    updated: datetime | None = None  # the latest record
+    notes: list[TitleNote] = []
+    labels: dict[str, Any] = {}
+    envelope: tuple[Wide, ...] = ()  # the last: branch and entry point change on the way
+    unknown: Unknowns = msgspec.field(default_factory=Unknowns)
+    keys: bytearray = bytearray()
+    times: bytearray = bytearray()
+    marks: bytearray = bytearray()
+
+    @property
+    def name(self) -> str | None:
+        """A name given by a person, else one by the model."""
+        return self.custom_title or self.ai_title
+
+    def raw(self) -> dict[str, Any]:
+        """What has no field of its own, kept small."""
+        said = zip(_ENVELOPE, self.envelope, strict=False)
+        told = {name: text for name, text in said if text_of(text)}
+        return told | self.labels | self.unknown.raw()
+
+    def settle(self) -> None:
+        """Leave nothing in it that is still as it was read: it may be anything."""
+        self.envelope = tuple(text_of(said) for said in self.envelope)
+
+    def trace(self) -> Trace:
+        """One record per line, more where a line holds several messages."""
+        return Trace(keys=bytes(self.keys), times=bytes(self.times), marks=bytes(self.marks))
+
+    def see_marks(self, entry: Entry, marks: Sequence[Mark]) -> None:
+        """A line that stands in the trace; without marks it begins no message."""
+        key, at = packed(entry.key), packed(to_millis(entry.at))
+        if len(marks) < 2:  # noqa: PLR2004 - as nearly all have
+            self.keys += key
+            self.times += at
+            self.marks.append(marks[0] if marks else _LINE)
+        else:
+            self.keys += key * len(marks)
+            self.times += at * len(marks)
+            self.marks += bytes(marks)
+
+    def see_user(self, parts: UserParts[Block]) -> None:
+        """A user line: the first prompt makes a title, else the first command does."""
+        if self.first_prompt is None and parts.typed:
+            self.first_prompt = fold_title(text_of(parts.typed[0].text) or "") or None
+        if self.first_command is None and parts.injected:
+            self.first_command = command_title(text_of(parts.injected[0].text) or "")
+
+    def see_line(self, entry: Entry) -> None:
+        """Any line."""
+        line, at = entry.line, entry.at
+        if at is not None and (self.updated is None or at > self.updated):
+            self.updated = at
+        if line.version is not None:  # the envelope of messages; bookkeeping has none
+            self.envelope = (line.git_branch, line.entrypoint, line.slug)
+
+    def see_record(self, entry: Entry) -> None:
+        """A line that is no message."""
+        line = entry.line
+        match line.type:
+            case "summary":
+                self._note(entry)
+            case "custom-title":
+                self.custom_title = text_of(line.custom_title)
+            case "ai-title":
+                self.ai_title = text_of(line.ai_title)
+            case "tag" | "pr-link":
+                self._see_label(entry)
+            case other:
+                name = text_of(other) or ""
+                if name not in KNOWN_TYPES:
+                    self.unknown.take(name, bytes(entry.raw))
+
+    def _see_label(self, entry: Entry) -> None:
+        if entry.line.type == "tag":
+            self.labels.pop("tag", None)
+            if tag := text_of(entry.line.tag):
+                self.labels["tag"] = tag
+            return
+        links: list[str] = self.labels.setdefault("prLinks", [])
+        url = text_of(entry.line.pr_url)
+        if url is not None and url not in links and len(links) < PR_LINKS_KEPT:
+            links.append(url)
+
+    def _note(self, entry: Entry) -> None:
+        title, leaf = summary_title(entry.line), text_of(entry.line.leaf_uuid)
+        if title is not None and leaf is not None:
+            self.notes.append(TitleNote(text=title, entry=key_of(leaf)))
+
 
 OnProblem = Callable[[Problem], None]
 

@@ -28,12 +28,11 @@ from amux.adapters._base import SourceRef
 from amux.adapters._kit.pieces import Pieces
 from amux.adapters._kit.sketches import Sketch
 from amux.adapters._kit.times import parse_time
-from amux.adapters.claude.conversation import Conversation
-from amux.adapters.claude.ledger import version_key
+from amux.adapters.claude.conversation import Conversation, version_key
 from amux.adapters.claude.lines import LineReader
-from amux.adapters.claude.outcome import own_id
 from amux.adapters.claude.prompts import WARM_UP
 from amux.adapters.claude.records import LINES, Entry, Line, Message, Odd, Wide, text_of
+from amux.adapters.claude.transcript import own_id
 from amux.model.problems import Problem
 from amux.model.trace import key_of
 

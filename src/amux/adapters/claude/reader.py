@@ -1,4 +1,6 @@
-"""Reads one transcript file: its session, and the sidechains older versions wrote into it.
+"""All that stands before a place in a transcript, written down and taken up again.
+
+Reads one transcript file: its session, and the sidechains older versions wrote into it.
 
 Nothing is yielded for a file without a conversation but facts that hold its notes: such files exist
 (killed in the first turn, or only titles of other sessions) and are no sessions. A line that is
@@ -10,26 +12,54 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from os import SEEK_END
-from typing import BinaryIO
+from typing import BinaryIO, Final, Literal
 
 import msgspec
 
 from amux.adapters._base import Head, Item, Progress, Reading, SourceRef, Want, has_bodies
 from amux.adapters._kit.jsonl import unreadable
 from amux.adapters._kit.streams import open_stream
-from amux.adapters.claude.bodies import WHOLE_LINES
 from amux.adapters.claude.conversation import Conversation
 from amux.adapters.claude.cost_lines import CostLineReader
-from amux.adapters.claude.dialogue import Dialogue
 from amux.adapters.claude.lines import LineReader
-from amux.adapters.claude.outcome import AGENT_PREFIX, Outcome, own_id
+from amux.adapters.claude.messages import WHOLE_LINES, Dialogue
 from amux.adapters.claude.records import LINES, Entry
-from amux.adapters.claude.saved import Depth, Saved, restore, save
-from amux.adapters.claude.transcript import Transcript
+from amux.adapters.claude.transcript import AGENT_PREFIX, Outcome, Transcript, own_id
 from amux.model.facts import Facts
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 from amux.model.usage import Purpose
+
+Depth = Literal["usage", "facts"]
+
+
+class Saved(msgspec.Struct):
+    """What a pass without bodies had collected after so many lines."""
+
+    want: Depth
+    lines: int
+    transcript: Transcript
+
+
+_SAVED: Final = msgspec.msgpack.Decoder(Saved)
+
+
+def save(saved: Saved, offset: int) -> Progress | None:
+    """Write it down; None when that cannot be done (a sum beyond 64 bits)."""
+    saved.transcript.settle()
+    try:
+        return Progress(offset=offset, state=msgspec.msgpack.encode(saved))
+    except (OverflowError, UnicodeEncodeError):
+        return None
+
+
+def restore(progress: Progress, want: Depth) -> Saved | None:
+    """Take it up again; None when it was written for another purpose, or in another form."""
+    try:
+        saved = _SAVED.decode(progress.state)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    return saved if saved.want == want else None
 
 
 class TranscriptReader:

@@ -42,13 +42,11 @@ from amux.adapters._kit.folders import Folders, is_folder, leads_into
 from amux.adapters._kit.jsonl import Buffer, read_records, unreadable
 from amux.adapters._kit.streams import DecoderMissingError, open_stream
 from amux.adapters._kit.times import parse_time
-from amux.adapters.codex.entries import Batch, Run
-from amux.adapters.codex.lineage import file_name
-from amux.adapters.codex.log import Log
+from amux.adapters.codex.cursor import restore
+from amux.adapters.codex.lines import Batch, Log, Run
 from amux.adapters.codex.reading import State, read_on, read_rollout
 from amux.adapters.codex.records import NAME_ENTRY, Line, Record, size
-from amux.adapters.codex.rollout import new_rollout
-from amux.adapters.codex.saved import restore
+from amux.adapters.codex.rollout import file_name, new_rollout
 from amux.host import Host
 from amux.model.facts import Facts, TitleNote
 from amux.model.message import SessionMessage
@@ -133,14 +131,14 @@ class CodexAdapter:
         self, source: SourceRef, *, tools: bool, progress: Progress | None = None
     ) -> ScannedTexts | None:
         """The texts of a rollout in the newest form; others are read."""
-        from amux.adapters.codex.scan_texts import scan_texts
+        from amux.adapters.codex.text_scan import scan_texts
 
         is_plain = source.role == "session" and source.path.suffix == ".jsonl"
         return scan_texts(source.path, tools=tools, progress=progress) if is_plain else None
 
     def cut_text(self, data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
         """One message, from the lines that a scan has named."""
-        from amux.adapters.codex.cut_texts import cut_text
+        from amux.adapters.codex.text_scan import cut_text
 
         return cut_text(data, kind, tools=tools)
 

@@ -15,11 +15,10 @@ from typing import Final
 import msgspec
 
 from amux.adapters._kit.calls import usage_view
-from amux.adapters.codex.gaps import Gaps
+from amux.adapters.codex.content import Speech, call_input, cwd_in, joined, speech_of, thought_in
+from amux.adapters.codex.cursor import Track
 from amux.adapters.codex.records import ResponseItem, body
-from amux.adapters.codex.texts import Speech, call_input, cwd_in, joined, speech_of, thought_in
-from amux.adapters.codex.track import Track
-from amux.adapters.codex.usage import Ledger
+from amux.adapters.codex.usage import Gaps, Ledger
 from amux.model.message import Role, SessionMessage, SessionToolCall
 from amux.model.titles import fold_title
 from amux.model.trace import Mark

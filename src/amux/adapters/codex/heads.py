@@ -20,9 +20,9 @@ from typing import Final, NamedTuple
 from amux.adapters._base import Choice, Question, SourceRef
 from amux.adapters._kit.pieces import Pieces
 from amux.adapters._kit.sketches import FileChoice, Sketch
-from amux.adapters.codex.entries import ENTRY, UNREADABLE, MetaEntry
-from amux.adapters.codex.lineage import Lineage, file_name
+from amux.adapters.codex.lines import ENTRY, UNREADABLE, MetaEntry
 from amux.adapters.codex.records import Meta
+from amux.adapters.codex.rollout import Lineage, file_name
 from amux.model.facts import Facts
 
 _SIPS: Final = (64 << 10, 256 << 10)  # instructions and skills stand before the first turn

@@ -2,20 +2,55 @@
 
 What a reading knows at the end of a whole line is put away as bytes. A last line without an end
 counts for the facts but not for what is put away, because it may still grow.
+
+The rules: what each record of a rollout does to what is known of it.
+
+The same rules run whatever is wanted; without bodies they only build no message, and where only
+usage is wanted no trace. A record of a shape that cannot be read costs that record and is reported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
 
 import msgspec
 
 from amux.adapters._base import Head, Item, Progress, Reading
-from amux.adapters.codex.entries import Batch, Run
-from amux.adapters.codex.log import Log
-from amux.adapters.codex.rollout import Rollout
-from amux.adapters.codex.rules import pass_time, take_record, take_run
-from amux.adapters.codex.saved import save
+from amux.adapters._kit.times import parse_time
+from amux.adapters.codex.content import is_injected, joined, tool_message
+from amux.adapters.codex.conversation import OUTPUT
+from amux.adapters.codex.cursor import millis, save
+from amux.adapters.codex.lines import (
+    DECODERS,
+    UNREADABLE,
+    AgentsEntry,
+    AnyEntry,
+    Batch,
+    CompactedEntry,
+    ContextEntry,
+    EventEntry,
+    ItemEntry,
+    Log,
+    MetaEntry,
+    Run,
+    UsageEntry,
+    WorldEntry,
+)
+from amux.adapters.codex.records import (
+    CALL_TYPES,
+    OUTPUT_TYPES,
+    Compacted,
+    Event,
+    Meta,
+    Record,
+    ResponseItem,
+    TurnContext,
+    TurnItem,
+    UsageRecord,
+    decode,
+)
+from amux.adapters.codex.rollout import IDENTITY_MARKS, Rollout
 from amux.model.problems import Problem
 
 
@@ -113,3 +148,292 @@ def _progress(log: Log, rollout: Rollout) -> Progress | None:
     rollout.conversation.gaps.settle()
     state = save(State(lines=log.lines, rollout=rollout))
     return None if state is None else Progress(offset=log.offset, state=state)
+
+
+_COPIED_KINDS: Final = frozenset({"session_meta", "response_item", "event_msg"})
+"""Kinds that are looked at even where a sub-agent's file repeats its parent's context."""
+
+
+def take_run(rollout: Rollout, run: Run) -> None:
+    """Apply many lines; `pass_time` has to be told of them as well."""
+    track = rollout.conversation.track
+    traced, add = track.traced, track.rows.add
+    for line, entry in enumerate(run.entries, start=run.first):
+        track.line = track.position = line
+        track.ordinal = ordinal = entry.ordinal
+        track.moment = entry.timestamp
+        if traced:
+            track.position = add(line if ordinal is None else ordinal, millis(entry.timestamp))
+        try:
+            if type(entry) is ItemEntry:  # called by name: cheaper than out of a table
+                _item(rollout, entry.payload)
+            elif type(entry) is EventEntry:
+                _event(rollout, entry.payload)
+            else:
+                _RULES[type(entry)](rollout, entry.payload)
+        except UNREADABLE as error:
+            _refuse(rollout, str(entry.__struct_config__.tag), error)
+    if rollout.strange:
+        rollout.keep_strange(run.raw)
+
+
+def take_record(rollout: Rollout, record: Record) -> None:
+    """Apply one line of any form."""
+    track = rollout.track
+    track.line = track.position = record.line
+    track.ordinal = record.key if record.numbered else None
+    track.moment = None if record.at is None else record.at.isoformat()
+    track.pass_time(record.at)
+    if track.traced:
+        track.position = track.rows.add(record.key, millis(track.moment))
+    if record.key < rollout.own_from and record.kind not in _COPIED_KINDS:
+        return
+    if record.kind not in DECODERS:
+        rollout.pass_over(record.kind)
+        rollout.keep_strange(lambda _: record.raw or record.payload)
+        return
+    if record.model is not None:
+        rollout.name_model(record.model)
+    kind, decoder = DECODERS[record.kind]
+    try:
+        _RULES[kind](rollout, decode(record.payload, decoder))
+    except UNREADABLE as error:
+        _refuse(rollout, record.kind, error)
+    if record.stated is not None:
+        rollout.bill_stated(record.stated)
+    if rollout.strange:
+        rollout.keep_strange(lambda _: record.raw or record.payload)
+
+
+def pass_time(rollout: Rollout, run: Run) -> None:
+    """Widen the time span: of many lines only the first and the last time are of interest."""
+    track = rollout.track
+    if track.first_at is None:
+        track.pass_time(next(filter(None, (parse_time(e.timestamp) for e in run.entries)), None))
+    backwards = (parse_time(entry.timestamp) for entry in reversed(run.entries))
+    track.pass_time(next(filter(None, backwards), None))
+
+
+def _refuse(rollout: Rollout, kind: str, error: Exception) -> None:
+    rollout.complain("bad-record", f"a {kind} record has an unexpected shape ({error})")
+
+
+# kinds of lines
+
+
+def _meta(rollout: Rollout, meta: Meta) -> None:
+    """Who the session is, or (a copied line) who its parent is."""
+    lineage, ledger = rollout.lineage, rollout.ledger
+    first_line = rollout.intact and not rollout.begun
+    lineage.take(meta, first_line=first_line, begun=rollout.begun)
+    rollout.begun = True
+    rollout.own_from = lineage.own_from
+    ledger.session_id = lineage.session_id
+    is_subagent = lineage.kind == "subagent"
+    ledger.purpose = "subagent" if is_subagent else "main"
+    if ledger.calls:
+        return
+    prefix = lineage.prefix
+    if prefix is not None:
+        ledger.seed(f"{prefix.of}:{prefix.until}", continues=True)
+    elif is_subagent:
+        # Siblings may be billed alike; only a file that repeats its parent needs its keys.
+        ledger.seed("" if lineage.replays else lineage.session_id, continues=False)
+
+
+def _context(rollout: Rollout, context: TurnContext) -> None:
+    if rollout.is_copied:
+        return
+    rollout.mark_migrated(context.turn_id)
+    rollout.effort = context.effort or rollout.effort
+    rollout.conversation.close()
+    if context.model:
+        rollout.name_model(context.model)
+    rollout.begun = True
+
+
+def _usage(rollout: Rollout, record: UsageRecord) -> None:
+    if rollout.is_copied:
+        return
+    rollout.bill(rollout.ledger.record(record, rollout.track.moment))
+    rollout.begun = True
+
+
+def _compacted(rollout: Rollout, summary: Compacted) -> None:
+    if rollout.is_copied:
+        return
+    rollout.after_compaction = True
+    rollout.conversation.compacted(summary.message)
+    rollout.begun = True
+
+
+def _bookkeeping(rollout: Rollout, state: object) -> None:
+    """It says nothing."""
+    del rollout, state
+
+
+def _item(rollout: Rollout, item: ResponseItem) -> None:
+    rollout.begun = True
+    if rollout.own_from and rollout.is_copied:
+        return
+    if len(rollout.identity) < IDENTITY_MARKS:
+        rollout.identify(item)
+    rule = _ITEM_RULES.get(item.type)
+    if rule is None:
+        rollout.pass_over(f"response_item/{item.type}")
+    else:
+        rule(rollout, item)
+
+
+def _event(rollout: Rollout, event: Event) -> None:
+    rollout.begun = True
+    if rollout.own_from and rollout.is_copied:
+        return
+    if event.item is not None:
+        _turn_item(rollout, event.item)
+        if not rollout.migrated:
+            rollout.mark_migrated(event.item.id)
+            rollout.mark_migrated(event.turn_id)
+        return
+    rule = _EVENT_RULES.get(event.type)
+    if rule is None:
+        rollout.pass_over(f"event_msg/{event.type}")
+        return
+    rule(rollout, event)
+    if rollout.after_compaction and event.type not in _TURN_RULES:
+        rollout.after_compaction = False
+
+
+# items: what the model saw or said
+
+
+def _message(rollout: Rollout, item: ResponseItem) -> None:
+    if item.role == "assistant":
+        rollout.conversation.ledger.spoken = True
+        rollout.conversation.answer(item)
+    elif item.role == "user":
+        rollout.conversation.said_by_user(item)
+    else:
+        rollout.conversation.injected(item, role="system")
+
+
+def _task(rollout: Rollout, item: ResponseItem) -> None:
+    rollout.conversation.injected(item, role="user")
+
+
+def _reasoning(rollout: Rollout, item: ResponseItem) -> None:
+    rollout.conversation.ledger.spoken = True
+    rollout.conversation.thought(item)
+
+
+def _tool_call(rollout: Rollout, item: ResponseItem) -> None:
+    rollout.conversation.ledger.spoken = True
+    name = rollout.tools.called(item)
+    rollout.conversation.tool_call(item, name=name)
+
+
+def _tool_output(rollout: Rollout, item: ResponseItem) -> None:
+    conversation = rollout.conversation
+    name, failed = rollout.tools.returned(item)
+    conversation.gaps.tool_returned(item.output)
+    conversation.tool_returned()
+    if conversation.bodies:
+        at = conversation.track.at
+        conversation.done.append(tool_message(at, item, name=name, failed=failed))
+    if conversation.places is not None:
+        position = conversation.track.position
+        conversation.places.append((position, position, OUTPUT))
+    if name is None:
+        rollout.complain("orphan-result", "a tool's output without its call")
+
+
+# events: what the screen was told
+
+
+def _token_count(rollout: Rollout, event: Event) -> None:
+    if event.info is not None:
+        conversation = rollout.conversation
+        rollout.bill(conversation.ledger.count(event.info, conversation.track.moment))
+
+
+def _user_message(rollout: Rollout, event: Event) -> None:
+    text = joined(event.message)
+    if event.kind in {None, "plain"} and not is_injected(text):
+        rollout.conversation.prompt_event(text)
+
+
+def _agent_reasoning(rollout: Rollout, event: Event) -> None:
+    rollout.conversation.thought_event(event.text)
+
+
+def _agent_message(rollout: Rollout, event: Event) -> None:
+    del event
+    if not rollout.after_compaction:  # older versions announce the end of a compaction so
+        rollout.conversation.answer_event()
+
+
+def _name_updated(rollout: Rollout, event: Event) -> None:
+    if event.thread_id in {None, rollout.lineage.session_id}:
+        rollout.name = event.thread_name or rollout.name
+
+
+def _turn_aborted(rollout: Rollout, event: Event) -> None:
+    del event
+    rollout.conversation.end_turn(aborted=True)
+
+
+def _turn_ended(rollout: Rollout, event: Event) -> None:
+    del event
+    rollout.conversation.end_turn()
+
+
+def _turn_started(rollout: Rollout, event: Event) -> None:
+    del event
+    rollout.conversation.close()
+
+
+def _turn_item(rollout: Rollout, item: TurnItem) -> None:
+    """The newest versions tell of everything in this form."""
+    if item.type == "UserMessage":
+        rollout.conversation.prompt_event(joined(item.content))
+    elif item.type == "Reasoning":
+        rollout.conversation.thought_event(item.summary_text)
+    elif item.type == "AgentMessage":
+        rollout.conversation.answer_event()
+    else:
+        rollout.tools.reported(item)
+
+
+_RULES: Final[dict[type[AnyEntry], Callable[[Rollout, Any], None]]] = {
+    MetaEntry: _meta,
+    ItemEntry: _item,
+    EventEntry: _event,
+    ContextEntry: _context,
+    UsageEntry: _usage,
+    CompactedEntry: _compacted,
+    WorldEntry: _bookkeeping,
+    AgentsEntry: _bookkeeping,
+}
+_ITEM_RULES: Final[dict[str, Callable[[Rollout, ResponseItem], None]]] = {
+    "message": _message,
+    "reasoning": _reasoning,
+    "agent_message": _task,
+    **dict.fromkeys(CALL_TYPES, _tool_call),
+    **dict.fromkeys(OUTPUT_TYPES, _tool_output),
+}
+_TURN_RULES: Final[dict[str, Callable[[Rollout, Event], None]]] = {
+    "turn_aborted": _turn_aborted,
+    "task_complete": _turn_ended,
+    "turn_complete": _turn_ended,
+    "thread_rolled_back": _turn_ended,
+    "task_started": _turn_started,
+    "turn_started": _turn_started,
+}
+_EVENT_RULES: Final[dict[str, Callable[[Rollout, Event], None]]] = {
+    "token_count": _token_count,
+    "user_message": _user_message,
+    "agent_reasoning": _agent_reasoning,
+    "agent_message": _agent_message,
+    "thread_name_updated": _name_updated,
+    **_TURN_RULES,
+}

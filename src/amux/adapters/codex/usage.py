@@ -6,6 +6,11 @@ after a compaction. A count is a call when its total has changed and its last us
 
 The key of a counted call is a hash over all counts of the file up to it: a replayed history gives
 the keys of the original, and the first call after it differs.
+
+What the disk itself shows to be missing from the usage of a session.
+
+Two gaps show: an answer in a turn that has no usage at all, and a call that began to speak or was
+under way when the turn was interrupted. A failed request leaves nothing behind and is no gap.
 """
 
 from __future__ import annotations
@@ -18,8 +23,9 @@ import msgspec
 
 from amux.adapters._kit.times import parse_time
 from amux.adapters._kit.values import UNUSABLE
+from amux.adapters.codex.content import was_aborted
+from amux.adapters.codex.cursor import Moment
 from amux.adapters.codex.records import TokenInfo, Usage, UsageRecord
-from amux.adapters.codex.track import Moment
 from amux.model.usage import Call, Purpose, Tokens
 
 _DIGEST: Final = 16
@@ -124,3 +130,69 @@ def _figures(usage: Usage) -> Figures:
         usage.reasoning_output_tokens or 0,
         usage.total_tokens or 0,
     )
+
+
+NOT_RECORDED: Final = "usage-not-recorded"
+INTERRUPTED: Final = "call-interrupted"
+
+
+@dataclass(slots=True, kw_only=True)
+class Gaps:
+    """Follows the turns of one file."""
+
+    found: set[str] = field(default_factory=set[str])
+    has_answer: bool = False  # in this turn
+    is_billed: bool = False  # in this turn
+    speaking: bool = False  # words of a call whose usage has not come yet
+    awaiting: bool = False  # the model has been asked and has not been billed yet
+    returned: msgspec.Raw | None = None  # by a tool, which may have been stopped
+
+    def prompted(self) -> None:
+        """A new turn begins."""
+        self._end_turn()
+        self.awaiting = True
+
+    def spoke(self) -> None:
+        """The screen showed words of the model."""
+        self.speaking = True
+
+    def answered(self) -> None:
+        """The model's answer is on disk."""
+        self.has_answer = True
+
+    def billed(self) -> None:
+        """Usage of a call arrived."""
+        self.is_billed = True
+        self.speaking = self.awaiting = False
+
+    def tool_returned(self, output: msgspec.Raw) -> None:
+        """A tool's output goes to the model, unless it was stopped: that is seen if it matters."""
+        self.awaiting = True
+        self.returned = output
+
+    def settle(self) -> None:
+        """Look at the newest output: it holds a piece of the file, so it is not put away."""
+        if self.returned is not None:
+            self.awaiting = self.awaiting and not was_aborted(self.returned)
+            self.returned = None
+
+    def aborted(self) -> None:
+        """The person interrupted the turn."""
+        self.settle()
+        if self.speaking or self.awaiting:
+            self.found.add(INTERRUPTED)
+            self.has_answer = False  # said already
+        self.speaking = self.awaiting = False
+
+    def finish(self) -> tuple[str, ...]:
+        """All gaps of the file."""
+        self._end_turn()
+        return tuple(sorted(self.found))
+
+    def _end_turn(self) -> None:
+        if self.has_answer and not self.is_billed:
+            self.found.add(NOT_RECORDED)
+        elif self.speaking:
+            self.found.add(INTERRUPTED)
+        self.has_answer = self.is_billed = self.speaking = self.awaiting = False
+        self.returned = None

@@ -3,11 +3,17 @@
 The rules are those of every reading; only what bears on texts is kept. A file with a line that is
 not in the newest form, or too long to be held, is left to be read (None). A scan may be taken up
 again where no message was in doubt.
+
+One message of a rollout, from the lines it lies in and from nothing else.
+
+A scan has said where, and what the lines before and behind it say about them: who wrote a text, and
+whether an answer was one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -17,11 +23,33 @@ from amux.adapters._base import Progress, ScannedTexts
 from amux.adapters._kit.line_spans import Span, object_lines
 from amux.adapters._kit.long_lines import LONG_LINE
 from amux.adapters._kit.streams import chunks, open_stream
-from amux.adapters.codex.conversation import NOWHERE, Lines
-from amux.adapters.codex.entries import ENTRY, UNREADABLE, AnyEntry, Run
+from amux.adapters._kit.times import parse_time
+from amux.adapters.codex.content import (
+    call_input,
+    called_tool,
+    joined,
+    speech_of,
+    thought_in,
+    tool_message,
+)
+from amux.adapters.codex.conversation import (
+    ANSWER,
+    CONTEXT,
+    DOUBTED,
+    INJECTED,
+    NOTICE,
+    NOWHERE,
+    OUTPUT,
+    TASK,
+    TYPED,
+    Lines,
+)
+from amux.adapters.codex.cursor import restore, save
+from amux.adapters.codex.lines import ENTRY, UNREADABLE, AnyEntry, ItemEntry, Run
+from amux.adapters.codex.reading import take_run
+from amux.adapters.codex.records import CALL_TYPES, ResponseItem
 from amux.adapters.codex.rollout import Rollout, new_rollout
-from amux.adapters.codex.rules import take_run
-from amux.adapters.codex.saved import restore, save
+from amux.model.message import Role, SessionMessage, SessionToolCall
 from amux.model.texts import Spot, TextDoc, text_doc
 
 _CHUNK: Final = 2 << 20
@@ -158,3 +186,61 @@ def _lines(path: Path, offset: int) -> Iterator[tuple[AnyEntry, Span | None]]:
             rest, offset = data[end:], offset + end
     if rest:
         yield ENTRY.decode(rest), None
+
+
+_PARTS: Final = frozenset({TYPED, DOUBTED, INJECTED})
+
+
+def cut_text(data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
+    """The message of a spot; None where these bytes hold no such message."""
+    try:
+        if kind in {ANSWER, NOTICE}:
+            entries = ENTRY.decode_lines(data)
+            return _answer(entries, synthetic=kind == NOTICE, tools=tools) if entries else None
+        entry = ENTRY.decode(data)
+    except UNREADABLE:
+        return None
+    if not isinstance(entry, ItemEntry):
+        return None
+    at = parse_time(entry.timestamp)
+    if kind == OUTPUT:
+        return tool_message(at, entry.payload, name=None, failed=False)
+    return _heard(entry.payload, at, kind)
+
+
+def _heard(item: ResponseItem, at: datetime | None, kind: int) -> SessionMessage | None:
+    if kind in _PARTS:
+        speech = speech_of(item)
+        text = "\n\n".join(speech.injected) if kind == INJECTED else "\n".join(speech.typed)
+    elif kind in {CONTEXT, TASK}:
+        text = joined(item.content)
+    else:
+        return None
+    role: Role = "system" if kind == CONTEXT else "user"
+    return SessionMessage(role=role, content=text, timestamp=at, synthetic=kind != TYPED)
+
+
+def _answer(entries: list[AnyEntry], *, synthetic: bool, tools: bool) -> SessionMessage:
+    """Every item between the first and the last line of an answer is part of it."""
+    thinking: list[str] = []
+    texts: list[str] = []
+    calls: list[SessionToolCall] = []
+    for entry in entries:
+        if not isinstance(entry, ItemEntry):
+            continue
+        item = entry.payload
+        if item.type == "reasoning":
+            thinking.append(thought_in(item))
+        elif item.type == "message" and item.role == "assistant":
+            texts.append(joined(item.content))
+        elif tools and item.type in CALL_TYPES:
+            name, given = called_tool(item), call_input(item)
+            calls.append(SessionToolCall(tool_call_id="", tool_name=name, input=given))
+    return SessionMessage(
+        role="assistant",
+        content="\n\n".join(texts),
+        timestamp=parse_time(entries[0].timestamp),
+        thinking="\n\n".join(filter(None, thinking)) or None,
+        tool_calls=tuple(calls),
+        synthetic=synthetic,
+    )

@@ -1,4 +1,11 @@
-"""What bears on the cost of one conversation: its calls, and what is missing of them.
+"""Calls that were made and never answered: the agent was killed, or is still at work.
+
+Claude Code writes an answer when it is complete, and a call that failed as a notice. Of a call that
+was cut short nothing is left but, in the newest versions, the record of the request. In others it
+shows only where a file ends with tool results, for these go to the model at once. A prompt alone
+proves no call.
+
+What bears on the cost of one conversation: its calls, and what is missing of them.
 
 Everything that is counted or decided happens here, line by line, and is the same whatever is
 wanted. An answer stays open until the next one (or a prompt) begins; tool results and notices that
@@ -8,7 +15,7 @@ come in between belong behind it. A tally is plain data: written down, it can be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -30,7 +37,6 @@ from amux.adapters.claude.records import (
     packed,
     text_of,
 )
-from amux.adapters.claude.unanswered import Unanswered
 from amux.model.trace import Mark, key_of
 from amux.model.usage import Call, Purpose
 
@@ -44,6 +50,46 @@ _PROMPT: Final = Mark.PROMPT
 _TOOL: Final = Mark.TOOL
 _ONE_RESULT: Final = (_TOOL,)
 _NO_MESSAGE: Final = Message()
+
+
+class Unanswered(msgspec.Struct):
+    """Follows one conversation from tool results over the request to the answer."""
+
+    cut_short: bool = False  # a request was given up
+    state: Literal["idle", "tools-back", "requested"] = "idle"
+
+    @property
+    def pending(self) -> bool:
+        """Whether the conversation ends where an answer ought to follow."""
+        return self.state != "idle"
+
+    @property
+    def requested(self) -> bool:
+        """Whether it ends with a request on record."""
+        return self.state == "requested"
+
+    def see_notice(self, entry: Entry) -> None:
+        """A line began a notice in place of an answer."""
+        if entry.line.is_api_error_message is True:
+            self.state = "idle"
+        else:
+            self._give_up()  # taken up again, the agent closed what it found open
+
+    def see_message(self, entry: Entry, mark: Mark, *, tools_at_work: bool) -> None:
+        """A line began any other message."""
+        comes_back = mark is _TOOL and not tools_at_work and not entry.copied
+        self.state = "tools-back" if comes_back else "idle"
+
+    def see_record(self, kind: str) -> None:
+        """A line that is no message."""
+        if kind == "api-request" and self.pending:
+            self.state = "requested"
+        elif kind == "cost-state":  # the process ended
+            self._give_up()
+
+    def _give_up(self) -> None:
+        self.cut_short |= self.requested
+        self.state = "idle"
 
 
 class UserLine(msgspec.Struct, gc=False):

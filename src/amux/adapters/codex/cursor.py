@@ -2,6 +2,8 @@
 
 Every line has a place before it is known what it is; it is marked when that is clear. Without a
 trace (nobody asked for it) a place is the number of the line, which keeps the same order.
+
+What a reading of a rollout knows at the end of a line, put away as bytes and taken up again.
 """
 
 from __future__ import annotations
@@ -9,8 +11,10 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
-from typing import Final
+from functools import cache, lru_cache
+from typing import Any, Final, TypeVar, cast
+
+import msgspec
 
 from amux.adapters._kit.times import parse_time, to_millis
 from amux.model.trace import Mark, Trace
@@ -93,3 +97,34 @@ class Track:
 def millis(moment: Moment) -> int:
     """The time of a line as a trace wants it."""
     return to_millis(parse_time(moment))
+
+
+T = TypeVar("T")
+
+
+def save(state: object) -> bytes | None:
+    """A state as bytes; None for what has none: odd figures, a file's name that is no text."""
+    try:
+        return msgspec.msgpack.encode(state, enc_hook=Rows.columns)
+    except (OverflowError, RecursionError, UnicodeError):
+        return None
+
+
+def restore(data: bytes, kind: type[T]) -> T | None:
+    """A state again; None when it is nothing that this version understands."""
+    try:
+        found: T = _decoder(cast("Any", kind)).decode(data)
+    except (msgspec.MsgspecError, ValueError):
+        return None
+    return found
+
+
+@cache
+def _decoder(kind: type[Any]) -> msgspec.msgpack.Decoder[Any]:
+    return msgspec.msgpack.Decoder(kind, dec_hook=_rows)
+
+
+def _rows(kind: type, columns: list[bytes]) -> Rows:
+    """The only type of a state that is no plain data."""
+    del kind
+    return Rows(*columns)
