@@ -161,9 +161,9 @@ class ClaudeAdapter:
 
     def kin(self, sources: Sequence[SourceRef], session_id: str) -> Kin | None:
         """By the heads of the project; None for an id that no file's name shows."""
-        from amux.adapters.claude.related import ClaudeKin
+        from amux.adapters.claude.related import SessionSelection
 
-        kin = ClaudeKin(sources, session_id)
+        kin = SessionSelection(sources, session_id)
         return kin if kin.is_known else None
 
     def retention(self, root: Path) -> Retention:

@@ -32,7 +32,7 @@ from amux.adapters.claude.records import (
     Block,
     Entry,
     Message,
-    Odd,
+    NotObject,
     content_blocks,
     packed,
     text_of,
@@ -52,43 +52,43 @@ _ONE_RESULT: Final = (_TOOL,)
 _NO_MESSAGE: Final = Message()
 
 
-class Unanswered(msgspec.Struct):
+class PendingCall(msgspec.Struct):
     """Follows one conversation from tool results over the request to the answer."""
 
     cut_short: bool = False  # a request was given up
     state: Literal["idle", "tools-back", "requested"] = "idle"
 
     @property
-    def pending(self) -> bool:
+    def is_pending(self) -> bool:
         """Whether the conversation ends where an answer ought to follow."""
         return self.state != "idle"
 
     @property
-    def requested(self) -> bool:
+    def is_requested(self) -> bool:
         """Whether it ends with a request on record."""
         return self.state == "requested"
 
-    def see_notice(self, entry: Entry) -> None:
+    def note_notice(self, entry: Entry) -> None:
         """A line began a notice in place of an answer."""
         if entry.line.is_api_error_message is True:
             self.state = "idle"
         else:
             self._give_up()  # taken up again, the agent closed what it found open
 
-    def see_message(self, entry: Entry, mark: Mark, *, tools_at_work: bool) -> None:
+    def note_message(self, entry: Entry, mark: Mark, *, tools_at_work: bool) -> None:
         """A line began any other message."""
         comes_back = mark is _TOOL and not tools_at_work and not entry.copied
         self.state = "tools-back" if comes_back else "idle"
 
-    def see_record(self, kind: str) -> None:
+    def note_record(self, kind: str) -> None:
         """A line that is no message."""
-        if kind == "api-request" and self.pending:
+        if kind == "api-request" and self.is_pending:
             self.state = "requested"
         elif kind == "cost-state":  # the process ended
             self._give_up()
 
     def _give_up(self) -> None:
-        self.cut_short |= self.requested
+        self.cut_short |= self.is_requested
         self.state = "idle"
 
 
@@ -102,7 +102,7 @@ class UserLine(msgspec.Struct, gc=False):
     warm_up: bool
 
 
-class Tally(msgspec.Struct):
+class CallState(msgspec.Struct):
     """The calls of one conversation and the state it is in."""
 
     purpose: Purpose
@@ -118,7 +118,7 @@ class Tally(msgspec.Struct):
     seen_gaps: dict[str, None] = {}
     at_work: set[str] = set()  # tools that the newest answer called, without a result so far
     tools: dict[str, str] | None = None  # all such, with their names; None: nobody asks for names
-    unanswered: Unanswered = msgspec.field(default_factory=Unanswered)
+    pending_call: PendingCall = msgspec.field(default_factory=PendingCall)
     identity: bytearray = bytearray()
     """Keys of the API messages, 64 bit each: what a copy of this conversation shares with it."""
 
@@ -130,10 +130,10 @@ class Tally(msgspec.Struct):
     @property
     def gaps(self) -> tuple[str, ...]:
         """What is missing beyond what the calls themselves say."""
-        open_ = self.unanswered
+        pending = self.pending_call
         # A sub-agent may end with tool results in order: when it has used up its turns.
-        ends_early = open_.requested or (open_.pending and self.purpose == "main")
-        if open_.cut_short or ends_early:
+        ends_early = pending.is_requested or (pending.is_pending and self.purpose == "main")
+        if pending.cut_short or ends_early:
             return tuple({**self.seen_gaps, "call-interrupted": None})
         return tuple(self.seen_gaps)
 
@@ -191,9 +191,9 @@ class Tally(msgspec.Struct):
         # A line that hands over results speaks of nothing else, whatever stands behind them.
         compaction = not parts.results and is_compact_summary(line, parts)
         if not parts.results:
-            self._see_interruption(entry, parts)
+            self._note_interruption(entry, parts)
         if compaction:
-            self._see_summary(entry)
+            self._note_summary(entry)
         names = [self._tool_returned(block) for block in parts.results]
         self._begin(entry, marks)
         return UserLine(parts, marks, names, compaction, warm_up)
@@ -227,7 +227,7 @@ class Tally(msgspec.Struct):
         """Enter a line that is no message."""
         kind = entry.line.type
         if isinstance(kind, str):
-            self.unanswered.see_record(kind)
+            self.pending_call.note_record(kind)
 
     def _begin_answer(self, entry: Entry, key: str, mark: Mark) -> None:
         if mark is _REPLY:
@@ -235,21 +235,21 @@ class Tally(msgspec.Struct):
             return
         self.open, self.answer_id, self.waiting = key, entry.id, 0
         self.last_mark = mark
-        self.unanswered.see_notice(entry)
+        self.pending_call.note_notice(entry)
 
     def begin_reply(self, key: str, message_id: str) -> None:
         """The model begins to answer: what came back from tools has been told to it."""
         self.open, self.answer_id, self.waiting = key, message_id, 0
         self.last_mark = _REPLY
         self.at_work.clear()
-        self.unanswered.state = "idle"
+        self.pending_call.state = "idle"
 
     def _begin(self, entry: Entry, marks: Sequence[Mark]) -> None:
         """Messages that are no answers wait behind the open one, up to a bound."""
         if not marks:
             return
         for mark in marks:
-            self.unanswered.see_message(entry, mark, tools_at_work=bool(self.at_work))
+            self.pending_call.note_message(entry, mark, tools_at_work=bool(self.at_work))
         self.last_mark = marks[-1]
         if self.open is not None:
             self.waiting += len(marks)
@@ -264,7 +264,7 @@ class Tally(msgspec.Struct):
         if (model := text_of(message.model)) is not None:
             self.models[model] = None
 
-    def _learn_tools(self, content: Sequence[Block | Odd]) -> None:
+    def _learn_tools(self, content: Sequence[Block | NotObject]) -> None:
         for block in content:
             if isinstance(block, Block) and isinstance(block.id, str) and block.id:
                 kind = block.type
@@ -287,7 +287,7 @@ class Tally(msgspec.Struct):
         self.warm_up = text.strip() == WARM_UP
         return self.warm_up
 
-    def _see_interruption(self, entry: Entry, parts: UserParts[Block]) -> None:
+    def _note_interruption(self, entry: Entry, parts: UserParts[Block]) -> None:
         """A person stopped an answer: either its line is there, unfinished, or it was not kept."""
         named = text_of(entry.line.interrupted_message_id)
         if named is not None:
@@ -298,7 +298,7 @@ class Tally(msgspec.Struct):
         if self.last_mark in {Mark.PROMPT, Mark.TOOL}:
             self.seen_gaps["call-interrupted"] = None
 
-    def _see_summary(self, entry: Entry) -> None:
+    def _note_summary(self, entry: Entry) -> None:
         """A summary follows its boundary; versions without boundaries have the summary alone."""
         if not self.boundary_seen:
             self._count_compaction(entry)

@@ -24,14 +24,14 @@ import msgspec
 
 from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.times import to_millis
-from amux.adapters.claude.call_state import Tally, UserLine
+from amux.adapters.claude.call_state import CallState, UserLine
 from amux.adapters.claude.calls import CostEvents, nano_usd
 from amux.adapters.claude.prompts import UserParts, command_title, summary_title
 from amux.adapters.claude.records import (
     KNOWN_TYPES,
+    AnyJson,
     Block,
     Entry,
-    Wide,
     fork_parent,
     is_notice,
     packed,
@@ -61,7 +61,7 @@ def can_fork(version: str | None) -> bool:
     return key is None or key >= _APPENDS_SINCE
 
 
-class Ledger(msgspec.Struct):
+class Origin(msgspec.Struct):
     """Collects what is said about a session; the last word counts unless noted."""
 
     cwd: str | None = None  # the first: a session may be resumed from elsewhere
@@ -79,7 +79,7 @@ class Ledger(msgspec.Struct):
         """Enter one line."""
         line = entry.line
         if self.lacks_beginning:
-            self._see_beginning(entry)
+            self._note_beginning(entry)
         if line.version is not None:
             self.version = text_of(line.version) or self.version
         if self.forked_from is None and (line.forked_from or line.metadata):
@@ -122,7 +122,7 @@ class Ledger(msgspec.Struct):
         """What a file is that turns out to begin with another session's history."""
         return "fork" if can_fork(self.version) else "continuation"
 
-    def _see_beginning(self, entry: Entry) -> None:
+    def _note_beginning(self, entry: Entry) -> None:
         if self.cwd is None:
             self.cwd = text_of(entry.line.cwd)
         if self.first_session is None:
@@ -138,7 +138,7 @@ _LINE: Final = Mark.LINE
 _ENVELOPE: Final = ("gitBranch", "entrypoint", "slug")
 
 
-class Story(msgspec.Struct):
+class Description(msgspec.Struct):
     """Collects what is told; the last word counts unless noted."""
 
     first_prompt: str | None = None
@@ -148,7 +148,7 @@ class Story(msgspec.Struct):
     updated: datetime | None = None  # the latest record
     notes: list[TitleNote] = []
     labels: dict[str, Any] = {}
-    envelope: tuple[Wide, ...] = ()  # the last: branch and entry point change on the way
+    envelope: tuple[AnyJson, ...] = ()  # the last: branch and entry point change on the way
     unknown: Unknowns = msgspec.field(default_factory=Unknowns)
     keys: bytearray = bytearray()
     times: bytearray = bytearray()
@@ -162,8 +162,8 @@ class Story(msgspec.Struct):
     def raw(self) -> dict[str, Any]:
         """What has no field of its own, kept small."""
         said = zip(_ENVELOPE, self.envelope, strict=False)
-        told = {name: text for name, text in said if text_of(text)}
-        return told | self.labels | self.unknown.raw()
+        described = {name: text for name, text in said if text_of(text)}
+        return described | self.labels | self.unknown.raw()
 
     def settle(self) -> None:
         """Leave nothing in it that is still as it was read: it may be anything."""
@@ -173,7 +173,7 @@ class Story(msgspec.Struct):
         """One record per line, more where a line holds several messages."""
         return Trace(keys=bytes(self.keys), times=bytes(self.times), marks=bytes(self.marks))
 
-    def see_marks(self, entry: Entry, marks: Sequence[Mark]) -> None:
+    def note_marks(self, entry: Entry, marks: Sequence[Mark]) -> None:
         """A line that stands in the trace; without marks it begins no message."""
         key, at = packed(entry.key), packed(to_millis(entry.at))
         if len(marks) < 2:  # noqa: PLR2004 - as nearly all have
@@ -185,14 +185,14 @@ class Story(msgspec.Struct):
             self.times += at * len(marks)
             self.marks += bytes(marks)
 
-    def see_user(self, parts: UserParts[Block]) -> None:
+    def note_user(self, parts: UserParts[Block]) -> None:
         """A user line: the first prompt makes a title, else the first command does."""
         if self.first_prompt is None and parts.typed:
             self.first_prompt = fold_title(text_of(parts.typed[0].text) or "") or None
         if self.first_command is None and parts.injected:
             self.first_command = command_title(text_of(parts.injected[0].text) or "")
 
-    def see_line(self, entry: Entry) -> None:
+    def note_line(self, entry: Entry) -> None:
         """Any line."""
         line, at = entry.line, entry.at
         if at is not None and (self.updated is None or at > self.updated):
@@ -200,7 +200,7 @@ class Story(msgspec.Struct):
         if line.version is not None:  # the envelope of messages; bookkeeping has none
             self.envelope = (line.git_branch, line.entrypoint, line.slug)
 
-    def see_record(self, entry: Entry) -> None:
+    def note_record(self, entry: Entry) -> None:
         """A line that is no message."""
         line = entry.line
         match line.type:
@@ -211,13 +211,13 @@ class Story(msgspec.Struct):
             case "ai-title":
                 self.ai_title = text_of(line.ai_title)
             case "tag" | "pr-link":
-                self._see_label(entry)
+                self._note_label(entry)
             case other:
                 name = text_of(other) or ""
                 if name not in KNOWN_TYPES:
                     self.unknown.take(name, bytes(entry.raw))
 
-    def _see_label(self, entry: Entry) -> None:
+    def _note_label(self, entry: Entry) -> None:
         if entry.line.type == "tag":
             self.labels.pop("tag", None)
             if tag := text_of(entry.line.tag):
@@ -240,60 +240,66 @@ OnProblem = Callable[[Problem], None]
 class Conversation(msgspec.Struct):
     """What is known of one conversation. `story` is None where only its cost is wanted."""
 
-    tally: Tally
-    story: Story | None
+    call_state: CallState
+    description: Description | None
     agent_id: str | None = None
-    ledger: Ledger = msgspec.field(default_factory=Ledger)
+    origin: Origin = msgspec.field(default_factory=Origin)
 
     @classmethod
-    def begin(cls, purpose: Purpose, *, told: bool, agent_id: str | None = None) -> Conversation:
+    def begin(
+        cls, purpose: Purpose, *, described: bool, agent_id: str | None = None
+    ) -> Conversation:
         """An empty one; `told`: with its story."""
-        return cls(Tally(purpose, tools={} if told else None), Story() if told else None, agent_id)
+        return cls(
+            CallState(purpose, tools={} if described else None),
+            Description() if described else None,
+            agent_id,
+        )
 
     def settle(self) -> None:
         """Leave nothing in it that is still as it was read: it may be anything."""
-        self.tally.book.settle_tokens()
-        if self.story is not None:
-            self.story.settle()
+        self.call_state.book.settle_tokens()
+        if self.description is not None:
+            self.description.settle()
 
     def take_cost(self, entry: Entry) -> None:
         """Enter one line as far as it bears on cost."""
-        self.ledger.take(entry)
-        self.tally.take(entry)
+        self.origin.take(entry)
+        self.call_state.take(entry)
 
     def take(self, entry: Entry, on_problem: OnProblem) -> UserLine | Sequence[Mark]:
         """Enter one line; what it turned out to be: a user line, or messages it begins."""
-        story = self.story
-        if story is None:
+        description = self.description
+        if description is None:
             self.take_cost(entry)
             return ()
-        self.ledger.take(entry)
-        story.see_line(entry)
+        self.origin.take(entry)
+        description.note_line(entry)
         match entry.line.type:
             case "assistant":
-                marks: Sequence[Mark] = (self.tally.take_answer(entry),)
+                marks: Sequence[Mark] = (self.call_state.take_answer(entry),)
             case "user":
-                return self._take_user(entry, story, on_problem)
+                return self._take_user(entry, description, on_problem)
             case "system":
-                marks = self.tally.take_system(entry)
+                marks = self.call_state.take_system(entry)
             case _:
-                return self._take_record(entry, story)
-        story.see_marks(entry, marks)
+                return self._take_record(entry, description)
+        description.note_marks(entry, marks)
         return marks
 
-    def _take_user(self, entry: Entry, story: Story, on_problem: OnProblem) -> UserLine:
-        user = self.tally.take_user(entry)
-        story.see_user(user.parts)
-        story.see_marks(entry, user.marks)
+    def _take_user(self, entry: Entry, description: Description, on_problem: OnProblem) -> UserLine:
+        user = self.call_state.take_user(entry)
+        description.note_user(user.parts)
+        description.note_marks(entry, user.marks)
         for name in user.tool_names:
             if name is None:
                 message = "a tool result belongs to no call"
                 on_problem(Problem(code="orphan-result", message=message, line=entry.number))
         return user
 
-    def _take_record(self, entry: Entry, story: Story) -> Sequence[Mark]:
-        self.tally.take_record(entry)
-        story.see_record(entry)
+    def _take_record(self, entry: Entry, description: Description) -> Sequence[Mark]:
+        self.call_state.take_record(entry)
+        description.note_record(entry)
         if text_of(entry.line.uuid) is not None or entry.at is not None:
-            story.see_marks(entry, ())
+            description.note_marks(entry, ())
         return ()

@@ -108,17 +108,27 @@ class AnswerLine(msgspec.Struct, rename="camel", gc=False):
 _LINES: Final = msgspec.json.Decoder(AnswerLine)
 
 
-class UsualAnswers:
+class FastAnswers:
     """Enters answers into the conversation of a file; `own_id` is that of `LineReader`."""
 
-    __slots__ = ("_calls", "_contents", "_is_at_home", "_ledger", "_own_id", "_stamp", "_tally")
+    __slots__ = (
+        "_call_state",
+        "_calls",
+        "_contents",
+        "_first_time",
+        "_has_begun",
+        "_origin",
+        "_own_id",
+    )
 
     def __init__(self, conversation: Conversation, own_id: str | None) -> None:
-        self._ledger, self._tally = conversation.ledger, conversation.tally
-        self._calls: dict[str, OpenCall] = self._tally.book.calls
+        self._origin, self._call_state = conversation.origin, conversation.call_state
+        self._calls: dict[str, OpenCall] = self._call_state.book.calls
         self._own_id = own_id
-        self._is_at_home = False  # nothing new can be said of the session itself
-        self._stamp = ""  # of the first line of the open answer, if others can be compared with it
+        self._has_begun = False  # nothing new can be said of the session itself
+        self._first_time = (
+            ""  # of the first line of the open answer, if others can be compared with it
+        )
         self._contents: list[list[_Block]] = []
 
     def decode(self, raw: memoryview) -> AnswerLine | None:
@@ -129,26 +139,28 @@ class UsualAnswers:
             return None
         if self._own_id is not None and (line.session_id != self._own_id or line.is_sidechain):
             return None
-        is_odd = line.is_api_error_message or line.is_aborted_mid_stream
-        return None if is_odd or line.message.model == SYNTHETIC_MODEL else line
+        is_unusual = line.is_api_error_message or line.is_aborted_mid_stream
+        return None if is_unusual or line.message.model == SYNTHETIC_MODEL else line
 
     def is_open(self, message_id: str) -> bool:
         """Whether lines of this message came last."""
-        return message_id == self._tally.open
+        return message_id == self._call_state.open
 
     def take(self, line: AnswerLine) -> bool:
         """Enter a line; False: it is not as usual in this place."""
-        if not (self._is_at_home or self._settles_in()):
+        if not (self._has_begun or self._begins()):
             return False
         message, usage = line.message, line.message.usage
         call = self._calls.get(message.id)
-        if (message.id == self._tally.open) is (call is None):  # its lines do not stand together
+        if (message.id == self._call_state.open) is (
+            call is None
+        ):  # its lines do not stand together
             return False
         if call is None:
             call = self._begin(line)
         elif not self._is_later(line.timestamp):
             return False
-        self._ledger.version, self._ledger.total_nusd = line.version, None
+        self._origin.version, self._origin.total_nusd = line.version, None
         call.model = message.model
         if call.has_last_word(usage.output_tokens, stopped=message.stop_reason is not None):
             call.tokens, call.usage = usage.tokens(), None
@@ -161,25 +173,29 @@ class UsualAnswers:
             for content in self._contents:
                 for block in content:
                     if block.id and block.type.endswith("tool_use"):
-                        self._tally.at_work.add(block.id)
+                        self._call_state.at_work.add(block.id)
             self._contents.clear()
-        self._stamp = ""
+        self._first_time = ""
 
-    def _settles_in(self) -> bool:
-        self._is_at_home = self._ledger.own_lines and not self._ledger.lacks_beginning
-        return self._is_at_home
+    def _begins(self) -> bool:
+        self._has_begun = self._origin.own_lines and not self._origin.lacks_beginning
+        return self._has_begun
 
     def _is_later(self, stamp: str) -> bool:
-        return stamp >= self._stamp and len(stamp) == len(self._stamp) and stamp[-1] == _UTC
+        return (
+            stamp >= self._first_time and len(stamp) == len(self._first_time) and stamp[-1] == _UTC
+        )
 
     def _begin(self, line: AnswerLine) -> OpenCall:
-        tally, key = self._tally, line.message.id
-        tally.begin_reply(key, line.uuid)
-        tally.identity += packed(key_of(key))
+        call_state, key = self._call_state, line.message.id
+        call_state.begin_reply(key, line.uuid)
+        call_state.identity += packed(key_of(key))
         self._contents.clear()
         call = self._calls[key] = OpenCall(line.uuid, line.message.usage.output_tokens)
         call.at = moment_of(line.timestamp)
-        self._stamp = line.timestamp if call.at is not None and line.timestamp[-1] == _UTC else ""
+        self._first_time = (
+            line.timestamp if call.at is not None and line.timestamp[-1] == _UTC else ""
+        )
         return call
 
 
@@ -203,11 +219,11 @@ class Result(NamedTuple):
     raw: memoryview
 
 
-Held = list[Entry | Result]
+Deferred = list[Entry | Result]
 """Lines since the last answer: records as they were decoded, and results."""
 
 
-class Likeness(NamedTuple):
+class LineTemplate(NamedTuple):
     """What lines have in common that hand over results of one session."""
 
     head: bytes = b"\n"  # behind the first id; no line has a line end
@@ -221,83 +237,87 @@ class CostLineReader(LineReader):
     that an answer has followed are left out.
     """
 
-    _like = Likeness()
+    _template = LineTemplate()
     _answer_head = b"\n"  # likewise, of lines that are probably answers
-    _usual: UsualAnswers
+    _fast: FastAnswers
 
     def enter_into(self, conversation: Conversation) -> None:
         """Say whose the lines are; before any is read."""
-        self._usual = UsualAnswers(conversation, self._own_id)
+        self._fast = FastAnswers(conversation, self._own_id)
 
     def _entries_of_chunk(self, chunk: bytes, start: int) -> Generator[Entry | Problem, None, int]:
         """The lines that end in a chunk; then the place behind them."""
-        view, number, usual = memoryview(chunk), self.number, self._usual
-        held: Held = []
+        view, number, fast = memoryview(chunk), self.number, self._fast
+        deferred: Deferred = []
         while (end := chunk.find(b"\n", start)) >= 0:
             raw, head_at = view[start:end], start + _HEAD_AT
             number += 1
             if chunk.startswith(self._answer_head, head_at):
-                answer = usual.decode(raw)
-                if answer is not None and held:
-                    yield from self._before(answer.message.id, held)
-                if answer is None or not usual.take(answer):
-                    yield from self._odd(number, raw, held)
-            elif chunk.startswith(self._like.head, head_at) and self._is_like(chunk, start, end):
-                held.append(Result(number, raw))
+                answer = fast.decode(raw)
+                if answer is not None and deferred:
+                    yield from self._before(answer.message.id, deferred)
+                if answer is None or not fast.take(answer):
+                    yield from self._slow_path(number, raw, deferred)
+            elif chunk.startswith(self._template.head, head_at) and self._matches_template(
+                chunk, start, end
+            ):
+                deferred.append(Result(number, raw))
             else:
-                yield from self._odd(number, raw, held)
+                yield from self._slow_path(number, raw, deferred)
             start = end + 1
-        yield from self._read(held)
+        yield from self._read(deferred)
         self.number = number
         return start
 
-    def _is_like(self, chunk: bytes, start: int, end: int) -> bool:
+    def _matches_template(self, chunk: bytes, start: int, end: int) -> bool:
         """Whether a line that has the head begins and ends in the right way."""
-        head, tail = self._like
+        head, tail = self._template
         rest_at = start + _HEAD_AT + len(head)
         return chunk.startswith(_BEGIN, start) and chunk.endswith(tail, rest_at, end)
 
-    def _odd(self, number: int, raw: memoryview, held: Held) -> Iterator[Entry | Problem]:
+    def _slow_path(
+        self, number: int, raw: memoryview, deferred: Deferred
+    ) -> Iterator[Entry | Problem]:
         """Any other line, or what it is held back with."""
         entry = self._decoded(number, raw)
         if entry is None:
-            yield from self._read(held)
+            yield from self._read(deferred)
             yield from self._entry(raw, number)
-        elif held and self._can_wait(entry.line):
-            held.append(entry)
+        elif deferred and self._can_wait(entry.line):
+            deferred.append(entry)
         else:
-            if held:
-                yield from self._before(self._reply_id(entry.line), held)
-            self._usual.settle()
+            if deferred:
+                yield from self._before(self._reply_id(entry.line), deferred)
+            self._fast.settle()
             yield entry
-            self._learn_looks(entry)
+            self._learn_templates(entry)
 
-    def _before(self, reply_id: str | None, held: Held) -> Iterator[Entry | Problem]:
+    def _before(self, reply_id: str | None, deferred: Deferred) -> Iterator[Entry | Problem]:
         """What comes of the lines held back when a line of this reply (or none) follows."""
-        if reply_id is None or self._usual.is_open(reply_id):
-            yield from self._read(held)
+        if reply_id is None or self._fast.is_open(reply_id):
+            yield from self._read(deferred)
         else:
-            yield from (each for each in held if isinstance(each, Entry))
-            held.clear()
+            yield from (each for each in deferred if isinstance(each, Entry))
+            deferred.clear()
 
-    def _read(self, held: Held) -> Iterator[Entry | Problem]:
-        self._usual.settle()
-        for each in held:
+    def _read(self, deferred: Deferred) -> Iterator[Entry | Problem]:
+        self._fast.settle()
+        for each in deferred:
             if isinstance(each, Entry):
                 yield each
             elif (entry := self._decoded(each.number, each.raw)) is not None:
                 yield entry
             else:
                 yield from self._entry(each.raw, each.number)
-        held.clear()
+        deferred.clear()
 
-    def _learn_looks(self, entry: Entry) -> None:
+    def _learn_templates(self, entry: Entry) -> None:
         """Remember how answers begin, and how results look."""
         if entry.line.type == "assistant":
             raw = bytes(entry.raw)
             self._answer_head = raw[_HEAD_AT : raw.find(_MESSAGE) + len(_MESSAGE)] or b"\n"
-        elif entry.line.type == "user" and self._is_usual_result(entry):
-            self._like = likeness_of(bytes(entry.raw)) or self._like
+        elif entry.line.type == "user" and self._is_typical_result(entry):
+            self._template = template_of(bytes(entry.raw)) or self._template
 
     def _can_wait(self, line: Line) -> bool:
         """Whether a line may be taken after results that came before it."""
@@ -313,7 +333,7 @@ class CostLineReader(LineReader):
         """Whether a line belongs to a sidechain in the file of a session."""
         return line.is_sidechain is True and self._own_id is not None
 
-    def _is_usual_result(self, entry: Entry) -> bool:
+    def _is_typical_result(self, entry: Entry) -> bool:
         """Whether it hands over a result, and others like it say nothing new of the session."""
         line = entry.line
         names_all = text_of(line.cwd) and text_of(line.session_id) and entry.at is not None
@@ -321,7 +341,7 @@ class CostLineReader(LineReader):
         return bool(blocks) and blocks[0].type == "tool_result" and not self._is_aside(line)
 
 
-def likeness_of(raw: bytes) -> Likeness | None:
+def template_of(raw: bytes) -> LineTemplate | None:
     """How a line that hands over a result looks; None: not so that others can be told by it."""
     head = raw[_HEAD_AT : raw.find(_RESULT) + len(_RESULT)]
     envelope = raw.rfind(_ENVELOPE)
@@ -330,5 +350,5 @@ def likeness_of(raw: bytes) -> Likeness | None:
     # Nothing is nested before the message, or behind it.
     is_flat = head.count(b"{") == 2 and tail.count(b"{") == 0 and tail.count(b"}") == bool(tail)  # noqa: PLR2004 - the message and its first block
     if is_known and is_flat and (_SESSION in head or _SESSION in tail):
-        return Likeness(head, tail)
+        return LineTemplate(head, tail)
     return None

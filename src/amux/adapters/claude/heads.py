@@ -31,19 +31,19 @@ from amux.adapters._kit.times import parse_time
 from amux.adapters.claude.conversation import Conversation, version_key
 from amux.adapters.claude.lines import LineReader
 from amux.adapters.claude.prompts import WARM_UP
-from amux.adapters.claude.records import LINES, Entry, Line, Message, Odd, Wide, text_of
+from amux.adapters.claude.records import LINES, AnyJson, Entry, Line, Message, NotObject, text_of
 from amux.adapters.claude.transcript import own_id
 from amux.model.problems import Problem
 from amux.model.trace import key_of
 
-_SIP: Final = 8 << 10
-_SIPS: Final = (_SIP, 16 << 10, 64 << 10, 256 << 10)
+_FIRST_READ: Final = 8 << 10
+_READ_SIZES: Final = (_FIRST_READ, 16 << 10, 64 << 10, 256 << 10)
 _LONGEST: Final = 1 << 20
 _KEEPS_TIMES_SINCE: Final = (2, 0, 77)
 _PLAIN_TEXT: Final = re.compile(rb'"[!#-\[\]-~]')  # begins with a letter, no space or escape
 _WARM_UP: Final = WARM_UP.encode()
 _STAMPS: Final = (str, int, float)
-_TAILS: Final = (4 << 10, 16 << 10, 128 << 10, 1 << 20)
+_TAIL_SIZES: Final = (4 << 10, 16 << 10, 128 << 10, 1 << 20)
 _TIME: Final = b'"timestamp":"'
 MAY_BE_TITLE: Final = b'"summary"'
 _UNDECODABLE: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
@@ -61,7 +61,7 @@ UNKNOWN: Final = Answer("", None, has_request=False)
 """It is too far behind to be looked for: it may be any, of any time."""
 
 
-class Beginning(msgspec.Struct, kw_only=True, gc=False):
+class HeadInfo(msgspec.Struct, kw_only=True, gc=False):
     """What was seen up to the first answer."""
 
     sketch: Sketch
@@ -75,18 +75,18 @@ class Beginning(msgspec.Struct, kw_only=True, gc=False):
     has_late_titles: bool | None = None  # when somebody asked: for others, behind the head
 
 
-def begin_of(source: SourceRef, *, to_answer: bool = False) -> Beginning:
+def read_head(source: SourceRef, *, to_answer: bool = False) -> HeadInfo:
     """Read the head of a transcript; with `to_answer` as far as that, if there is one."""
     try:
-        return _plain_head(source, to_answer=to_answer) or _careful_head(source)
+        return _fast_head(source, to_answer=to_answer) or _full_head(source)
     except OSError:
-        return _untold(source)
+        return _unknown_head(source)
 
 
-def answer_of(one: Beginning) -> Answer | None:
+def answer_of(one: HeadInfo) -> Answer | None:
     """The first answer, looked for if it was not seen yet."""
     if one.answer is UNSET:
-        seen = begin_of(one.sketch.source, to_answer=True)
+        seen = read_head(one.sketch.source, to_answer=True)
         is_found = seen.sketch.told and seen.answer is not UNSET
         one.answer = seen.answer if is_found else UNKNOWN
         one.earliest = seen.earliest
@@ -95,7 +95,7 @@ def answer_of(one: Beginning) -> Answer | None:
 
 def last_time(file: Pieces) -> float:
     """The last time in a file; without one, or behind titles, it may have been written any time."""
-    for length in _TAILS:
+    for length in _TAIL_SIZES:
         tail = file.last(length)
         start = tail.rfind(_TIME) + len(_TIME)
         if start >= len(_TIME):
@@ -109,99 +109,99 @@ def _time_at(tail: bytes, start: int) -> float:
     return inf if last is None else last.timestamp()
 
 
-def _untold(source: SourceRef) -> Beginning:
-    return Beginning(sketch=Sketch(source=source, session_id=own_id(source), told=False))
+def _unknown_head(source: SourceRef) -> HeadInfo:
+    return HeadInfo(sketch=Sketch(source=source, session_id=own_id(source), told=False))
 
 
 # Plain heads
 
 
-class _PlainMessage(msgspec.Struct, gc=False):
-    id: Wide = None
+class _FastMessage(msgspec.Struct, gc=False):
+    id: AnyJson = None
     content: msgspec.Raw = msgspec.Raw()
 
 
-class _PlainLine(msgspec.Struct, rename="camel", gc=False):
+class _FastLine(msgspec.Struct, rename="camel", gc=False):
     """What the rules need of a line that stands before the first answer."""
 
-    is_sidechain: Wide = None
-    cwd: Wide = None
-    session_id: Wide = None
-    type: Wide = None
-    message: _PlainMessage | Odd = None
-    request_id: Wide = None
-    timestamp: Wide = None
-    forked_from: Wide = None
-    metadata: Wide = None
-    version: Wide = None
-    leaf_uuid: Wide = None
-    uuid: Wide = None
-    is_compact_summary: Wide = None
+    is_sidechain: AnyJson = None
+    cwd: AnyJson = None
+    session_id: AnyJson = None
+    type: AnyJson = None
+    message: _FastMessage | NotObject = None
+    request_id: AnyJson = None
+    timestamp: AnyJson = None
+    forked_from: AnyJson = None
+    metadata: AnyJson = None
+    version: AnyJson = None
+    leaf_uuid: AnyJson = None
+    uuid: AnyJson = None
+    is_compact_summary: AnyJson = None
 
 
-_PLAIN_LINES: Final = msgspec.json.Decoder(_PlainLine)
+_FAST_LINES: Final = msgspec.json.Decoder(_FastLine)
 
 
-def _plain_head(source: SourceRef, *, to_answer: bool) -> Beginning | None:
+def _fast_head(source: SourceRef, *, to_answer: bool) -> HeadInfo | None:
     """The head of a session with nothing odd about it; None: look more carefully."""
     with Pieces(source.place) as file:
-        plain, data = _Plain(source), b""
-        for wanted in _SIPS:
+        fast, data = _FastHead(source), b""
+        for wanted in _READ_SIZES:
             data += file.next(wanted)
-            if plain.read(data) or (plain.can_wait and not to_answer):
-                found = plain.beginning(data)
+            if fast.read(data) or (fast.can_wait and not to_answer):
+                found = fast.info(data)
                 if found is not None and not found.sketch.nested:
                     found.end = last_time(file)  # which most lists ask for: it is open now
                 return found
-            if plain.is_odd:
+            if fast.is_unusual:
                 break
     return None
 
 
-class _Plain:
+class _FastHead:
     """One pass over the first bytes of a file."""
 
     def __init__(self, source: SourceRef) -> None:
-        self.is_odd = False
+        self.is_unusual = False
         self._is_newer = False
         self._is_spoken = False
         self._source = source
         self._id = own_id(source)
         self._is_agent = source.role == "subagent"
         self._first_session: str | None = None
-        self._place = 0
+        self._offset = 0
         self._cwd: str | None = None
         self._created: datetime | None = None
         self._earliest: datetime | None = None
         self._leaves: list[int] = []
         self._answer: Answer | None = None
-        self._prompt: _PlainLine | None = None
+        self._prompt: _FastLine | None = None
 
     @property
     def can_wait(self) -> bool:
         """Whether everything but the first answer is settled, and copies would keep their times."""
         is_settled = self._is_spoken and self._cwd is not None and self._created is not None
-        return is_settled and self._is_newer and not self.is_odd and not self._is_agent
+        return is_settled and self._is_newer and not self.is_unusual and not self._is_agent
 
     def read(self, data: bytes) -> bool:
         """Go on to the first answer; False when it is not there, or something odd before it."""
-        start, decode = self._place, _PLAIN_LINES.decode
+        start, decode = self._offset, _FAST_LINES.decode
         while (end := data.find(b"\n", start)) >= 0:
             try:
                 line = decode(data[start:end])
             except _UNDECODABLE:
-                self.is_odd = True
+                self.is_unusual = True
                 return False
-            start = self._place = end + 1
+            start = self._offset = end + 1
             if self._is_agent or line.is_sidechain is not True:
                 self._take(line)
-                if self._answer is not None or self.is_odd:
-                    return not self.is_odd
+                if self._answer is not None or self.is_unusual:
+                    return not self.is_unusual
         return False
 
-    def beginning(self, data: bytes) -> Beginning | None:
+    def info(self, data: bytes) -> HeadInfo | None:
         """What it comes to; None for what may be a warm-up."""
-        if self._is_agent and data.find(_WARM_UP, 0, self._place) >= 0:
+        if self._is_agent and data.find(_WARM_UP, 0, self._offset) >= 0:
             return None
         whose = self._source.parent or self._first_session
         sketch = Sketch(
@@ -212,24 +212,24 @@ class _Plain:
             nested=self._is_agent,
             names=(whose,) if self._is_agent and whose else (),
         )
-        return Beginning(
+        return HeadInfo(
             sketch=sketch,
             answer=UNSET if self._answer is None else self._answer,
             earliest=_seconds(self._earliest),
-            size=self._place,
+            size=self._offset,
             leaves=tuple(self._leaves),
             prompt=None if self._answer is not None else _key_of_line(self._prompt),
             is_compacted=_is_summary(self._prompt),
         )
 
-    def _take(self, line: _PlainLine) -> None:
+    def _take(self, line: _FastLine) -> None:
         session_id = line.session_id
         if self._is_agent:  # whose lines name the session that started it
             self._first_session = self._first_session or text_of(session_id)
         elif session_id != self._id and text_of(session_id) is not None:
-            self.is_odd = True
-        if self.is_odd or line.forked_from is not None or line.metadata is not None:
-            self.is_odd = True
+            self.is_unusual = True
+        if self.is_unusual or line.forked_from is not None or line.metadata is not None:
+            self.is_unusual = True
             return
         if self._cwd is None:
             self._cwd = text_of(line.cwd)
@@ -239,24 +239,24 @@ class _Plain:
             self._created = self._created or at
             self._earliest = at if self._earliest is None else min(at, self._earliest)
         if line.type == "assistant":
-            self._see_answer(line, at)
+            self._note_answer(line, at)
         elif line.type == "user":
-            self._see_prompt(line)
+            self._note_prompt(line)
         elif line.type == "summary" and (leaf := text_of(line.leaf_uuid)) is not None:
             self._leaves.append(key_of(leaf))
 
-    def _see_prompt(self, line: _PlainLine) -> None:
+    def _note_prompt(self, line: _FastLine) -> None:
         """A line with a plain text is a message, whoever wrote it."""
         self._prompt = self._prompt or line
-        content = line.message.content if isinstance(line.message, _PlainMessage) else b""
+        content = line.message.content if isinstance(line.message, _FastMessage) else b""
         self._is_spoken |= _PLAIN_TEXT.match(content) is not None
         self._is_newer |= _keeps_times(text_of(line.version))
 
-    def _see_answer(self, line: _PlainLine, at: datetime | None) -> None:
+    def _note_answer(self, line: _FastLine, at: datetime | None) -> None:
         message = line.message
-        id = text_of(message.id) if isinstance(message, _PlainMessage) else None
+        id = text_of(message.id) if isinstance(message, _FastMessage) else None
         if id is None or self._cwd is None or self._created is None:
-            self.is_odd = True
+            self.is_unusual = True
         else:
             self._answer = Answer(id, _seconds(at), text_of(line.request_id) is not None)
 
@@ -271,17 +271,17 @@ def _keeps_times(version: str | None) -> bool:
 # Others
 
 
-def _careful_head(source: SourceRef) -> Beginning:
+def _full_head(source: SourceRef) -> HeadInfo:
     with open(source.place, "rb", buffering=0) as raw:  # noqa: PTH123 - a text
-        return _Head(source).read(_Sips(cast("BinaryIO", raw)))
+        return _FullHead(source).read(_GrowingReads(cast("BinaryIO", raw)))
 
 
-class _Sips:
+class _GrowingReads:
     """A stream that gives little at first and more with every call."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
-        self._size = _SIP
+        self._size = _FIRST_READ
         self.taken = 0
 
     def read(self, size: int) -> bytes:
@@ -292,20 +292,20 @@ class _Sips:
         return data
 
 
-class _Head:
+class _FullHead:
     """A head as the rules for the whole file see it."""
 
     def __init__(self, source: SourceRef) -> None:
         self._source = source
         self._id = own_id(source)
         self._is_agent = source.role == "subagent"
-        self._one = Conversation.begin("subagent" if self._is_agent else "main", told=False)
+        self._one = Conversation.begin("subagent" if self._is_agent else "main", described=False)
         self._answer: Answer | None = None
         self._earliest: datetime | None = None
         self._leaves: list[int] = []
         self._prompt: Line | None = None
 
-    def read(self, stream: _Sips) -> Beginning:
+    def read(self, stream: _GrowingReads) -> HeadInfo:
         lines = LineReader(
             str(self._source.path),
             LINES,
@@ -315,13 +315,13 @@ class _Head:
         whole = lines.whole_lines(cast("BinaryIO", stream))
         for entry in chain(whole, lines.last_line()):
             if stream.taken > _LONGEST or isinstance(entry, Problem):
-                return _untold(self._source)
+                return _unknown_head(self._source)
             if entry.line.is_sidechain is True and not self._is_agent:
                 continue
             self._take(entry)
             if self._is_settled():
                 break
-        return self._beginning()
+        return self._info()
 
     def _take(self, entry: Entry) -> None:
         line, at = entry.line, entry.at
@@ -330,7 +330,7 @@ class _Head:
             self._earliest = at
         if line.type == "summary" and (leaf := text_of(line.leaf_uuid)) is not None:
             self._leaves.append(key_of(leaf))
-        elif self._answer is None and self._one.tally.identity:
+        elif self._answer is None and self._one.call_state.identity:
             id = text_of(line.message.id) if isinstance(line.message, Message) else None
             has_request = text_of(line.request_id) is not None
             self._answer = Answer(id or "", _seconds(at), has_request)
@@ -338,28 +338,28 @@ class _Head:
             self._prompt = self._prompt or line
 
     def _is_settled(self) -> bool:
-        ledger = self._one.ledger
-        if ledger.created is None or ledger.cwd is None or not self._one.tally.has_messages:
+        origin = self._one.origin
+        if origin.created is None or origin.cwd is None or not self._one.call_state.has_messages:
             return False
-        return ledger.first_session is not None if self._is_agent else self._answer is not None
+        return origin.first_session is not None if self._is_agent else self._answer is not None
 
-    def _beginning(self) -> Beginning:
+    def _info(self) -> HeadInfo:
         """What the lines so far come to; at the end of the file that is all there is."""
-        ledger, tally = self._one.ledger, self._one.tally
-        whose = (self._source.parent or ledger.first_session,)
-        names = whose if self._is_agent else (ledger.forked_from, ledger.foreign)
-        listed = tally.has_messages and not tally.warm_up
+        origin, call_state = self._one.origin, self._one.call_state
+        whose = (self._source.parent or origin.first_session,)
+        names = whose if self._is_agent else (origin.forked_from, origin.foreign)
+        listed = call_state.has_messages and not call_state.warm_up
         sketch = Sketch(
             source=self._source,
             session_id=self._id,
             listed=listed,
-            told=not listed or ledger.created_at is not None,
-            created_at=ledger.created_at,
-            cwd=ledger.cwd,
+            told=not listed or origin.created_at is not None,
+            created_at=origin.created_at,
+            cwd=origin.cwd,
             nested=self._is_agent,
             names=tuple(name for name in names if name),
         )
-        return Beginning(
+        return HeadInfo(
             sketch=sketch,
             answer=self._answer,
             earliest=_seconds(self._earliest),
@@ -368,12 +368,12 @@ class _Head:
         )
 
 
-def _key_of_line(line: _PlainLine | None) -> int | None:
+def _key_of_line(line: _FastLine | None) -> int | None:
     uuid = None if line is None else text_of(line.uuid)
     return None if uuid is None else key_of(uuid)
 
 
-def _is_summary(line: _PlainLine | Line | None) -> bool:
+def _is_summary(line: _FastLine | Line | None) -> bool:
     return line is not None and line.is_compact_summary is True
 
 

@@ -27,12 +27,12 @@ from amux.adapters.claude.call_state import UserLine
 from amux.adapters.claude.conversation import Conversation, OnProblem
 from amux.adapters.claude.prompts import UserParts, split_user
 from amux.adapters.claude.records import (
+    AnyJson,
     Block,
     Entry,
     Line,
     Message,
-    Odd,
-    Wide,
+    NotObject,
     content_blocks,
     decode_more,
     object_of,
@@ -76,14 +76,14 @@ _IMAGE_TYPE: Final = re.compile(r"image/[\w.+-]{1,40}")
 class BodyBlock(Block, gc=False):
     """A content block with everything a message shows."""
 
-    thinking: Wide = None
-    input: Wide = None
-    content: Wide = None
-    is_error: Wide = None
-    source: Wide = None
+    thinking: AnyJson = None
+    input: AnyJson = None
+    content: AnyJson = None
+    is_error: AnyJson = None
+    source: AnyJson = None
 
 
-Body = str | int | float | bool | list[BodyBlock | Odd] | dict[str, Any] | None
+Body = str | int | float | bool | list[BodyBlock | NotObject] | dict[str, Any] | None
 
 
 _MESSAGE: Final = msgspec.defstruct(
@@ -91,7 +91,7 @@ _MESSAGE: Final = msgspec.defstruct(
 )
 _LINE: Final = msgspec.defstruct(
     "BodyLine",
-    [("message", _MESSAGE | Odd, None), ("content", Body, None)],
+    [("message", _MESSAGE | NotObject, None), ("content", Body, None)],
     bases=(Line,),
     rename="camel",
     gc=False,
@@ -100,7 +100,7 @@ WHOLE_LINES: Final = msgspec.json.Decoder(cast("type[Line]", _LINE))
 """The same lines as `LINES`, with the bodies of their blocks."""
 
 
-class Place(msgspec.Struct, frozen=True, gc=False):
+class MessageHeader(msgspec.Struct, frozen=True, gc=False):
     """Where a message stands: its id, the message before it, and when it was written."""
 
     id: str
@@ -130,17 +130,17 @@ def whole_parts(entry: Entry, parts: UserParts[Block], *, synthetic: bool) -> Us
 
 def user_messages(
     parts: UserParts[BodyBlock],
-    places: Sequence[Place],
+    headers: Sequence[MessageHeader],
     *,
     tool_names: Sequence[str],
     compaction: bool,
 ) -> list[SessionMessage]:
     """The messages of one user line: results, injected text, typed text, in the order of marks."""
     messages: list[SessionMessage] = []
-    for mark, place in zip(parts.marks(), places, strict=True):
+    for mark, header in zip(parts.marks(), headers, strict=True):
         if mark is Mark.TOOL:
             index = len(messages)
-            messages.append(_tool_message(parts.results[index], tool_names[index], place))
+            messages.append(_tool_message(parts.results[index], tool_names[index], header))
             continue
         typed = mark is Mark.PROMPT
         with_images = typed or not parts.is_prompt
@@ -148,9 +148,9 @@ def user_messages(
             SessionMessage(
                 role="user",
                 content="\n".join(_texts(parts.typed if typed else parts.injected)),
-                timestamp=place.at,
-                id=place.id,
-                parent_id=place.parent_id,
+                timestamp=header.at,
+                id=header.id,
+                parent_id=header.parent_id,
                 synthetic=not typed,
                 images=_data_urls(parts.images) if with_images else (),
                 compaction=compaction and not typed,
@@ -159,25 +159,25 @@ def user_messages(
     return messages
 
 
-def system_message(text: str, place: Place) -> SessionMessage:
+def system_message(text: str, header: MessageHeader) -> SessionMessage:
     """A notice of Claude Code itself: a compaction boundary, a command echo."""
     return SessionMessage(
         role="system",
         content=text,
-        timestamp=place.at,
-        id=place.id,
-        parent_id=place.parent_id,
+        timestamp=header.at,
+        id=header.id,
+        parent_id=header.parent_id,
         synthetic=True,
     )
 
 
-def _tool_message(block: BodyBlock, tool_name: str, place: Place) -> SessionMessage:
+def _tool_message(block: BodyBlock, tool_name: str, header: MessageHeader) -> SessionMessage:
     return SessionMessage(
         role="tool",
         content=_result_text(block.content),
-        timestamp=place.at,
-        id=place.id,
-        parent_id=place.parent_id,
+        timestamp=header.at,
+        id=header.id,
+        parent_id=header.parent_id,
         tool_result=ToolResult(
             tool_call_id=text_of(block.tool_use_id) or "",
             tool_name=tool_name,
@@ -190,8 +190,8 @@ def _tool_message(block: BodyBlock, tool_name: str, place: Place) -> SessionMess
 class Draft:
     """An answer whose further lines may still come, and the messages that wait behind it."""
 
-    def __init__(self, place: Place, *, model: str | None, synthetic: bool) -> None:
-        self._place = place
+    def __init__(self, header: MessageHeader, *, model: str | None, synthetic: bool) -> None:
+        self._header = header
         self._model = model
         self._synthetic = synthetic
         self._text = AnswerText()
@@ -232,13 +232,13 @@ class Draft:
         answer = SessionMessage(
             role="assistant",
             content=str(self._text),
-            timestamp=self._place.at,
+            timestamp=self._header.at,
             tool_calls=tuple(self._answered(call) for call in self._calls),
             token_usage=None if usage is None else _usage_view(usage),
             thinking="\n\n".join(text for text in self._thinking if text) or None,
             model=self._model,
-            id=self._place.id,
-            parent_id=self._place.parent_id,
+            id=self._header.id,
+            parent_id=self._header.parent_id,
             synthetic=self._synthetic,
         )
         return [answer, *self._behind]
@@ -272,7 +272,7 @@ def _texts(blocks: Sequence[Block]) -> list[str]:
     return [block.text for block in blocks if isinstance(block.text, str)]
 
 
-def _result_text(content: Wide) -> str:
+def _result_text(content: AnyJson) -> str:
     """The readable part of a tool result."""
     if isinstance(content, str):
         return content
@@ -321,58 +321,58 @@ class Dialogue:
     def flush(self) -> Sequence[SessionMessage]:
         """The open answer and what waits behind it, now complete."""
         draft, self._draft = self._draft, None
-        book = self._conversation.tally.book
+        book = self._conversation.call_state.book
         return () if draft is None else draft.finish(book.tokens(self._key))
 
     def _assistant(self, entry: Entry, mark: Mark) -> Sequence[SessionMessage]:
         complete: Sequence[SessionMessage] = ()
-        tally = self._conversation.tally
+        call_state = self._conversation.call_state
         if mark is not Mark.LINE:
             complete = self.flush()
-            self._key = tally.open or ""
-            self._draft = _draft_of(entry, self._place(entry), mark)
+            self._key = call_state.open or ""
+            self._draft = _draft_of(entry, self._header(entry), mark)
             self._last_message = entry.id
-        self._message_of.setdefault(entry.id, tally.answer_id)
+        self._message_of.setdefault(entry.id, call_state.answer_id)
         if self._draft is not None:
             self._draft.add(body_blocks(entry))
         return complete
 
     def _user(self, entry: Entry, user: UserLine) -> Sequence[SessionMessage]:
         complete = self.flush() if Mark.PROMPT in user.marks else ()
-        places = self._begin(entry, user.marks)
-        if not places:
+        headers = self._begin(entry, user.marks)
+        if not headers:
             return complete
         parts = whole_parts(entry, user.parts, synthetic=user.warm_up)
         names = [name or "" for name in user.tool_names]
-        messages = user_messages(parts, places, tool_names=names, compaction=user.compaction)
+        messages = user_messages(parts, headers, tool_names=names, compaction=user.compaction)
         return [*complete, *self._queue(messages)]
 
-    def _begin(self, entry: Entry, marks: Sequence[Mark]) -> list[Place]:
+    def _begin(self, entry: Entry, marks: Sequence[Mark]) -> list[MessageHeader]:
         """The places of the messages that a line begins; it is no answer."""
         if not marks:
             self._follow(entry)
             return []
-        places = [self._place(entry)]
+        headers = [self._header(entry)]
         for index in range(1, len(marks)):
-            places.append(Place(f"{entry.id}#{index}", places[-1].id, entry.at))
-        self._last_message = places[-1].id
+            headers.append(MessageHeader(f"{entry.id}#{index}", headers[-1].id, entry.at))
+        self._last_message = headers[-1].id
         self._message_of.setdefault(entry.id, entry.id)
-        return places
+        return headers
 
     def _queue(self, messages: Sequence[SessionMessage]) -> Sequence[SessionMessage]:
         """Messages that are no answers wait behind the open one, if it is still open."""
         if self._draft is None:
             return messages
         self._draft.wait(messages)
-        return self.flush() if self._conversation.tally.open is None else ()
+        return self.flush() if self._conversation.call_state.open is None else ()
 
     def _follow(self, entry: Entry) -> None:
         """A line that is no message: who follows it follows the message before it."""
         if (owner := self._parent(entry)) is not None:
             self._message_of.setdefault(entry.id, owner)
 
-    def _place(self, entry: Entry) -> Place:
-        return Place(entry.id, self._parent(entry), entry.at)
+    def _header(self, entry: Entry) -> MessageHeader:
+        return MessageHeader(entry.id, self._parent(entry), entry.at)
 
     def _parent(self, entry: Entry) -> str | None:
         """The message a line follows: chains run through lines that are no messages."""
@@ -385,8 +385,8 @@ class Dialogue:
         return None if parent is None else self._last_message
 
 
-def _draft_of(entry: Entry, place: Place, mark: Mark) -> Draft:
+def _draft_of(entry: Entry, header: MessageHeader, mark: Mark) -> Draft:
     message = entry.line.message
     synthetic = mark is Mark.NOTICE
     model = text_of(message.model) if isinstance(message, Message) and not synthetic else None
-    return Draft(place, model=model, synthetic=synthetic)
+    return Draft(header, model=model, synthetic=synthetic)

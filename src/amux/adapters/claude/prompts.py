@@ -12,7 +12,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from amux.adapters._kit.texts import opens_with_tag, starts_with_any
-from amux.adapters.claude.records import Block, Line, Origin, text_of
+from amux.adapters.claude.records import Block, Line, LineOrigin, text_of
 from amux.model.trace import Mark
 
 B = TypeVar("B", bound=Block)
@@ -88,7 +88,7 @@ def split_user(line: Line, blocks: list[B], *, synthetic: bool = False) -> UserP
     if len(blocks) == 1 and blocks[0].type == "tool_result":  # most of them
         return UserParts(blocks)
     synthetic = synthetic or _is_flagged(line)
-    human = isinstance(line.origin, Origin) and line.origin.kind == "human"
+    human = isinstance(line.origin, LineOrigin) and line.origin.kind == "human"
     parts: UserParts[B] = UserParts([], synthetic=synthetic)
     for block in blocks:
         if block.type == "tool_result":
@@ -103,7 +103,7 @@ def split_user(line: Line, blocks: list[B], *, synthetic: bool = False) -> UserP
 
 def _is_flagged(line: Line) -> bool:
     """Whether the line itself says that nobody typed it."""
-    origin = line.origin.kind if isinstance(line.origin, Origin) else None
+    origin = line.origin.kind if isinstance(line.origin, LineOrigin) else None
     return (
         line.is_meta is True
         or line.is_compact_summary is True

@@ -24,7 +24,7 @@ from amux.adapters.claude.cost_lines import CostLineReader
 from amux.adapters.claude.lines import LineReader
 from amux.adapters.claude.messages import WHOLE_LINES, Dialogue
 from amux.adapters.claude.records import LINES, Entry
-from amux.adapters.claude.transcript import AGENT_PREFIX, Outcome, Transcript, own_id
+from amux.adapters.claude.transcript import AGENT_PREFIX, Transcript, TranscriptFacts, own_id
 from amux.model.facts import Facts
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
@@ -33,7 +33,7 @@ from amux.model.usage import Purpose
 Depth = Literal["usage", "facts"]
 
 
-class Saved(msgspec.Struct):
+class TranscriptState(msgspec.Struct):
     """What a pass without bodies had collected after so many lines."""
 
     want: Depth
@@ -41,25 +41,25 @@ class Saved(msgspec.Struct):
     transcript: Transcript
 
 
-_SAVED: Final = msgspec.msgpack.Decoder(Saved)
+_STATES: Final = msgspec.msgpack.Decoder(TranscriptState)
 
 
-def save(saved: Saved, offset: int) -> Progress | None:
+def save(state: TranscriptState, offset: int) -> Progress | None:
     """Write it down; None when that cannot be done (a sum beyond 64 bits)."""
-    saved.transcript.settle()
+    state.transcript.settle()
     try:
-        return Progress(offset=offset, state=msgspec.msgpack.encode(saved))
+        return Progress(offset=offset, state=msgspec.msgpack.encode(state))
     except (OverflowError, UnicodeEncodeError):
         return None
 
 
-def restore(progress: Progress, want: Depth) -> Saved | None:
+def restore(progress: Progress, want: Depth) -> TranscriptState | None:
     """Take it up again; None when it was written for another purpose, or in another form."""
     try:
-        saved = _SAVED.decode(progress.state)
+        state = _STATES.decode(progress.state)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    return saved if saved.want == want else None
+    return state if state.want == want else None
 
 
 class TranscriptReader:
@@ -73,7 +73,7 @@ class TranscriptReader:
         is_agent = source.role == "subagent"
         self._id = own_id(source)
         purpose: Purpose = "subagent" if is_agent else "main"
-        self._transcript = Transcript(Conversation.begin(purpose, told=self._all_lines))
+        self._transcript = Transcript(Conversation.begin(purpose, described=self._all_lines))
         self._lines = (LineReader if self._all_lines else CostLineReader)(
             source.place,
             WHOLE_LINES if self._with_bodies else LINES,
@@ -83,7 +83,7 @@ class TranscriptReader:
         self._lines.enter_into(self._transcript.main)
         self._found: list[Problem] = []
         self._dialogues: dict[int | None, Dialogue | None] = {}
-        self._held_back: dict[int, list[SessionMessage]] = {}  # by number of the sidechain
+        self._sidechain_messages: dict[int, list[SessionMessage]] = {}  # by number of the sidechain
 
     def items(self) -> Iterator[Item]:
         """The session of the file, then its sidechains."""
@@ -93,63 +93,64 @@ class TranscriptReader:
                 yield Head(session_id=self._id)
                 began = True
             yield item
-        outcome = self._outcome()
+        session_facts = self._session_facts()
         if self._is_wanted(self._id):
-            if self._transcript.main.tally.has_messages and not began:
+            if self._transcript.main.call_state.has_messages and not began:
                 yield Head(session_id=self._id)
-            yield from _closing(outcome.main())
+            yield from _calls_and_facts(session_facts.main())
         for number in range(len(self._transcript.sidechains)):
-            name = outcome.sidechain_id(number)
+            name = session_facts.sidechain_id(number)
             if self._is_wanted(name):
                 yield Head(session_id=name)
-                yield from self._held_back.get(number, ())
-                yield from _closing(outcome.sidechain(number))
+                yield from self._sidechain_messages.get(number, ())
+                yield from _calls_and_facts(session_facts.sidechain(number))
 
     def read_on(self, want: Depth, progress: Progress | None) -> Reading:
         """What the file says without bodies, reading only what is behind `progress`."""
-        saved = None
+        state = None
         try:
             with open_stream(self._source.place) as stream:
-                self._go_to(stream, want, progress)
-                self._pass_over(self._lines.whole_lines(stream))
-            saved = save(
-                Saved(want, self._lines.number, self._transcript), offset=self._lines.offset
+                self._resume(stream, want, progress)
+                self._consume(self._lines.whole_lines(stream))
+            state = save(
+                TranscriptState(want, self._lines.number, self._transcript),
+                offset=self._lines.offset,
             )
-            self._pass_over(self._lines.last_line())
+            self._consume(self._lines.last_line())
         except OSError as error:
             self._note(unreadable(self._source.path, error))
         self._note_foreign_file()
-        return Reading(facts=tuple(self._outcome().facts()), progress=saved)
+        return Reading(facts=tuple(self._session_facts().facts()), progress=state)
 
-    def _go_to(self, stream: BinaryIO, want: Depth, progress: Progress | None) -> None:
+    def _resume(self, stream: BinaryIO, want: Depth, progress: Progress | None) -> None:
         """Take up what was written down; a file that shrank was written anew."""
         if progress is None or stream.seek(0, SEEK_END) < progress.offset:
-            saved = None
+            state = None
         else:
-            saved = restore(progress, want)
-        if progress is None or saved is None:
+            state = restore(progress, want)
+        if progress is None or state is None:
             stream.seek(0)
             return
         stream.seek(progress.offset)
-        self._transcript = saved.transcript
+        self._transcript = state.transcript
         self._lines.enter_into(self._transcript.main)
-        self._lines.offset, self._lines.number = progress.offset, saved.lines
+        self._lines.offset, self._lines.number = progress.offset, state.lines
 
     def _main_items(self) -> Iterator[SessionMessage | Problem]:
         try:
             with open_stream(self._source.place) as stream:
-                yield from self._taken(self._lines.whole_lines(stream))
-            yield from self._taken(self._lines.last_line())
+                yield from self._items_of(self._lines.whole_lines(stream))
+            yield from self._items_of(self._lines.last_line())
         except OSError as error:
             self._note(unreadable(self._source.path, error))
         yield from self._flush()
         self._note_foreign_file()
         yield from self._drain()
 
-    def _taken(self, lines: Iterator[Entry | Problem]) -> Iterator[SessionMessage | Problem]:
+    def _items_of(self, lines: Iterator[Entry | Problem]) -> Iterator[SessionMessage | Problem]:
         """The messages and problems of some lines, those of sidechains apart."""
         if not self._with_bodies:
-            yield from self._passed(lines)
+            yield from self._problems_of(lines)
             return
         for line in lines:
             if isinstance(line, Problem):
@@ -159,58 +160,58 @@ class TranscriptReader:
             if self._found:
                 yield from self._drain()
 
-    def _passed(self, lines: Iterator[Entry | Problem]) -> Iterator[Problem]:
+    def _problems_of(self, lines: Iterator[Entry | Problem]) -> Iterator[Problem]:
         """The problems of some lines that nobody wants to read."""
         transcript, note, found = self._transcript, self._note, self._found
         main = transcript.main
-        take = main.take_cost if main.story is None else partial(main.take, on_problem=note)
+        take = main.take_cost if main.description is None else partial(main.take, on_problem=note)
         for line in lines:
             if isinstance(line, Problem):
                 note(line)
             elif line.line.is_sidechain is True:
-                transcript.conversation(transcript.place_of(line)).take(line, note)
+                transcript.conversation(transcript.route(line)).take(line, note)
             else:
                 transcript.has_records = True
                 take(line)
             if found:
                 yield from self._drain()
 
-    def _pass_over(self, lines: Iterator[Entry | Problem]) -> None:
-        for _ in self._passed(lines):
+    def _consume(self, lines: Iterator[Entry | Problem]) -> None:
+        for _ in self._problems_of(lines):
             pass  # the transcript has it
 
     def _messages_of(self, entry: Entry) -> Sequence[SessionMessage]:
-        place = self._transcript.place_of(entry)
-        dialogue = self._dialogue_at(place)
+        number = self._transcript.route(entry)
+        dialogue = self._dialogue_of(number)
         if dialogue is None:
-            self._transcript.conversation(place).take(entry, self._note)
+            self._transcript.conversation(number).take(entry, self._note)
             return ()
         messages = dialogue.take(entry, self._note)
-        if place is None:
+        if number is None:
             return messages
-        self._held_back.setdefault(place, []).extend(messages)
+        self._sidechain_messages.setdefault(number, []).extend(messages)
         return ()
 
-    def _dialogue_at(self, place: int | None) -> Dialogue | None:
+    def _dialogue_of(self, number: int | None) -> Dialogue | None:
         """The messages of a conversation; None where they are not wanted."""
-        if place not in self._dialogues:
-            name = self._id if place is None else self._outcome().sidechain_id(place)
-            conversation = self._transcript.conversation(place)
-            self._dialogues[place] = Dialogue(conversation) if self._is_wanted(name) else None
-        return self._dialogues[place]
+        if number not in self._dialogues:
+            name = self._id if number is None else self._session_facts().sidechain_id(number)
+            conversation = self._transcript.conversation(number)
+            self._dialogues[number] = Dialogue(conversation) if self._is_wanted(name) else None
+        return self._dialogues[number]
 
     def _flush(self) -> Sequence[SessionMessage]:
         """What is still open at the end of the file."""
         complete: Sequence[SessionMessage] = ()
-        for place, dialogue in self._dialogues.items():
-            if dialogue is not None and place is not None:
-                self._held_back.setdefault(place, []).extend(dialogue.flush())
+        for number, dialogue in self._dialogues.items():
+            if dialogue is not None and number is not None:
+                self._sidechain_messages.setdefault(number, []).extend(dialogue.flush())
             elif dialogue is not None:
                 complete = dialogue.flush()
         return complete
 
-    def _outcome(self) -> Outcome:
-        return Outcome(self._source, self._id, self._transcript)
+    def _session_facts(self) -> TranscriptFacts:
+        return TranscriptFacts(self._source, self._id, self._transcript)
 
     def _is_wanted(self, session_id: str) -> bool:
         return self._only in {None, session_id, f"{AGENT_PREFIX}{session_id}"}
@@ -232,7 +233,7 @@ class TranscriptReader:
         self._found.clear()
 
 
-def _closing(facts: Facts) -> Iterator[Item]:
+def _calls_and_facts(facts: Facts) -> Iterator[Item]:
     """Calls once more by themselves, then the facts that hold them."""
     yield from facts.calls
     yield facts

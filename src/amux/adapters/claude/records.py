@@ -20,10 +20,10 @@ from amux.model.trace import key_of
 
 T = TypeVar("T")
 
-Wide = str | int | float | bool | list[Any] | dict[str, Any] | None
+AnyJson = str | int | float | bool | list[Any] | dict[str, Any] | None
 """Any JSON value: for fields that are looked at only when they have the expected type."""
 
-Odd = str | int | float | bool | list[Any] | None
+NotObject = str | int | float | bool | list[Any] | None
 """Any JSON value but an object: what may stand in the place of a struct."""
 
 SYNTHETIC_MODEL: Final = "<synthetic>"
@@ -82,94 +82,94 @@ KNOWN_TYPES: Final = MESSAGE_TYPES | NAMING_TYPES | MONEY_TYPES | IGNORED
 class Block(msgspec.Struct, gc=False):
     """A content block without its body."""
 
-    type: Wide = None
-    text: Wide = None
-    id: Wide = None
-    name: Wide = None
-    tool_use_id: Wide = None
+    type: AnyJson = None
+    text: AnyJson = None
+    id: AnyJson = None
+    name: AnyJson = None
+    tool_use_id: AnyJson = None
 
 
-Content = str | int | float | bool | list[Block | Odd] | dict[str, Any] | None
+Content = str | int | float | bool | list[Block | NotObject] | dict[str, Any] | None
 
 
 class CacheCreation(msgspec.Struct, gc=False):
     """How long the written cache is kept."""
 
-    ephemeral_1h_input_tokens: Wide = None
+    ephemeral_1h_input_tokens: AnyJson = None
 
 
 class OutputDetails(msgspec.Struct, gc=False):
     """What the output consisted of (newest versions only)."""
 
-    thinking_tokens: Wide = None
+    thinking_tokens: AnyJson = None
 
 
 class Usage(msgspec.Struct, gc=False):
     """The usage of a model call, repeated on every line of its message."""
 
-    input_tokens: Wide = None
-    output_tokens: Wide = None
-    cache_read_input_tokens: Wide = None
-    cache_creation_input_tokens: Wide = None
-    cache_creation: CacheCreation | Odd = None
-    output_tokens_details: OutputDetails | Odd = None
+    input_tokens: AnyJson = None
+    output_tokens: AnyJson = None
+    cache_read_input_tokens: AnyJson = None
+    cache_creation_input_tokens: AnyJson = None
+    cache_creation: CacheCreation | NotObject = None
+    output_tokens_details: OutputDetails | NotObject = None
 
 
 class Message(msgspec.Struct, gc=False):
     """The API message of a user or assistant line."""
 
-    id: Wide = None
-    model: Wide = None
+    id: AnyJson = None
+    model: AnyJson = None
     content: Content = None
-    usage: Usage | Odd = None
-    stop_reason: Wide | UnsetType = UNSET
+    usage: Usage | NotObject = None
+    stop_reason: AnyJson | UnsetType = UNSET
 
 
-class Origin(msgspec.Struct, gc=False):
+class LineOrigin(msgspec.Struct, gc=False):
     """Who a user line comes from (newest versions only)."""
 
-    kind: Wide = None
+    kind: AnyJson = None
 
 
 class Line(msgspec.Struct, rename="camel", gc=False):
     """One record. Every field is optional; which ones there are depends on `type` and version."""
 
     # In the order in which most lines have them: then they are found fastest.
-    parent_uuid: Wide | UnsetType = UNSET
-    logical_parent_uuid: Wide = None
-    is_sidechain: Wide = None
-    cwd: Wide = None
-    session_id: Wide = None
-    version: Wide = None
-    git_branch: Wide = None
-    slug: Wide = None
-    agent_id: Wide = None
-    type: Wide = None
-    subtype: Wide = None
-    message: Message | Odd = None
+    parent_uuid: AnyJson | UnsetType = UNSET
+    logical_parent_uuid: AnyJson = None
+    is_sidechain: AnyJson = None
+    cwd: AnyJson = None
+    session_id: AnyJson = None
+    version: AnyJson = None
+    git_branch: AnyJson = None
+    slug: AnyJson = None
+    agent_id: AnyJson = None
+    type: AnyJson = None
+    subtype: AnyJson = None
+    message: Message | NotObject = None
     content: Content = None
-    request_id: Wide = None
-    uuid: Wide = None
-    timestamp: Wide = None
-    is_meta: Wide = None
-    is_compact_summary: Wide = None
-    is_visible_in_transcript_only: Wide = None
-    is_api_error_message: Wide = None
-    is_aborted_mid_stream: Wide = None
-    interrupted_message_id: Wide = None
-    prompt_source: Wide = None
-    entrypoint: Wide = None
-    origin: Origin | Odd = None
-    forked_from: Wide = None
-    metadata: Wide = None
-    cost_usd: Wide = msgspec.field(default=None, name="costUSD")
-    total_cost_usd: Wide = msgspec.field(default=None, name="totalCostUSD")
-    summary: Wide = None
-    leaf_uuid: Wide = None
-    custom_title: Wide = None
-    ai_title: Wide = None
-    tag: Wide = None
-    pr_url: Wide = None
+    request_id: AnyJson = None
+    uuid: AnyJson = None
+    timestamp: AnyJson = None
+    is_meta: AnyJson = None
+    is_compact_summary: AnyJson = None
+    is_visible_in_transcript_only: AnyJson = None
+    is_api_error_message: AnyJson = None
+    is_aborted_mid_stream: AnyJson = None
+    interrupted_message_id: AnyJson = None
+    prompt_source: AnyJson = None
+    entrypoint: AnyJson = None
+    origin: LineOrigin | NotObject = None
+    forked_from: AnyJson = None
+    metadata: AnyJson = None
+    cost_usd: AnyJson = msgspec.field(default=None, name="costUSD")
+    total_cost_usd: AnyJson = msgspec.field(default=None, name="totalCostUSD")
+    summary: AnyJson = None
+    leaf_uuid: AnyJson = None
+    custom_title: AnyJson = None
+    ai_title: AnyJson = None
+    tag: AnyJson = None
+    pr_url: AnyJson = None
 
 
 LINES: Final = msgspec.json.Decoder(Line)
@@ -237,7 +237,7 @@ class Entry(msgspec.Struct, gc=False):
         return key_of(f"{kind}\n{line.timestamp}\n{content}")
 
 
-def moment_of(stamp: Wide) -> datetime | None:
+def moment_of(stamp: AnyJson) -> datetime | None:
     """The time that a stamp says; None: it says none."""
     if isinstance(stamp, str):
         try:
@@ -293,7 +293,7 @@ def fork_parent(line: Line) -> str | None:
     return _parent_id(object_of(line.metadata).get("forkedFrom"))
 
 
-def _parent_id(source: Wide) -> str | None:
+def _parent_id(source: AnyJson) -> str | None:
     """A parent may be an id, an object that holds it, or a list of either, the nearest last."""
     if isinstance(source, list):
         source = source[-1] if source else None

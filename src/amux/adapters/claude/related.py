@@ -47,10 +47,10 @@ from amux.adapters.claude.heads import (
     MAY_BE_TITLE,
     UNKNOWN,
     Answer,
-    Beginning,
+    HeadInfo,
     answer_of,
-    begin_of,
     last_time,
+    read_head,
 )
 from amux.adapters.claude.transcript import own_id
 from amux.model.facts import Facts
@@ -62,31 +62,31 @@ _UNIQUE: Final = 16
 
 def choose(sources: Sequence[SourceRef], question: Question) -> Choice:
     """What a list has to read of all transcripts and titles."""
-    beginnings = [begin_of(source) for source in sources if source.role != "names"]
+    heads = [read_head(source) for source in sources if source.role != "names"]
     titles = [
         Sketch(source=source, session_id=own_id(source), listed=False)
         for source in sources
         if source.role == "names"
     ]
-    sketches = [*(one.sketch for one in beginnings), *titles]
-    return FileChoice(sketches, question, ClaudeKinship(beginnings))
+    sketches = [*(one.sketch for one in heads), *titles]
+    return FileChoice(sketches, question, RelatedTranscripts(heads))
 
 
-class ClaudeKinship:
+class RelatedTranscripts:
     """Copies, originals and titles of sessions that were read."""
 
-    def __init__(self, beginnings: Iterable[Beginning]) -> None:
-        self._all = [*beginnings]
+    def __init__(self, heads: Iterable[HeadInfo]) -> None:
+        self._all = [*heads]
         self._are_all_related = False
-        self._by_place: dict[str, Beginning] = {}
+        self._by_place: dict[str, HeadInfo] = {}
         self._groups: dict[str, _Group] = {}
-        self._by_answer: dict[int, list[Beginning]] = {}
-        self._by_prompt: dict[int, list[Beginning]] = {}
+        self._by_answer: dict[int, list[HeadInfo]] = {}
+        self._by_prompt: dict[int, list[HeadInfo]] = {}
         for one in self._all:
             if not one.sketch.nested:
                 self._add(one)
 
-    def _add(self, one: Beginning) -> None:
+    def _add(self, one: HeadInfo) -> None:
         self._by_place[one.sketch.source.place] = one
         self._groups.setdefault(one.sketch.source.group, _Group()).add(one)
         if one.answer is not None and one.answer is not UNSET:
@@ -110,14 +110,14 @@ class ClaudeKinship:
         for one in self._sharing(own, facts):
             yield one.sketch.source, True
         if shown and facts.name is None:
-            for one in self._groups[source.group].titling(own, facts):
+            for one in self._groups[source.group].with_titles_for(own, facts):
                 yield one.sketch.source, False
 
-    def _sharing(self, own: Beginning, facts: Facts) -> Iterator[Beginning]:
+    def _sharing(self, own: HeadInfo, facts: Facts) -> Iterator[HeadInfo]:
         """Copies of what a session has, and those that have what it begins with."""
         answers = set(array("q", facts.identity))
-        yield from _under(answers, self._by_answer)
-        yield from _under(set(facts.trace.key_list()), self._by_prompt)
+        yield from _matching(answers, self._by_answer)
+        yield from _matching(set(facts.trace.key_list()), self._by_prompt)
         group = self._groups[own.sketch.source.group]
         yield from group.copies_of(own, answers)
         for each in self._groups.values() if own.is_compacted else (group,):
@@ -128,60 +128,60 @@ class _Group:
     """The transcripts of one project."""
 
     def __init__(self) -> None:
-        self._members: list[Beginning] = []
-        self._unseen: list[Beginning] = []  # whose first answer was not looked for
-        self._by_leaf: dict[int, list[Beginning]] = {}
+        self._members: list[HeadInfo] = []
+        self._answer_unread: list[HeadInfo] = []  # whose first answer was not looked for
+        self._by_leaf: dict[int, list[HeadInfo]] = {}
 
-    def add(self, one: Beginning) -> None:
+    def add(self, one: HeadInfo) -> None:
         """Enter a transcript."""
         self._members.append(one)
         if one.answer is UNSET:
-            self._unseen.append(one)
+            self._answer_unread.append(one)
         for leaf in one.leaves:
             self._by_leaf.setdefault(leaf, []).append(one)
 
-    def copies_of(self, original: Beginning, keys: set[int]) -> Iterator[Beginning]:
+    def copies_of(self, original: HeadInfo, keys: set[int]) -> Iterator[HeadInfo]:
         """Transcripts that begin with an answer of this one, where that was not seen yet."""
         first = -inf if original.earliest is None else original.earliest
-        for one in self._unseen:
+        for one in self._answer_unread:
             if one.earliest is None or first <= one.earliest <= _end(original):
                 answer = answer_of(one)
                 if answer is UNKNOWN or (answer is not None and key_of(answer.id) in keys):
                     yield one
 
-    def originals_of(self, copy: Beginning) -> Iterator[Beginning]:
+    def originals_of(self, copy: HeadInfo) -> Iterator[HeadInfo]:
         """Transcripts that have the answer with which this one begins."""
         answer = answer_of(copy)
         if answer is None:
             return
         id = answer.id.encode("utf-8", "replace")
-        for one in self._while_at_work(answer):
-            if one is not copy and _holds(one, id):
+        for one in self._active_at(answer):
+            if one is not copy and _contains(one, id):
                 yield one
 
-    def _while_at_work(self, answer: Answer) -> Iterator[Beginning]:
+    def _active_at(self, answer: Answer) -> Iterator[HeadInfo]:
         at = inf if answer.at is None else answer.at
         ends_later = at if answer.has_request and answer.at is not None else -inf
         for one in self._members:
             if one.earliest is None or (one.earliest <= at and _end(one) >= ends_later):
                 yield one
 
-    def titling(self, own: Beginning, facts: Facts) -> Iterator[Beginning]:
+    def with_titles_for(self, own: HeadInfo, facts: Facts) -> Iterator[HeadInfo]:
         """Transcripts that may hold a title for a line of a session."""
         if self._by_leaf:
-            yield from _under(set(facts.trace.key_list()), self._by_leaf)
+            yield from _matching(set(facts.trace.key_list()), self._by_leaf)
         first = _first_written(own)
         for one in self._members:
             if one is not own and _end(one) >= first and _has_late_titles(one):
                 yield one
 
 
-def _under(keys: set[int], filed: Mapping[int, Sequence[Beginning]]) -> Iterator[Beginning]:
+def _matching(keys: set[int], filed: Mapping[int, Sequence[HeadInfo]]) -> Iterator[HeadInfo]:
     for key in filed.keys() & keys:
         yield from filed[key]
 
 
-def _has_counted_ids(own: Beginning | None, facts: Facts) -> bool:
+def _has_counted_ids(own: HeadInfo | None, facts: Facts) -> bool:
     """Whether there are answers whose ids others may have by chance."""
     first = None if own is None or own.answer is UNSET else own.answer
     if first is not None and first is not UNKNOWN and len(first.id) < _UNIQUE:
@@ -189,7 +189,7 @@ def _has_counted_ids(own: Beginning | None, facts: Facts) -> bool:
     return any(len(call.key) < _UNIQUE for call in facts.calls)
 
 
-def _first_written(one: Beginning) -> float:
+def _first_written(one: HeadInfo) -> float:
     """Since when there may be titles for its lines: copied ones are older than the file."""
     answer = answer_of(one)
     if one.earliest is None or (answer is not None and not answer.has_request):
@@ -197,7 +197,7 @@ def _first_written(one: Beginning) -> float:
     return one.earliest
 
 
-def _end(one: Beginning) -> float:
+def _end(one: HeadInfo) -> float:
     if one.end is None:
         try:
             with Pieces(one.sketch.source.place) as file:
@@ -207,21 +207,21 @@ def _end(one: Beginning) -> float:
     return one.end
 
 
-def _holds(one: Beginning, id: bytes) -> bool:
+def _contains(one: HeadInfo, id: bytes) -> bool:
     """Whether an answer is in a file; in passing, whether titles are."""
     data = _bytes_of(one)
     one.has_late_titles = data.find(MAY_BE_TITLE, one.size) >= 0
     return id in data
 
 
-def _has_late_titles(one: Beginning) -> bool:
+def _has_late_titles(one: HeadInfo) -> bool:
     """Whether there may be titles behind its head, where resuming in place leaves them."""
     if one.has_late_titles is None:
         one.has_late_titles = _bytes_of(one).find(MAY_BE_TITLE, one.size) >= 0
     return one.has_late_titles
 
 
-def _bytes_of(one: Beginning) -> bytes:
+def _bytes_of(one: HeadInfo) -> bytes:
     try:
         return one.sketch.source.path.read_bytes()
     except OSError:
@@ -231,31 +231,31 @@ def _bytes_of(one: Beginning) -> bytes:
 _NO_LIST = Question(limit=0)
 
 
-class ClaudeKin:
+class SessionSelection:
     """What to read for one session; a project is looked at when something in it is named."""
 
     def __init__(self, sources: Sequence[SourceRef], session_id: str) -> None:
         self._session_id = session_id
         self._projects: dict[str, list[SourceRef]] = {}
-        self._holding: dict[str, set[str]] = {}  # projects that hold a session, by its name
+        self._groups_by_name: dict[str, set[str]] = {}  # projects that hold a session, by its name
         self._open: dict[str, FileChoice] = {}
         for source in sources:
             self._projects.setdefault(source.group, []).append(source)
-            for name in _names_in_place(source):
-                self._holding.setdefault(name, set()).add(source.group)
+            for name in _names_in_path(source):
+                self._groups_by_name.setdefault(name, set()).add(source.group)
 
     @property
     def is_known(self) -> bool:
         """Whether some file's name shows the session."""
-        return self._session_id in self._holding
+        return self._session_id in self._groups_by_name
 
     def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> Chosen:
         """What is named by what was read, and what its projects relate to it."""
         named = {self._session_id, *chain.from_iterable(names_of(facts) for _, facts in read)}
         chosen: dict[SourceRef, Sequence[str]] = {}
-        for group in set(chain.from_iterable(self._holding.get(name, ()) for name in named)):
+        for group in set(chain.from_iterable(self._groups_by_name.get(name, ()) for name in named)):
             if group not in self._open:
-                self._open[group] = _look_at(self._projects[group])
+                self._open[group] = _open_group(self._projects[group])
                 chosen.update(self._open[group].first())
             own = [(source, facts) for source, facts in read if source.group == group]
             chosen.update(self._open[group].named(named))
@@ -263,22 +263,22 @@ class ClaudeKin:
         return chosen
 
 
-def _names_in_place(source: SourceRef) -> Iterable[str]:
+def _names_in_path(source: SourceRef) -> Iterable[str]:
     return filter(None, {source.session_id, source.parent, source.name.partition(".")[0]})
 
 
-def _look_at(sources: Sequence[SourceRef]) -> FileChoice:
-    sketches = [_by_place(source) for source in sources if _says_whose(source)]
-    beginnings = [begin_of(source) for source in sources if not _says_whose(source)]
-    sketches += (one.sketch for one in beginnings)
-    return FileChoice(sketches, _NO_LIST, ClaudeKinship(beginnings))
+def _open_group(sources: Sequence[SourceRef]) -> FileChoice:
+    sketches = [_head_from_path(source) for source in sources if _names_its_session(source)]
+    heads = [read_head(source) for source in sources if not _names_its_session(source)]
+    sketches += (one.sketch for one in heads)
+    return FileChoice(sketches, _NO_LIST, RelatedTranscripts(heads))
 
 
-def _says_whose(source: SourceRef) -> bool:
+def _names_its_session(source: SourceRef) -> bool:
     return source.role == "names" or source.parent is not None
 
 
-def _by_place(source: SourceRef) -> Sketch:
+def _head_from_path(source: SourceRef) -> Sketch:
     whose = () if source.parent is None else (source.parent,)
     is_agent = source.role == "subagent"
     return Sketch(

@@ -83,27 +83,27 @@ class Flags(msgspec.Struct, rename="camel", gc=False):
     parent_uuid: str | None = None
 
 
-class _Spoken(msgspec.Struct, gc=False):
+class _TextMessage(msgspec.Struct, gc=False):
     id: str | None = None
     content: str | list[Block | str] | None = None
 
 
-class _SpokenLine(Flags, rename="camel", gc=False):
-    message: _Spoken | None = None
+class _TextLine(Flags, rename="camel", gc=False):
+    message: _TextMessage | None = None
 
 
-class _Full(msgspec.Struct, gc=False):
+class _FullMessage(msgspec.Struct, gc=False):
     id: str | None = None
     content: str | list[FullBlock | str] | None = None
 
 
 class _FullLine(Flags, rename="camel", gc=False):
-    message: _Full | None = None
+    message: _FullMessage | None = None
 
 
 _Content = str | list[Block | str] | list[FullBlock | str] | None
-_Line = _SpokenLine | _FullLine
-_SPOKEN_LINES: Final = msgspec.json.Decoder(_SpokenLine)
+_Line = _TextLine | _FullLine
+_TEXT_LINES: Final = msgspec.json.Decoder(_TextLine)
 _FULL_LINES: Final = msgspec.json.Decoder(_FullLine)
 
 
@@ -122,18 +122,18 @@ class UserParts(msgspec.Struct, gc=False):
         return bool(self.typed) or (self.has_images and not self.synthetic)
 
 
-class SurpriseError(Exception):
+class UnexpectedLineError(Exception):
     """The file holds something that only the slow way knows."""
 
 
-class Rest(NamedTuple):
+class ResumePoint(NamedTuple):
     """A place before which all messages are complete, and how many these are."""
 
     offset: int
     messages: int
 
 
-_BEGINNING: Final = Rest(0, 0)
+_START: Final = ResumePoint(0, 0)
 _COUNT: Final = msgspec.msgpack.Decoder(int)
 
 
@@ -142,9 +142,9 @@ def scan_texts(
 ) -> ScannedTexts | None:
     """The documents of the sessions in a file, its own first; None where that is not so simple."""
     try:
-        begin = _BEGINNING
+        begin = _START
         if progress is not None:
-            begin = Rest(progress.offset, _COUNT.decode(progress.state))
+            begin = ResumePoint(progress.offset, _COUNT.decode(progress.state))
         own = _Scan(tools=tools, begin=begin)
         sidechains = Sidechains()
         scans: list[_Scan] = []
@@ -158,7 +158,7 @@ def scan_texts(
                     scans.append(_Scan(tools=tools))
                 scan = scans[number]
             scan.take(line, span)
-    except (SurpriseError, OSError, msgspec.DecodeError, UnicodeError, RecursionError):
+    except (UnexpectedLineError, OSError, msgspec.DecodeError, UnicodeError, RecursionError):
         return None
     rest = None if scans else own.rest
     for scan in (own, *scans):
@@ -174,29 +174,29 @@ def scan_texts(
 
 def _lines(path: Path, *, tools: bool, offset: int) -> Iterator[tuple[_Line, Span | None]]:
     """Every line from a place on, and where it lies; None where that cannot be told."""
-    decode = _FULL_LINES.decode_lines if tools else _SPOKEN_LINES.decode_lines
+    decode = _FULL_LINES.decode_lines if tools else _TEXT_LINES.decode_lines
     rest = b""
     is_plain = path.suffix != ".zst"
     with open_stream(path) as stream:
         if path.stat().st_size - offset > _LARGEST:
-            raise SurpriseError
+            raise UnexpectedLineError
         if offset:
             stream.seek(offset)
         for chunk in chunks(stream, _CHUNK):
             data = rest + chunk if rest else chunk
             end = data.rfind(b"\n") + 1
             if data.find(b"\n") > LONG_LINE or len(data) - end > LONG_LINE:
-                raise SurpriseError
+                raise UnexpectedLineError
             spans = object_lines(data, 0, end, offset=offset)
             lines = decode(data[:end]) if end else []
             if spans is None or len(spans) != len(lines):
-                raise SurpriseError
+                raise UnexpectedLineError
             places: Sequence[Span | None] = spans if is_plain else [None] * len(spans)
             yield from zip(lines, places, strict=True)
             rest, offset = data[end:], offset + end
     last = decode(rest)
     if len(last) > 1:
-        raise SurpriseError
+        raise UnexpectedLineError
     yield from ((line, None) for line in last)  # it may still grow
 
 
@@ -241,18 +241,18 @@ def _begins_task(line: _Line) -> bool:
 class _Scan:
     """Counts the messages of a conversation and keeps their texts."""
 
-    def __init__(self, *, tools: bool, begin: Rest = _BEGINNING) -> None:
+    def __init__(self, *, tools: bool, begin: ResumePoint = _START) -> None:
         self.docs: list[TextDoc] = []
-        self.rest: Rest | None = None  # the last one so far, if any can be told
+        self.rest: ResumePoint | None = None  # the last one so far, if any can be told
         self._tools = tools
         self._next = begin.messages
         self._open: str | None = None
         self._ordinal = 0
         self._waiting = 0
-        self._said = AnswerText()
-        self._thought: list[str] = []
-        self._done: list[str] = []
-        self._behind: list[TextDoc] = []
+        self._text = AnswerText()
+        self._thinking: list[str] = []
+        self._tool_texts: list[str] = []
+        self._queued: list[TextDoc] = []
         self._span: Span | None = None  # of the line that is being read
         self._answer_span: Span | None = None
 
@@ -268,60 +268,60 @@ class _Scan:
             self._add(line.content, SYSTEM)
             self._wait(1)
         if self._open is None and span is not None:
-            self.rest = Rest(span[1] + 1, self._next)
+            self.rest = ResumePoint(span[1] + 1, self._next)
 
     def flush(self) -> None:
         """The open answer is complete; what waited behind it follows."""
         if self._open is None:
             return
         self._open, self._waiting = None, 0
-        said = str(self._said)
-        spoken = (said,) if said else ()
-        if thought := "\n\n".join(self._thought):
-            spoken = (*spoken, thought)
-        if (done := "\n".join(self._done)) or spoken:
+        text = str(self._text)
+        spoken = (text,) if text else ()
+        if thinking := "\n\n".join(self._thinking):
+            spoken = (*spoken, thinking)
+        if (tool_text := "\n".join(self._tool_texts)) or spoken:
             spot = _spot(self._answer_span, ANSWER)
-            self.docs.append(TextDoc(self._ordinal, spoken, done, spot))
-        self.docs += self._behind
-        self._said = AnswerText()
-        self._thought, self._done, self._behind = [], [], []
+            self.docs.append(TextDoc(self._ordinal, spoken, tool_text, spot))
+        self.docs += self._queued
+        self._text = AnswerText()
+        self._thinking, self._tool_texts, self._queued = [], [], []
 
     def _assistant(self, line: _Line) -> None:
         message = line.message
         if message is None:
-            raise SurpriseError
+            raise UnexpectedLineError
         key = message.id or line.request_id or line.uuid or f"line-{id(line)}"
         if key != self._open:
             self.flush()
             self._open, self._ordinal, self._answer_span = key, self._next, self._span
             if self._span is not None:
-                self.rest = Rest(self._span[0], self._next)
+                self.rest = ResumePoint(self._span[0], self._next)
             self._next += 1
         elif self._answer_span is not None:
             end = None if self._span is None else self._span[1]
             self._answer_span = None if end is None else (self._answer_span[0], end)
         content = message.content
         if isinstance(content, str):
-            self._said.add(content)
+            self._text.add(content)
             return
         for block in content or ():
             self._answer(block)
 
     def _answer(self, block: Block | str) -> None:
         if isinstance(block, str) or block.type == "text":
-            self._said.add(block if isinstance(block, str) else block.text)
+            self._text.add(block if isinstance(block, str) else block.text)
             return
-        self._said.part()
+        self._text.part()
         if block.type == "thinking":
             if block.thinking:
-                self._thought.append(block.thinking)
+                self._thinking.append(block.thinking)
         elif isinstance(block, FullBlock) and block.type.endswith("tool_use"):
-            self._done.append(block.name or "")
-            self._done.extend(strings_in(block.input))
+            self._tool_texts.append(block.name or "")
+            self._tool_texts.extend(strings_in(block.input))
 
     def _user(self, line: _Line) -> None:
         if line.message is None:
-            raise SurpriseError
+            raise UnexpectedLineError
         parts = split_user(line, line.message.content)
         begins = self._next
         if parts.is_prompt:
@@ -351,7 +351,7 @@ class _Scan:
         self._next += 1
 
     def _keep(self, doc: TextDoc) -> None:
-        (self.docs if self._open is None else self._behind).append(doc)
+        (self.docs if self._open is None else self._queued).append(doc)
 
     def _wait(self, messages: int) -> None:
         if self._open is not None:
@@ -404,13 +404,13 @@ def result_text(content: Any) -> str:
     return "\n".join(text for text in found if isinstance(text, str) and text)
 
 
-class _Said(msgspec.Struct, gc=False):
+class _MessageWithTools(msgspec.Struct, gc=False):
     id: str | None = None
     model: Any = None
     content: str | list[FullBlock | str] | None = None
 
 
-class _SaidAlone(msgspec.Struct, gc=False):
+class _MessageWithoutTools(msgspec.Struct, gc=False):
     """The same without what tools were given."""
 
     id: str | None = None
@@ -418,29 +418,36 @@ class _SaidAlone(msgspec.Struct, gc=False):
     content: str | list[Block | str] | None = None
 
 
-class _CutLine(Flags, rename="camel", gc=False):
-    message: _Said | None = None
+class _LineWithTools(Flags, rename="camel", gc=False):
+    message: _MessageWithTools | None = None
     timestamp: Any = None
     is_api_error_message: Any = None
 
 
-class _CutLineAlone(Flags, rename="camel", gc=False):
-    message: _SaidAlone | None = None
+class _LineWithoutTools(Flags, rename="camel", gc=False):
+    message: _MessageWithoutTools | None = None
     timestamp: Any = None
     is_api_error_message: Any = None
 
 
-_AnyLine = _CutLine | _CutLineAlone
-_LINES: Final = msgspec.json.Decoder(_CutLine)
-_LINES_ALONE: Final = msgspec.json.Decoder(_CutLineAlone)
+_AnyLine = _LineWithTools | _LineWithoutTools
+_LINES_WITH_TOOLS: Final = msgspec.json.Decoder(_LineWithTools)
+_LINES_WITHOUT_TOOLS: Final = msgspec.json.Decoder(_LineWithoutTools)
 
 
 def cut_text(data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
     """The message of a spot; None where these bytes hold no such message."""
     try:
         if kind == ANSWER:
-            return _answer(_LINES.decode_lines(data) if tools else _LINES_ALONE.decode_lines(data))
-        return _other(_LINES.decode(data) if kind >= RESULT else _LINES_ALONE.decode(data), kind)
+            return _answer(
+                _LINES_WITH_TOOLS.decode_lines(data)
+                if tools
+                else _LINES_WITHOUT_TOOLS.decode_lines(data)
+            )
+        return _other(
+            _LINES_WITH_TOOLS.decode(data) if kind >= RESULT else _LINES_WITHOUT_TOOLS.decode(data),
+            kind,
+        )
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
 

@@ -15,7 +15,7 @@ import msgspec
 
 from amux.adapters._base import SourceRef
 from amux.adapters._kit.fold import MAX_PROBLEMS
-from amux.adapters.claude.conversation import Conversation, Story
+from amux.adapters.claude.conversation import Conversation, Description
 from amux.adapters.claude.records import Entry, content_blocks, text_of
 from amux.model.facts import Facts
 from amux.model.problems import Problem
@@ -38,16 +38,16 @@ class Transcript(msgspec.Struct):
         """Whether there are lines, and none is a record of Claude Code."""
         return not self.has_records and any(problem.code in _BAD for problem in self.problems)
 
-    def place_of(self, entry: Entry) -> int | None:
+    def route(self, entry: Entry) -> int | None:
         """The number of the sidechain that the next line belongs to; None: the session itself."""
         self.has_records = True
-        if entry.line.is_sidechain is True and self.main.tally.purpose == "main":
-            return self._route(entry)
+        if entry.line.is_sidechain is True and self.main.call_state.purpose == "main":
+            return self._sidechain_for(entry)
         return None
 
-    def conversation(self, place: int | None) -> Conversation:
+    def conversation(self, number: int | None) -> Conversation:
         """The conversation at a place."""
-        return self.main if place is None else self.sidechains[place]
+        return self.main if number is None else self.sidechains[number]
 
     def note(self, problem: Problem) -> None:
         """Keep a problem, up to a bound."""
@@ -60,7 +60,7 @@ class Transcript(msgspec.Struct):
         for conversation in (self.main, *self.sidechains):
             conversation.settle()
 
-    def _route(self, entry: Entry) -> int:
+    def _sidechain_for(self, entry: Entry) -> int:
         """Sidechains may run side by side: an agent id or the parent line tells them apart."""
         agent_id = text_of(entry.line.agent_id)
         parent = text_of(entry.line.parent_uuid)
@@ -74,9 +74,11 @@ class Transcript(msgspec.Struct):
         return found
 
     def _open(self, agent_id: str | None) -> int:
-        told = self.main.story is not None
+        described = self.main.description is not None
         number = len(self.sidechains)
-        self.sidechains.append(Conversation.begin("subagent", told=told, agent_id=agent_id))
+        self.sidechains.append(
+            Conversation.begin("subagent", described=described, agent_id=agent_id)
+        )
         if agent_id is not None:
             self.sidechain_of[agent_id] = number
         return number
@@ -89,7 +91,7 @@ def _begins_task(entry: Entry) -> bool:
 
 
 AGENT_PREFIX: Final = "agent-"
-_UNTOLD: Final = Story()
+_NO_DESCRIPTION: Final = Description()
 
 
 def own_id(source: SourceRef) -> str:
@@ -97,7 +99,7 @@ def own_id(source: SourceRef) -> str:
     return source.session_id or source.path.stem.removeprefix(AGENT_PREFIX)
 
 
-class Outcome:
+class TranscriptFacts:
     """The sessions of one file: their names, and the facts of each."""
 
     def __init__(self, source: SourceRef, session_id: str, transcript: Transcript) -> None:
@@ -113,13 +115,13 @@ class Outcome:
 
     def main(self) -> Facts:
         """The file's own session; without a conversation, only what it says about others."""
-        if self._transcript.main.tally.has_messages:
+        if self._transcript.main.call_state.has_messages:
             return self._facts_of(self._transcript.main, self._id, inline=False)
         return Facts(
             session_id=self._id,
             addressable=False,
             attributed=False,
-            notes=tuple((self._transcript.main.story or _UNTOLD).notes),
+            notes=tuple((self._transcript.main.description or _NO_DESCRIPTION).notes),
             problems=tuple(self._transcript.problems),
             problem_count=self._transcript.problem_count,
         )
@@ -136,41 +138,45 @@ class Outcome:
         return agent_id or f"{self._id}/sidechain-{number + 1}"
 
     def _facts_of(self, one: Conversation, session_id: str, *, inline: bool) -> Facts:
-        ledger, tally, story = one.ledger, one.tally, one.story or _UNTOLD
-        is_agent = tally.purpose == "subagent"
-        copied_from = None if is_agent else ledger.parent(session_id)
+        origin, call_state, description = (
+            one.origin,
+            one.call_state,
+            one.description or _NO_DESCRIPTION,
+        )
+        is_agent = call_state.purpose == "subagent"
+        copied_from = None if is_agent else origin.parent(session_id)
         has_id = not (inline and session_id.startswith(f"{self._id}/"))
         return Facts(
             session_id=session_id,
             aliases=(f"{AGENT_PREFIX}{session_id}",) if is_agent and has_id else (),
             kind="subagent" if is_agent else "fork" if copied_from else "session",
-            copy_kind=ledger.copy_kind(),
+            copy_kind=origin.copy_kind(),
             parent=self._parent_of(one, inline=inline) if is_agent else copied_from,
-            cwd=ledger.cwd,
-            name=story.name,
-            first_prompt=story.first_prompt,
-            fallback_title=story.first_command,
-            created_at=ledger.created_at,
-            updated_at=story.updated,
-            version=ledger.version,
+            cwd=origin.cwd,
+            name=description.name,
+            first_prompt=description.first_prompt,
+            fallback_title=description.first_command,
+            created_at=origin.created_at,
+            updated_at=description.updated,
+            version=origin.version,
             addressable=has_id,
-            attributed=not tally.warm_up,
-            trace=story.trace(),
-            calls=tally.settled_calls() or ledger.costs.as_calls(session_id),
-            models=tuple(tally.models),
-            identity=bytes(tally.identity),
+            attributed=not call_state.warm_up,
+            trace=description.trace(),
+            calls=call_state.settled_calls() or origin.costs.as_calls(session_id),
+            models=tuple(call_state.models),
+            identity=bytes(call_state.identity),
             unnamed_copies=not is_agent,
-            compactions=tally.compactions,
-            gaps=tally.gaps,
-            native_nusd=ledger.native_nusd(is_fork=is_agent or copied_from is not None),
-            notes=tuple(story.notes),
+            compactions=call_state.compactions,
+            gaps=call_state.gaps,
+            native_nusd=origin.native_nusd(is_fork=is_agent or copied_from is not None),
+            notes=tuple(description.notes),
             problems=() if inline else tuple(self._transcript.problems),
             problem_count=0 if inline else self._transcript.problem_count,
-            raw=story.raw(),
+            raw=description.raw(),
         )
 
     def _parent_of(self, agent: Conversation, *, inline: bool) -> str | None:
         """Who started a sub-agent; a warm-up was started by nobody."""
-        if agent.tally.warm_up:
+        if agent.call_state.warm_up:
             return None
-        return self._id if inline else self._source.parent or agent.ledger.first_session
+        return self._id if inline else self._source.parent or agent.origin.first_session

@@ -43,8 +43,8 @@ from amux.adapters._kit.jsonl import Buffer, read_records, unreadable
 from amux.adapters._kit.streams import DecoderMissingError, open_stream
 from amux.adapters._kit.times import parse_time
 from amux.adapters.codex.cursor import restore
-from amux.adapters.codex.lines import Batch, Log, Run
-from amux.adapters.codex.reading import State, read_on, read_rollout
+from amux.adapters.codex.lines import LineBatch, Log, LogPart
+from amux.adapters.codex.reading import RolloutState, read_on, read_rollout
 from amux.adapters.codex.records import NAME_ENTRY, Line, Record, size
 from amux.adapters.codex.rollout import file_name, new_rollout
 from amux.host import Host
@@ -95,12 +95,12 @@ class CodexAdapter:
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
         """Rollouts and the file of names; the names of files do not tell a working directory."""
         del cwd
-        inside = _Inside(root)
+        inside = _RootFiles(root)
         sessions, archive = (f"{root}{os.sep}{name}" for name in ("sessions", "archived_sessions"))
-        for file in _without_twins(inside.files(sessions)):
+        for file in _without_compressed_copies(inside.files(sessions)):
             if _is_rollout(file.name) or file.path == f"{sessions}{os.sep}{file.name}":
                 yield _source(file, root, archived=False)
-        for file in _without_twins(inside.files(archive)):
+        for file in _without_compressed_copies(inside.files(archive)):
             yield _source(file, root, archived=True)
         names = root / _NAMES_FILE
         if inside.holds(names):
@@ -122,7 +122,7 @@ class CodexAdapter:
         if is_document:
             from amux.adapters.codex.legacy_2025 import read_document
 
-            batches: Iterator[Batch | Problem] = read_document(source.path)
+            batches: Iterator[LogPart | Problem] = read_document(source.path)
         else:
             batches = _batches(source.path, cut_texts=want != "all")
         yield from read_rollout(_before(batches, until), rollout, archived=source.archived)
@@ -205,7 +205,7 @@ def _is_at_least(version: str | None, since: tuple[int, int]) -> bool:
     return found is None or (int(found[1]), int(found[2])) >= since
 
 
-class _Inside:
+class _RootFiles:
     """Lists files without following a link out of the root."""
 
     def __init__(self, root: Path) -> None:
@@ -243,7 +243,7 @@ class _Inside:
         return leads_into(self._root, link) and not is_folder(link)
 
 
-def _without_twins(files: Iterator[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
+def _without_compressed_copies(files: Iterator[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
     """Session files; of a log and its compressed copy only the log, which is the live one."""
     previous = ""
     for file in files:  # in order: x.jsonl comes right before x.jsonl.zst
@@ -268,13 +268,13 @@ def _source(file: os.DirEntry[str], root: Path, *, archived: bool) -> SourceRef:
     )
 
 
-def _batches(path: Path, *, cut_texts: bool) -> Iterator[Batch | Problem]:
+def _batches(path: Path, *, cut_texts: bool) -> Iterator[LogPart | Problem]:
     """The lines of a log, plain or compressed."""
     try:
         with open_stream(path) as stream:
             log = Log(stream, str(path), to_record=_record, cut_texts=cut_texts)
-            yield from log.whole()
-            yield from log.rest()
+            yield from log.whole_lines()
+            yield from log.last_line()
     except DecoderMissingError as error:
         yield Problem(code="decoder-missing", message=str(error), path=str(path))
     except OSError as error:
@@ -287,8 +287,8 @@ def _read_on(source: SourceRef, *, traced: bool, progress: Progress | None) -> R
         stream = cast("BinaryIO", raw)
         rollout, lines, offset = new_rollout(path, bodies=False, traced=traced), 0, 0
         if progress is not None and progress.offset <= stream.seek(0, SEEK_END):
-            state = restore(progress.state, State)
-            if state is not None and (state.rollout.track.traced or not traced):
+            state = restore(progress.state, RolloutState)
+            if state is not None and (state.rollout.cursor.traced or not traced):
                 rollout, lines, offset = state.rollout, state.lines, progress.offset
         stream.seek(offset)
         log = Log(stream, str(path), to_record=_record, cut_texts=True, lines=lines, offset=offset)
@@ -312,16 +312,16 @@ def _record(number: int, line: Line, raw: Buffer) -> Record:
     )
 
 
-def _before(batches: Iterator[Batch | Problem], until: int | None) -> Iterator[Batch | Problem]:
+def _before(batches: Iterator[LogPart | Problem], until: int | None) -> Iterator[LogPart | Problem]:
     """What stands before the first line whose key is not below `until`."""
     if until is None:
         yield from batches
         return
     for batch in batches:
-        if isinstance(batch, Run):
-            run = batch.before(until)
-            yield run
-            if len(run.entries) < len(batch.entries):
+        if isinstance(batch, LineBatch):
+            part = batch.before(until)
+            yield part
+            if len(part.entries) < len(batch.entries):
                 return
         elif isinstance(batch, Record) and batch.key >= until:
             return

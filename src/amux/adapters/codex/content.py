@@ -82,7 +82,7 @@ _FAILED: Final = frozenset({"failed", "declined"})
 _SPAWN: Final = "spawn_agent"
 
 
-class Speech(msgspec.Struct, frozen=True):
+class UserContent(msgspec.Struct, frozen=True):
     """One message's content, told apart by who wrote it."""
 
     typed: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ class Speech(msgspec.Struct, frozen=True):
     certain: bool = False  # the record itself says that `typed` was typed
 
 
-def speech_of(item: ResponseItem) -> Speech:
+def split_user(item: ResponseItem) -> UserContent:
     """Split the content of a message with role `user`."""
     typed: list[str] = []
     injected: list[str] = []
@@ -110,7 +110,7 @@ def speech_of(item: ResponseItem) -> Speech:
         else:
             typed.append(text)
             certain = certain or kind != "unknown"
-    return Speech(tuple(typed), tuple(injected), tuple(images), certain)
+    return UserContent(tuple(typed), tuple(injected), tuple(images), certain)
 
 
 def _parts(content: msgspec.Raw) -> list[Part]:
@@ -133,7 +133,7 @@ def cwd_in(text: str) -> str | None:
     return None if found is None else (found[1] or found[2]).strip()
 
 
-def joined(content: msgspec.Raw) -> str:
+def joined_text(content: msgspec.Raw) -> str:
     """All text of a content list; what is encrypted or no text is left out."""
     return flat_text(body(content))
 
@@ -152,9 +152,9 @@ def _part_text(part: Any) -> str:
     return text if isinstance(text, str) else ""
 
 
-def thought_in(item: ResponseItem) -> str:
+def reasoning_text(item: ResponseItem) -> str:
     """What a reasoning item says openly: its summary, else its text."""
-    return joined(item.summary) or joined(item.content)
+    return joined_text(item.summary) or joined_text(item.content)
 
 
 def call_input(item: ResponseItem) -> Any:

@@ -19,14 +19,14 @@ import msgspec
 from amux.adapters._kit.times import parse_time, to_millis
 from amux.model.trace import Mark, Trace
 
-Moment = str | float | None
+RawTime = str | float | None
 """A time as a line has it: most are never looked at."""
 
 
 _LINE: Final = int(Mark.LINE)  # the plain number: this runs for every line
 
 
-class Rows:
+class TraceRows:
     """The three columns of a trace."""
 
     __slots__ = ("keys", "marks", "times")
@@ -49,17 +49,17 @@ class Rows:
 
 
 @dataclass(slots=True, kw_only=True)
-class Track:
+class Cursor:
     """The line that is being read, and what is remembered of those before it."""
 
     traced: bool
     line: int = 0
     position: int = 0
     ordinal: int | None = None
-    moment: Moment = None
+    raw_time: RawTime = None
     first_at: datetime | None = None
     last_at: datetime | None = None
-    rows: Rows = field(default_factory=Rows)
+    rows: TraceRows = field(default_factory=TraceRows)
 
     @property
     def key(self) -> int:
@@ -69,20 +69,20 @@ class Track:
     @property
     def at(self) -> datetime | None:
         """The time of the line."""
-        return parse_time(self.moment)
+        return parse_time(self.raw_time)
 
-    def place_again(self) -> None:
+    def repeat_row(self) -> None:
         """A second place for the same line, which holds two messages."""
         if self.traced:
             rows, position = self.rows, self.position
             self.position = rows.add(rows.keys[position], rows.times[position])
 
-    def remark(self, position: int, mark: Mark) -> None:
+    def set_mark(self, position: int, mark: Mark) -> None:
         """Say what an earlier line is, now that a later one has told."""
         if self.traced:
             self.rows.marks[position] = mark
 
-    def pass_time(self, at: datetime | None) -> None:
+    def extend_time_span(self, at: datetime | None) -> None:
         """Widen the time span of the session."""
         self.first_at = self.first_at or at
         self.last_at = at or self.last_at
@@ -94,9 +94,9 @@ class Track:
 
 
 @lru_cache(maxsize=2)  # lines that were written together have the same time
-def millis(moment: Moment) -> int:
+def millis(raw_time: RawTime) -> int:
     """The time of a line as a trace wants it."""
-    return to_millis(parse_time(moment))
+    return to_millis(parse_time(raw_time))
 
 
 T = TypeVar("T")
@@ -105,7 +105,7 @@ T = TypeVar("T")
 def save(state: object) -> bytes | None:
     """A state as bytes; None for what has none: odd figures, a file's name that is no text."""
     try:
-        return msgspec.msgpack.encode(state, enc_hook=Rows.columns)
+        return msgspec.msgpack.encode(state, enc_hook=TraceRows.columns)
     except (OverflowError, RecursionError, UnicodeError):
         return None
 
@@ -124,7 +124,7 @@ def _decoder(kind: type[Any]) -> msgspec.msgpack.Decoder[Any]:
     return msgspec.msgpack.Decoder(kind, dec_hook=_rows)
 
 
-def _rows(kind: type, columns: list[bytes]) -> Rows:
+def _rows(kind: type, columns: list[bytes]) -> TraceRows:
     """The only type of a state that is no plain data."""
     del kind
-    return Rows(*columns)
+    return TraceRows(*columns)

@@ -25,7 +25,7 @@ from amux.adapters.codex.records import Meta
 from amux.adapters.codex.rollout import Lineage, file_name
 from amux.model.facts import Facts
 
-_SIPS: Final = (64 << 10, 256 << 10)  # instructions and skills stand before the first turn
+_READ_SIZES: Final = (64 << 10, 256 << 10)  # instructions and skills stand before the first turn
 _LINES: Final = 3  # the session's own, its parent's, and one more to see that there is no other
 _META: Final = b'"session_meta"'
 _ORDINAL: Final = b'"ordinal"'
@@ -80,7 +80,7 @@ def _read_head(file: Pieces) -> _Head:
     data = b""
     ends: list[int] = []
     turn = -1
-    for wanted in _SIPS:
+    for wanted in _READ_SIZES:
         data += file.next(wanted)
         ends = _line_ends(data)
         # Only numbered lines were ever rewritten.

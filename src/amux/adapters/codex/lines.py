@@ -116,7 +116,7 @@ AnyEntry = (
 )
 
 
-class Run(msgspec.Struct, frozen=True, gc=False):
+class LineBatch(msgspec.Struct, frozen=True, gc=False):
     """Some lines in a row."""
 
     first: int  # the number of the first line
@@ -132,9 +132,9 @@ class Run(msgspec.Struct, frozen=True, gc=False):
             return bytes(self.lines[index])
         return self.chunk[slice(*self.spans[index])] if self.spans else b""
 
-    def part(self, start: int, end: int) -> Run:
+    def part(self, start: int, end: int) -> LineBatch:
         """Some of its lines."""
-        return Run(
+        return LineBatch(
             self.first + start,
             self.entries[start:end],
             self.chunk,
@@ -142,7 +142,7 @@ class Run(msgspec.Struct, frozen=True, gc=False):
             self.lines[start:end],
         )
 
-    def before(self, key: int) -> Run:
+    def before(self, key: int) -> LineBatch:
         """The lines before the first one whose key is not below this one."""
         for index, entry in enumerate(self.entries):
             own = self.first + index if entry.ordinal is None else entry.ordinal
@@ -151,7 +151,7 @@ class Run(msgspec.Struct, frozen=True, gc=False):
         return self
 
 
-Batch = Run | Record
+LogPart = LineBatch | Record
 """What a log is read as."""
 
 ENTRY: Final = msgspec.json.Decoder(AnyEntry)
@@ -191,37 +191,37 @@ class Log:
         self._path = path
         self._to_record = to_record
         self._pending = PendingLine(cut_texts=cut_texts)
-        self._held = 0  # bytes of the pending line
+        self._buffered = 0  # bytes of the pending line
 
-    def whole(self) -> Iterator[Batch | Problem]:
+    def whole_lines(self) -> Iterator[LogPart | Problem]:
         """All lines that have an end."""
         for chunk in chunks(self._stream):
             end = chunk.rfind(b"\n") + 1
             if not end:
-                self._hold(chunk)
+                self._buffer(chunk)
                 continue
             start = 0
-            if self._held:
+            if self._buffered:
                 start = chunk.find(b"\n") + 1
                 self._pending.add(chunk[: start - 1])
-                yield from self._each([self._pending.take()])
+                yield from self._decode_each([self._pending.take()])
             if start < end:
-                yield from self._run(chunk, start, end)
-            self.offset += self._held + end
-            self._held = 0
+                yield from self._decode_chunk(chunk, start, end)
+            self.offset += self._buffered + end
+            self._buffered = 0
             if end < len(chunk):
-                self._hold(chunk[end:])
+                self._buffer(chunk[end:])
 
-    def rest(self) -> Iterator[Batch | Problem]:
+    def last_line(self) -> Iterator[LogPart | Problem]:
         """What stands behind the last line end."""
-        if self._held:
-            yield from self._each([self._pending.take()], ended=False)
+        if self._buffered:
+            yield from self._decode_each([self._pending.take()], ended=False)
 
-    def _hold(self, piece: bytes) -> None:
+    def _buffer(self, piece: bytes) -> None:
         self._pending.add(piece)
-        self._held += len(piece)
+        self._buffered += len(piece)
 
-    def _run(self, chunk: bytes, start: int, end: int) -> Iterator[Batch | Problem]:
+    def _decode_chunk(self, chunk: bytes, start: int, end: int) -> Iterator[LogPart | Problem]:
         """The lines between two places of a chunk."""
         try:
             entries = ENTRY.decode_lines(memoryview(chunk)[start:end])
@@ -230,11 +230,13 @@ class Log:
         # A value that is spread over several lines is none in a log of lines.
         spans = object_lines(chunk, start, end)
         if spans is not None and len(entries) == len(spans):
-            yield self._next(entries, chunk=chunk, spans=spans)
+            yield self._batch(entries, chunk=chunk, spans=spans)
         else:
-            yield from self._each(chunk[start : end - 1].split(b"\n"))
+            yield from self._decode_each(chunk[start : end - 1].split(b"\n"))
 
-    def _each(self, lines: Iterable[Buffer], *, ended: bool = True) -> Iterator[Batch | Problem]:
+    def _decode_each(
+        self, lines: Iterable[Buffer], *, ended: bool = True
+    ) -> Iterator[LogPart | Problem]:
         """Lines of any form; those between two that have to be read by themselves in one run."""
         entries: list[AnyEntry] = []
         raws: list[Buffer] = []
@@ -244,25 +246,25 @@ class Log:
                 raws.append(line)
             except UNREADABLE:
                 if entries:
-                    yield self._next(entries, lines=raws)
+                    yield self._batch(entries, lines=raws)
                     entries, raws = [], []
-                yield from self._odd(line, ended=ended)
+                yield from self._slow_path(line, ended=ended)
         if entries:
-            yield self._next(entries, lines=raws)
+            yield self._batch(entries, lines=raws)
 
-    def _next(
+    def _batch(
         self,
         entries: list[AnyEntry],
         *,
         chunk: bytes = b"",
         spans: Sequence[Span] = (),
         lines: Sequence[Buffer] = (),
-    ) -> Run:
+    ) -> LineBatch:
         first = self.lines + 1
         self.lines += len(entries)
-        return Run(first, entries, chunk, spans, lines)
+        return LineBatch(first, entries, chunk, spans, lines)
 
-    def _odd(self, line: Buffer, *, ended: bool) -> Iterator[Batch | Problem]:
+    def _slow_path(self, line: Buffer, *, ended: bool) -> Iterator[LogPart | Problem]:
         """A line of an older form, of a type that is not known, or damaged."""
         self.lines += 1
         found = decode_line(line, LINE, self._path, number=self.lines, ended=ended)

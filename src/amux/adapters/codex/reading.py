@@ -18,7 +18,7 @@ import msgspec
 
 from amux.adapters._base import Head, Item, Progress, Reading
 from amux.adapters._kit.times import parse_time
-from amux.adapters.codex.content import is_injected, joined, tool_message
+from amux.adapters.codex.content import is_injected, joined_text, tool_message
 from amux.adapters.codex.conversation import OUTPUT
 from amux.adapters.codex.cursor import millis, save
 from amux.adapters.codex.lines import (
@@ -26,14 +26,14 @@ from amux.adapters.codex.lines import (
     UNREADABLE,
     AgentsEntry,
     AnyEntry,
-    Batch,
     CompactedEntry,
     ContextEntry,
     EventEntry,
     ItemEntry,
+    LineBatch,
     Log,
+    LogPart,
     MetaEntry,
-    Run,
     UsageEntry,
     WorldEntry,
 )
@@ -50,11 +50,11 @@ from amux.adapters.codex.records import (
     UsageRecord,
     decode,
 )
-from amux.adapters.codex.rollout import IDENTITY_MARKS, Rollout
+from amux.adapters.codex.rollout import MAX_IDENTITY_KEYS, Rollout
 from amux.model.problems import Problem
 
 
-class State(msgspec.Struct, frozen=True, kw_only=True):
+class RolloutState(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that stands before a place in the file."""
 
     lines: int
@@ -62,36 +62,36 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_rollout(
-    batches: Iterable[Batch | Problem], rollout: Rollout, *, archived: bool
+    batches: Iterable[LogPart | Problem], rollout: Rollout, *, archived: bool
 ) -> Iterator[Item]:
     """Stream one rollout: head, messages and calls, facts; problems where they turn up."""
-    news = _News(rollout)
+    unreported = _UnreportedItems(rollout)
     for batch in batches:
-        if isinstance(batch, Run) and rollout.conversation.bodies:
+        if isinstance(batch, LineBatch) and rollout.conversation.bodies:
             # Line by line, so that messages come out while a large file is read.
             for index in range(len(batch.entries)):
-                take_run(rollout, batch.part(index, index + 1))
-                yield from news.items()
-            pass_time(rollout, batch)
+                apply_batch(rollout, batch.part(index, index + 1))
+                yield from unreported.items()
+            extend_time_span(rollout, batch)
         else:
             _take(rollout, batch)
-            yield from news.items()
+            yield from unreported.items()
     if not rollout.begun:
         yield from unknown_format(rollout)
         return
     rollout.conversation.end_turn()
     yield from rollout.conversation.drain()
-    yield from rollout.conversation.ledger.calls[news.given :]
+    yield from rollout.conversation.counter.calls[unreported.reported :]
     yield rollout.facts(archived=archived)
 
 
 def read_on(log: Log, rollout: Rollout, *, archived: bool) -> Reading:
     """Read the rest of a file and say how far it was read."""
-    for batch in log.whole():
+    for batch in log.whole_lines():
         _take(rollout, batch)
-        rollout.fresh.clear()  # nobody reads along
+        rollout.new_problems.clear()  # nobody reads along
     progress = _progress(log, rollout)
-    for batch in log.rest():
+    for batch in log.last_line():
         _take(rollout, batch)
     if not rollout.begun:
         problems = (*rollout.problems, *unknown_format(rollout))
@@ -102,51 +102,51 @@ def read_on(log: Log, rollout: Rollout, *, archived: bool) -> Reading:
 
 def unknown_format(rollout: Rollout) -> Iterator[Problem]:
     """What to say of a file in which no session was found."""
-    if not rollout.is_closed_to_us:
+    if not rollout.is_unreadable:
         message = "no record of a Codex session was found"
         yield Problem(code="unknown-format", message=message, path=rollout.path)
 
 
-class _News:
+class _UnreportedItems:
     """What a rollout has to tell since it was last asked."""
 
     def __init__(self, rollout: Rollout) -> None:
-        self.given = 0  # calls
+        self.reported = 0  # calls
         self._rollout = rollout
         self._has_head = False
 
     def items(self) -> list[Item]:
         rollout = self._rollout
-        news: list[Item] = []
+        unreported: list[Item] = []
         if rollout.begun and not self._has_head:
             self._has_head = True
-            news.append(Head(session_id=rollout.lineage.session_id))
-        if rollout.fresh:
-            news += rollout.fresh
-            rollout.fresh.clear()
+            unreported.append(Head(session_id=rollout.lineage.session_id))
+        if rollout.new_problems:
+            unreported += rollout.new_problems
+            rollout.new_problems.clear()
         if rollout.conversation.done:
-            news += rollout.conversation.drain()
+            unreported += rollout.conversation.drain()
         # The newest call may still turn out to be a compaction's.
-        settled = len(rollout.conversation.ledger.calls) - 1
-        if self.given < settled:
-            news += rollout.conversation.ledger.calls[self.given : settled]
-            self.given = settled
-        return news
+        settled = len(rollout.conversation.counter.calls) - 1
+        if self.reported < settled:
+            unreported += rollout.conversation.counter.calls[self.reported : settled]
+            self.reported = settled
+        return unreported
 
 
-def _take(rollout: Rollout, batch: Batch | Problem) -> None:
-    if isinstance(batch, Run):
-        take_run(rollout, batch)
-        pass_time(rollout, batch)
+def _take(rollout: Rollout, batch: LogPart | Problem) -> None:
+    if isinstance(batch, LineBatch):
+        apply_batch(rollout, batch)
+        extend_time_span(rollout, batch)
     elif isinstance(batch, Problem):
         rollout.note(batch)
     else:
-        take_record(rollout, batch)
+        apply_record(rollout, batch)
 
 
 def _progress(log: Log, rollout: Rollout) -> Progress | None:
     rollout.conversation.gaps.settle()
-    state = save(State(lines=log.lines, rollout=rollout))
+    state = save(RolloutState(lines=log.lines, rollout=rollout))
     return None if state is None else Progress(offset=log.offset, state=state)
 
 
@@ -154,16 +154,16 @@ _COPIED_KINDS: Final = frozenset({"session_meta", "response_item", "event_msg"})
 """Kinds that are looked at even where a sub-agent's file repeats its parent's context."""
 
 
-def take_run(rollout: Rollout, run: Run) -> None:
+def apply_batch(rollout: Rollout, batch: LineBatch) -> None:
     """Apply many lines; `pass_time` has to be told of them as well."""
-    track = rollout.conversation.track
-    traced, add = track.traced, track.rows.add
-    for line, entry in enumerate(run.entries, start=run.first):
-        track.line = track.position = line
-        track.ordinal = ordinal = entry.ordinal
-        track.moment = entry.timestamp
+    cursor = rollout.conversation.cursor
+    traced, add = cursor.traced, cursor.rows.add
+    for line, entry in enumerate(batch.entries, start=batch.first):
+        cursor.line = cursor.position = line
+        cursor.ordinal = ordinal = entry.ordinal
+        cursor.raw_time = entry.timestamp
         if traced:
-            track.position = add(line if ordinal is None else ordinal, millis(entry.timestamp))
+            cursor.position = add(line if ordinal is None else ordinal, millis(entry.timestamp))
         try:
             if type(entry) is ItemEntry:  # called by name: cheaper than out of a table
                 _item(rollout, entry.payload)
@@ -172,25 +172,25 @@ def take_run(rollout: Rollout, run: Run) -> None:
             else:
                 _RULES[type(entry)](rollout, entry.payload)
         except UNREADABLE as error:
-            _refuse(rollout, str(entry.__struct_config__.tag), error)
-    if rollout.strange:
-        rollout.keep_strange(run.raw)
+            _report_bad_record(rollout, str(entry.__struct_config__.tag), error)
+    if rollout.unknown_lines:
+        rollout.sample_unknown(batch.raw)
 
 
-def take_record(rollout: Rollout, record: Record) -> None:
+def apply_record(rollout: Rollout, record: Record) -> None:
     """Apply one line of any form."""
-    track = rollout.track
-    track.line = track.position = record.line
-    track.ordinal = record.key if record.numbered else None
-    track.moment = None if record.at is None else record.at.isoformat()
-    track.pass_time(record.at)
-    if track.traced:
-        track.position = track.rows.add(record.key, millis(track.moment))
+    cursor = rollout.cursor
+    cursor.line = cursor.position = record.line
+    cursor.ordinal = record.key if record.numbered else None
+    cursor.raw_time = None if record.at is None else record.at.isoformat()
+    cursor.extend_time_span(record.at)
+    if cursor.traced:
+        cursor.position = cursor.rows.add(record.key, millis(cursor.raw_time))
     if record.key < rollout.own_from and record.kind not in _COPIED_KINDS:
         return
     if record.kind not in DECODERS:
-        rollout.pass_over(record.kind)
-        rollout.keep_strange(lambda _: record.raw or record.payload)
+        rollout.skip(record.kind)
+        rollout.sample_unknown(lambda _: record.raw or record.payload)
         return
     if record.model is not None:
         rollout.name_model(record.model)
@@ -198,24 +198,26 @@ def take_record(rollout: Rollout, record: Record) -> None:
     try:
         _RULES[kind](rollout, decode(record.payload, decoder))
     except UNREADABLE as error:
-        _refuse(rollout, record.kind, error)
+        _report_bad_record(rollout, record.kind, error)
     if record.stated is not None:
         rollout.bill_stated(record.stated)
-    if rollout.strange:
-        rollout.keep_strange(lambda _: record.raw or record.payload)
+    if rollout.unknown_lines:
+        rollout.sample_unknown(lambda _: record.raw or record.payload)
 
 
-def pass_time(rollout: Rollout, run: Run) -> None:
+def extend_time_span(rollout: Rollout, batch: LineBatch) -> None:
     """Widen the time span: of many lines only the first and the last time are of interest."""
-    track = rollout.track
-    if track.first_at is None:
-        track.pass_time(next(filter(None, (parse_time(e.timestamp) for e in run.entries)), None))
-    backwards = (parse_time(entry.timestamp) for entry in reversed(run.entries))
-    track.pass_time(next(filter(None, backwards), None))
+    cursor = rollout.cursor
+    if cursor.first_at is None:
+        cursor.extend_time_span(
+            next(filter(None, (parse_time(e.timestamp) for e in batch.entries)), None)
+        )
+    backwards = (parse_time(entry.timestamp) for entry in reversed(batch.entries))
+    cursor.extend_time_span(next(filter(None, backwards), None))
 
 
-def _refuse(rollout: Rollout, kind: str, error: Exception) -> None:
-    rollout.complain("bad-record", f"a {kind} record has an unexpected shape ({error})")
+def _report_bad_record(rollout: Rollout, kind: str, error: Exception) -> None:
+    rollout.report("bad-record", f"a {kind} record has an unexpected shape ({error})")
 
 
 # kinds of lines
@@ -223,22 +225,22 @@ def _refuse(rollout: Rollout, kind: str, error: Exception) -> None:
 
 def _meta(rollout: Rollout, meta: Meta) -> None:
     """Who the session is, or (a copied line) who its parent is."""
-    lineage, ledger = rollout.lineage, rollout.ledger
+    lineage, counter = rollout.lineage, rollout.counter
     first_line = rollout.intact and not rollout.begun
     lineage.take(meta, first_line=first_line, begun=rollout.begun)
     rollout.begun = True
     rollout.own_from = lineage.own_from
-    ledger.session_id = lineage.session_id
+    counter.session_id = lineage.session_id
     is_subagent = lineage.kind == "subagent"
-    ledger.purpose = "subagent" if is_subagent else "main"
-    if ledger.calls:
+    counter.purpose = "subagent" if is_subagent else "main"
+    if counter.calls:
         return
     prefix = lineage.prefix
     if prefix is not None:
-        ledger.seed(f"{prefix.of}:{prefix.until}", continues=True)
+        counter.seed(f"{prefix.of}:{prefix.until}", continues=True)
     elif is_subagent:
         # Siblings may be billed alike; only a file that repeats its parent needs its keys.
-        ledger.seed("" if lineage.replays else lineage.session_id, continues=False)
+        counter.seed("" if lineage.replays else lineage.session_id, continues=False)
 
 
 def _context(rollout: Rollout, context: TurnContext) -> None:
@@ -255,7 +257,7 @@ def _context(rollout: Rollout, context: TurnContext) -> None:
 def _usage(rollout: Rollout, record: UsageRecord) -> None:
     if rollout.is_copied:
         return
-    rollout.bill(rollout.ledger.record(record, rollout.track.moment))
+    rollout.bill(rollout.counter.record(record, rollout.cursor.raw_time))
     rollout.begun = True
 
 
@@ -276,11 +278,11 @@ def _item(rollout: Rollout, item: ResponseItem) -> None:
     rollout.begun = True
     if rollout.own_from and rollout.is_copied:
         return
-    if len(rollout.identity) < IDENTITY_MARKS:
+    if len(rollout.identity) < MAX_IDENTITY_KEYS:
         rollout.identify(item)
     rule = _ITEM_RULES.get(item.type)
     if rule is None:
-        rollout.pass_over(f"response_item/{item.type}")
+        rollout.skip(f"response_item/{item.type}")
     else:
         rule(rollout, item)
 
@@ -297,7 +299,7 @@ def _event(rollout: Rollout, event: Event) -> None:
         return
     rule = _EVENT_RULES.get(event.type)
     if rule is None:
-        rollout.pass_over(f"event_msg/{event.type}")
+        rollout.skip(f"event_msg/{event.type}")
         return
     rule(rollout, event)
     if rollout.after_compaction and event.type not in _TURN_RULES:
@@ -309,10 +311,10 @@ def _event(rollout: Rollout, event: Event) -> None:
 
 def _message(rollout: Rollout, item: ResponseItem) -> None:
     if item.role == "assistant":
-        rollout.conversation.ledger.spoken = True
+        rollout.conversation.counter.has_answered = True
         rollout.conversation.answer(item)
     elif item.role == "user":
-        rollout.conversation.said_by_user(item)
+        rollout.conversation.user_message(item)
     else:
         rollout.conversation.injected(item, role="system")
 
@@ -322,12 +324,12 @@ def _task(rollout: Rollout, item: ResponseItem) -> None:
 
 
 def _reasoning(rollout: Rollout, item: ResponseItem) -> None:
-    rollout.conversation.ledger.spoken = True
+    rollout.conversation.counter.has_answered = True
     rollout.conversation.thought(item)
 
 
 def _tool_call(rollout: Rollout, item: ResponseItem) -> None:
-    rollout.conversation.ledger.spoken = True
+    rollout.conversation.counter.has_answered = True
     name = rollout.tools.called(item)
     rollout.conversation.tool_call(item, name=name)
 
@@ -338,13 +340,13 @@ def _tool_output(rollout: Rollout, item: ResponseItem) -> None:
     conversation.gaps.tool_returned(item.output)
     conversation.tool_returned()
     if conversation.bodies:
-        at = conversation.track.at
+        at = conversation.cursor.at
         conversation.done.append(tool_message(at, item, name=name, failed=failed))
-    if conversation.places is not None:
-        position = conversation.track.position
-        conversation.places.append((position, position, OUTPUT))
+    if conversation.line_ranges is not None:
+        position = conversation.cursor.position
+        conversation.line_ranges.append((position, position, OUTPUT))
     if name is None:
-        rollout.complain("orphan-result", "a tool's output without its call")
+        rollout.report("orphan-result", "a tool's output without its call")
 
 
 # events: what the screen was told
@@ -353,11 +355,11 @@ def _tool_output(rollout: Rollout, item: ResponseItem) -> None:
 def _token_count(rollout: Rollout, event: Event) -> None:
     if event.info is not None:
         conversation = rollout.conversation
-        rollout.bill(conversation.ledger.count(event.info, conversation.track.moment))
+        rollout.bill(conversation.counter.count(event.info, conversation.cursor.raw_time))
 
 
 def _user_message(rollout: Rollout, event: Event) -> None:
-    text = joined(event.message)
+    text = joined_text(event.message)
     if event.kind in {None, "plain"} and not is_injected(text):
         rollout.conversation.prompt_event(text)
 
@@ -395,7 +397,7 @@ def _turn_started(rollout: Rollout, event: Event) -> None:
 def _turn_item(rollout: Rollout, item: TurnItem) -> None:
     """The newest versions tell of everything in this form."""
     if item.type == "UserMessage":
-        rollout.conversation.prompt_event(joined(item.content))
+        rollout.conversation.prompt_event(joined_text(item.content))
     elif item.type == "Reasoning":
         rollout.conversation.thought_event(item.summary_text)
     elif item.type == "AgentMessage":

@@ -28,9 +28,9 @@ from amux.adapters._kit.times import parse_time
 from amux.adapters._kit.values import UNUSABLE
 from amux.adapters.codex.content import Tools
 from amux.adapters.codex.conversation import Conversation
-from amux.adapters.codex.cursor import Track
+from amux.adapters.codex.cursor import Cursor
 from amux.adapters.codex.records import IGNORED, NOTHING, Meta, ResponseItem, is_object
-from amux.adapters.codex.usage import Ledger
+from amux.adapters.codex.usage import CallCounter
 from amux.model.facts import Facts, Kind, Prefix
 from amux.model.problems import Problem, ProblemCode
 from amux.model.trace import key_of
@@ -161,7 +161,7 @@ class Lineage:
         return source if isinstance(source, str) and source else self.meta.parent_thread_id
 
 
-IDENTITY_MARKS: Final = 32
+MAX_IDENTITY_KEYS: Final = 32
 _EDGE: Final = 128  # bytes of either end of something encrypted
 
 
@@ -174,7 +174,7 @@ class Rollout:
     conversation: Conversation
     tools: Tools = field(default_factory=Tools)
     begun: bool = False
-    is_closed_to_us: bool = False  # the operating system or a missing decoder stood in the way
+    is_unreadable: bool = False  # the operating system or a missing decoder stood in the way
     intact: bool = True  # nothing unreadable so far
     own_from: int = 0  # the key before which the lines are those of a parent
     after_compaction: bool = False
@@ -184,53 +184,55 @@ class Rollout:
     identity: dict[int, None] = field(default_factory=dict[int, None])
     migrated: bool = False
     unknown: Unknowns = field(default_factory=Unknowns)
-    strange: list[int] = field(default_factory=list[int])  # lines of it that have yet to be kept
+    unknown_lines: list[int] = field(
+        default_factory=list[int]
+    )  # lines of it that have yet to be kept
     problems: list[Problem] = field(default_factory=list[Problem])
     problem_count: int = 0
-    fresh: list[Problem] = field(default_factory=list[Problem])  # not yet told to the reader
+    new_problems: list[Problem] = field(default_factory=list[Problem])  # not yet told to the reader
 
     @property
-    def ledger(self) -> Ledger:
+    def counter(self) -> CallCounter:
         """What was billed."""
-        return self.conversation.ledger
+        return self.conversation.counter
 
     @property
-    def track(self) -> Track:
+    def cursor(self) -> Cursor:
         """Where reading stands."""
-        return self.conversation.track
+        return self.conversation.cursor
 
     @property
     def is_copied(self) -> bool:
         """Whether the line belongs to the context that a sub-agent got from its parent."""
-        return self.track.key < self.own_from
+        return self.cursor.key < self.own_from
 
     def note(self, problem: Problem) -> None:
         """Remember that something could not be read."""
         self.intact = False
-        self.is_closed_to_us |= problem.code in {"unreadable", "decoder-missing"}
+        self.is_unreadable |= problem.code in {"unreadable", "decoder-missing"}
         self.problem_count += 1
-        self.fresh.append(problem)
+        self.new_problems.append(problem)
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(problem)
 
-    def complain(self, code: ProblemCode, message: str) -> None:
+    def report(self, code: ProblemCode, message: str) -> None:
         """Note a problem of the line that is being read."""
-        self.note(Problem(code=code, message=message, path=self.path, line=self.track.line))
+        self.note(Problem(code=code, message=message, path=self.path, line=self.cursor.line))
 
-    def pass_over(self, kind: str) -> None:
+    def skip(self, kind: str) -> None:
         """A record that says nothing; what is not known to say nothing is counted."""
         if kind not in IGNORED and self.unknown.count(kind):
-            self.strange.append(self.track.line)
+            self.unknown_lines.append(self.cursor.line)
 
-    def keep_strange(self, raw: Callable[[int], object]) -> None:
+    def sample_unknown(self, raw: Callable[[int], object]) -> None:
         """Keep the lines that were just passed over, given by their numbers."""
-        for line in self.strange:
+        for line in self.unknown_lines:
             self.unknown.keep(raw(line))
-        self.strange.clear()
+        self.unknown_lines.clear()
 
     def mark_migrated(self, id: str | None) -> None:
         """Look whether an id was made up when old files were rewritten."""
-        if is_migrated_id(id) and self.track.ordinal is not None:
+        if is_migrated_id(id) and self.cursor.ordinal is not None:
             self.migrated = True
 
     def identify(self, item: ResponseItem) -> None:
@@ -247,35 +249,35 @@ class Rollout:
         """A call, if there is one, was paid for."""
         if call is None:
             return
-        if len(self.identity) < IDENTITY_MARKS and not call.key.startswith("tc:"):
+        if len(self.identity) < MAX_IDENTITY_KEYS and not call.key.startswith("tc:"):
             self.identity[key_of(call.key)] = None
         self.conversation.billed(call)
 
     def name_model(self, model: str) -> None:
         """The model of what follows, and of the calls that it makes."""
-        self.ledger.model = model
+        self.counter.model = model
         self.models[model] = None
 
     def bill_stated(self, stated: Stated) -> None:
         """The message that was just read says itself what it took."""
-        ledger = self.ledger
+        counter = self.counter
         call = Call(
-            key=f"{ledger.session_id}:{self.track.key}",
-            model=ledger.model,
-            at=self.track.at,
+            key=f"{counter.session_id}:{self.cursor.key}",
+            model=counter.model,
+            at=self.cursor.at,
             tokens=stated.tokens,
             native_nusd=stated.nusd,
-            purpose=ledger.purpose,
+            purpose=counter.purpose,
             gaps=stated.gaps,
         )
-        ledger.calls.append(call)
+        counter.calls.append(call)
         self.bill(call)
 
     def facts(self, *, archived: bool) -> Facts:
         """What the whole file says."""
-        lineage, conversation, ledger = self.lineage, self.conversation, self.ledger
-        track = self.track
-        billed = {call.model for call in ledger.calls}
+        lineage, conversation, counter = self.lineage, self.conversation, self.counter
+        cursor = self.cursor
+        billed = {call.model for call in counter.calls}
         return Facts(
             session_id=lineage.session_id,
             aliases=lineage.aliases,
@@ -285,12 +287,12 @@ class Rollout:
             name=self.name,
             first_prompt=conversation.first_prompt,
             fallback_title=lineage.nickname,
-            created_at=lineage.created_at or track.first_at,
-            updated_at=track.last_at or lineage.created_at or track.first_at,
+            created_at=lineage.created_at or cursor.first_at,
+            updated_at=cursor.last_at or lineage.created_at or cursor.first_at,
             version=lineage.meta.cli_version,
             archived=archived,
-            trace=track.build(),
-            calls=tuple(ledger.calls),
+            trace=cursor.build(),
+            calls=tuple(counter.calls),
             models=tuple(model for model in self.models if model not in billed),
             identity=array("q", self.identity).tobytes(),
             unnamed_copies=self.migrated,
@@ -298,7 +300,7 @@ class Rollout:
             rollout=lineage.rollout,
             children=tuple(self.tools.children),
             compactions=conversation.compactions,
-            gaps=(*conversation.gaps.finish(), *((UNUSABLE,) if ledger.damaged else ())),
+            gaps=(*conversation.gaps.finish(), *((UNUSABLE,) if counter.damaged else ())),
             problems=tuple(self.problems),
             problem_count=self.problem_count,
             raw=self._raw(),
@@ -323,9 +325,9 @@ def _edges(encrypted: msgspec.Raw) -> str:
 def new_rollout(path: Path, *, bodies: bool, traced: bool) -> Rollout:
     """A file of which nothing has been read yet."""
     name = file_name(path.name)
-    ledger, track = Ledger(session_id=name.thread_id), Track(traced=traced)
+    counter, cursor = CallCounter(session_id=name.thread_id), Cursor(traced=traced)
     return Rollout(
         path=str(path),
         lineage=Lineage(name=name, session_id=name.thread_id),
-        conversation=Conversation(track=track, ledger=ledger, bodies=bodies),
+        conversation=Conversation(cursor=cursor, counter=counter, bodies=bodies),
     )

@@ -27,26 +27,26 @@ from amux.adapters._kit.times import parse_time
 from amux.adapters.codex.content import (
     call_input,
     called_tool,
-    joined,
-    speech_of,
-    thought_in,
+    joined_text,
+    reasoning_text,
+    split_user,
     tool_message,
 )
 from amux.adapters.codex.conversation import (
     ANSWER,
     CONTEXT,
-    DOUBTED,
     INJECTED,
+    NO_LOCATION,
     NOTICE,
-    NOWHERE,
     OUTPUT,
     TASK,
     TYPED,
-    Lines,
+    UNCONFIRMED,
+    LineRange,
 )
 from amux.adapters.codex.cursor import restore, save
-from amux.adapters.codex.lines import ENTRY, UNREADABLE, AnyEntry, ItemEntry, Run
-from amux.adapters.codex.reading import take_run
+from amux.adapters.codex.lines import ENTRY, UNREADABLE, AnyEntry, ItemEntry, LineBatch
+from amux.adapters.codex.reading import apply_batch
 from amux.adapters.codex.records import CALL_TYPES, ResponseItem
 from amux.adapters.codex.rollout import Rollout, new_rollout
 from amux.model.message import Role, SessionMessage, SessionToolCall
@@ -56,7 +56,7 @@ _CHUNK: Final = 2 << 20
 _LARGEST: Final = 32 << 20  # the texts of a file are held at once
 
 
-class _State(msgspec.Struct, kw_only=True):
+class _ScanState(msgspec.Struct, kw_only=True):
     """A scan at the end of a line. `spans` are the lines of an answer that may still grow."""
 
     rollout: Rollout
@@ -68,11 +68,11 @@ class _State(msgspec.Struct, kw_only=True):
 class _Scan:
     """Documents of messages as they get finished."""
 
-    def __init__(self, state: _State, *, tools: bool) -> None:
+    def __init__(self, state: _ScanState, *, tools: bool) -> None:
         self.docs: list[TextDoc] = []
         self._rollout = state.rollout
         self._conversation = state.rollout.conversation
-        self._conversation.places = []
+        self._conversation.line_ranges = []
         self._tools = tools
         self._lines = state.lines
         self._next = state.messages
@@ -82,21 +82,26 @@ class _Scan:
         """Enter one line."""
         self._lines += 1
         self._spans[self._lines] = span
-        take_run(self._rollout, Run(self._lines, [entry]))
+        apply_batch(self._rollout, LineBatch(self._lines, [entry]))
         if self._conversation.done:
             self._keep_finished()
 
-    def state(self) -> _State | None:
+    def state(self) -> _ScanState | None:
         """All that stands before the next line; None while it may change what came before."""
-        talk = self._conversation
-        if talk.waiting or talk.expected or talk.thoughts or not self._rollout.begun:
+        conversation = self._conversation
+        if (
+            conversation.pending
+            or conversation.expected
+            or conversation.thoughts
+            or not self._rollout.begun
+        ):
             return None
-        talk.gaps.settle()
-        del talk.ledger.calls[:-1]  # rules look at the newest alone
+        conversation.gaps.settle()
+        del conversation.counter.calls[:-1]  # rules look at the newest alone
         self._rollout.identity.clear()
-        answer = talk.growing
+        answer = conversation.open_answer
         lines = () if answer is None else (answer.position, answer.last)
-        return _State(
+        return _ScanState(
             rollout=self._rollout,
             lines=self._lines,
             messages=self._next,
@@ -113,22 +118,22 @@ class _Scan:
 
     def _keep_finished(self) -> None:
         """Keep the texts of the messages that are finished."""
-        places, self._conversation.places = self._conversation.places or [], []
-        for message, lines in zip(self._conversation.drain(), places, strict=True):
+        line_ranges, self._conversation.line_ranges = self._conversation.line_ranges or [], []
+        for message, lines in zip(self._conversation.drain(), line_ranges, strict=True):
             doc = text_doc(self._next, message, tools=self._tools)
             self._next += 1
             if doc.spoken or doc.tools:
                 self.docs.append(doc._replace(spot=self._spot(lines)))
 
-    def _spot(self, lines: Lines) -> Spot | None:
+    def _spot(self, lines: LineRange) -> Spot | None:
         first, last, kind = lines
         begin, end = self._spans.get(first), self._spans.get(last)
-        if kind == NOWHERE or begin is None or end is None:
+        if kind == NO_LOCATION or begin is None or end is None:
             return None
         return Spot(begin[0], end[1] - begin[0], kind)
 
 
-class _SurpriseError(Exception):
+class _UnexpectedLineError(Exception):
     """The file holds something that only reading knows."""
 
 
@@ -136,9 +141,9 @@ def scan_texts(path: Path, *, tools: bool, progress: Progress | None = None) -> 
     """The session of a file and its documents; None where that is not so simple."""
     try:
         if progress is not None:
-            state = restore(progress.state, _State)
+            state = restore(progress.state, _ScanState)
         else:
-            state = _State(rollout=new_rollout(path, bodies=True, traced=False))
+            state = _ScanState(rollout=new_rollout(path, bodies=True, traced=False))
         if state is None:
             return None
         scan = _Scan(state, tools=tools)
@@ -150,16 +155,16 @@ def scan_texts(path: Path, *, tools: bool, progress: Progress | None = None) -> 
                 break
             scan.take(entry, span)
             offset = span[1] + 1
-        left = _left(scan, offset)
+        progress = _progress(scan, offset)
         if last is not None:
             scan.take(last, None)
-    except (_SurpriseError, OSError, *UNREADABLE):
+    except (_UnexpectedLineError, OSError, *UNREADABLE):
         return None
     found = scan.finish()
-    return None if found is None else ScannedTexts([found], left)
+    return None if found is None else ScannedTexts([found], progress)
 
 
-def _left(scan: _Scan, offset: int) -> Progress | None:
+def _progress(scan: _Scan, offset: int) -> Progress | None:
     state = scan.state()
     data = None if state is None else save(state)
     return None if data is None else Progress(offset=offset, state=data)
@@ -170,7 +175,7 @@ def _lines(path: Path, offset: int) -> Iterator[tuple[AnyEntry, Span | None]]:
     rest = b""
     with open_stream(path) as stream:
         if path.stat().st_size - offset > _LARGEST:
-            raise _SurpriseError
+            raise _UnexpectedLineError
         stream.seek(offset)
         for chunk in chunks(stream, _CHUNK):
             data = rest + chunk if rest else chunk
@@ -178,17 +183,17 @@ def _lines(path: Path, offset: int) -> Iterator[tuple[AnyEntry, Span | None]]:
             spans = object_lines(data, 0, end, offset=offset)
             entries = ENTRY.decode_lines(data[:end]) if end else []
             if spans is None or len(entries) != len(spans):
-                raise _SurpriseError
+                raise _UnexpectedLineError
             longest = max((stop - start for start, stop in spans), default=0)
             if max(longest, len(data) - end) > LONG_LINE:
-                raise _SurpriseError
+                raise _UnexpectedLineError
             yield from zip(entries, spans, strict=True)
             rest, offset = data[end:], offset + end
     if rest:
         yield ENTRY.decode(rest), None
 
 
-_PARTS: Final = frozenset({TYPED, DOUBTED, INJECTED})
+_PARTS: Final = frozenset({TYPED, UNCONFIRMED, INJECTED})
 
 
 def cut_text(data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
@@ -205,15 +210,15 @@ def cut_text(data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
     at = parse_time(entry.timestamp)
     if kind == OUTPUT:
         return tool_message(at, entry.payload, name=None, failed=False)
-    return _heard(entry.payload, at, kind)
+    return _other_message(entry.payload, at, kind)
 
 
-def _heard(item: ResponseItem, at: datetime | None, kind: int) -> SessionMessage | None:
+def _other_message(item: ResponseItem, at: datetime | None, kind: int) -> SessionMessage | None:
     if kind in _PARTS:
-        speech = speech_of(item)
-        text = "\n\n".join(speech.injected) if kind == INJECTED else "\n".join(speech.typed)
+        parts = split_user(item)
+        text = "\n\n".join(parts.injected) if kind == INJECTED else "\n".join(parts.typed)
     elif kind in {CONTEXT, TASK}:
-        text = joined(item.content)
+        text = joined_text(item.content)
     else:
         return None
     role: Role = "system" if kind == CONTEXT else "user"
@@ -230,9 +235,9 @@ def _answer(entries: list[AnyEntry], *, synthetic: bool, tools: bool) -> Session
             continue
         item = entry.payload
         if item.type == "reasoning":
-            thinking.append(thought_in(item))
+            thinking.append(reasoning_text(item))
         elif item.type == "message" and item.role == "assistant":
-            texts.append(joined(item.content))
+            texts.append(joined_text(item.content))
         elif tools and item.type in CALL_TYPES:
             name, given = called_tool(item), call_input(item)
             calls.append(SessionToolCall(tool_call_id="", tool_name=name, input=given))

@@ -24,7 +24,7 @@ import msgspec
 from amux.adapters._kit.times import parse_time
 from amux.adapters._kit.values import UNUSABLE
 from amux.adapters.codex.content import was_aborted
-from amux.adapters.codex.cursor import Moment
+from amux.adapters.codex.cursor import RawTime
 from amux.adapters.codex.records import TokenInfo, Usage, UsageRecord
 from amux.model.usage import Call, Purpose, Tokens
 
@@ -38,13 +38,13 @@ Figures = tuple[int, int, int, int, int, int]
 
 
 @dataclass(slots=True, kw_only=True)
-class Ledger:
+class CallCounter:
     """Collects the calls of one file in order."""
 
     session_id: str
     purpose: Purpose = "main"
     model: str | None = None
-    spoken: bool = False  # an answer of this file precedes the record
+    has_answered: bool = False  # an answer of this file precedes the record
     calls: list[Call] = field(default_factory=list[Call])
     seen: set[str] = field(default_factory=set[str])
     chain: bytes = b""
@@ -58,35 +58,35 @@ class Ledger:
         self.chain = text.encode("utf-8", "replace")
         self.continues = continues
 
-    def count(self, info: TokenInfo, moment: Moment) -> Call | None:
+    def count(self, info: TokenInfo, raw_time: RawTime) -> Call | None:
         """Take a token count; the call it tells of, if it tells of a new one."""
         total = _figures(info.total_token_usage)
         if total == self.total:
             self.damaged |= info.total_token_usage.damaged  # whether it repeats cannot be told
             return None
         last = _figures(info.last_token_usage)
-        inherited = self.continues and self.total is None and not self.spoken
+        inherited = self.continues and self.total is None and not self.has_answered
         self.total = total
         is_estimate = not (last[0] or last[3] or info.last_token_usage.damaged)
         if inherited or is_estimate or last == self.recorded:
             return None
         key = "tc:" + self._link(_BOTH % (*total, *last))
-        return self._add(key, info.last_token_usage, last, moment)
+        return self._add(key, info.last_token_usage, last, raw_time)
 
-    def record(self, record: UsageRecord, moment: Moment) -> Call | None:
+    def record(self, record: UsageRecord, raw_time: RawTime) -> Call | None:
         """Take a usage record; None when it repeats an earlier one."""
         figures = self.recorded = _figures(record.usage)
         key = record.response_id or "tc:" + self._link(_NUMBERED % (len(self.calls), *figures))
         if key in self.seen:
             return None
         copied = record.thread_id is not None and record.thread_id != self.session_id
-        return self._add(key, record.usage, figures, moment, copied=copied)
+        return self._add(key, record.usage, figures, raw_time, copied=copied)
 
-    def last_was_compaction(self) -> None:
+    def mark_last_as_compaction(self) -> None:
         """The newest call turned out to be the one that wrote a summary."""
         self.calls[-1] = msgspec.structs.replace(self.calls[-1], purpose="compaction")
 
-    def last_made(self, message_id: str | None) -> None:
+    def set_last_message_id(self, message_id: str | None) -> None:
         """The newest call turned out to have produced this message."""
         if message_id is not None:
             self.calls[-1] = msgspec.structs.replace(self.calls[-1], message_id=message_id)
@@ -96,7 +96,7 @@ class Ledger:
         return self.chain.hex()
 
     def _add(
-        self, key: str, usage: Usage, figures: Figures, moment: Moment, *, copied: bool = False
+        self, key: str, usage: Usage, figures: Figures, raw_time: RawTime, *, copied: bool = False
     ) -> Call:
         """Disjoint buckets: input includes both cache figures, output includes the reasoning."""
         asked, cached, written, output, _, _ = figures
@@ -110,7 +110,7 @@ class Ledger:
         call = Call(
             key=key,
             model=self.model,
-            at=parse_time(moment),
+            at=parse_time(raw_time),
             tokens=tokens,
             purpose=self.purpose,
             copied=copied,
