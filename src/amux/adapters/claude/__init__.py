@@ -1,12 +1,12 @@
 """Claude Code, and the Claude Agent SDK, which writes the same files.
 
-Store     $CLAUDE_CONFIG_DIR or ~/.claude: projects/<encoded cwd>/<session id>.jsonl
+Files       $CLAUDE_CONFIG_DIR or ~/.claude: projects/<encoded cwd>/<session id>.jsonl
 Sub-agents  inline (to 2.0.1x), agent-<id>.jsonl beside (2.0.7x), <id>/subagents/agent-<id>.jsonl
-Counting  one call per API message id; of its lines the one with the most output tokens
-Copies    resumes (to 1.0.11x) and forks repeat history: calls keep their message id as key
-Title     custom title, else the model's, else a summary line found anywhere, else first prompt
+Counting    one call per API message id; of its lines the one with the most output tokens
+Copies      resumes (to 1.0.11x) and forks repeat history: calls keep their message id as key
+Title       custom title, else the model's, else a summary line of any file, else the first prompt
 
-Evidence and gaps: docs/agents/claude.md. This module finds the sources.
+Evidence and gaps are documented in docs/agents/claude.md. This module finds the sources.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ if TYPE_CHECKING:
 NAME: Final = "claude"
 TITLE_FILE: Final = "custom-title.json"
 NAME_LENGTH: Final = 200
-"""Longer encoded names are cut to this many characters and end in a hash."""
+"""Longer encoded names are truncated to this length and end in a hash."""
 
 CLEANUP_DAYS: Final = 30
-"""What Claude Code's documentation names as the default of `cleanupPeriodDays`."""
+"""The default of `cleanupPeriodDays` according to the documentation of Claude Code."""
 
 _LOG: Final = ".jsonl"
 _TITLE_BYTES: Final = 1 << 20
@@ -83,18 +83,18 @@ INFO: Final = AgentInfo(
 
 
 class ClaudeAdapter:
-    """Reads Claude Code's transcripts. Stateless."""
+    """Reads the transcripts of Claude Code. Stateless."""
 
     info = INFO
 
     def roots(self, host: Host) -> Sequence[Path]:
-        """`projects` below every configured directory; CLAUDE_CONFIG_DIR may list several."""
+        """Return `projects` below each configured directory; CLAUDE_CONFIG_DIR may list several."""
         named = [part.strip() for part in host.env.get("CLAUDE_CONFIG_DIR", "").split(",")]
         homes = [host.expand(part) for part in named if part] or [host.home / ".claude"]
         return list(dict.fromkeys(home / "projects" for home in homes))
 
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
-        """Transcripts, sub-agents and title files. No link is followed: none leaves the root."""
+        """Yield transcripts, sub-agents and title files. Symbolic links are not followed."""
         wanted = None if cwd is None else FolderMatch(cwd)
         folders = Folders()
         for folder in folders.entries(root):
@@ -108,7 +108,7 @@ class ClaudeAdapter:
         *,
         want: Want,
         only: str | None = None,
-        until: int | None = None,  # noqa: ARG002 - history is copied here, never referred to
+        until: int | None = None,  # noqa: ARG002 - Claude Code copies history
     ) -> Iterator[Item]:
         """Stream one file."""
         if source.role == "names":
@@ -118,7 +118,7 @@ class ClaudeAdapter:
     def scan_texts(
         self, source: SourceRef, *, tools: bool, progress: Progress | None = None
     ) -> ScannedTexts | None:
-        """The texts of a plain transcript."""
+        """Return the texts of a transcript; None if it must be read message by message."""
         if source.role == "names":
             return None
         is_agent = source.role == "subagent"
@@ -127,47 +127,47 @@ class ClaudeAdapter:
         )
 
     def cut_text(self, data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
-        """One message, from the lines that a scan has named."""
+        """Return one message, decoded from the lines that a scan located."""
         return cut_text(data, kind, tools=tools)
 
     def read_on(
         self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None
     ) -> Reading:
-        """What `read` tells; a transcript only grows, so only its new lines are read."""
+        """Return the facts of a file, reading only the lines after `progress`."""
         if source.role == "names":
             return _whole_reading(_read_title(source))
         return TranscriptReader(source, want=want).read_on(want, progress)
 
     def tells(self, source: SourceRef) -> bool:
-        """Transcripts by their heads, titles by their place; a closed folder tells nothing."""
+        """Return whether `choose` handles the source; it does not handle unreadable directories."""
         return source.place.endswith(_LOG) or source.name == TITLE_FILE
 
     def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice:
-        """By the heads of all transcripts, and by what bears on those that may be shown."""
+        """Select by the heads of all transcripts and by what affects those that may be shown."""
         from amux.adapters.claude.related import choose
 
         return choose(sources, question)
 
     def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
-        """A file is read whole: a sidechain inside it is part of what its session costs."""
+        """Read the whole file: an inline sidechain is part of the cost of its session."""
         del chosen
         return self.read(source, want="facts")
 
     def names(self, source: SourceRef) -> Sequence[Named] | None:
-        """Every transcript is named after its session."""
+        """Return the session id in the file name; None if the source has none."""
         from amux.adapters._kit.kin import Named
 
         return None if source.session_id is None else [Named(source.session_id)]
 
     def kin(self, sources: Sequence[SourceRef], session_id: str) -> Kin | None:
-        """By the heads of the project; None for an id that no file's name shows."""
+        """Select by the heads of the project; None if no file name contains the id."""
         from amux.adapters.claude.related import SessionSelection
 
         kin = SessionSelection(sources, session_id)
         return kin if kin.is_known else None
 
     def retention(self, root: Path) -> Retention:
-        """Transcripts not touched for so many days are deleted when Claude Code starts."""
+        """Return after how many days without change Claude Code deletes a transcript."""
         settings = root.parent / "settings.json"
         days = _cleanup_days(settings)
         if days is None:
@@ -183,7 +183,7 @@ class ClaudeAdapter:
         cwd: str | None = None,
         version: str | None = None,
     ) -> Command | None:
-        """`claude`, with `-p` when there is a prompt; forks only where they exist."""
+        """Return the `claude` command, with `-p` for a prompt; None if the version cannot do it."""
         argv = ["claude"] if prompt is None else ["claude", "-p", prompt]
         if action != "new":
             if session_id is None or (action == "fork" and not can_fork(version)):
@@ -195,26 +195,26 @@ class ClaudeAdapter:
 
 
 def encode_cwd(cwd: str) -> str:
-    """The folder name of a working directory: all but ASCII letters and digits become dashes.
+    """Return the folder name of a working directory: only ASCII letters and digits are kept.
 
-    Claude Code counts UTF-16 units, so a character beyond the basic plane gives two dashes.
+    Each other UTF-16 unit becomes a dash, so a character beyond the basic plane gives two dashes.
     """
     return _NOT_PLAIN.sub(lambda found: "--" if found[0] > _LAST_OF_ONE_UNIT else "-", cwd)
 
 
 class FolderMatch:
-    """Which project folders may belong to a working directory; the lines inside decide."""
+    """Matches project folders that may belong to a working directory; their lines decide."""
 
     def __init__(self, cwd: str) -> None:
         plain = cwd.rstrip("/\\") or cwd
         spellings = {plain, unicodedata.normalize("NFC", plain)}
-        by_point = {_NOT_PLAIN.sub("-", text) for text in spellings}  # as the Python SDK encodes
+        by_point = {_NOT_PLAIN.sub("-", text) for text in spellings}  # as the Python SDK does
         names = {encode_cwd(text) for text in spellings} | by_point
         self._names = frozenset(names)
         self._cut = tuple(f"{name[:NAME_LENGTH]}-" for name in names if len(name) > NAME_LENGTH)
 
     def __call__(self, folder: str) -> bool:
-        """Whether the folder's name fits; long names by prefix, their hash differs by build."""
+        """Return whether the name matches; long names by prefix, as their hash differs by build."""
         return folder in self._names or (bool(self._cut) and folder.startswith(self._cut))
 
 
@@ -230,7 +230,7 @@ def _project_sources(root: Path, folder: Entry, folders: Folders) -> Iterator[So
 
 
 def _session_folder(root: Path, group: str, folder: Entry, folders: Folders) -> Iterator[SourceRef]:
-    """What newer versions keep beside a transcript: its title and its sub-agents."""
+    """Yield the title file and the sub-agents of a session (newer versions)."""
     for entry in folders.entries(folder.path):
         if entry.name == TITLE_FILE and entry.is_file(follow_symlinks=False):
             yield SourceRef(
@@ -275,7 +275,7 @@ def _transcript(root: Path, file: Entry, *, group: str, parent: str | None = Non
 
 
 def _read_title(source: SourceRef) -> Iterator[Item]:
-    """A title file says how a session is called and nothing else."""
+    """Yield facts that hold only the title of a session."""
     try:
         with open_stream(source.path) as stream:
             data = stream.read(_TITLE_BYTES)
@@ -306,7 +306,7 @@ class _Settings(msgspec.Struct):
 
 
 def _cleanup_days(settings: Path) -> float | None:
-    """The setting, if there is a usable one; a broken file is the agent's business."""
+    """Return the setting; None if it is missing or the file is not readable as settings."""
     try:
         return msgspec.json.decode(settings.read_bytes(), type=_Settings).cleanup_period_days
     except (OSError, msgspec.DecodeError, UnicodeError):

@@ -1,15 +1,13 @@
-"""Calls that were made and never answered: the agent was killed, or is still at work.
+"""The calls of one conversation, and which of their usage is missing.
 
-Claude Code writes an answer when it is complete, and a call that failed as a notice. Of a call that
-was cut short nothing is left but, in the newest versions, the record of the request. In others it
-shows only where a file ends with tool results, for these go to the model at once. A prompt alone
-proves no call.
+All counting and deciding happens here, line by line, at every depth of reading. An answer stays
+open until the next answer or a prompt begins; tool results and notices in between are queued behind
+it. The state is plain data, so it can be serialized and resumed.
 
-What bears on the cost of one conversation: its calls, and what is missing of them.
-
-Everything that is counted or decided happens here, line by line, and is the same whatever is
-wanted. An answer stays open until the next one (or a prompt) begins; tool results and notices that
-come in between belong behind it. A tally is plain data: written down, it can be taken up again.
+A call may have no answer: the agent was killed, or is still running. Claude Code writes an answer
+when it is complete, and a failed call as a notice. Of a call that was cut short only the newest
+versions record the request. In others it shows only if a file ends with tool results, because these
+are sent to the model at once. A prompt alone does not prove a call.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ from amux.model.trace import Mark, key_of
 from amux.model.usage import Call, Purpose
 
 WAITING_LIMIT: Final = 256
-"""Messages that may wait behind an open answer before it is taken for complete."""
+"""Number of messages queued behind an open answer after which it is considered complete."""
 
 _LINE: Final = Mark.LINE
 _REPLY: Final = Mark.REPLY
@@ -53,35 +51,35 @@ _NO_MESSAGE: Final = Message()
 
 
 class PendingCall(msgspec.Struct):
-    """Follows one conversation from tool results over the request to the answer."""
+    """Tracks one conversation from tool results through the request to the answer."""
 
-    cut_short: bool = False  # a request was given up
+    cut_short: bool = False  # a recorded request was never answered
     state: Literal["idle", "tools-back", "requested"] = "idle"
 
     @property
     def is_pending(self) -> bool:
-        """Whether the conversation ends where an answer ought to follow."""
+        """Whether the conversation ends where an answer should follow."""
         return self.state != "idle"
 
     @property
     def is_requested(self) -> bool:
-        """Whether it ends with a request on record."""
+        """Whether it ends with a recorded request."""
         return self.state == "requested"
 
     def note_notice(self, entry: Entry) -> None:
-        """A line began a notice in place of an answer."""
+        """Record that a notice takes the place of an answer."""
         if entry.line.is_api_error_message is True:
             self.state = "idle"
         else:
-            self._give_up()  # taken up again, the agent closed what it found open
+            self._give_up()  # on resume the agent closes what was open
 
     def note_message(self, entry: Entry, mark: Mark, *, tools_at_work: bool) -> None:
-        """A line began any other message."""
+        """Record the beginning of any other message."""
         comes_back = mark is _TOOL and not tools_at_work and not entry.copied
         self.state = "tools-back" if comes_back else "idle"
 
     def note_record(self, kind: str) -> None:
-        """A line that is no message."""
+        """Record a line that is not a message."""
         if kind == "api-request" and self.is_pending:
             self.state = "requested"
         elif kind == "cost-state":  # the process ended
@@ -93,56 +91,56 @@ class PendingCall(msgspec.Struct):
 
 
 class UserLine(msgspec.Struct, gc=False):
-    """What a user line turned out to be."""
+    """The classified content of a user line."""
 
     parts: UserParts[Block]
-    marks: list[Mark]  # one per message it begins
-    tool_names: list[str | None]  # of its results; None: of a call that nobody made
+    marks: list[Mark]  # one per message that the line begins
+    tool_names: list[str | None]  # of its results; None if there is no such call
     compaction: bool
     warm_up: bool
 
 
 class CallState(msgspec.Struct):
-    """The calls of one conversation and the state it is in."""
+    """The calls of one conversation and the current state of reading it."""
 
     purpose: Purpose
     book: CallBook = msgspec.field(default_factory=CallBook)
-    models: dict[str, None] = {}  # of answers without usage
+    models: dict[str, None] = {}  # models of answers without usage
     compactions: int = 0
     warm_up: bool = False
-    open: str | None = None  # key of the answer whose lines may still come
-    answer_id: str = ""  # and the id of its message
+    open: str | None = None  # key of the answer that may get more lines
+    answer_id: str = ""  # message id of that answer
     waiting: int = 0
-    last_mark: Mark = Mark.LINE  # of the last line that began a message
+    last_mark: Mark = Mark.LINE  # mark of the last line that began a message
     boundary_seen: bool = False
     seen_gaps: dict[str, None] = {}
-    at_work: set[str] = set()  # tools that the newest answer called, without a result so far
-    tools: dict[str, str] | None = None  # all such, with their names; None: nobody asks for names
+    at_work: set[str] = set()  # tools called by the newest answer, without result
+    tools: dict[str, str] | None = None  # names of all open tools; None if not needed
     pending_call: PendingCall = msgspec.field(default_factory=PendingCall)
     identity: bytearray = bytearray()
-    """Keys of the API messages, 64 bit each: what a copy of this conversation shares with it."""
+    """Keys of the API messages, 64 bits each, which copies of this conversation share."""
 
     @property
     def has_messages(self) -> bool:
-        """Whether there is a conversation at all."""
+        """Whether the file holds a conversation at all."""
         return self.last_mark is not _LINE
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        """What is missing beyond what the calls themselves say."""
+        """Gaps in addition to those of the single calls."""
         pending = self.pending_call
-        # A sub-agent may end with tool results in order: when it has used up its turns.
+        # A sub-agent that has used up its turns regularly ends with tool results.
         ends_early = pending.is_requested or (pending.is_pending and self.purpose == "main")
         if pending.cut_short or ends_early:
             return tuple({**self.seen_gaps, "call-interrupted": None})
         return tuple(self.seen_gaps)
 
     def settled_calls(self) -> tuple[Call, ...]:
-        """The calls; those of a warm-up served no conversation."""
+        """Return the calls; those of a warm-up are auxiliary."""
         return self.book.settled("auxiliary" if self.warm_up else self.purpose)
 
     def take(self, entry: Entry) -> None:
-        """Enter one line."""
+        """Record one line."""
         kind = entry.line.type
         if kind == "assistant":
             self.take_answer(entry)
@@ -155,7 +153,7 @@ class CallState(msgspec.Struct):
             self.take_record(entry)
 
     def take_answer(self, entry: Entry) -> Mark:
-        """Enter an assistant line; whether it begins a message, and of which kind."""
+        """Record an assistant line; return the mark of the message it begins, or `Mark.LINE`."""
         line = entry.line
         message = line.message
         content = line.content
@@ -180,7 +178,7 @@ class CallState(msgspec.Struct):
         return mark
 
     def take_user(self, entry: Entry) -> UserLine:
-        """Enter a user line."""
+        """Record a user line."""
         line = entry.line
         blocks = content_blocks(line)
         warm_up = self._begins_warm_up(blocks)
@@ -188,7 +186,7 @@ class CallState(msgspec.Struct):
         marks = parts.marks()
         if _PROMPT in marks:
             self._close()
-        # A line that hands over results speaks of nothing else, whatever stands behind them.
+        # A line with tool results is nothing else, whatever follows them.
         compaction = not parts.results and is_compact_summary(line, parts)
         if not parts.results:
             self._note_interruption(entry, parts)
@@ -199,7 +197,7 @@ class CallState(msgspec.Struct):
         return UserLine(parts, marks, names, compaction, warm_up)
 
     def _take_lone_result(self, entry: Entry) -> bool:
-        """The short way for most user lines; False: not for this one."""
+        """Record a line with a single tool result (most user lines); False for others."""
         line = entry.line
         message = line.message
         content = message.content if isinstance(message, Message) else None
@@ -215,7 +213,7 @@ class CallState(msgspec.Struct):
         return True
 
     def take_system(self, entry: Entry) -> list[Mark]:
-        """Enter a system line; the messages it begins."""
+        """Record a system line; return the marks of the messages it begins."""
         if entry.line.subtype == "compact_boundary":
             self._count_compaction(entry)
             self.boundary_seen = True
@@ -224,7 +222,7 @@ class CallState(msgspec.Struct):
         return marks
 
     def take_record(self, entry: Entry) -> None:
-        """Enter a line that is no message."""
+        """Record a line that is not a message."""
         kind = entry.line.type
         if isinstance(kind, str):
             self.pending_call.note_record(kind)
@@ -238,14 +236,14 @@ class CallState(msgspec.Struct):
         self.pending_call.note_notice(entry)
 
     def begin_reply(self, key: str, message_id: str) -> None:
-        """The model begins to answer: what came back from tools has been told to it."""
+        """Begin an answer of the model: it has received the preceding tool results."""
         self.open, self.answer_id, self.waiting = key, message_id, 0
         self.last_mark = _REPLY
         self.at_work.clear()
         self.pending_call.state = "idle"
 
     def _begin(self, entry: Entry, marks: Sequence[Mark]) -> None:
-        """Messages that are no answers wait behind the open one, up to a bound."""
+        """Queue messages behind the open answer, up to a limit."""
         if not marks:
             return
         for mark in marks:
@@ -274,10 +272,10 @@ class CallState(msgspec.Struct):
                         self.tools[block.id] = text_of(block.name) or ""
 
     def _tool_returned(self, block: Block) -> str | None:
-        """The name of a tool whose result has come; None when nobody called it, or nobody asks."""
+        """Return the name of the tool; None if there is no such call or names are not needed."""
         id = text_of(block.tool_use_id) or ""
         self.at_work.discard(id)
-        # A call has one result: forgetting answered calls keeps memory bounded.
+        # A call has one result: dropping answered calls bounds the memory.
         return None if self.tools is None else self.tools.pop(id, None)
 
     def _begins_warm_up(self, blocks: Sequence[Block]) -> bool:
@@ -288,7 +286,7 @@ class CallState(msgspec.Struct):
         return self.warm_up
 
     def _note_interruption(self, entry: Entry, parts: UserParts[Block]) -> None:
-        """A person stopped an answer: either its line is there, unfinished, or it was not kept."""
+        """Record that a person stopped an answer, whether or not its line was written."""
         named = text_of(entry.line.interrupted_message_id)
         if named is not None:
             self.book.interrupt(named)
@@ -299,7 +297,7 @@ class CallState(msgspec.Struct):
             self.seen_gaps["call-interrupted"] = None
 
     def _note_summary(self, entry: Entry) -> None:
-        """A summary follows its boundary; versions without boundaries have the summary alone."""
+        """Count a compaction; a summary that follows a boundary was counted with it."""
         if not self.boundary_seen:
             self._count_compaction(entry)
         self.boundary_seen = False

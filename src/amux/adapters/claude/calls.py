@@ -1,8 +1,9 @@
-"""Model calls from assistant lines: one call per API message, however many lines repeat its usage.
+"""Builds model calls from assistant lines: one call per API message.
 
-A line is written when a content block ends, which may be before the final figures have arrived: the
-line with the most output tokens is the last word. If no line of a message says why it stopped and
-all carry the same figure, that figure is the placeholder of the stream's beginning: a lower bound.
+Every line of a message repeats its usage. A line is written when a content block ends, which may be
+before the final figures are available: the line with the most output tokens counts. If no line of a
+message has a stop reason and all have the same output figure, that figure is the placeholder from
+the start of the stream: a lower bound.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _FIGURES: Final = (*_INPUT_FIELDS, *_OUTPUT_FIELDS, *_CACHED_FIELDS, *_WRITTEN_F
 
 
 def count_of(value: object) -> int:
-    """A token count; what is no count is 0 (see `is_unusable`)."""
+    """Return a token count; 0 if the value is not a count (see `is_unusable`)."""
     if type(value) is int:
         return value if 0 <= value <= MOST_TOKENS else 0
     return 0 if isinstance(value, bool) or not _is_in_range(value) else int(value)
@@ -59,14 +60,14 @@ def _is_in_range(value: object) -> TypeGuard[float]:
 
 
 def is_unusable(value: object) -> bool:
-    """Whether something stands where a count should that is none."""
+    """Return whether the value is present but not a valid token count."""
     if value is None or (type(value) is int and 0 <= value <= MOST_TOKENS):
         return False
     return isinstance(value, bool) or not _is_in_range(value)
 
 
 def is_damaged(usage: Usage) -> bool:
-    """Whether a figure that was billed cannot be known; reasoning alone is part of the output."""
+    """Return whether a billed figure is unusable; reasoning is part of the output."""
     creation = usage.cache_creation
     return (
         is_unusable(usage.input_tokens)
@@ -78,14 +79,14 @@ def is_damaged(usage: Usage) -> bool:
 
 
 def nano_usd(value: object) -> int | None:
-    """US dollars as integer nano-USD; None for what is no amount."""
+    """Convert US dollars to integer nano-USD; None if the value is not an amount."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return round(value * NANO) if 0 <= value <= _MOST_USD else None
 
 
 def tokens_of(usage: Usage) -> Tokens:
-    """The recorded usage in disjoint buckets."""
+    """Return the recorded usage in disjoint buckets."""
     creation, details = usage.cache_creation, usage.output_tokens_details
     kept = creation.ephemeral_1h_input_tokens if isinstance(creation, CacheCreation) else None
     thinking = details.thinking_tokens if isinstance(details, OutputDetails) else None
@@ -99,24 +100,24 @@ def tokens_of(usage: Usage) -> Tokens:
     )
 
 
-class OpenCall(msgspec.Struct, array_like=True):  # there are many to write down
-    """What is known of one call so far."""
+class OpenCall(msgspec.Struct, array_like=True):  # many are serialized
+    """The data of one call so far."""
 
     message_id: str
-    output: int  # the most output tokens of its lines
-    tokens: Tokens = Tokens()  # up to where `usage` takes over
-    usage: Usage | None = None  # what the line with the most output says, still as it was read
+    output: int  # the highest output count of its lines
+    tokens: Tokens = Tokens()  # outdated while `usage` is set
+    usage: Usage | None = None  # unvalidated usage of the line with the most output
     model: str | None = None
     at: datetime | None = None
     nusd: int | None = None
     copied: bool = False
-    final: bool = False  # the output figure is not the stream's placeholder
+    final: bool = False  # the output figure is not a placeholder
     interrupted: bool = False
     lines: int = 0
-    damaged: bool = False  # a line of it has a figure that is none
+    damaged: bool = False  # a line has an unusable figure
 
     def add(self, entry: Entry, message: Message, usage: Usage, output: int) -> None:
-        """Enter one line of the message."""
+        """Record one line of the message."""
         line = entry.line
         self.damaged = self.damaged or is_damaged(usage)
         if line.is_aborted_mid_stream is True:
@@ -134,7 +135,7 @@ class OpenCall(msgspec.Struct, array_like=True):  # there are many to write down
             self.at = at
 
     def has_last_word(self, output: int, *, stopped: bool) -> bool:
-        """Count one line; whether its usage is that of the call, as far as is known by now."""
+        """Count one line; return whether its usage is the usage of the call so far."""
         self.lines += 1
         if stopped or output != self.output:
             self.final = True
@@ -144,13 +145,13 @@ class OpenCall(msgspec.Struct, array_like=True):  # there are many to write down
         return True
 
     def settle_tokens(self) -> Tokens:
-        """The usage in disjoint buckets."""
+        """Return the usage in disjoint buckets."""
         if self.usage is not None:
             self.tokens, self.usage = tokens_of(self.usage), None
         return self.tokens
 
     def settle(self, key: str, purpose: Purpose) -> Call:
-        """The call, as far as it is known."""
+        """Return the call as recorded so far."""
         gaps: tuple[str, ...] = ()
         if self.interrupted:
             gaps = ("call-interrupted",)
@@ -163,7 +164,7 @@ class OpenCall(msgspec.Struct, array_like=True):  # there are many to write down
             model=self.model,
             at=self.at,
             tokens=self.settle_tokens(),
-            native_nusd=self.nusd,  # a replayed line says 0: no statement
+            native_nusd=self.nusd,  # a replayed line has 0, which is not a cost
             purpose=purpose,
             message_id=self.message_id,
             copied=self.copied,
@@ -173,12 +174,12 @@ class OpenCall(msgspec.Struct, array_like=True):  # there are many to write down
 
 
 class CallBook(msgspec.Struct):
-    """The calls of one conversation, settled when it has been read to the end."""
+    """The calls of one conversation."""
 
     calls: dict[str, OpenCall] = {}
 
     def take(self, key: str, entry: Entry, message: Message, *, message_id: str) -> bool:
-        """Enter an assistant line; False when it records no usage."""
+        """Record an assistant line; False if it has no usage."""
         usage = message.usage
         if not isinstance(usage, Usage):
             return False
@@ -190,23 +191,23 @@ class CallBook(msgspec.Struct):
         return True
 
     def interrupt(self, key: str) -> None:
-        """Note that a person stopped the call with this key."""
+        """Record that a person stopped the call with this key."""
         call = self.calls.get(key)
         if call is not None and not call.final:
             call.interrupted = True
 
     def tokens(self, key: str) -> Tokens | None:
-        """The usage of a call as far as it is known; nothing to show where a figure is none."""
+        """Return the usage of a call so far; None if it is unknown or has unusable figures."""
         call = self.calls.get(key)
         return None if call is None or call.damaged else call.settle_tokens()
 
     def settle_tokens(self) -> None:
-        """Leave no usage as it was read: it may hold anything."""
+        """Convert unvalidated usage, so that the state can be serialized."""
         for call in self.calls.values():
             call.settle_tokens()
 
     def settled(self, purpose: Purpose) -> tuple[Call, ...]:
-        """All calls, in order of their first line."""
+        """Return all calls, in the order of their first lines."""
         return tuple(call.settle(key, purpose) for key, call in self.calls.items())
 
 
@@ -218,7 +219,7 @@ class CostEvents(msgspec.Struct):
     damaged: bool = False
 
     def take(self, raw: Buffer | memoryview) -> None:
-        """Enter one line."""
+        """Add one line."""
         event = decode_more(raw, _OBJECTS) or {}
         record = object_of(event.get("cost")) or event
         amount = next(
@@ -236,7 +237,7 @@ class CostEvents(msgspec.Struct):
         )
 
     def as_calls(self, session_id: str) -> tuple[Call, ...]:
-        """The sum as one call, for a session whose messages record no usage."""
+        """Return the sum as one call, for a session whose messages have no usage."""
         if not self.tokens.total and not self.damaged:
             return ()
         key, gaps = f"{session_id}:cost", (UNUSABLE,) if self.damaged else ()

@@ -1,16 +1,9 @@
-"""Where a conversation comes from and what the agent itself says that it cost.
+"""One conversation of a file: the session itself, or one inline sidechain.
 
-All of it bears on who pays for which call: lineage, the folder, the first time, totals. A ledger is
-plain data: written down, it can be taken up again.
-
-What a conversation is about: its names, its times, and the skeleton of its lines.
-
-None of it bears on cost. A story is plain data: written down, it can be taken up again.
-
-One conversation of a file: the session itself, or one sidechain inside it.
-
-Three depths, each on top of the one before: what bears on cost (`Ledger`, `Tally`), what describes
-it (`Story`), the messages themselves (`dialogue`). The first two are plain data.
+Reading has three depths, each on top of the previous one: what affects cost (`Origin`,
+`CallState`), what describes the conversation (`Description`), and the messages
+(`messages.Dialogue`). The state of the first two is plain data, so it can be serialized and
+resumed.
 """
 
 from __future__ import annotations
@@ -44,30 +37,34 @@ from amux.model.trace import Mark, Trace, key_of
 from amux.model.usage import Purpose
 
 _APPENDS_SINCE: Final = (1, 0, 120)
-"""From here on a resumed session goes on in its own file; before, every resume made a copy."""
+"""Since this version a resume appends to the file; before, each resume made a copy."""
 
 _VERSION: Final = re.compile(r"(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?")
 
 
 def version_key(version: str | None) -> tuple[int, int, int] | None:
-    """A version as numbers; None when it does not look like one."""
+    """Parse a version into numbers; None if it is not a version."""
     found = _VERSION.match(version or "")
     return None if found is None else (int(found[1]), int(found[2]), int(found[3] or 0))
 
 
 def can_fork(version: str | None) -> bool:
-    """Whether a version (None: unknown, so probably current) resumes in place and can fork."""
+    """Return whether a version resumes in place and can fork; an unknown one (None) can."""
     key = version_key(version)
     return key is None or key >= _APPENDS_SINCE
 
 
 class Origin(msgspec.Struct):
-    """Collects what is said about a session; the last word counts unless noted."""
+    """Where a conversation comes from, and which cost the agent recorded itself.
 
-    cwd: str | None = None  # the first: a session may be resumed from elsewhere
+    All of it affects to which session calls are attributed: lineage, folder, first time, totals.
+    Later values replace earlier ones unless noted.
+    """
+
+    cwd: str | None = None  # the first one: a session may be resumed elsewhere
     version: str | None = None
     costs: CostEvents = msgspec.field(default_factory=CostEvents)
-    first_session: str | None = None  # the first session id on its lines
+    first_session: str | None = None  # the first session id in its lines
     created: datetime | None = None
     earliest_copy: datetime | None = None
     forked_from: str | None = None
@@ -76,7 +73,7 @@ class Origin(msgspec.Struct):
     total_nusd: int | None = None
 
     def take(self, entry: Entry) -> None:
-        """Enter one line."""
+        """Record one line."""
         line = entry.line
         if self.lacks_beginning:
             self._note_beginning(entry)
@@ -91,7 +88,7 @@ class Origin(msgspec.Struct):
         kind = line.type
         if kind == "assistant":
             if self.total_nusd is not None and not is_notice(line):
-                self.total_nusd = None  # a total that came before this call does not include it
+                self.total_nusd = None  # an earlier total does not include this call
         elif kind == "cost-state":
             self.total_nusd = nano_usd(line.total_cost_usd)
         elif kind == "cost":
@@ -99,27 +96,27 @@ class Origin(msgspec.Struct):
 
     @property
     def lacks_beginning(self) -> bool:
-        """Whether it is still unknown where or when the session began."""
+        """Whether the start time, the folder or the session id is still unknown."""
         return self.created is None or self.cwd is None or self.first_session is None
 
     @property
     def created_at(self) -> datetime | None:
-        """The first record of the session's own; copied history is older."""
+        """The time of the first own record; copied history is older."""
         return self.created or self.earliest_copy
 
     def parent(self, session_id: str) -> str | None:
-        """The session whose history this file says it begins with."""
+        """Return the session whose history the file begins with, according to its lines."""
         named = self.forked_from or (self.foreign if self.own_lines else None)
         return named if named != session_id else None
 
     def native_nusd(self, *, is_fork: bool) -> int | None:
-        """The agent's own total; that of a fork starts from its parent's."""
+        """Return the total recorded by the agent; a fork has none, as it includes its parent's."""
         if self.costs.nusd is not None:
             return self.costs.nusd
         return None if is_fork else self.total_nusd
 
     def copy_kind(self) -> Literal["fork", "continuation"]:
-        """What a file is that turns out to begin with another session's history."""
+        """Return the kind of the session if it turns out to begin with copied history."""
         return "fork" if can_fork(self.version) else "continuation"
 
     def _note_beginning(self, entry: Entry) -> None:
@@ -139,16 +136,19 @@ _ENVELOPE: Final = ("gitBranch", "entrypoint", "slug")
 
 
 class Description(msgspec.Struct):
-    """Collects what is told; the last word counts unless noted."""
+    """Titles, times and the trace of a conversation. None of it affects cost.
+
+    Later values replace earlier ones unless noted.
+    """
 
     first_prompt: str | None = None
     first_command: str | None = None
     custom_title: str | None = None
     ai_title: str | None = None
-    updated: datetime | None = None  # the latest record
+    updated: datetime | None = None  # the time of the latest record
     notes: list[TitleNote] = []
     labels: dict[str, Any] = {}
-    envelope: tuple[AnyJson, ...] = ()  # the last: branch and entry point change on the way
+    envelope: tuple[AnyJson, ...] = ()  # the last one: branch and entry point may change
     unknown: Unknowns = msgspec.field(default_factory=Unknowns)
     keys: bytearray = bytearray()
     times: bytearray = bytearray()
@@ -156,27 +156,27 @@ class Description(msgspec.Struct):
 
     @property
     def name(self) -> str | None:
-        """A name given by a person, else one by the model."""
+        """The title given by a person, else the one given by the model."""
         return self.custom_title or self.ai_title
 
     def raw(self) -> dict[str, Any]:
-        """What has no field of its own, kept small."""
+        """Return native fields that have no field in `Facts`, limited in size."""
         said = zip(_ENVELOPE, self.envelope, strict=False)
         described = {name: text for name, text in said if text_of(text)}
         return described | self.labels | self.unknown.raw()
 
     def settle(self) -> None:
-        """Leave nothing in it that is still as it was read: it may be anything."""
+        """Replace decoded values of unknown type, so that the state can be serialized."""
         self.envelope = tuple(text_of(said) for said in self.envelope)
 
     def trace(self) -> Trace:
-        """One record per line, more where a line holds several messages."""
+        """Return one row per line, more if a line holds several messages."""
         return Trace(keys=bytes(self.keys), times=bytes(self.times), marks=bytes(self.marks))
 
     def note_marks(self, entry: Entry, marks: Sequence[Mark]) -> None:
-        """A line that stands in the trace; without marks it begins no message."""
+        """Add a line to the trace; without marks it begins no message."""
         key, at = packed(entry.key), packed(to_millis(entry.at))
-        if len(marks) < 2:  # noqa: PLR2004 - as nearly all have
+        if len(marks) < 2:  # noqa: PLR2004 - nearly all lines
             self.keys += key
             self.times += at
             self.marks.append(marks[0] if marks else _LINE)
@@ -186,22 +186,22 @@ class Description(msgspec.Struct):
             self.marks += bytes(marks)
 
     def note_user(self, parts: UserParts[Block]) -> None:
-        """A user line: the first prompt makes a title, else the first command does."""
+        """Record a user line: the first prompt is the title, else the first command."""
         if self.first_prompt is None and parts.typed:
             self.first_prompt = fold_title(text_of(parts.typed[0].text) or "") or None
         if self.first_command is None and parts.injected:
             self.first_command = command_title(text_of(parts.injected[0].text) or "")
 
     def note_line(self, entry: Entry) -> None:
-        """Any line."""
+        """Record the fields that any line may have."""
         line, at = entry.line, entry.at
         if at is not None and (self.updated is None or at > self.updated):
             self.updated = at
-        if line.version is not None:  # the envelope of messages; bookkeeping has none
+        if line.version is not None:  # only messages have these fields
             self.envelope = (line.git_branch, line.entrypoint, line.slug)
 
     def note_record(self, entry: Entry) -> None:
-        """A line that is no message."""
+        """Record a line that is not a message."""
         line = entry.line
         match line.type:
             case "summary":
@@ -238,7 +238,7 @@ OnProblem = Callable[[Problem], None]
 
 
 class Conversation(msgspec.Struct):
-    """What is known of one conversation. `story` is None where only its cost is wanted."""
+    """The state of one conversation. `description` is None if only usage is read."""
 
     call_state: CallState
     description: Description | None
@@ -249,7 +249,7 @@ class Conversation(msgspec.Struct):
     def begin(
         cls, purpose: Purpose, *, described: bool, agent_id: str | None = None
     ) -> Conversation:
-        """An empty one; `told`: with its story."""
+        """Create an empty conversation; `described` adds a description."""
         return cls(
             CallState(purpose, tools={} if described else None),
             Description() if described else None,
@@ -257,18 +257,18 @@ class Conversation(msgspec.Struct):
         )
 
     def settle(self) -> None:
-        """Leave nothing in it that is still as it was read: it may be anything."""
+        """Replace decoded values of unknown type, so that the state can be serialized."""
         self.call_state.book.settle_tokens()
         if self.description is not None:
             self.description.settle()
 
     def take_cost(self, entry: Entry) -> None:
-        """Enter one line as far as it bears on cost."""
+        """Record what a line says about cost."""
         self.origin.take(entry)
         self.call_state.take(entry)
 
     def take(self, entry: Entry, on_problem: OnProblem) -> UserLine | Sequence[Mark]:
-        """Enter one line; what it turned out to be: a user line, or messages it begins."""
+        """Record one line; return the user line, or the marks of the messages it begins."""
         description = self.description
         if description is None:
             self.take_cost(entry)

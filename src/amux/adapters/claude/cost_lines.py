@@ -1,18 +1,14 @@
-"""The short way for lines of answers as nearly all are: own, recorded, nothing odd about them.
+"""Reads the lines of a transcript that affect cost, and skips most tool results.
 
-What it does to a conversation is what `Ledger` and `Tally` do to it with any line; whatever is not
-as usual is left to them. Which tools an answer called matters only if something depends on it
-before the next answer begins: that is entered when somebody is about to look.
+Two thirds of a transcript are tool output. A line with a tool result affects cost in one way: until
+an answer begins, a call may be under way. Such lines are therefore deferred undecoded and dropped
+when an answer begins. If another line that may depend on them follows, or the file ends, they are
+decoded in order. They are recognised without decoding: a line that begins and ends like a decoded
+one has the same kind, session and folder.
 
-The lines of a transcript as far as they bear on cost: most results of tools are left out.
-
-Two thirds of a transcript are what tools gave back. A line that hands over a result bears on cost
-in one way: until an answer begins, a call may be under way. So such lines are held back as they
-are and forgotten when an answer begins. If something else comes that may depend on them, or nothing
-more, they are read in their place.
-
-They are told without being decoded: a line that begins and ends like one that was decoded is of
-the same kind, session and folder.
+Lines of ordinary answers take a fast path. It changes the conversation exactly as `Origin` and
+`CallState` do; every other line is left to those. The tools that an answer called matter only if a
+later line depends on them before the next answer begins, so they are recorded on demand.
 """
 
 from __future__ import annotations
@@ -68,7 +64,7 @@ class _Usage(msgspec.Struct, gc=False):
     output_tokens_details: _OutputDetails | None = None
 
     def tokens(self) -> Tokens:
-        """The same in disjoint buckets."""
+        """Return the usage in disjoint buckets."""
         creation, details = self.cache_creation, self.output_tokens_details
         return Tokens(
             input=self.input_tokens,
@@ -89,7 +85,7 @@ class _Message(msgspec.Struct, gc=False):
 
 
 class AnswerLine(msgspec.Struct, rename="camel", gc=False):
-    """A line of a usual answer: of what an odd one has there is at most a null."""
+    """A line of an ordinary answer: fields that unusual lines use are absent or null."""
 
     session_id: str
     version: _Text
@@ -109,7 +105,7 @@ _LINES: Final = msgspec.json.Decoder(AnswerLine)
 
 
 class FastAnswers:
-    """Enters answers into the conversation of a file; `own_id` is that of `LineReader`."""
+    """Records answers in the conversation of a file; `own_id` is that of `LineReader`."""
 
     __slots__ = (
         "_call_state",
@@ -125,14 +121,12 @@ class FastAnswers:
         self._origin, self._call_state = conversation.origin, conversation.call_state
         self._calls: dict[str, OpenCall] = self._call_state.book.calls
         self._own_id = own_id
-        self._has_begun = False  # nothing new can be said of the session itself
-        self._first_time = (
-            ""  # of the first line of the open answer, if others can be compared with it
-        )
+        self._has_begun = False  # later lines say nothing new about the session
+        self._first_time = ""  # of the open answer; "" if not comparable as text
         self._contents: list[list[_Block]] = []
 
     def decode(self, raw: memoryview) -> AnswerLine | None:
-        """A line of a usual answer; None: it is something else, or needs a second look."""
+        """Decode a line of an ordinary answer; None if the line needs the slow path."""
         try:
             line = _LINES.decode(raw)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -143,18 +137,16 @@ class FastAnswers:
         return None if is_unusual or line.message.model == SYNTHETIC_MODEL else line
 
     def is_open(self, message_id: str) -> bool:
-        """Whether lines of this message came last."""
+        """Return whether the last recorded lines belong to this message."""
         return message_id == self._call_state.open
 
     def take(self, line: AnswerLine) -> bool:
-        """Enter a line; False: it is not as usual in this place."""
+        """Record a line; False if it needs the slow path at this point."""
         if not (self._has_begun or self._begins()):
             return False
         message, usage = line.message, line.message.usage
         call = self._calls.get(message.id)
-        if (message.id == self._call_state.open) is (
-            call is None
-        ):  # its lines do not stand together
+        if (message.id == self._call_state.open) is (call is None):  # its lines are not consecutive
             return False
         if call is None:
             call = self._begin(line)
@@ -168,7 +160,7 @@ class FastAnswers:
         return True
 
     def settle(self) -> None:
-        """Enter what was put off."""
+        """Record the tools of the lines whose recording was postponed."""
         if self._contents:
             for content in self._contents:
                 for block in content:
@@ -200,41 +192,41 @@ class FastAnswers:
 
 
 _BEGIN: Final = b'{"parentUuid":"'
-_HEAD_AT: Final = len(_BEGIN) + 36  # behind the id
+_HEAD_AT: Final = len(_BEGIN) + 36  # after the id
 _RESULT: Final = b'"tool_use_id":"'
 _HANDS_OVER: Final = (
     b'"message":{"role":"user","content":[{"tool_use_id":"',
     b'"message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"',
 )
-_ENVELOPE: Final = b',"userType":"'  # where newer versions begin to repeat session and folder
+_ENVELOPE: Final = b',"userType":"'  # newer versions repeat session and folder from here on
 _MESSAGE: Final = b'"message":{'
 _SESSION: Final = b'"sessionId":"'
 _DEPEND_ON_RESULTS: Final = frozenset({"user", "assistant", "cost-state"})
 
 
 class Result(NamedTuple):
-    """A line that hands over a result, as it is."""
+    """An undecoded line that holds a tool result."""
 
     number: int
     raw: memoryview
 
 
 Deferred = list[Entry | Result]
-"""Lines since the last answer: records as they were decoded, and results."""
+"""Lines since the last answer: decoded records, and undecoded tool results."""
 
 
 class LineTemplate(NamedTuple):
-    """What lines have in common that hand over results of one session."""
+    """The bytes that all lines with tool results of one session have in common."""
 
-    head: bytes = b"\n"  # behind the first id; no line has a line end
+    head: bytes = b"\n"  # after the first id; a line break matches no line
     tail: bytes = b"\n"
 
 
 class CostLineReader(LineReader):
-    """Reads as `LineReader` does, but gives only what is not as usual.
+    """Reads like `LineReader`, but yields only lines that need further processing.
 
-    Lines of usual answers are entered into the conversation at once (see `enter_into`). Results
-    that an answer has followed are left out.
+    Lines of ordinary answers are recorded directly (see `enter_into`). Tool results that are
+    followed by an answer are skipped.
     """
 
     _template = LineTemplate()
@@ -242,11 +234,11 @@ class CostLineReader(LineReader):
     _fast: FastAnswers
 
     def enter_into(self, conversation: Conversation) -> None:
-        """Say whose the lines are; before any is read."""
+        """Set the conversation that the lines belong to, before the first line is read."""
         self._fast = FastAnswers(conversation, self._own_id)
 
     def _entries_of_chunk(self, chunk: bytes, start: int) -> Generator[Entry | Problem, None, int]:
-        """The lines that end in a chunk; then the place behind them."""
+        """Yield the lines that end in a chunk; return the offset after them."""
         view, number, fast = memoryview(chunk), self.number, self._fast
         deferred: Deferred = []
         while (end := chunk.find(b"\n", start)) >= 0:
@@ -270,7 +262,7 @@ class CostLineReader(LineReader):
         return start
 
     def _matches_template(self, chunk: bytes, start: int, end: int) -> bool:
-        """Whether a line that has the head begins and ends in the right way."""
+        """Return whether a line with the right head also begins and ends like the template."""
         head, tail = self._template
         rest_at = start + _HEAD_AT + len(head)
         return chunk.startswith(_BEGIN, start) and chunk.endswith(tail, rest_at, end)
@@ -278,7 +270,7 @@ class CostLineReader(LineReader):
     def _slow_path(
         self, number: int, raw: memoryview, deferred: Deferred
     ) -> Iterator[Entry | Problem]:
-        """Any other line, or what it is held back with."""
+        """Decode any other line; yield it, or defer it behind deferred results."""
         entry = self._decoded(number, raw)
         if entry is None:
             yield from self._read(deferred)
@@ -293,7 +285,7 @@ class CostLineReader(LineReader):
             self._learn_templates(entry)
 
     def _before(self, reply_id: str | None, deferred: Deferred) -> Iterator[Entry | Problem]:
-        """What comes of the lines held back when a line of this reply (or none) follows."""
+        """Drop deferred results if a new reply begins, otherwise yield them decoded."""
         if reply_id is None or self._fast.is_open(reply_id):
             yield from self._read(deferred)
         else:
@@ -312,7 +304,7 @@ class CostLineReader(LineReader):
         deferred.clear()
 
     def _learn_templates(self, entry: Entry) -> None:
-        """Remember how answers begin, and how results look."""
+        """Remember how lines with answers begin, and the template of tool results."""
         if entry.line.type == "assistant":
             raw = bytes(entry.raw)
             self._answer_head = raw[_HEAD_AT : raw.find(_MESSAGE) + len(_MESSAGE)] or b"\n"
@@ -320,21 +312,21 @@ class CostLineReader(LineReader):
             self._template = template_of(bytes(entry.raw)) or self._template
 
     def _can_wait(self, line: Line) -> bool:
-        """Whether a line may be taken after results that came before it."""
+        """Return whether a line may be processed after the results that precede it."""
         return line.type not in _DEPEND_ON_RESULTS and not self._is_aside(line)
 
     def _reply_id(self, line: Line) -> str | None:
-        """The id of the message that a line of an answer belongs to."""
+        """Return the message id of an answer line; None for other lines."""
         message = line.message
         is_reply = line.type == "assistant" and not is_notice(line) and not self._is_aside(line)
         return text_of(message.id) if is_reply and isinstance(message, Message) else None
 
     def _is_aside(self, line: Line) -> bool:
-        """Whether a line belongs to a sidechain in the file of a session."""
+        """Return whether a line belongs to a sidechain in the file of a session."""
         return line.is_sidechain is True and self._own_id is not None
 
     def _is_typical_result(self, entry: Entry) -> bool:
-        """Whether it hands over a result, and others like it say nothing new of the session."""
+        """Return whether lines like this tool result say nothing new about the session."""
         line = entry.line
         names_all = text_of(line.cwd) and text_of(line.session_id) and entry.at is not None
         blocks = content_blocks(line) if names_all and not entry.copied else []
@@ -342,12 +334,12 @@ class CostLineReader(LineReader):
 
 
 def template_of(raw: bytes) -> LineTemplate | None:
-    """How a line that hands over a result looks; None: not so that others can be told by it."""
+    """Return the template of a line with a tool result; None if it identifies no others."""
     head = raw[_HEAD_AT : raw.find(_RESULT) + len(_RESULT)]
     envelope = raw.rfind(_ENVELOPE)
     tail = raw[envelope:] if envelope >= _HEAD_AT + len(head) else b""
     is_known = raw.startswith(_BEGIN) and head.startswith(b'"') and head.endswith(_HANDS_OVER)
-    # Nothing is nested before the message, or behind it.
+    # No object is nested before or after the message.
     is_flat = head.count(b"{") == 2 and tail.count(b"{") == 0 and tail.count(b"}") == bool(tail)  # noqa: PLR2004 - the message and its first block
     if is_known and is_flat and (_SESSION in head or _SESSION in tail):
         return LineTemplate(head, tail)

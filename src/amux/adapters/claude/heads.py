@@ -1,15 +1,14 @@
-"""What the head of a transcript tells for sure: when, where, whose, and its first answer.
+"""Reads the head of a transcript: start time, folder, parent and first answer.
 
-By the first answer it is settled when and where the session began, that there is a conversation,
-whose sub-agent it is, and whether it is a warm-up: all of these go by the first line that says so.
-Nearly all heads are plain and are passed over quickly. One that holds copies, or no answer soon, is
-read again by the rules that read the whole file. One that is damaged or grows too long tells
-nothing: reading the file tells what is wrong with it. Newer versions write 100 KB of context before
-the first answer; a head of theirs ends with the prompt, and the answer is looked for when somebody
-asks.
+The lines up to the first answer determine when and where the session began, whether there is a
+conversation, which session a sub-agent belongs to, and whether it is a warm-up: each is decided by
+the first line that has the value. Nearly all heads are ordinary and take a fast path. A head with
+copied lines, or without an early answer, is read again with the rules for whole files. A damaged or
+too long head gives no information: the file must be read. Newer versions write 100 KB of context
+before the first answer; for them the fast path ends at the prompt, and the answer is read on
+demand.
 
-Sub-agents inside the file of their session are not looked for: only those with files of their own
-have an id, so only these are listed.
+Inline sub-agents are ignored: only those with files of their own have an id and are listed.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _FIRST_READ: Final = 8 << 10
 _READ_SIZES: Final = (_FIRST_READ, 16 << 10, 64 << 10, 256 << 10)
 _LONGEST: Final = 1 << 20
 _KEEPS_TIMES_SINCE: Final = (2, 0, 77)
-_PLAIN_TEXT: Final = re.compile(rb'"[!#-\[\]-~]')  # begins with a letter, no space or escape
+_PLAIN_TEXT: Final = re.compile(rb'"[!#-\[\]-~]')  # a string that begins with a visible character
 _WARM_UP: Final = WARM_UP.encode()
 _STAMPS: Final = (str, int, float)
 _TAIL_SIZES: Final = (4 << 10, 16 << 10, 128 << 10, 1 << 20)
@@ -58,25 +57,25 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 
 
 UNKNOWN: Final = Answer("", None, has_request=False)
-"""It is too far behind to be looked for: it may be any, of any time."""
+"""The first answer lies beyond the read limit: it may be any answer of any time."""
 
 
 class HeadInfo(msgspec.Struct, kw_only=True, gc=False):
-    """What was seen up to the first answer."""
+    """The contents of a transcript up to its first answer."""
 
     sketch: Sketch
-    answer: Answer | UnsetType | None = None  # unset: not seen yet
-    earliest: float | None = None  # the first time on any line, copied ones too
-    size: int = 0  # how many bytes of it were seen for sure
-    leaves: tuple[int, ...] = ()  # lines it has titles for
-    prompt: int | None = None  # where the answer is unset: the key of the first line of a user
-    is_compacted: bool = False  # whether that line is a summary of what was said before
-    end: float | None = None  # the last time in it, if that was looked for
-    has_late_titles: bool | None = None  # when somebody asked: for others, behind the head
+    answer: Answer | UnsetType | None = None  # unset: not read yet
+    earliest: float | None = None  # the earliest time, copied lines included
+    size: int = 0  # number of bytes covered
+    leaves: tuple[int, ...] = ()  # keys of the lines that it has titles for
+    prompt: int | None = None  # key of the first user line, if the answer is unset
+    is_compacted: bool = False  # whether that line is a compaction summary
+    end: float | None = None  # the last time in the file, if it was read
+    has_late_titles: bool | None = None  # whether titles of others follow the head; None: not read
 
 
 def read_head(source: SourceRef, *, to_answer: bool = False) -> HeadInfo:
-    """Read the head of a transcript; with `to_answer` as far as that, if there is one."""
+    """Read the head of a transcript; with `to_answer` up to the first answer."""
     try:
         return _fast_head(source, to_answer=to_answer) or _full_head(source)
     except OSError:
@@ -84,7 +83,7 @@ def read_head(source: SourceRef, *, to_answer: bool = False) -> HeadInfo:
 
 
 def answer_of(one: HeadInfo) -> Answer | None:
-    """The first answer, looked for if it was not seen yet."""
+    """Return the first answer, reading it if necessary; None if there is none."""
     if one.answer is UNSET:
         seen = read_head(one.sketch.source, to_answer=True)
         is_found = seen.sketch.told and seen.answer is not UNSET
@@ -94,7 +93,7 @@ def answer_of(one: HeadInfo) -> Answer | None:
 
 
 def last_time(file: Pieces) -> float:
-    """The last time in a file; without one, or behind titles, it may have been written any time."""
+    """Return the last time in a file; infinity if it is unknown or a title follows it."""
     for length in _TAIL_SIZES:
         tail = file.last(length)
         start = tail.rfind(_TIME) + len(_TIME)
@@ -113,7 +112,7 @@ def _unknown_head(source: SourceRef) -> HeadInfo:
     return HeadInfo(sketch=Sketch(source=source, session_id=own_id(source), told=False))
 
 
-# Plain heads
+# Fast path
 
 
 class _FastMessage(msgspec.Struct, gc=False):
@@ -122,7 +121,7 @@ class _FastMessage(msgspec.Struct, gc=False):
 
 
 class _FastLine(msgspec.Struct, rename="camel", gc=False):
-    """What the rules need of a line that stands before the first answer."""
+    """The fields that the rules need of a line before the first answer."""
 
     is_sidechain: AnyJson = None
     cwd: AnyJson = None
@@ -143,7 +142,7 @@ _FAST_LINES: Final = msgspec.json.Decoder(_FastLine)
 
 
 def _fast_head(source: SourceRef, *, to_answer: bool) -> HeadInfo | None:
-    """The head of a session with nothing odd about it; None: look more carefully."""
+    """Read an ordinary head; None if it needs the slow path."""
     with Pieces(source.place) as file:
         fast, data = _FastHead(source), b""
         for wanted in _READ_SIZES:
@@ -151,7 +150,7 @@ def _fast_head(source: SourceRef, *, to_answer: bool) -> HeadInfo | None:
             if fast.read(data) or (fast.can_wait and not to_answer):
                 found = fast.info(data)
                 if found is not None and not found.sketch.nested:
-                    found.end = last_time(file)  # which most lists ask for: it is open now
+                    found.end = last_time(file)  # most lists need it, and the file is open now
                 return found
             if fast.is_unusual:
                 break
@@ -179,12 +178,12 @@ class _FastHead:
 
     @property
     def can_wait(self) -> bool:
-        """Whether everything but the first answer is settled, and copies would keep their times."""
+        """Whether only the first answer is missing, and copies would keep their times."""
         is_settled = self._is_spoken and self._cwd is not None and self._created is not None
         return is_settled and self._is_newer and not self.is_unusual and not self._is_agent
 
     def read(self, data: bytes) -> bool:
-        """Go on to the first answer; False when it is not there, or something odd before it."""
+        """Process lines up to the first answer; False if it was not found or a line is unusual."""
         start, decode = self._offset, _FAST_LINES.decode
         while (end := data.find(b"\n", start)) >= 0:
             try:
@@ -200,7 +199,7 @@ class _FastHead:
         return False
 
     def info(self, data: bytes) -> HeadInfo | None:
-        """What it comes to; None for what may be a warm-up."""
+        """Return the result; None if the sub-agent may be a warm-up."""
         if self._is_agent and data.find(_WARM_UP, 0, self._offset) >= 0:
             return None
         whose = self._source.parent or self._first_session
@@ -224,7 +223,7 @@ class _FastHead:
 
     def _take(self, line: _FastLine) -> None:
         session_id = line.session_id
-        if self._is_agent:  # whose lines name the session that started it
+        if self._is_agent:  # its lines name the session that started it
             self._first_session = self._first_session or text_of(session_id)
         elif session_id != self._id and text_of(session_id) is not None:
             self.is_unusual = True
@@ -246,7 +245,7 @@ class _FastHead:
             self._leaves.append(key_of(leaf))
 
     def _note_prompt(self, line: _FastLine) -> None:
-        """A line with a plain text is a message, whoever wrote it."""
+        """Record a user line; one with plain text is a message, whoever wrote it."""
         self._prompt = self._prompt or line
         content = line.message.content if isinstance(line.message, _FastMessage) else b""
         self._is_spoken |= _PLAIN_TEXT.match(content) is not None
@@ -263,21 +262,21 @@ class _FastHead:
 
 @lru_cache
 def _keeps_times(version: str | None) -> bool:
-    """Whether forks that a version makes have the times of what they copy."""
+    """Return whether forks made by a version keep the times of copied lines."""
     key = version_key(version)
     return key is not None and key >= _KEEPS_TIMES_SINCE
 
 
-# Others
+# Slow path
 
 
 def _full_head(source: SourceRef) -> HeadInfo:
-    with open(source.place, "rb", buffering=0) as raw:  # noqa: PTH123 - a text
+    with open(source.place, "rb", buffering=0) as raw:  # noqa: PTH123 - the path is a string
         return _FullHead(source).read(_GrowingReads(cast("BinaryIO", raw)))
 
 
 class _GrowingReads:
-    """A stream that gives little at first and more with every call."""
+    """A stream whose reads start small and double in size."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
@@ -285,7 +284,7 @@ class _GrowingReads:
         self.taken = 0
 
     def read(self, size: int) -> bytes:
-        """The next bytes, however many are asked for."""
+        """Return the next bytes, at most `size`."""
         data = self._raw.read(min(size, self._size))
         self.taken += len(data)
         self._size *= 2
@@ -293,7 +292,7 @@ class _GrowingReads:
 
 
 class _FullHead:
-    """A head as the rules for the whole file see it."""
+    """Reads a head with the rules for whole files."""
 
     def __init__(self, source: SourceRef) -> None:
         self._source = source
@@ -344,7 +343,7 @@ class _FullHead:
         return origin.first_session is not None if self._is_agent else self._answer is not None
 
     def _info(self) -> HeadInfo:
-        """What the lines so far come to; at the end of the file that is all there is."""
+        """Return the result of the lines so far, or of the whole file if it has ended."""
         origin, call_state = self._one.origin, self._one.call_state
         whose = (self._source.parent or origin.first_session,)
         names = whose if self._is_agent else (origin.forked_from, origin.foreign)

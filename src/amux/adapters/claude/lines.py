@@ -1,8 +1,9 @@
-"""The lines of a transcript, decoded one by one where they lie, from any place on.
+"""Decodes the lines of a transcript one by one, from any offset.
 
-A megabyte is read at a time and is not split: every line is decoded as a view of it, which costs
-less than searching the bytes for a second word. So every line is looked at, whatever is wanted.
-What stands behind the last line end may still be written: it comes last, and apart.
+The file is read in chunks of a megabyte that are not split: each line is decoded as a view of its
+chunk, which costs less than searching the bytes for a second keyword. Hence every line is decoded,
+whatever is requested. Bytes after the last line end may still grow; they are yielded last, by a
+separate method.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ _UNDECODABLE: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 class LineReader:
-    """One pass over a stream that stands at `offset`, behind `number` lines.
+    """One pass over a stream that is positioned at `offset`, after `number` lines.
 
-    `own_id` is the session whose lines are its own; None: no line is foreign.
+    `own_id` is the session that the lines should belong to; None if no line counts as foreign.
     """
 
     def __init__(
@@ -36,18 +37,18 @@ class LineReader:
         own_id: str | None,
         cut_texts: bool,
     ) -> None:
-        self.offset = 0  # the end of the last whole line
-        self.number = 0  # and how many there were
+        self.offset = 0  # offset after the last whole line
+        self.number = 0  # number of whole lines so far
         self._path = path
         self._decode: Callable[[Buffer | memoryview], Line] = decoder.decode
         self._own_id = own_id
         self._pending = PendingLine(cut_texts=cut_texts)
 
     def enter_into(self, conversation: Conversation) -> None:
-        """Say whose the lines are, before any is read; nothing is entered here."""
+        """Set the conversation that the lines belong to; it has no effect in this class."""
 
     def whole_lines(self, stream: BinaryIO) -> Iterator[Entry | Problem]:
-        """Every line that has an end."""
+        """Yield every line that has a line end."""
         place = self.offset
         for chunk in chunks(stream):
             start = 0
@@ -62,12 +63,12 @@ class LineReader:
             place += len(chunk)
 
     def last_line(self) -> Iterator[Entry | Problem]:
-        """What stands behind the last line end, if it is a record or says why it is none."""
+        """Yield the record or the problem after the last line end, if there is one."""
         if self._pending:
             yield from self._entry(self._pending.take(), self.number + 1, ended=False)
 
     def _entries_of_chunk(self, chunk: bytes, start: int) -> Generator[Entry | Problem, None, int]:
-        """The lines that end in a chunk; then the place behind them."""
+        """Yield the lines that end in a chunk; return the offset after them."""
         view, number = memoryview(chunk), self.number
         while (end := chunk.find(b"\n", start)) >= 0:
             raw = view[start:end]
@@ -82,7 +83,7 @@ class LineReader:
         return start
 
     def _decoded(self, number: int, raw: memoryview) -> Entry | None:
-        """A line as nearly all are; None: it needs a second look."""
+        """Decode a line; None if it needs the lenient decoder of `_entry`."""
         try:
             line = self._decode(raw)
         except _UNDECODABLE:
@@ -94,7 +95,7 @@ class LineReader:
     def _entry(
         self, raw: Buffer | memoryview, number: int, *, ended: bool = True
     ) -> Iterator[Entry | Problem]:
-        """One line that came in pieces or needs a second look; nothing if it is blank."""
+        """Decode a line that spans chunks or could not be decoded; a blank line yields nothing."""
         found = decode_line(raw, LINES, self._path, number=number, ended=ended)
         if isinstance(found, Problem):
             yield found

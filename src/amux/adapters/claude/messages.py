@@ -1,17 +1,8 @@
-"""The text of an answer, from blocks that come one by one.
+"""Builds the messages of one conversation with their bodies, in the order in which they began.
 
-Pieces that follow each other are one text: a model cites by beginning a new block in the middle of
-a sentence. What another block stands between, a thought or a tool, are two paragraphs.
-
-Messages with their bodies, built only when somebody wants to read them.
-
-Which messages there are is decided in `chain`; this module fills them from the raw line. An answer
-is a `Draft` until the next one begins, so that its further blocks and tool results find it.
-
-The messages of one conversation, in the order in which they began.
-
-Which messages there are is decided in `tally`; this module puts them into their places. An answer
-is held back until it is complete, and what waits behind it with it.
+`call_state` decides which messages there are; this module fills them from the raw lines and orders
+them. An answer is a `Draft` until the next one begins, so that further blocks and tool results can
+be added to it; messages that follow it are queued behind it.
 """
 
 from __future__ import annotations
@@ -45,7 +36,11 @@ from amux.model.usage import Tokens
 
 
 class AnswerText:
-    """Collects the texts of an answer."""
+    """Joins the text blocks of an answer.
+
+    Consecutive blocks are one text: a model cites by beginning a new block in mid-sentence. Texts
+    with another block between them, such as thinking or a tool call, are separate paragraphs.
+    """
 
     __slots__ = ("_is_apart", "_pieces")
 
@@ -54,7 +49,7 @@ class AnswerText:
         self._is_apart = False
 
     def add(self, text: str | None) -> None:
-        """A block of text."""
+        """Add a text block."""
         if text:
             if self._is_apart and self._pieces:
                 self._pieces.append("\n\n")
@@ -62,11 +57,11 @@ class AnswerText:
             self._is_apart = False
 
     def part(self) -> None:
-        """A block of any other kind."""
+        """Record a block of any other kind."""
         self._is_apart = True
 
     def __str__(self) -> str:
-        """All of it."""
+        """Return the joined text."""
         return "".join(self._pieces)
 
 
@@ -97,11 +92,11 @@ _LINE: Final = msgspec.defstruct(
     gc=False,
 )
 WHOLE_LINES: Final = msgspec.json.Decoder(cast("type[Line]", _LINE))
-"""The same lines as `LINES`, with the bodies of their blocks."""
+"""Decodes the lines of `LINES` together with the bodies of their blocks."""
 
 
 class MessageHeader(msgspec.Struct, frozen=True, gc=False):
-    """Where a message stands: its id, the message before it, and when it was written."""
+    """The id, the preceding message and the time of a message."""
 
     id: str
     parent_id: str | None
@@ -109,9 +104,9 @@ class MessageHeader(msgspec.Struct, frozen=True, gc=False):
 
 
 def body_blocks(entry: Entry) -> list[BodyBlock]:
-    """The blocks of a line; without their bodies where those cannot be decoded."""
+    """Return the blocks of a line, without their bodies if those cannot be decoded."""
     line = entry.line
-    if not isinstance(line, _LINE) and plain_text(line) is None:  # 50 MB of text: not again
+    if not isinstance(line, _LINE) and plain_text(line) is None:  # plain text may be 50 MB
         line = decode_more(entry.raw, WHOLE_LINES) or line
     return [
         block
@@ -122,8 +117,8 @@ def body_blocks(entry: Entry) -> list[BodyBlock]:
 
 
 def whole_parts(entry: Entry, parts: UserParts[Block], *, synthetic: bool) -> UserParts[BodyBlock]:
-    """The parts of a user line with their bodies, in the order of `parts`."""
-    if isinstance(entry.line, _LINE):  # then results and images have theirs, and texts need none
+    """Return the parts of a user line with their bodies, in the order of `parts`."""
+    if isinstance(entry.line, _LINE):  # it was decoded with bodies
         return cast("UserParts[BodyBlock]", parts)
     return split_user(entry.line, body_blocks(entry), synthetic=synthetic)
 
@@ -135,7 +130,7 @@ def user_messages(
     tool_names: Sequence[str],
     compaction: bool,
 ) -> list[SessionMessage]:
-    """The messages of one user line: results, injected text, typed text, in the order of marks."""
+    """Return the messages of one user line, in the order of its marks."""
     messages: list[SessionMessage] = []
     for mark, header in zip(parts.marks(), headers, strict=True):
         if mark is Mark.TOOL:
@@ -160,7 +155,7 @@ def user_messages(
 
 
 def system_message(text: str, header: MessageHeader) -> SessionMessage:
-    """A notice of Claude Code itself: a compaction boundary, a command echo."""
+    """Return a notice of Claude Code itself: a compaction boundary or a command echo."""
     return SessionMessage(
         role="system",
         content=text,
@@ -188,7 +183,7 @@ def _tool_message(block: BodyBlock, tool_name: str, header: MessageHeader) -> Se
 
 
 class Draft:
-    """An answer whose further lines may still come, and the messages that wait behind it."""
+    """An answer that may still get more lines, and the messages queued behind it."""
 
     def __init__(self, header: MessageHeader, *, model: str | None, synthetic: bool) -> None:
         self._header = header
@@ -212,11 +207,11 @@ class Draft:
                 self._thinking.append(text_of(block.thinking) or "")
             elif kind.endswith("tool_use"):
                 self._calls.append(_tool_call(block))
-            elif kind.endswith("tool_result"):  # of a tool that ran on the server
+            elif kind.endswith("tool_result"):  # the result of a tool that ran on the server
                 self._answer(text_of(block.tool_use_id), block.content, failed=False)
 
     def wait(self, messages: Sequence[SessionMessage]) -> None:
-        """Queue messages behind the answer; tool results also fill its calls."""
+        """Queue messages behind the answer; tool results also complete its tool calls."""
         for message in messages:
             if message.tool_result is not None:
                 result = message.tool_result
@@ -228,7 +223,7 @@ class Draft:
             self._answers[call_id] = (output, failed)
 
     def finish(self, usage: Tokens | None) -> list[SessionMessage]:
-        """The answer, then what waited behind it."""
+        """Return the answer and the messages queued behind it."""
         answer = SessionMessage(
             role="assistant",
             content=str(self._text),
@@ -273,7 +268,7 @@ def _texts(blocks: Sequence[Block]) -> list[str]:
 
 
 def _result_text(content: AnyJson) -> str:
-    """The readable part of a tool result."""
+    """Return the readable text of a tool result."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -293,17 +288,17 @@ def _data_urls(blocks: Sequence[BodyBlock]) -> tuple[str, ...]:
 
 
 class Dialogue:
-    """Follows a conversation and gives back the messages that are complete."""
+    """Follows a conversation and returns its messages as they are completed."""
 
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
         self._draft: Draft | None = None
-        self._key = ""  # of the call that the draft's answer belongs to
+        self._key = ""  # key of the call that produced the draft
         self._last_message: str | None = None
-        self._message_of: dict[str, str] = {}  # line -> the message it belongs to or follows
+        self._message_of: dict[str, str] = {}  # line id -> message it belongs to or follows
 
     def take(self, entry: Entry, on_problem: OnProblem) -> Sequence[SessionMessage]:
-        """Enter one line."""
+        """Process one line; return the messages it completes."""
         found = self._conversation.take(entry, on_problem)
         if isinstance(found, UserLine):
             return self._user(entry, found)
@@ -319,7 +314,7 @@ class Dialogue:
                 return ()
 
     def flush(self) -> Sequence[SessionMessage]:
-        """The open answer and what waits behind it, now complete."""
+        """Complete the open answer; return it and the messages queued behind it."""
         draft, self._draft = self._draft, None
         book = self._conversation.call_state.book
         return () if draft is None else draft.finish(book.tokens(self._key))
@@ -348,7 +343,7 @@ class Dialogue:
         return [*complete, *self._queue(messages)]
 
     def _begin(self, entry: Entry, marks: Sequence[Mark]) -> list[MessageHeader]:
-        """The places of the messages that a line begins; it is no answer."""
+        """Return the headers of the messages that a user or system line begins."""
         if not marks:
             self._follow(entry)
             return []
@@ -360,14 +355,14 @@ class Dialogue:
         return headers
 
     def _queue(self, messages: Sequence[SessionMessage]) -> Sequence[SessionMessage]:
-        """Messages that are no answers wait behind the open one, if it is still open."""
+        """Queue messages behind the open answer; return those that are complete."""
         if self._draft is None:
             return messages
         self._draft.wait(messages)
         return self.flush() if self._conversation.call_state.open is None else ()
 
     def _follow(self, entry: Entry) -> None:
-        """A line that is no message: who follows it follows the message before it."""
+        """Map a line that is not a message to the message before it."""
         if (owner := self._parent(entry)) is not None:
             self._message_of.setdefault(entry.id, owner)
 
@@ -375,7 +370,7 @@ class Dialogue:
         return MessageHeader(entry.id, self._parent(entry), entry.at)
 
     def _parent(self, entry: Entry) -> str | None:
-        """The message a line follows: chains run through lines that are no messages."""
+        """Return the message that a line follows, across lines that are not messages."""
         line = entry.line
         parent = line.parent_uuid
         if parent is None:

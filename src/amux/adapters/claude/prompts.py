@@ -1,7 +1,7 @@
-"""What a user line is: tool results, text somebody typed, or text Claude Code put there.
+"""Classifies user lines: tool results, typed text, or text inserted by Claude Code.
 
 Claude Code writes command echoes, caveats, reminders and notices as user lines. Newer versions flag
-them; copies made by older ones lose the flags, so the wording decides as well.
+them; copies made by older versions lose the flags, so the wording is checked as well.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _NO_TITLES: Final = (
 
 
 class UserParts(msgspec.Struct, Generic[B], gc=False):
-    """The blocks of one user line, by what they are. Each part but images begins messages."""
+    """The blocks of one user line by kind. Every kind except images begins messages."""
 
     results: list[B]
     injected: list[B] = []
@@ -70,11 +70,11 @@ class UserParts(msgspec.Struct, Generic[B], gc=False):
 
     @property
     def is_prompt(self) -> bool:
-        """Whether somebody typed or pasted something."""
+        """Whether a person typed or pasted something."""
         return bool(self.typed) or (bool(self.images) and not self.synthetic)
 
     def marks(self) -> list[Mark]:
-        """One mark per message the line begins, in order."""
+        """Return one mark per message that the line begins, in order."""
         marks = [_TOOL] * len(self.results)
         if self.injected or (self.images and self.synthetic):
             marks.append(Mark.INJECTED)
@@ -84,8 +84,8 @@ class UserParts(msgspec.Struct, Generic[B], gc=False):
 
 
 def split_user(line: Line, blocks: list[B], *, synthetic: bool = False) -> UserParts[B]:
-    """Sort the blocks of a user line. An IDE puts its own block before the typed one."""
-    if len(blocks) == 1 and blocks[0].type == "tool_result":  # most of them
+    """Classify the blocks of a user line; an IDE may put its own block before the typed one."""
+    if len(blocks) == 1 and blocks[0].type == "tool_result":  # most user lines
         return UserParts(blocks)
     synthetic = synthetic or _is_flagged(line)
     human = isinstance(line.origin, LineOrigin) and line.origin.kind == "human"
@@ -102,7 +102,7 @@ def split_user(line: Line, blocks: list[B], *, synthetic: bool = False) -> UserP
 
 
 def _is_flagged(line: Line) -> bool:
-    """Whether the line itself says that nobody typed it."""
+    """Return whether the line is flagged as not typed by a person."""
     origin = line.origin.kind if isinstance(line.origin, LineOrigin) else None
     return (
         line.is_meta is True
@@ -114,14 +114,14 @@ def _is_flagged(line: Line) -> bool:
 
 
 def is_injected(text: str, *, human: bool = False) -> bool:
-    """Whether the wording gives Claude Code away. `human`: the line says a person wrote it."""
+    """Return whether Claude Code wrote a text; `human`: the line names a person as its author."""
     if starts_with_any(text, _NOTICES) or starts_with_any(text, _OWN_TAGS):
         return True
     return not human and opens_with_tag(text)
 
 
 def is_compact_summary(line: Line, parts: UserParts[B]) -> bool:
-    """Whether a user line replaces earlier history by a summary of it."""
+    """Return whether a user line replaces earlier history with a summary."""
     if line.is_compact_summary is True:
         return True
     first = parts.injected[0].text if parts.injected else None
@@ -129,7 +129,7 @@ def is_compact_summary(line: Line, parts: UserParts[B]) -> bool:
 
 
 def command_title(text: str) -> str | None:
-    """The slash command behind a command echo, with its arguments."""
+    """Return the slash command of a command echo with its arguments."""
     name = _COMMAND_NAME.search(text)
     if name is None:
         return None
@@ -138,6 +138,6 @@ def command_title(text: str) -> str | None:
 
 
 def summary_title(line: Line) -> str | None:
-    """The title a summary line holds, unless Claude Code stored an error in its place."""
+    """Return the title in a summary line; None if it is an error text."""
     summary = text_of(line.summary)
     return None if summary is None or starts_with_any(summary, _NO_TITLES) else summary

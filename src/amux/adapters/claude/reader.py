@@ -1,10 +1,10 @@
-"""All that stands before a place in a transcript, written down and taken up again.
+"""Reads one transcript file: its session, and the sidechains that older versions wrote into it.
 
-Reads one transcript file: its session, and the sidechains older versions wrote into it.
+A file without a conversation is not a session (the agent was killed in the first turn, or the file
+holds only titles of other sessions): it yields only facts with its title notes.
 
-Nothing is yielded for a file without a conversation but facts that hold its notes: such files exist
-(killed in the first turn, or only titles of other sessions) and are no sessions. A line that is
-still being written is told of, and is read again by who goes on later.
+A pass without bodies can be resumed: its state at the end of the last whole line is serialized. A
+last line without a line end contributes to the facts but not to that state.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Depth = Literal["usage", "facts"]
 
 
 class TranscriptState(msgspec.Struct):
-    """What a pass without bodies had collected after so many lines."""
+    """The state of a pass without bodies after `lines` lines."""
 
     want: Depth
     lines: int
@@ -45,7 +45,7 @@ _STATES: Final = msgspec.msgpack.Decoder(TranscriptState)
 
 
 def save(state: TranscriptState, offset: int) -> Progress | None:
-    """Write it down; None when that cannot be done (a sum beyond 64 bits)."""
+    """Serialize a state; None if that is impossible, as for a sum beyond 64 bits."""
     state.transcript.settle()
     try:
         return Progress(offset=offset, state=msgspec.msgpack.encode(state))
@@ -54,7 +54,7 @@ def save(state: TranscriptState, offset: int) -> Progress | None:
 
 
 def restore(progress: Progress, want: Depth) -> TranscriptState | None:
-    """Take it up again; None when it was written for another purpose, or in another form."""
+    """Deserialize a state; None if it has another depth or was written in another format."""
     try:
         state = _STATES.decode(progress.state)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -69,7 +69,7 @@ class TranscriptReader:
         self._source = source
         self._only = only
         self._with_bodies = has_bodies(want)
-        self._all_lines = want != "usage"  # else which lines are read depends on what follows them
+        self._all_lines = want != "usage"  # otherwise the following lines decide what is read
         is_agent = source.role == "subagent"
         self._id = own_id(source)
         purpose: Purpose = "subagent" if is_agent else "main"
@@ -77,16 +77,16 @@ class TranscriptReader:
         self._lines = (LineReader if self._all_lines else CostLineReader)(
             source.place,
             WHOLE_LINES if self._with_bodies else LINES,
-            own_id=None if is_agent else self._id,  # sub-agents name their parent
+            own_id=None if is_agent else self._id,  # the lines of a sub-agent name its parent
             cut_texts=want != "all",
         )
         self._lines.enter_into(self._transcript.main)
         self._found: list[Problem] = []
         self._dialogues: dict[int | None, Dialogue | None] = {}
-        self._sidechain_messages: dict[int, list[SessionMessage]] = {}  # by number of the sidechain
+        self._sidechain_messages: dict[int, list[SessionMessage]] = {}  # keyed by sidechain number
 
     def items(self) -> Iterator[Item]:
-        """The session of the file, then its sidechains."""
+        """Yield the items of the session, then those of its sidechains."""
         began = False
         for item in self._main_items():
             if not began and not isinstance(item, Problem):
@@ -106,7 +106,7 @@ class TranscriptReader:
                 yield from _calls_and_facts(session_facts.sidechain(number))
 
     def read_on(self, want: Depth, progress: Progress | None) -> Reading:
-        """What the file says without bodies, reading only what is behind `progress`."""
+        """Return the facts of the file, reading only what follows `progress`."""
         state = None
         try:
             with open_stream(self._source.place) as stream:
@@ -123,7 +123,7 @@ class TranscriptReader:
         return Reading(facts=tuple(self._session_facts().facts()), progress=state)
 
     def _resume(self, stream: BinaryIO, want: Depth, progress: Progress | None) -> None:
-        """Take up what was written down; a file that shrank was written anew."""
+        """Restore the saved state, unless the file has shrunk: then it was rewritten."""
         if progress is None or stream.seek(0, SEEK_END) < progress.offset:
             state = None
         else:
@@ -148,7 +148,7 @@ class TranscriptReader:
         yield from self._drain()
 
     def _items_of(self, lines: Iterator[Entry | Problem]) -> Iterator[SessionMessage | Problem]:
-        """The messages and problems of some lines, those of sidechains apart."""
+        """Yield the messages and problems of some lines, and store messages of sidechains."""
         if not self._with_bodies:
             yield from self._problems_of(lines)
             return
@@ -161,7 +161,7 @@ class TranscriptReader:
                 yield from self._drain()
 
     def _problems_of(self, lines: Iterator[Entry | Problem]) -> Iterator[Problem]:
-        """The problems of some lines that nobody wants to read."""
+        """Process some lines without bodies and yield their problems."""
         transcript, note, found = self._transcript, self._note, self._found
         main = transcript.main
         take = main.take_cost if main.description is None else partial(main.take, on_problem=note)
@@ -178,7 +178,7 @@ class TranscriptReader:
 
     def _consume(self, lines: Iterator[Entry | Problem]) -> None:
         for _ in self._problems_of(lines):
-            pass  # the transcript has it
+            pass  # the transcript records each problem as well
 
     def _messages_of(self, entry: Entry) -> Sequence[SessionMessage]:
         number = self._transcript.route(entry)
@@ -193,7 +193,7 @@ class TranscriptReader:
         return ()
 
     def _dialogue_of(self, number: int | None) -> Dialogue | None:
-        """The messages of a conversation; None where they are not wanted."""
+        """Return the message builder of a conversation; None if it is not requested."""
         if number not in self._dialogues:
             name = self._id if number is None else self._session_facts().sidechain_id(number)
             conversation = self._transcript.conversation(number)
@@ -201,7 +201,7 @@ class TranscriptReader:
         return self._dialogues[number]
 
     def _flush(self) -> Sequence[SessionMessage]:
-        """What is still open at the end of the file."""
+        """Return the messages that are still open at the end of the file."""
         complete: Sequence[SessionMessage] = ()
         for number, dialogue in self._dialogues.items():
             if dialogue is not None and number is not None:
@@ -234,6 +234,6 @@ class TranscriptReader:
 
 
 def _calls_and_facts(facts: Facts) -> Iterator[Item]:
-    """Calls once more by themselves, then the facts that hold them."""
+    """Yield the calls of a session one by one, then the facts that contain them."""
     yield from facts.calls
     yield facts

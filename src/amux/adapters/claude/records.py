@@ -1,8 +1,8 @@
-"""The lines of a Claude Code transcript, as narrowly as the rules need them.
+"""The records of a Claude Code transcript, limited to the fields that the rules need.
 
-Types are wide on purpose: a field of an unexpected type is as good as absent and costs neither the
-line nor the session. Message bodies are not here (see `bodies`): what the rules decide is decided
-from these structs alone, so that facts are the same whether bodies are wanted or not.
+Field types are wide on purpose: a value of an unexpected type is treated as absent and invalidates
+neither the line nor the session. Message bodies are decoded in `messages`. All decisions are based
+on these structs alone, so facts do not depend on whether bodies are read.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from amux.model.trace import key_of
 T = TypeVar("T")
 
 AnyJson = str | int | float | bool | list[Any] | dict[str, Any] | None
-"""Any JSON value: for fields that are looked at only when they have the expected type."""
+"""Any JSON value, for fields that are used only if they have the expected type."""
 
 NotObject = str | int | float | bool | list[Any] | None
-"""Any JSON value but an object: what may stand in the place of a struct."""
+"""Any JSON value except an object: a value that may take the place of a struct."""
 
 SYNTHETIC_MODEL: Final = "<synthetic>"
 
@@ -74,7 +74,7 @@ IGNORED: Final = frozenset(
         "worktree-state",
     }
 )
-"""Line types known to hold no message, title or cost. Others are counted as unknown."""
+"""Line types that hold no message, title or cost. Other types are counted as unknown."""
 
 KNOWN_TYPES: Final = MESSAGE_TYPES | NAMING_TYPES | MONEY_TYPES | IGNORED
 
@@ -93,13 +93,13 @@ Content = str | int | float | bool | list[Block | NotObject] | dict[str, Any] | 
 
 
 class CacheCreation(msgspec.Struct, gc=False):
-    """How long the written cache is kept."""
+    """The lifetimes of the cache entries that were written."""
 
     ephemeral_1h_input_tokens: AnyJson = None
 
 
 class OutputDetails(msgspec.Struct, gc=False):
-    """What the output consisted of (newest versions only)."""
+    """The composition of the output (newest versions only)."""
 
     thinking_tokens: AnyJson = None
 
@@ -126,15 +126,15 @@ class Message(msgspec.Struct, gc=False):
 
 
 class LineOrigin(msgspec.Struct, gc=False):
-    """Who a user line comes from (newest versions only)."""
+    """The author of a user line (newest versions only)."""
 
     kind: AnyJson = None
 
 
 class Line(msgspec.Struct, rename="camel", gc=False):
-    """One record. Every field is optional; which ones there are depends on `type` and version."""
+    """One record. All fields are optional; which are present depends on `type` and version."""
 
-    # In the order in which most lines have them: then they are found fastest.
+    # Decoding is fastest if fields are in the order in which most lines have them.
     parent_uuid: AnyJson | UnsetType = UNSET
     logical_parent_uuid: AnyJson = None
     is_sidechain: AnyJson = None
@@ -176,7 +176,7 @@ LINES: Final = msgspec.json.Decoder(Line)
 
 
 def decode_more(raw: Buffer | memoryview, decoder: msgspec.json.Decoder[T]) -> T | None:
-    """Look at a line once more, at what `LINES` passed over; None when that cannot be decoded."""
+    """Decode a line again for further fields; None if it cannot be decoded."""
     try:
         return decoder.decode(raw)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -188,27 +188,27 @@ def decode_more(raw: Buffer | memoryview, decoder: msgspec.json.Decoder[T]) -> T
 
 
 def text_of(value: object) -> str | None:
-    """A text that is not empty, else None."""
+    """Return the value if it is a non-empty string, else None."""
     return value if isinstance(value, str) and value else None
 
 
 def object_of(value: object) -> dict[str, Any]:
-    """A JSON object; {} for everything else."""
+    """Return the value if it is a JSON object, else {}."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 class Entry(msgspec.Struct, gc=False):
-    """A line in its place, with what several rules need of it."""
+    """A decoded line with its number and the values that several rules need."""
 
     number: int
     line: Line
     raw: Buffer | memoryview
-    foreign: str | None  # the other session that the line says it belongs to
+    foreign: str | None  # the id of another session, if the line names one
     _at: datetime | UnsetType | None = UNSET
 
     @property
     def at(self) -> datetime | None:
-        """When the line was written; parsed only for those who ask."""
+        """The time of the line, parsed on first use."""
         if self._at is UNSET:
             self._at = moment_of(self.line.timestamp)
         return self._at
@@ -220,12 +220,12 @@ class Entry(msgspec.Struct, gc=False):
 
     @property
     def id(self) -> str:
-        """The id of the message the line begins; hand-made lines may have none of their own."""
+        """The id of the message that the line begins; generated if the line has none."""
         return text_of(self.line.uuid) or f"line-{self.number}"
 
     @property
     def key(self) -> int:
-        """The line's key in a trace: equal in copies where there is something to go by."""
+        """The key of the line in a trace; equal in copies if the line has an id or a time."""
         line = self.line
         uuid = text_of(line.uuid)
         if uuid is not None:
@@ -238,24 +238,24 @@ class Entry(msgspec.Struct, gc=False):
 
 
 def moment_of(stamp: AnyJson) -> datetime | None:
-    """The time that a stamp says; None: it says none."""
+    """Parse a timestamp; None if it is not a time."""
     if isinstance(stamp, str):
         try:
             moment = datetime.fromisoformat(stamp)
         except ValueError:
             return parse_time(stamp)
-        if moment.tzinfo is UTC:  # as Claude Code writes it
+        if moment.tzinfo is UTC:  # the form that Claude Code writes
             return moment
     return parse_time(stamp) if isinstance(stamp, (str, int, float)) else None
 
 
 def packed(number: int) -> bytes:
-    """A number as the 64 bits it has in a column of a trace."""
+    """Return a number as the 64 bits of a trace column."""
     return number.to_bytes(8, byteorder, signed=True)
 
 
 def is_notice(line: Line) -> bool:
-    """Whether an assistant line was written by Claude Code itself: an error, "No response"."""
+    """Return whether Claude Code wrote the assistant line itself: an error, "No response"."""
     message = line.message
     model = message.model if isinstance(message, Message) else None
     return model == SYNTHETIC_MODEL or line.is_api_error_message is True
@@ -267,13 +267,13 @@ def _content(line: Line) -> Content:
 
 
 def plain_text(line: Line) -> str | None:
-    """The content of a line when it is one plain string."""
+    """Return the content of a line if it is a single string, else None."""
     content = _content(line)
     return content if isinstance(content, str) else None
 
 
 def content_blocks(line: Line) -> list[Block]:
-    """The content of a line as blocks; a plain string is one text block."""
+    """Return the content of a line as blocks; a plain string is one text block."""
     content = _content(line)
     if isinstance(content, str):
         return [Block(type="text", text=content)]
@@ -287,14 +287,14 @@ def content_blocks(line: Line) -> list[Block]:
 
 
 def fork_parent(line: Line) -> str | None:
-    """The session a line was forked from."""
+    """Return the id of the session that a line was forked from."""
     if line.forked_from is not None:
         return _parent_id(line.forked_from)
     return _parent_id(object_of(line.metadata).get("forkedFrom"))
 
 
 def _parent_id(source: AnyJson) -> str | None:
-    """A parent may be an id, an object that holds it, or a list of either, the nearest last."""
+    """Return the id in a string, an object, or the last element of a list of either."""
     if isinstance(source, list):
         source = source[-1] if source else None
     return text_of(source) or text_of(object_of(source).get("sessionId"))

@@ -1,32 +1,29 @@
-"""Which transcripts bear on one that a list shows, told without reading them.
+"""Selects the transcripts that affect the sessions of a list, or one session, by their heads.
 
-History is copied by resumes (to 1.0.11x) and by forks, often without a word about it. What is known
-of copies:
+Resumes (to 1.0.11x) and forks copy history, often without recording it. Copies have these
+properties:
 
-- They lie in the folder of the original, and the copy stands first: the first answer of a copy is
-  an answer of the original. So a file is a copy of one that was read if that has its first answer.
-- A line is written into a file between the first and the last time in it. Copies keep the times,
-  or (to 2.0.14) have that of the copying and no request id. So whoever has the first answer of a
-  file was at work when it was given or, where it has no request id, began before. In those few the
-  answer is searched for.
-- A fork may be made in another folder, where the history was brought. Since there are such forks,
-  copied lines keep their ids. So the copy begins with a prompt of the original, its first or, after
-  a compaction, the summary: where no answer was seen, that tells. Only in the latter case all
-  folders are searched for the original.
+- A copy is in the folder of its original, and its first answer is an answer of the original.
+  Therefore a file is a copy of one that was read if that one contains its first answer.
+- A line is written between the first and the last time in its file. Copies keep the times, or (to
+  2.0.14) have the time of the copying and no request id. Therefore a file that contains the first
+  answer of another one was active when that answer was given or, if it has no request id, began
+  before. Those few files are searched for the answer.
+- A fork may be made in another folder to which the history was moved. Versions that can do so keep
+  the ids of copied lines. Therefore such a copy begins with a prompt of the original: the first one
+  or, after a compaction, the summary. This is decisive if no answer was read. Only after a
+  compaction are all folders searched for the original.
 - A title for a line of another session is written after that line.
 
-A copy bears on its original, too: it may have the final figures of a call.
+A copy also affects its original: it may have the final figures of a call.
 
-All of this is about ids that are given once. A server that counts its answers gives them again, and
-then any file may share a call with any other: there is no telling without reading everything.
+All of this requires unique ids. If a server numbers its answers and starts again, any file may
+share a call with any other, so everything is read.
 
-Which transcripts bear on one session: those of its project, told by their heads.
-
-Copies lie in the folder of the original and do not always say whose they are, so the head of every
-transcript of the project is read. Whole are read: the session, its sub-agents and titles, what is
-named by what was read (in whichever project), its copies and originals and, unless it has a name,
-transcripts that may hold a title for it. Sub-agents in the folder of a session say by their place
-whose they are; they are not opened for another session.
+For one session the heads of its project are read. Read as a whole are the session, its sub-agents
+and titles, everything that is named by what was read (in any project), its copies and originals
+and, unless it has a title, transcripts that may hold one. The path of a sub-agent in the folder of
+a session names that session; it is not opened for another one.
 """
 
 from __future__ import annotations
@@ -57,11 +54,11 @@ from amux.model.facts import Facts
 from amux.model.trace import key_of
 
 _UNIQUE: Final = 16
-"""How many characters an id has at least that nobody gives twice; shorter ones may be counted."""
+"""The minimum length of an id that is considered unique; shorter ones may be numbers."""
 
 
 def choose(sources: Sequence[SourceRef], question: Question) -> Choice:
-    """What a list has to read of all transcripts and titles."""
+    """Select what a list must read of all transcripts and titles."""
     heads = [read_head(source) for source in sources if source.role != "names"]
     titles = [
         Sketch(source=source, session_id=own_id(source), listed=False)
@@ -73,7 +70,7 @@ def choose(sources: Sequence[SourceRef], question: Question) -> Choice:
 
 
 class RelatedTranscripts:
-    """Copies, originals and titles of sessions that were read."""
+    """Finds copies, originals and titles of sessions that were read."""
 
     def __init__(self, heads: Iterable[HeadInfo]) -> None:
         self._all = [*heads]
@@ -97,7 +94,7 @@ class RelatedTranscripts:
     def related(
         self, source: SourceRef, facts: Facts, *, shown: bool
     ) -> Iterator[tuple[SourceRef, bool]]:
-        """Copies of its answers and whose copies its own are, then those with a title for it."""
+        """Yield copies and originals of a session, then transcripts with a title for it."""
         if self._are_all_related:
             return
         own = self._by_place.get(source.place)
@@ -114,7 +111,7 @@ class RelatedTranscripts:
                 yield one.sketch.source, False
 
     def _sharing(self, own: HeadInfo, facts: Facts) -> Iterator[HeadInfo]:
-        """Copies of what a session has, and those that have what it begins with."""
+        """Yield the copies of a session and the originals of what it begins with."""
         answers = set(array("q", facts.identity))
         yield from _matching(answers, self._by_answer)
         yield from _matching(set(facts.trace.key_list()), self._by_prompt)
@@ -129,11 +126,11 @@ class _Group:
 
     def __init__(self) -> None:
         self._members: list[HeadInfo] = []
-        self._answer_unread: list[HeadInfo] = []  # whose first answer was not looked for
+        self._answer_unread: list[HeadInfo] = []  # the first answer was not read yet
         self._by_leaf: dict[int, list[HeadInfo]] = {}
 
     def add(self, one: HeadInfo) -> None:
-        """Enter a transcript."""
+        """Add a transcript."""
         self._members.append(one)
         if one.answer is UNSET:
             self._answer_unread.append(one)
@@ -141,7 +138,7 @@ class _Group:
             self._by_leaf.setdefault(leaf, []).append(one)
 
     def copies_of(self, original: HeadInfo, keys: set[int]) -> Iterator[HeadInfo]:
-        """Transcripts that begin with an answer of this one, where that was not seen yet."""
+        """Yield transcripts that begin with an answer of this one, reading answers if necessary."""
         first = -inf if original.earliest is None else original.earliest
         for one in self._answer_unread:
             if one.earliest is None or first <= one.earliest <= _end(original):
@@ -150,7 +147,7 @@ class _Group:
                     yield one
 
     def originals_of(self, copy: HeadInfo) -> Iterator[HeadInfo]:
-        """Transcripts that have the answer with which this one begins."""
+        """Yield transcripts that contain the first answer of this one."""
         answer = answer_of(copy)
         if answer is None:
             return
@@ -167,7 +164,7 @@ class _Group:
                 yield one
 
     def with_titles_for(self, own: HeadInfo, facts: Facts) -> Iterator[HeadInfo]:
-        """Transcripts that may hold a title for a line of a session."""
+        """Yield transcripts that may hold a title for a line of a session."""
         if self._by_leaf:
             yield from _matching(set(facts.trace.key_list()), self._by_leaf)
         first = _first_written(own)
@@ -182,7 +179,7 @@ def _matching(keys: set[int], filed: Mapping[int, Sequence[HeadInfo]]) -> Iterat
 
 
 def _has_counted_ids(own: HeadInfo | None, facts: Facts) -> bool:
-    """Whether there are answers whose ids others may have by chance."""
+    """Return whether an answer has an id that other sessions may have by chance."""
     first = None if own is None or own.answer is UNSET else own.answer
     if first is not None and first is not UNKNOWN and len(first.id) < _UNIQUE:
         return True
@@ -190,7 +187,7 @@ def _has_counted_ids(own: HeadInfo | None, facts: Facts) -> bool:
 
 
 def _first_written(one: HeadInfo) -> float:
-    """Since when there may be titles for its lines: copied ones are older than the file."""
+    """Return the time since which titles for its lines may exist: copied lines are older."""
     answer = answer_of(one)
     if one.earliest is None or (answer is not None and not answer.has_request):
         return -inf
@@ -203,19 +200,19 @@ def _end(one: HeadInfo) -> float:
             with Pieces(one.sketch.source.place) as file:
                 one.end = last_time(file)
         except OSError:
-            one.end = inf  # whoever reads it will tell
+            one.end = inf  # reading the file reports the error
     return one.end
 
 
 def _contains(one: HeadInfo, id: bytes) -> bool:
-    """Whether an answer is in a file; in passing, whether titles are."""
+    """Return whether a file contains an answer, and record whether it may contain titles."""
     data = _bytes_of(one)
     one.has_late_titles = data.find(MAY_BE_TITLE, one.size) >= 0
     return id in data
 
 
 def _has_late_titles(one: HeadInfo) -> bool:
-    """Whether there may be titles behind its head, where resuming in place leaves them."""
+    """Return whether titles may follow the head, where resuming in place writes them."""
     if one.has_late_titles is None:
         one.has_late_titles = _bytes_of(one).find(MAY_BE_TITLE, one.size) >= 0
     return one.has_late_titles
@@ -225,19 +222,19 @@ def _bytes_of(one: HeadInfo) -> bytes:
     try:
         return one.sketch.source.path.read_bytes()
     except OSError:
-        return b""  # reading it would tell no more
+        return b""  # reading it would give no more
 
 
 _NO_LIST = Question(limit=0)
 
 
 class SessionSelection:
-    """What to read for one session; a project is looked at when something in it is named."""
+    """Selects what to read for one session; a project is opened when it is named."""
 
     def __init__(self, sources: Sequence[SourceRef], session_id: str) -> None:
         self._session_id = session_id
         self._projects: dict[str, list[SourceRef]] = {}
-        self._groups_by_name: dict[str, set[str]] = {}  # projects that hold a session, by its name
+        self._groups_by_name: dict[str, set[str]] = {}  # projects that contain a session, by its id
         self._open: dict[str, FileChoice] = {}
         for source in sources:
             self._projects.setdefault(source.group, []).append(source)
@@ -246,11 +243,11 @@ class SessionSelection:
 
     @property
     def is_known(self) -> bool:
-        """Whether some file's name shows the session."""
+        """Whether a file name contains the session id."""
         return self._session_id in self._groups_by_name
 
     def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> Chosen:
-        """What is named by what was read, and what its projects relate to it."""
+        """Select what is named by the facts read so far, and what is related to it."""
         named = {self._session_id, *chain.from_iterable(names_of(facts) for _, facts in read)}
         chosen: dict[SourceRef, Sequence[str]] = {}
         for group in set(chain.from_iterable(self._groups_by_name.get(name, ()) for name in named)):

@@ -1,14 +1,9 @@
-"""The texts of a transcript, and nothing else, several times faster than reading its messages.
+"""Extracts the texts of a transcript several times faster than reading its messages.
 
-Only for files that hold no surprise: what is decoded here is decoded strictly, and where a line is
-not exactly as expected the scan gives up (None) and the file is read the slow way. What it does
-give is equal to the slow way: the same messages in the same order with the same texts, and each
-with the lines it lies in (see `cut_texts`).
-
-One message of a transcript, from the lines it lies in and from nothing else.
-
-`scan_texts` has said where; what is made of the lines is what the reader of whole files makes of
-them, as far as it can be searched in.
+Lines are decoded strictly. If a line is not exactly as expected, the scan returns None and the file
+is read message by message. Otherwise the result equals that of reading: the same messages in the
+same order with the same texts, and for each message the location of its lines. From such a location
+alone, `cut_text` builds the searchable part of a message.
 """
 
 from __future__ import annotations
@@ -32,22 +27,22 @@ from amux.model.message import SessionMessage, SessionToolCall, ToolResult
 from amux.model.texts import Spot, TextDoc, output_strings, strings_in
 
 WAITING_LIMIT: Final = 256
-"""As in the slow way: messages that may wait behind an open answer."""
+"""Number of messages queued behind an open answer, as in `call_state`."""
 
 ANSWER: Final = 0
 SYSTEM: Final = 1
 TYPED: Final = 2
 INJECTED: Final = 3
 RESULT: Final = 4
-"""Kinds of spots; a line may hold several results, the first has this number."""
+"""Kinds of locations; the results of a line are numbered consecutively from here."""
 
 _LAST_KIND: Final = 255
 _CHUNK: Final = 2 << 20
-_LARGEST: Final = 32 << 20  # the texts of a file are held at once
+_LARGEST: Final = 32 << 20  # all texts of a file are in memory at once
 
 
 class Block(msgspec.Struct, gc=False):
-    """A content block without tool traffic."""
+    """A content block without tool input and output."""
 
     type: str = ""
     text: str | None = None
@@ -108,7 +103,7 @@ _FULL_LINES: Final = msgspec.json.Decoder(_FullLine)
 
 
 class UserParts(msgspec.Struct, gc=False):
-    """The blocks of a user line by what they are."""
+    """The blocks of a user line by kind."""
 
     synthetic: bool
     results: list[Block] = []
@@ -123,11 +118,11 @@ class UserParts(msgspec.Struct, gc=False):
 
 
 class UnexpectedLineError(Exception):
-    """The file holds something that only the slow way knows."""
+    """The file holds a line that only reading can handle."""
 
 
 class ResumePoint(NamedTuple):
-    """A place before which all messages are complete, and how many these are."""
+    """An offset before which all messages are complete, and the number of these messages."""
 
     offset: int
     messages: int
@@ -140,7 +135,7 @@ _COUNT: Final = msgspec.msgpack.Decoder(int)
 def scan_texts(
     path: Path, session_id: str, *, is_agent: bool, tools: bool, progress: Progress | None = None
 ) -> ScannedTexts | None:
-    """The documents of the sessions in a file, its own first; None where that is not so simple."""
+    """Return the texts of the sessions in a file, its own first; None if it must be read."""
     try:
         begin = _START
         if progress is not None:
@@ -152,7 +147,7 @@ def scan_texts(
             scan = own
             if line.is_sidechain and not is_agent:
                 if progress is not None:
-                    return None  # which one it belongs to may stand before
+                    return None  # the line that identifies its sidechain may precede the offset
                 number = sidechains.number_of(line)
                 if number == len(scans):
                     scans.append(_Scan(tools=tools))
@@ -173,7 +168,7 @@ def scan_texts(
 
 
 def _lines(path: Path, *, tools: bool, offset: int) -> Iterator[tuple[_Line, Span | None]]:
-    """Every line from a place on, and where it lies; None where that cannot be told."""
+    """Yield every line after an offset with its span; None if the span is unknown."""
     decode = _FULL_LINES.decode_lines if tools else _TEXT_LINES.decode_lines
     rest = b""
     is_plain = path.suffix != ".zst"
@@ -197,18 +192,18 @@ def _lines(path: Path, *, tools: bool, offset: int) -> Iterator[tuple[_Line, Spa
     last = decode(rest)
     if len(last) > 1:
         raise UnexpectedLineError
-    yield from ((line, None) for line in last)  # it may still grow
+    yield from ((line, None) for line in last)  # the line may still grow
 
 
 class Sidechains:
-    """Which sub-agent written into the file of its session a line belongs to: see `Transcript`."""
+    """Assigns lines to the inline sub-agents of a file, as `Transcript` does."""
 
     def __init__(self) -> None:
         self._agents: list[str | None] = []
-        self._number_of: dict[str, int] = {}  # by line or agent id
+        self._number_of: dict[str, int] = {}  # keyed by line id or agent id
 
     def number_of(self, line: _Line) -> int:
-        """The number of the sidechain of a line, in order of appearance."""
+        """Return the number of the sidechain of a line, in order of appearance."""
         agent_id = line.agent_id or None
         found = self._number_of.get(agent_id or line.parent_uuid or "")
         if found is None and self._agents and agent_id is None and not _begins_task(line):
@@ -223,7 +218,7 @@ class Sidechains:
         return found
 
     def ids(self, session_id: str) -> list[str]:
-        """What the sidechains are called; most have no name of their own."""
+        """Return the ids of the sidechains; most are generated."""
         return [
             agent_id or f"{session_id}/sidechain-{number}"
             for number, agent_id in enumerate(self._agents, start=1)
@@ -239,11 +234,11 @@ def _begins_task(line: _Line) -> bool:
 
 
 class _Scan:
-    """Counts the messages of a conversation and keeps their texts."""
+    """Counts the messages of a conversation and collects their texts."""
 
     def __init__(self, *, tools: bool, begin: ResumePoint = _START) -> None:
         self.docs: list[TextDoc] = []
-        self.rest: ResumePoint | None = None  # the last one so far, if any can be told
+        self.rest: ResumePoint | None = None  # the last one so far
         self._tools = tools
         self._next = begin.messages
         self._open: str | None = None
@@ -253,11 +248,11 @@ class _Scan:
         self._thinking: list[str] = []
         self._tool_texts: list[str] = []
         self._queued: list[TextDoc] = []
-        self._span: Span | None = None  # of the line that is being read
+        self._span: Span | None = None  # span of the current line
         self._answer_span: Span | None = None
 
     def take(self, line: _Line, span: Span | None) -> None:
-        """Enter one line."""
+        """Process one line."""
         kind = line.type
         self._span = span
         if kind == "assistant":
@@ -271,7 +266,7 @@ class _Scan:
             self.rest = ResumePoint(span[1] + 1, self._next)
 
     def flush(self) -> None:
-        """The open answer is complete; what waited behind it follows."""
+        """Complete the open answer; the messages queued behind it follow."""
         if self._open is None:
             return
         self._open, self._waiting = None, 0
@@ -336,7 +331,7 @@ class _Scan:
 
     def _add(self, spoken: str, kind: int) -> None:
         if spoken:
-            # A warm-up is known by its place: it is the first of all.
+            # Only the first message of all can be a warm-up.
             is_plain = self._next > 0 or spoken.strip() != WARM_UP
             spot = _spot(self._span, kind) if is_plain else None
             self._keep(TextDoc(self._next, (spoken,), "", spot))
@@ -367,7 +362,7 @@ def _spot(span: Span | None, kind: int) -> Spot | None:
 
 
 def split_user(line: Flags, content: _Content) -> UserParts:
-    """The blocks of a user line, each where it belongs."""
+    """Classify the blocks of a user line."""
     parts = UserParts(_is_flagged(line))
     human = line.origin is not None and line.origin.kind == "human"
     blocks = (content,) if isinstance(content, str) else content or ()
@@ -395,7 +390,7 @@ def _is_flagged(line: Flags) -> bool:
 
 
 def result_text(content: Any) -> str:
-    """The readable part of a tool result."""
+    """Return the readable text of a tool result."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -411,7 +406,7 @@ class _MessageWithTools(msgspec.Struct, gc=False):
 
 
 class _MessageWithoutTools(msgspec.Struct, gc=False):
-    """The same without what tools were given."""
+    """A message without tool input."""
 
     id: str | None = None
     model: Any = None
@@ -436,7 +431,7 @@ _LINES_WITHOUT_TOOLS: Final = msgspec.json.Decoder(_LineWithoutTools)
 
 
 def cut_text(data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
-    """The message of a spot; None where these bytes hold no such message."""
+    """Return the message at a location; None if the bytes hold no such message."""
     try:
         if kind == ANSWER:
             return _answer(
@@ -481,7 +476,7 @@ def _result(block: FullBlock, at: datetime | None) -> SessionMessage:
 
 
 def _answer(lines: Sequence[_AnyLine]) -> SessionMessage | None:
-    """The lines of an answer; those of others may stand between them."""
+    """Build an answer from its lines, ignoring lines of others between them."""
     first = lines[0] if lines else None
     message = None if first is None else first.message
     if first is None or message is None:
@@ -512,7 +507,7 @@ def _answer(lines: Sequence[_AnyLine]) -> SessionMessage | None:
 
 
 def _key(line: _AnyLine) -> str | None:
-    """What the lines of one answer share; None: it is no line of an answer."""
+    """Return the key shared by the lines of one answer; None for other lines."""
     if line.type != "assistant" or line.message is None:
         return None
     return line.message.id or line.request_id or line.uuid

@@ -1,9 +1,7 @@
-"""The conversations of one file, and which of them a line belongs to.
+"""The conversations of one file, the assignment of lines to them, and their facts.
 
-Older versions wrote sub-agents into the file of the session that started them. A transcript is
-plain data: written down, it can be taken up again.
-
-What a transcript says of its sessions, once it has been read: their facts.
+Older versions wrote sub-agents into the file of the session that started them (sidechains). The
+state of a transcript is plain data, so it can be serialized and resumed.
 """
 
 from __future__ import annotations
@@ -28,45 +26,45 @@ class Transcript(msgspec.Struct):
 
     main: Conversation
     sidechains: list[Conversation] = []
-    sidechain_of: dict[str, int] = {}  # by line or agent id
+    sidechain_of: dict[str, int] = {}  # keyed by line id or agent id
     has_records: bool = False
     problems: list[Problem] = []
     problem_count: int = 0
 
     @property
     def is_foreign(self) -> bool:
-        """Whether there are lines, and none is a record of Claude Code."""
+        """Whether the file has lines, but none is a record of Claude Code."""
         return not self.has_records and any(problem.code in _BAD for problem in self.problems)
 
     def route(self, entry: Entry) -> int | None:
-        """The number of the sidechain that the next line belongs to; None: the session itself."""
+        """Return the number of the sidechain a line belongs to; None for the session itself."""
         self.has_records = True
         if entry.line.is_sidechain is True and self.main.call_state.purpose == "main":
             return self._sidechain_for(entry)
         return None
 
     def conversation(self, number: int | None) -> Conversation:
-        """The conversation at a place."""
+        """Return the conversation with this number; None is the session itself."""
         return self.main if number is None else self.sidechains[number]
 
     def note(self, problem: Problem) -> None:
-        """Keep a problem, up to a bound."""
+        """Count a problem, and store it unless there are too many."""
         self.problem_count += 1
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(problem)
 
     def settle(self) -> None:
-        """Leave nothing in it that is still as it was read."""
+        """Replace decoded values of unknown type, so that the state can be serialized."""
         for conversation in (self.main, *self.sidechains):
             conversation.settle()
 
     def _sidechain_for(self, entry: Entry) -> int:
-        """Sidechains may run side by side: an agent id or the parent line tells them apart."""
+        """Find the sidechain by agent id or parent line: sidechains may run in parallel."""
         agent_id = text_of(entry.line.agent_id)
         parent = text_of(entry.line.parent_uuid)
         found = self.sidechain_of.get(agent_id or parent or "")
         if found is None and self.sidechains and agent_id is None and not _begins_task(entry):
-            found = len(self.sidechains) - 1  # the line it follows could not be read
+            found = len(self.sidechains) - 1  # its parent line could not be read
         if found is None:
             found = self._open(agent_id)
         if (uuid := text_of(entry.line.uuid)) is not None:
@@ -85,7 +83,7 @@ class Transcript(msgspec.Struct):
 
 
 def _begins_task(entry: Entry) -> bool:
-    """Whether a line is what a sub-agent was asked, rather than a step of its work."""
+    """Return whether a line is the task of a sub-agent rather than a step of its work."""
     blocks = content_blocks(entry.line)
     return entry.line.type == "user" and not any(block.type == "tool_result" for block in blocks)
 
@@ -95,12 +93,12 @@ _NO_DESCRIPTION: Final = Description()
 
 
 def own_id(source: SourceRef) -> str:
-    """The id of the session whose file it is."""
+    """Return the id of the session that the file belongs to."""
     return source.session_id or source.path.stem.removeprefix(AGENT_PREFIX)
 
 
 class TranscriptFacts:
-    """The sessions of one file: their names, and the facts of each."""
+    """Builds the ids and the facts of the sessions in one file."""
 
     def __init__(self, source: SourceRef, session_id: str, transcript: Transcript) -> None:
         self._source = source
@@ -108,13 +106,13 @@ class TranscriptFacts:
         self._transcript = transcript
 
     def facts(self) -> Iterator[Facts]:
-        """Those of the file's session, then those of its sidechains."""
+        """Yield the facts of the file's session, then those of its sidechains."""
         yield self.main()
         for number in range(len(self._transcript.sidechains)):
             yield self.sidechain(number)
 
     def main(self) -> Facts:
-        """The file's own session; without a conversation, only what it says about others."""
+        """Return the facts of the file's session; without a conversation only its title notes."""
         if self._transcript.main.call_state.has_messages:
             return self._facts_of(self._transcript.main, self._id, inline=False)
         return Facts(
@@ -127,13 +125,13 @@ class TranscriptFacts:
         )
 
     def sidechain(self, number: int) -> Facts:
-        """One of its sidechains, counted from 0."""
+        """Return the facts of a sidechain, counted from 0."""
         return self._facts_of(
             self._transcript.sidechains[number], self.sidechain_id(number), inline=True
         )
 
     def sidechain_id(self, number: int) -> str:
-        """The id of a sidechain; most have none of their own."""
+        """Return the agent id of a sidechain, or a generated id: most have none."""
         agent_id = self._transcript.sidechains[number].agent_id
         return agent_id or f"{self._id}/sidechain-{number + 1}"
 
@@ -176,7 +174,7 @@ class TranscriptFacts:
         )
 
     def _parent_of(self, agent: Conversation, *, inline: bool) -> str | None:
-        """Who started a sub-agent; a warm-up was started by nobody."""
+        """Return the session that started a sub-agent; None for a warm-up."""
         if agent.call_state.warm_up:
             return None
         return self._id if inline else self._source.parent or agent.origin.first_session

@@ -1,12 +1,12 @@
 """Codex: sessions of the Codex CLI.
 
-Store     $CODEX_HOME or ~/.codex: sessions/YYYY/MM/DD/rollout-<time>-<uuid>.jsonl (or .jsonl.zst),
+Files     $CODEX_HOME or ~/.codex: sessions/YYYY/MM/DD/rollout-<time>-<uuid>.jsonl (or .jsonl.zst),
           archived_sessions/, sessions/rollout-<date>-<uuid>.json of the TypeScript CLI, and
-          sessions/<id>.jsonl; names in session_index.jsonl. The databases beside them are caches
+          sessions/<id>.jsonl; titles in session_index.jsonl. The databases beside them are caches
           of these files and are not read.
 Formats   one document (0.1.x), bare items (to 0.31), envelopes (from 0.32), envelopes with
           ordinals (0.166); evidence: docs/agents/codex.md
-Counting  token_usage_record where there is one, else token_count events whose total has changed
+Counting  token_usage_record if present, else token_count events whose total has changed
 Title     the name given by person or agent, else the first prompt that an event or its kind
           confirms
 """
@@ -89,11 +89,11 @@ class CodexAdapter:
     info = INFO
 
     def roots(self, host: Host) -> Sequence[Path]:
-        """CODEX_HOME, else ~/.codex; touches no disk."""
+        """Return CODEX_HOME, else ~/.codex, without accessing the disk."""
         return [host.path_from("CODEX_HOME") or host.home / ".codex"]
 
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
-        """Rollouts and the file of names; the names of files do not tell a working directory."""
+        """Yield rollouts and the file of titles; file names do not show a working directory."""
         del cwd
         inside = _RootFiles(root)
         sessions, archive = (f"{root}{os.sep}{name}" for name in ("sessions", "archived_sessions"))
@@ -110,7 +110,7 @@ class CodexAdapter:
     def read(
         self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None
     ) -> Iterator[Item]:
-        """Stream a source; a rollout holds one session, so `only` has nothing to choose."""
+        """Stream a source; a rollout holds one session, so `only` has no effect."""
         del only
         if source.role == "names":
             yield from _read_names(source)
@@ -130,14 +130,14 @@ class CodexAdapter:
     def scan_texts(
         self, source: SourceRef, *, tools: bool, progress: Progress | None = None
     ) -> ScannedTexts | None:
-        """The texts of a rollout in the newest form; others are read."""
+        """Return the texts of a rollout in the newest format; None for others."""
         from amux.adapters.codex.text_scan import scan_texts
 
         is_plain = source.role == "session" and source.path.suffix == ".jsonl"
         return scan_texts(source.path, tools=tools, progress=progress) if is_plain else None
 
     def cut_text(self, data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
-        """One message, from the lines that a scan has named."""
+        """Return one message, decoded from the lines that a scan located."""
         from amux.adapters.codex.text_scan import cut_text
 
         return cut_text(data, kind, tools=tools)
@@ -145,29 +145,29 @@ class CodexAdapter:
     def read_on(
         self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None
     ) -> Reading:
-        """Read the rest of a rollout; what is no plain log of lines is read whole every time."""
+        """Read a rollout after `progress`; other files are read as a whole each time."""
         if source.role == "session" and source.path.suffix == ".jsonl":
             try:
                 return _read_on(source, traced=want == "facts", progress=progress)
             except OSError:
-                pass  # reading it whole tells what is wrong
+                pass  # reading the whole file reports the error
         items = list(self.read(source, want=want))
         facts = tuple(item for item in items if isinstance(item, Facts))
         problems = () if facts else tuple(item for item in items if isinstance(item, Problem))
         return Reading(facts=facts, problems=problems)
 
     def tells(self, source: SourceRef) -> bool:
-        """Rollouts and the file of names; a closed folder tells nothing."""
+        """Return whether `choose` handles the source; it does not handle unreadable directories."""
         return source.role == "session" or source.name == _NAMES_FILE
 
     def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice | None:
-        """By the first lines of all rollouts."""
+        """Select by the first lines of all rollouts."""
         from amux.adapters.codex.heads import choose
 
         return choose(sources, question)
 
     def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
-        """A rollout holds one session."""
+        """Read the whole rollout: it holds one session."""
         del chosen
         return self.read(source, want="facts")
 
@@ -180,7 +180,7 @@ class CodexAdapter:
         cwd: str | None = None,
         version: str | None = None,
     ) -> Command | None:
-        """Argv by version: with a prompt it runs without a terminal, else interactively."""
+        """Return the command of a version: not interactive with a prompt, else interactive."""
         mode = () if prompt is None else ("exec",)
         words = tuple(word for word in (session_id, prompt) if word is not None)
         if action == "new":
@@ -195,12 +195,12 @@ class CodexAdapter:
 
 
 def _operands(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Words that no option parser may take for options."""
+    """Return words as arguments that no option parser takes for options."""
     return ("--", *words) if any(word.startswith("-") for word in words) else words
 
 
 def _is_at_least(version: str | None, since: tuple[int, int]) -> bool:
-    """Whether a version is not older; an unknown one is taken for a new one."""
+    """Return whether a version is not older; an unknown one counts as new."""
     found = _VERSION.search(version or "")
     return found is None or (int(found[1]), int(found[2])) >= since
 
@@ -213,7 +213,7 @@ class _RootFiles:
         self._root = root.resolve()
 
     def files(self, folder: str) -> Iterator[os.DirEntry[str]]:
-        """All files below a folder, by name; its own before those of folders in it."""
+        """Yield all files below a folder by name, its own before those of its subfolders."""
         waiting = [folder] if self.holds(Path(folder)) else []
         while waiting:
             entries = sorted(self.folders.entries(waiting.pop()), key=lambda entry: entry.name)
@@ -229,7 +229,7 @@ class _RootFiles:
             waiting += reversed(inner)
 
     def holds(self, path: Path) -> bool:
-        """Whether a path exists and lies in the root, links resolved."""
+        """Return whether a path exists and, with links resolved, is inside the root."""
         try:
             mode = path.lstat().st_mode
         except PermissionError as error:
@@ -244,9 +244,9 @@ class _RootFiles:
 
 
 def _without_compressed_copies(files: Iterator[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
-    """Session files; of a log and its compressed copy only the log, which is the live one."""
+    """Yield session files; of a log and its compressed copy only the log, which is current."""
     previous = ""
-    for file in files:  # in order: x.jsonl comes right before x.jsonl.zst
+    for file in files:  # sorted: x.jsonl immediately precedes x.jsonl.zst
         if file.name.endswith((".jsonl", ".jsonl.zst", ".json")):
             if file.path != f"{previous}.zst":
                 yield file
@@ -269,7 +269,7 @@ def _source(file: os.DirEntry[str], root: Path, *, archived: bool) -> SourceRef:
 
 
 def _batches(path: Path, *, cut_texts: bool) -> Iterator[LogPart | Problem]:
-    """The lines of a log, plain or compressed."""
+    """Yield the lines of a plain or compressed log."""
     try:
         with open_stream(path) as stream:
             log = Log(stream, str(path), to_record=_record, cut_texts=cut_texts)
@@ -296,7 +296,7 @@ def _read_on(source: SourceRef, *, traced: bool, progress: Progress | None) -> R
 
 
 def _record(number: int, line: Line, raw: Buffer) -> Record:
-    """A line in its newest form."""
+    """Convert a line to the newest format."""
     if not size(line.payload):
         from amux.adapters.codex.legacy_2025 import bare_record
 
@@ -313,7 +313,7 @@ def _record(number: int, line: Line, raw: Buffer) -> Record:
 
 
 def _before(batches: Iterator[LogPart | Problem], until: int | None) -> Iterator[LogPart | Problem]:
-    """What stands before the first line whose key is not below `until`."""
+    """Yield everything before the first line whose key is at least `until`."""
     if until is None:
         yield from batches
         return
@@ -330,7 +330,7 @@ def _before(batches: Iterator[LogPart | Problem], until: int | None) -> Iterator
 
 
 def _read_names(source: SourceRef) -> Iterator[Item]:
-    """The last name of each session; renaming appends a line."""
+    """Yield the last title of each session; renaming appends a line."""
     session_id = source.path.stem
     yield Head(session_id=session_id)
     names: dict[str, str] = {}

@@ -1,9 +1,7 @@
-"""Texts of a rollout: who wrote a part, what a tool gave back, whether it failed.
+"""The content of items: authors of texts, tool calls, tool outputs and their failures.
 
-Injected context arrives with role `user`, in one message with other context and sometimes with
-what the person typed; each part is judged by itself.
-
-Tool traffic: names for outputs, exit codes from wherever they stand, sub-agents started.
+Injected context has the role `user` and may share a message with other context and with what the
+person typed; each part is classified separately.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ INJECTED: Final = (
     "Another language model started to solve this problem",
     "You were originally given instructions from a user",
 )
-"""How texts begin that Codex writes in the person's name."""
+"""Beginnings of texts that Codex writes with the role of the person."""
 
 _IMAGE_TAG: Final = re.compile(r"\s*(<(image|audio)( name=[^\n]*)?>|</(image|audio)>)\s*")
 _CWD: Final = re.compile(r"<cwd>([^<\n]+)</cwd>|Current working directory: ([^\n]+)")
@@ -66,9 +64,9 @@ _FAILURES: Final = (
     "execution error",
     "failed to parse",
     "tool call error",
-    "unsupported c",  # call, custom tool call
+    "unsupported c",  # "unsupported call", "unsupported custom tool call"
 )
-_HEAD: Final = 400  # the exit code of a command stands before its output
+_HEAD: Final = 400  # the exit code of a command precedes its output
 _NAMES: Final = {
     "local_shell_call": "local_shell",
     "web_search_call": "web_search",
@@ -83,16 +81,16 @@ _SPAWN: Final = "spawn_agent"
 
 
 class UserContent(msgspec.Struct, frozen=True):
-    """One message's content, told apart by who wrote it."""
+    """The content of one message by author."""
 
     typed: tuple[str, ...] = ()
     injected: tuple[str, ...] = ()
     images: tuple[msgspec.Raw, ...] = ()
-    certain: bool = False  # the record itself says that `typed` was typed
+    certain: bool = False  # the record itself says that a person typed `typed`
 
 
 def split_user(item: ResponseItem) -> UserContent:
-    """Split the content of a message with role `user`."""
+    """Split the content of a message with role `user` by author."""
     typed: list[str] = []
     injected: list[str] = []
     images: list[msgspec.Raw] = []
@@ -121,12 +119,12 @@ def _parts(content: msgspec.Raw) -> list[Part]:
 
 
 def is_injected(text: str) -> bool:
-    """Whether a text begins like context that Codex adds by itself."""
+    """Return whether a text begins like context that Codex adds itself."""
     return starts_with_any(text, INJECTED)
 
 
 def cwd_in(text: str) -> str | None:
-    """The working directory that an environment block names."""
+    """Return the working directory in an environment block; None if there is none."""
     if not text.lstrip().startswith("<environment_context>"):
         return None
     found = _CWD.search(text)
@@ -134,12 +132,12 @@ def cwd_in(text: str) -> str | None:
 
 
 def joined_text(content: msgspec.Raw) -> str:
-    """All text of a content list; what is encrypted or no text is left out."""
+    """Return all text of a content list without encrypted and other parts."""
     return flat_text(body(content))
 
 
 def flat_text(value: Any) -> str:
-    """The text of an output: a string, or a list of parts."""
+    """Return the text of an output, which is a string or a list of parts."""
     if isinstance(value, str):
         return value
     return "\n".join(map(_part_text, value)).strip("\n") if is_list(value) else ""
@@ -153,12 +151,12 @@ def _part_text(part: Any) -> str:
 
 
 def reasoning_text(item: ResponseItem) -> str:
-    """What a reasoning item says openly: its summary, else its text."""
+    """Return the readable part of a reasoning item: its summary, else its text."""
     return joined_text(item.summary) or joined_text(item.content)
 
 
 def call_input(item: ResponseItem) -> Any:
-    """The input of a tool call; arguments that hold JSON are given as objects."""
+    """Return the input of a tool call; arguments that hold JSON are decoded."""
     for raw in (item.arguments, item.input, item.action, item.revised_prompt):
         value = body(raw)
         if isinstance(value, str) and raw is item.arguments:
@@ -169,7 +167,7 @@ def call_input(item: ResponseItem) -> Any:
 
 
 def has_failed(output: Any) -> bool:
-    """Whether a tool's output tells of a failure: by an exit code, a flag or how it begins."""
+    """Return whether an output reports a failure by exit code, flag or its beginning."""
     if is_object(output):
         return _failed_record(output)
     if is_list(output):
@@ -201,14 +199,14 @@ def _failed_text(text: str) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class Tools:
-    """The open calls of one file; an entry is dropped when its output comes."""
+    """The open tool calls of one file, and the sub-agents they started."""
 
     children: dict[str, None] = field(default_factory=dict[str, None])
     open: dict[str, str] = field(default_factory=dict[str, str])
     failed: dict[str, bool] = field(default_factory=dict[str, bool])
 
     def called(self, item: ResponseItem) -> str:
-        """Note a call; its tool's name."""
+        """Record a call; return the name of its tool."""
         name = called_tool(item)
         call_id = item.call_id or item.id
         if call_id and item.type in _ANSWERED:
@@ -216,7 +214,7 @@ class Tools:
         return name
 
     def reported(self, item: TurnItem) -> None:
-        """Note what an event says about a tool's run."""
+        """Record what an event says about a tool run."""
         if item.receiver_thread_ids or item.agent_thread_id:
             for child in (*item.receiver_thread_ids, item.agent_thread_id):
                 if child:
@@ -229,7 +227,7 @@ class Tools:
             self.failed[item.id] = True
 
     def returned(self, item: ResponseItem) -> tuple[str | None, bool | None]:
-        """Close a call: its tool's name (None: there was no such call) and whether it failed."""
+        """Close a call; return the name of its tool (None if unknown) and whether it failed."""
         name = self.open.pop(item.call_id or "", None)
         if name == _SPAWN:
             self._note_child(body(item.output))
@@ -243,12 +241,12 @@ class Tools:
 
 
 def called_tool(item: ResponseItem) -> str:
-    """The name of the tool that a call is for."""
+    """Return the name of the tool that is called."""
     return item.name or _NAMES.get(item.type, item.type)
 
 
 def was_aborted(output: msgspec.Raw) -> bool:
-    """Whether the person stopped a tool, so that the model was not asked again."""
+    """Return whether the person stopped a tool, so that no further request was sent."""
     head = memoryview(output)[:_HEAD].tobytes()
     return b"aborted by user" in head or head == b'"aborted"'
 
@@ -256,7 +254,7 @@ def was_aborted(output: msgspec.Raw) -> bool:
 def tool_message(
     at: datetime | None, item: ResponseItem, *, name: str | None, failed: bool | None
 ) -> SessionMessage:
-    """A tool's output as a message."""
+    """Return the output of a tool as a message."""
     output = body(item.tools if item.type == "tool_search_output" else item.output)
     result = ToolResult(
         tool_call_id=item.call_id or item.id or "",
@@ -274,7 +272,7 @@ def tool_message(
 
 
 def _readable(output: Any) -> str:
-    """The text a person would read: without the envelope that older versions put around it."""
+    """Return the readable text, without the envelope that older versions add."""
     text = flat_text(output)
     if text.startswith('{"output":'):
         record = _parsed(text)

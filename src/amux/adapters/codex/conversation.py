@@ -1,9 +1,9 @@
-"""From records to messages: whose words, which lines make one message, in which order.
+"""Builds messages from records: their authors, their lines and their order.
 
-Every line has a place in the trace before it is known what it is; it is marked when that is clear.
-What a person typed is known from an event next to the text, so messages with role `user` wait
-until the model shows a sign. One answer is reasoning, text and tool calls of one response. In
-"facts" mode the same rules run without building a message.
+Every line has a row in the trace before its kind is known; its mark is set later. Whether a person
+typed a text is known from an event next to it, so messages with role `user` are pending until the
+model reacts. One answer consists of the reasoning, text and tool calls of one response. For facts
+the same rules run without building messages.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from amux.model.titles import fold_title
 from amux.model.trace import Mark
 from amux.model.usage import Call
 
-_REPLY: Final = Mark.REPLY  # a name of its own: looking up a member of an enum takes long
+_REPLY: Final = Mark.REPLY  # a module constant: looking up an enum member is slow
 _TOOL: Final = Mark.TOOL
-_MAX_PENDING: Final = 64  # records held back in doubt; no version has so many in a row
+_MAX_PENDING: Final = 64  # no version writes so many undecided records consecutively
 
 OUTPUT: Final = 0
 ANSWER: Final = 1
@@ -44,20 +44,20 @@ INJECTED: Final = 5
 CONTEXT: Final = 6
 TASK: Final = 7
 NO_LOCATION: Final = -1
-"""What lines are to be made of again, and in which way: see `cut_texts`."""
+"""Kinds of locations: how `text_scan` rebuilds a message from its lines."""
 
 LineRange = tuple[int, int, int]
-"""The first and the last line of a message, and what is to be made of them."""
+"""The first and the last line of a message, and the kind of the location."""
 
 
 class PendingMessage(msgspec.Struct, kw_only=True):
-    """A message that is not the model's and whose author may still be in doubt."""
+    """A message that the model did not write and whose author may still be undecided."""
 
     position: int
-    at: datetime | None  # not the record: it would keep the whole line
+    at: datetime | None  # not the record, which would keep the line in memory
     text: str
     role: Role = "user"
-    typed: bool | None = False  # None: an event would say so
+    typed: bool | None = False  # None: undecided, an event may confirm it
     images: tuple[str, ...] = ()
     id: str | None = None
     compaction: bool = False
@@ -65,7 +65,7 @@ class PendingMessage(msgspec.Struct, kw_only=True):
 
 
 class AnswerContent(msgspec.Struct, kw_only=True):
-    """What an answer says."""
+    """The content of an answer."""
 
     at: datetime | None
     model: str | None
@@ -75,22 +75,22 @@ class AnswerContent(msgspec.Struct, kw_only=True):
 
 
 class Answer(msgspec.Struct, kw_only=True):
-    """One answer of the model, still growing."""
+    """An answer of the model that is not complete yet."""
 
     position: int
-    content: AnswerContent | None  # None: nobody wants to read them
-    last: int = 0  # the place of its last line
-    in_items: bool = True  # nothing of it is known from the screen alone
+    content: AnswerContent | None  # None if bodies are not read
+    last: int = 0  # position of its last line
+    in_items: bool = True  # no part of it comes from events alone
     id: str | None = None
     has_text: bool = False
     has_calls: bool = False
-    announced: bool = False  # an event showed it to the person
+    announced: bool = False  # an event showed it on the screen
     usage: Call | None = None
-    sealed: bool = False  # its usage came after it: what follows is another answer
+    sealed: bool = False  # its usage follows it: later items are another answer
 
 
 class Thought(msgspec.Struct, kw_only=True):
-    """Reasoning that so far only the screen has seen."""
+    """Reasoning of which so far only an event exists."""
 
     position: int
     at: datetime | None
@@ -110,29 +110,25 @@ class Conversation:
     compactions: int = 0
     done: list[SessionMessage] = field(default_factory=list[SessionMessage])
     pending: list[PendingMessage] = field(default_factory=list[PendingMessage])
-    expected: list[PendingMessage] = field(
-        default_factory=list[PendingMessage]
-    )  # only an event has told of them
+    expected: list[PendingMessage] = field(default_factory=list[PendingMessage])  # by events
     thoughts: list[Thought] = field(default_factory=list[Thought])
     open_answer: Answer | None = None
     announced: bool = False
-    has_prompt_events: bool = False  # this file has events that tell prompts
-    early_usage: Call | None = None  # usage written before its answer
-    is_unbilled: bool = False  # the last answer had no usage when it ended
-    unbilled_id: str | None = None  # its id, as long as nothing but tools came after it
-    line_ranges: list[LineRange] | None = (
-        None  # where those that are done lie, if anybody wants to know
-    )
+    has_prompt_events: bool = False  # this file has events for prompts
+    early_usage: Call | None = None  # usage that precedes its answer
+    is_unbilled: bool = False  # the last answer ended without usage
+    unbilled_id: str | None = None  # its id, while only tool outputs follow it
+    line_ranges: list[LineRange] | None = None  # locations of `done`, if requested
 
     def drain(self) -> list[SessionMessage]:
-        """Give the messages that are finished."""
+        """Return and clear the completed messages."""
         done, self.done = self.done, []
         return done
 
-    # what is not the model's
+    # Messages that the model did not write
 
     def user_message(self, item: ResponseItem) -> None:
-        """A message with role `user`: typed, injected, or both in parts."""
+        """Add a message with role `user`: typed, injected, or a mixture of both."""
         parts = split_user(item)
         self._end_turn_parts()
         if parts.injected:
@@ -162,7 +158,7 @@ class Conversation:
         return entry
 
     def injected(self, item: ResponseItem, *, role: Role) -> None:
-        """Context of any other author."""
+        """Add context of any other author."""
         self._end_turn_parts()
         text = joined_text(item.content) if self.bodies else ""
         entry = self._new_pending(text, role=role, id=item.id)
@@ -170,7 +166,7 @@ class Conversation:
         self._add_pending(entry)
 
     def prompt_event(self, text: str) -> None:
-        """An event tells that the person typed this."""
+        """Record an event that says that the person typed a text."""
         self.has_prompt_events = True
         open_ones = [entry for entry in self.pending if entry.typed is None]
         same = [entry for entry in open_ones if entry.text == text]
@@ -185,13 +181,13 @@ class Conversation:
             self.expected.append(entry)
 
     def compacted(self, message: msgspec.Raw) -> None:
-        """A summary replaces the history so far."""
+        """Add a summary that replaces the history so far."""
         self.decide_pending()
         self._flush_thoughts()
         answer = self.open_answer
         numbered = self.cursor.ordinal is not None
         if answer is not None and numbered and not (answer.announced or answer.has_calls):
-            # The summary's own call: it is recorded like an answer but never shown as one.
+            # The call that wrote the summary is recorded like an answer but never shown as one.
             if answer.usage is not None and self.early_usage is None:
                 self.counter.mark_last_as_compaction()
             self._close(Mark.NOTICE)
@@ -219,7 +215,7 @@ class Conversation:
             self.decide_pending()
 
     def decide_pending(self) -> None:
-        """The model shows a sign: what it has heard is decided now."""
+        """Decide the authors of the pending messages: the model has reacted to them."""
         if not (self.pending or self.expected):
             return
         pending = sorted([*self.pending, *self.expected], key=lambda entry: entry.position)
@@ -239,10 +235,10 @@ class Conversation:
                 kind = UNCONFIRMED if entry.kind == TYPED and not typed else entry.kind
                 self.line_ranges.append((entry.position, entry.position, kind))
 
-    # the model's
+    # Answers of the model
 
     def thought_event(self, text: msgspec.Raw) -> None:
-        """The screen shows reasoning; the item with the same text may never come."""
+        """Record reasoning shown on the screen; its item may never follow."""
         if self.pending or self.expected:
             self.decide_pending()
         self.gaps.spoke()
@@ -252,13 +248,13 @@ class Conversation:
         self.thoughts.append(Thought(position=self.cursor.position, at=at, text=thought))
 
     def answer_event(self) -> None:
-        """The screen shows an answer; its text comes as an item."""
+        """Record that the screen shows an answer; its text follows as an item."""
         self.decide_pending()
         self.gaps.spoke()
         self.announced = True
 
     def thought(self, item: ResponseItem) -> None:
-        """A reasoning item: it begins or continues an answer."""
+        """Add a reasoning item, which begins or continues an answer."""
         answer = self.open_answer
         if self.thoughts:
             self.thoughts.clear()
@@ -269,7 +265,7 @@ class Conversation:
             answer.content.thinking.append(reasoning_text(item))
 
     def answer(self, item: ResponseItem) -> None:
-        """An assistant message."""
+        """Add an assistant message."""
         if self.open_answer is not None and self.open_answer.has_text:
             self.close()
         answer = self._grow(item)
@@ -281,7 +277,7 @@ class Conversation:
             answer.content.texts.append(joined_text(item.content))
 
     def tool_call(self, item: ResponseItem, *, name: str) -> None:
-        """A tool call of the answer."""
+        """Add a tool call to the answer."""
         answer = self._grow(item)
         answer.has_calls = True
         self.gaps.answered()
@@ -307,7 +303,7 @@ class Conversation:
         return answer
 
     def _begin(self, position: int) -> Answer:
-        """A new answer, with the thoughts that the screen has seen before it."""
+        """Begin an answer with the preceding reasoning that was only shown on the screen."""
         content: AnswerContent | None = None
         in_items = not self.thoughts
         if self.bodies:
@@ -318,7 +314,7 @@ class Conversation:
         return Answer(position=position, content=content, last=position, in_items=in_items)
 
     def billed(self, call: Call) -> None:
-        """Usage arrives: of the answer before it, or (older versions) of the one after it."""
+        """Assign usage to the answer before it or (older versions) after it."""
         self.gaps.billed()
         answer = self.open_answer
         if answer is not None and answer.usage is None:
@@ -330,10 +326,10 @@ class Conversation:
         else:
             self.early_usage = call
 
-    # ends
+    # Ends of answers and turns
 
     def tool_returned(self) -> None:
-        """A tool's output; it goes to the model by itself."""
+        """Record a tool output, which is sent to the model without further action."""
         if self.pending or self.expected:
             self.decide_pending()
         if self.open_answer is not None:
@@ -344,12 +340,12 @@ class Conversation:
             self.cursor.set_mark(self.cursor.position, _TOOL)
 
     def close(self) -> None:
-        """The answer, if there is one, is complete."""
+        """Complete the open answer, if there is one."""
         if self.open_answer is not None:
             self._close(_REPLY)
 
     def end_turn(self, *, aborted: bool = False) -> None:
-        """The turn is over, one way or another."""
+        """End the turn."""
         self.decide_pending()
         self._end_turn_parts()
         if aborted:
@@ -362,7 +358,7 @@ class Conversation:
         self.announced = False
 
     def _flush_thoughts(self) -> None:
-        """Reasoning whose item never came (the process was killed) is kept as an answer."""
+        """Convert reasoning whose item never followed (the process was killed) to an answer."""
         if not self.thoughts:
             return
         self.close()

@@ -1,9 +1,7 @@
-"""Where reading stands: the line that is being read, and the trace of the lines before it.
+"""The line being read, the trace of the lines before it, and the serialized state of a reading.
 
-Every line has a place before it is known what it is; it is marked when that is clear. Without a
-trace (nobody asked for it) a place is the number of the line, which keeps the same order.
-
-What a reading of a rollout knows at the end of a line, put away as bytes and taken up again.
+Each line gets a row in the trace before its kind is known; its mark is set later. Without a trace
+(if it was not requested) the position of a line is its number, which has the same order.
 """
 
 from __future__ import annotations
@@ -20,10 +18,10 @@ from amux.adapters._kit.times import parse_time, to_millis
 from amux.model.trace import Mark, Trace
 
 RawTime = str | float | None
-"""A time as a line has it: most are never looked at."""
+"""A time as recorded in a line: most are never parsed."""
 
 
-_LINE: Final = int(Mark.LINE)  # the plain number: this runs for every line
+_LINE: Final = int(Mark.LINE)  # a plain int: used for every line
 
 
 class TraceRows:
@@ -37,20 +35,20 @@ class TraceRows:
         self.marks = bytearray(marks)
 
     def add(self, key: int, at_ms: int) -> int:
-        """Append a line that is nothing yet; its position."""
+        """Append a line without a mark; return its position."""
         self.keys.append(key)
         self.times.append(at_ms)
         self.marks.append(_LINE)
         return len(self.marks) - 1
 
     def columns(self) -> tuple[bytes, bytes, bytes]:
-        """The columns as bytes."""
+        """Return the columns as bytes."""
         return self.keys.tobytes(), self.times.tobytes(), bytes(self.marks)
 
 
 @dataclass(slots=True, kw_only=True)
 class Cursor:
-    """The line that is being read, and what is remembered of those before it."""
+    """The line being read and the trace of the lines before it."""
 
     traced: bool
     line: int = 0
@@ -63,7 +61,7 @@ class Cursor:
 
     @property
     def key(self) -> int:
-        """The ordinal of the line, or its number where there are no ordinals."""
+        """The ordinal of the line, or its number if it has no ordinal."""
         return self.line if self.ordinal is None else self.ordinal
 
     @property
@@ -72,30 +70,30 @@ class Cursor:
         return parse_time(self.raw_time)
 
     def repeat_row(self) -> None:
-        """A second place for the same line, which holds two messages."""
+        """Add a second row for the current line, which holds two messages."""
         if self.traced:
             rows, position = self.rows, self.position
             self.position = rows.add(rows.keys[position], rows.times[position])
 
     def set_mark(self, position: int, mark: Mark) -> None:
-        """Say what an earlier line is, now that a later one has told."""
+        """Set the mark of an earlier line once its kind is known."""
         if self.traced:
             self.rows.marks[position] = mark
 
     def extend_time_span(self, at: datetime | None) -> None:
-        """Widen the time span of the session."""
+        """Extend the time span of the session."""
         self.first_at = self.first_at or at
         self.last_at = at or self.last_at
 
     def build(self) -> Trace:
-        """The finished trace."""
+        """Return the finished trace."""
         keys, times, marks = self.rows.columns()
         return Trace(keys=keys, times=times, marks=marks)
 
 
-@lru_cache(maxsize=2)  # lines that were written together have the same time
+@lru_cache(maxsize=2)  # lines written together have the same time
 def millis(raw_time: RawTime) -> int:
-    """The time of a line as a trace wants it."""
+    """Return the time of a line in milliseconds, as used in a trace."""
     return to_millis(parse_time(raw_time))
 
 
@@ -103,7 +101,7 @@ T = TypeVar("T")
 
 
 def save(state: object) -> bytes | None:
-    """A state as bytes; None for what has none: odd figures, a file's name that is no text."""
+    """Serialize a state; None if that is impossible (figures out of range, an undecodable path)."""
     try:
         return msgspec.msgpack.encode(state, enc_hook=TraceRows.columns)
     except (OverflowError, RecursionError, UnicodeError):
@@ -111,7 +109,7 @@ def save(state: object) -> bytes | None:
 
 
 def restore(data: bytes, kind: type[T]) -> T | None:
-    """A state again; None when it is nothing that this version understands."""
+    """Deserialize a state; None if it was written in another format."""
     try:
         found: T = _decoder(cast("Any", kind)).decode(data)
     except (msgspec.MsgspecError, ValueError):
@@ -125,6 +123,6 @@ def _decoder(kind: type[Any]) -> msgspec.msgpack.Decoder[Any]:
 
 
 def _rows(kind: type, columns: list[bytes]) -> TraceRows:
-    """The only type of a state that is no plain data."""
+    """Decode `TraceRows`, the only type of a state that is not plain data."""
     del kind
     return TraceRows(*columns)

@@ -1,13 +1,13 @@
-"""What the first lines of a rollout tell for sure.
+"""Selects rollouts by their first lines.
 
-The first line says who the session is, when and where it began, whose sub-agent or fork it is; in
-older forks the second one repeats the parent's. Forks and sub-agents name their parent, so names
-are enough to find everything that bears on a session. Only rollouts that were rewritten by `codex
-migrate-rollouts` have lost the name: where there is one, all are read. It made up the ids of all
-turns, so the first one tells.
+The first line holds the id, the start time, the folder and the parent of the session; in older
+forks the second line repeats the parent's. Forks and sub-agents name their parent, so ids suffice
+to find everything that affects a session. Only rollouts rewritten by `codex migrate-rollouts` have
+lost the parent's id: if there is one, all rollouts are read. The migration generated the ids of all
+turns, so the first turn identifies it.
 
-What is no plain log of the newest form (a document, a compressed log, a first line without a place
-or of another form) tells nothing.
+Files other than plain logs in the newest format (a document, a compressed log, a first line without
+a folder or in another format) give no information.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from amux.adapters.codex.records import Meta
 from amux.adapters.codex.rollout import Lineage, file_name
 from amux.model.facts import Facts
 
-_READ_SIZES: Final = (64 << 10, 256 << 10)  # instructions and skills stand before the first turn
-_LINES: Final = 3  # the session's own, its parent's, and one more to see that there is no other
+_READ_SIZES: Final = (64 << 10, 256 << 10)  # instructions and skills precede the first turn
+_LINES: Final = 3  # own and parent's metadata, and one more line
 _META: Final = b'"session_meta"'
 _ORDINAL: Final = b'"ordinal"'
 _TURN: Final = b'"turn_id"'
@@ -34,7 +34,7 @@ _MIGRATED: Final = re.compile(rb'"turn_id"\s*:\s*"rollout-\d+"')
 
 
 def choose(sources: Sequence[SourceRef], question: Question) -> Choice | None:
-    """What a list has to read of all rollouts and of the names; None: everything."""
+    """Select what a list must read of all rollouts and titles; None for everything."""
     sketches: list[Sketch] = []
     for source in sources:
         head = _head_of(source)
@@ -45,7 +45,7 @@ def choose(sources: Sequence[SourceRef], question: Question) -> Choice | None:
 
 
 class _Migrated:
-    """A rollout that turns out to have been rewritten may be a copy of any other one."""
+    """Relates a rollout that turns out to have been rewritten to all others."""
 
     def __init__(self, sources: Sequence[SourceRef]) -> None:
         self._sources = sources
@@ -53,27 +53,27 @@ class _Migrated:
     def related(
         self, source: SourceRef, facts: Facts, *, shown: bool
     ) -> Iterable[tuple[SourceRef, bool]]:
-        """None, or all."""
+        """Return all sources for a rewritten rollout, else none."""
         del source, shown
         return [(source, True) for source in self._sources] if facts.unnamed_copies else ()
 
 
 class _Head(NamedTuple):
-    """What the first lines say about the session; None for one that says something else."""
+    """The `session_meta` of each of the first lines; None for other lines."""
 
     metas: Sequence[Meta | None] = ()
     is_migrated: bool = False
 
 
 def _head_of(source: SourceRef) -> _Head:
-    """The head of a plain log; others have none."""
+    """Return the head of a plain log; it is empty for other files."""
     if source.role == "names" or not source.place.endswith(".jsonl"):
         return _Head()
     try:
         with Pieces(source.place) as file:
             return _read_head(file)
     except OSError:
-        return _Head()  # whoever reads it will tell
+        return _Head()  # reading the file reports the error
 
 
 def _read_head(file: Pieces) -> _Head:
@@ -83,7 +83,7 @@ def _read_head(file: Pieces) -> _Head:
     for wanted in _READ_SIZES:
         data += file.next(wanted)
         ends = _line_ends(data)
-        # Only numbered lines were ever rewritten.
+        # Only lines with ordinals were ever rewritten.
         is_numbered = bool(ends) and data.find(_ORDINAL, 0, ends[0]) >= 0
         turn = data.find(_TURN, ends[0]) if is_numbered else 0
         if turn >= 0 and len(ends) == _LINES:
@@ -93,7 +93,7 @@ def _read_head(file: Pieces) -> _Head:
 
 
 def _line_ends(data: bytes) -> list[int]:
-    """Where the first lines end, as far as they are there."""
+    """Return the offsets of the first line ends."""
     ends: list[int] = []
     end = data.find(b"\n")
     while end >= 0 and len(ends) < _LINES:
@@ -106,7 +106,7 @@ def _meta(data: bytes, start: int, end: int) -> Meta | None:
     if data.find(_META, start, end) < 0:
         return None
     try:
-        entry = ENTRY.decode(memoryview(data)[start:end])  # a line break in front is no matter
+        entry = ENTRY.decode(memoryview(data)[start:end])  # a leading line break is ignored
     except UNREADABLE:
         return None
     return entry.payload if isinstance(entry, MetaEntry) else None

@@ -1,13 +1,14 @@
 """Codex formats before the envelope of version 0.32 (2025).
 
 Document  TypeScript CLI: `{session: {id, timestamp, instructions}, items: [...]}` in one file. Two
-          writers could race, which left a whole document followed by the rest of another one, so
-          every item that can be found is salvaged.
-Bare      Rust CLI up to 0.31: a head line `{id, timestamp, ...}`, then Responses API items, one a
-          line, and state lines that say nothing.
+          writers could race and leave a whole document followed by the rest of another one, so
+          every item that can be found is recovered.
+Bare      Rust CLI up to 0.31: a head line `{id, timestamp, ...}`, then Responses API items, one per
+          line, and state lines without content.
 
-Neither records usage, model or times of items. Both are given as the records that came after. As
-the specification draws a bare line, it may say all of that itself, under any of the usual names.
+Neither format records usage, model or the times of items. Both are converted to the records of
+later versions. According to the specification a bare line may contain all of these itself, under
+any of the usual names.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from amux.adapters.codex.records import ITEM_TYPES, Line, Record, body, is_list,
 from amux.model.problems import Problem
 
 _DECODER: Final = json.JSONDecoder()
-_LARGEST: Final = 64 << 20  # the one format that has to be held whole
-_MOST_FAILURES: Final = 1000  # keeps salvaging linear in a file of nothing but brackets
+_LARGEST: Final = 64 << 20  # the only format that must be in memory as a whole
+_MOST_FAILURES: Final = 1000  # keeps recovery linear in a file of nothing but brackets
 
 
 def bare_record(number: int, line: Line, raw: Buffer) -> Record:
-    """A line without an envelope: head, item or state; anything else keeps its own type."""
+    """Convert a line without an envelope: head, item or state; others keep their type."""
     kind = line.type or "unknown"
     if line.record_type is not None:
         kind = line.record_type
@@ -59,12 +60,12 @@ def _named(model: object) -> str | None:
 
 
 def _with_type(raw: Buffer) -> bytes:
-    """A message of the simplest form, `{role, content}`, as an item."""
+    """Convert a message of the simplest form, `{role, content}`, to an item."""
     return bytes(raw).replace(b"{", b'{"type":"message",', 1)
 
 
 def read_document(path: Path) -> Iterator[Record | Problem]:
-    """The records of a one-document session."""
+    """Yield the records of a session stored as one document."""
     try:
         with path.open("rb") as stream:
             data = stream.read(_LARGEST + 1)
@@ -117,7 +118,7 @@ def _parse(text: str) -> tuple[dict[str, Any], list[dict[str, Any]], bool]:
 
 
 def _salvage(text: str, start: int) -> list[Any]:
-    """Every whole object in a text, outermost first."""
+    """Return every complete object in a text, outermost first."""
     found: list[Any] = []
     failures = 0
     at = text.find("{", start)
@@ -133,7 +134,7 @@ def _salvage(text: str, start: int) -> list[Any]:
 
 
 def _sort(values: list[Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Tell the session's head from its items; parts of broken items are neither."""
+    """Separate the head of the session from its items; parts of broken items are dropped."""
     session: dict[str, Any] = {}
     items: list[dict[str, Any]] = []
     for value in values:

@@ -1,14 +1,11 @@
-"""Lines of a rollout, decoded many at once.
+"""Reads a rollout in large chunks and decodes many lines at once.
 
-A run of lines that all have the newest form is decoded in one go, straight into the records that
-the rules want. Its types demand at least what reading line by line demands, so that a run that
-passes means the same either way. A run with anything else in it is read line by line.
+Consecutive lines in the newest format are decoded in one step, directly into the records that the
+rules need. The types are at least as strict as those for single lines, so both ways give the same
+result. A chunk with any other line is read line by line.
 
-A rollout as runs of whole lines: read in large chunks, decoded a chunk at a time.
-
-Reading may begin in the middle, at the end of a line, and knows where it stands: `offset` and
-`lines` tell what has been given. A last line without an end is held back until `rest`, for it may
-still grow.
+Reading may start at any line end: `offset` and `lines` say how much has been returned. A last line
+without a line end is returned separately by `last_line`, because it may still grow.
 """
 
 from __future__ import annotations
@@ -43,11 +40,11 @@ from amux.adapters.codex.records import (
 from amux.model.problems import Problem
 
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
-"""What decoding a value of any shape may raise."""
+"""Exceptions that decoding a value of any shape may raise."""
 
 
 class Entry(msgspec.Struct, kw_only=True, gc=False, tag_field="type"):
-    """A line with an envelope; the fields without use here have the types that `Line` demands."""
+    """A line with an envelope; fields that are not used have the types that `Line` requires."""
 
     timestamp: str | float | None = None
     ordinal: Ordinal | None = None
@@ -57,25 +54,25 @@ class Entry(msgspec.Struct, kw_only=True, gc=False, tag_field="type"):
 
 
 class MetaEntry(Entry, tag="session_meta"):
-    """Who the session is."""
+    """The identity of the session."""
 
     payload: Meta
 
 
 class ItemEntry(Entry, tag="response_item"):
-    """What the model saw or said."""
+    """Input or output of the model."""
 
     payload: ResponseItem
 
 
 class EventEntry(Entry, tag="event_msg"):
-    """What the screen was told."""
+    """An event shown on the screen."""
 
     payload: Event
 
 
 class ContextEntry(Entry, tag="turn_context"):
-    """The model of what follows."""
+    """The model of the following calls."""
 
     payload: TurnContext
 
@@ -87,7 +84,7 @@ class UsageEntry(Entry, tag="token_usage_record"):
 
 
 class CompactedEntry(Entry, tag="compacted"):
-    """A summary that stands for the history before it."""
+    """A summary that replaces the history before it."""
 
     payload: Compacted
 
@@ -117,23 +114,23 @@ AnyEntry = (
 
 
 class LineBatch(msgspec.Struct, frozen=True, gc=False):
-    """Some lines in a row."""
+    """Consecutive decoded lines."""
 
     first: int  # the number of the first line
     entries: list[AnyEntry]
     chunk: bytes = b""
-    spans: Sequence[Span] = ()  # of the lines in the chunk
-    lines: Sequence[Buffer] = ()  # or the lines themselves
+    spans: Sequence[Span] = ()  # positions of the lines in the chunk
+    lines: Sequence[Buffer] = ()  # or the lines themselves, without a chunk
 
     def raw(self, number: int) -> bytes:
-        """A line as it stands."""
+        """Return the bytes of a line."""
         index = number - self.first
         if self.lines:
             return bytes(self.lines[index])
         return self.chunk[slice(*self.spans[index])] if self.spans else b""
 
     def part(self, start: int, end: int) -> LineBatch:
-        """Some of its lines."""
+        """Return some of the lines as a batch."""
         return LineBatch(
             self.first + start,
             self.entries[start:end],
@@ -143,7 +140,7 @@ class LineBatch(msgspec.Struct, frozen=True, gc=False):
         )
 
     def before(self, key: int) -> LineBatch:
-        """The lines before the first one whose key is not below this one."""
+        """Return the lines before the first one whose key is at least `key`."""
         for index, entry in enumerate(self.entries):
             own = self.first + index if entry.ordinal is None else entry.ordinal
             if own >= key:
@@ -152,7 +149,7 @@ class LineBatch(msgspec.Struct, frozen=True, gc=False):
 
 
 LogPart = LineBatch | Record
-"""What a log is read as."""
+"""The units in which a log is read."""
 
 ENTRY: Final = msgspec.json.Decoder(AnyEntry)
 
@@ -165,11 +162,11 @@ DECODERS: Final[dict[str, tuple[type[AnyEntry], msgspec.json.Decoder[Any]]]] = {
     "token_usage_record": (UsageEntry, USAGE_RECORD),
     "compacted": (CompactedEntry, COMPACTED),
 }
-"""How the payload of a record is decoded that did not come in a run."""
+"""Entry type and payload decoder for records that are not part of a batch."""
 
 
 ToRecord = Callable[[int, Line, Buffer], Record]
-"""Makes a record of a line in any form: its number, the line, its bytes."""
+"""Converts a line of any format, given its number, the line and its bytes."""
 
 
 class Log:
@@ -191,10 +188,10 @@ class Log:
         self._path = path
         self._to_record = to_record
         self._pending = PendingLine(cut_texts=cut_texts)
-        self._buffered = 0  # bytes of the pending line
+        self._buffered = 0  # size of the pending line
 
     def whole_lines(self) -> Iterator[LogPart | Problem]:
-        """All lines that have an end."""
+        """Yield all lines that have a line end."""
         for chunk in chunks(self._stream):
             end = chunk.rfind(b"\n") + 1
             if not end:
@@ -213,7 +210,7 @@ class Log:
                 self._buffer(chunk[end:])
 
     def last_line(self) -> Iterator[LogPart | Problem]:
-        """What stands behind the last line end."""
+        """Yield what follows the last line end."""
         if self._buffered:
             yield from self._decode_each([self._pending.take()], ended=False)
 
@@ -222,12 +219,12 @@ class Log:
         self._buffered += len(piece)
 
     def _decode_chunk(self, chunk: bytes, start: int, end: int) -> Iterator[LogPart | Problem]:
-        """The lines between two places of a chunk."""
+        """Yield the lines between two offsets of a chunk."""
         try:
             entries = ENTRY.decode_lines(memoryview(chunk)[start:end])
         except UNREADABLE:
             entries = []
-        # A value that is spread over several lines is none in a log of lines.
+        # In a log of lines, a value that spans several lines is invalid.
         spans = object_lines(chunk, start, end)
         if spans is not None and len(entries) == len(spans):
             yield self._batch(entries, chunk=chunk, spans=spans)
@@ -237,7 +234,7 @@ class Log:
     def _decode_each(
         self, lines: Iterable[Buffer], *, ended: bool = True
     ) -> Iterator[LogPart | Problem]:
-        """Lines of any form; those between two that have to be read by themselves in one run."""
+        """Yield lines of any format; consecutive ones in the newest format form a batch."""
         entries: list[AnyEntry] = []
         raws: list[Buffer] = []
         for line in lines:
@@ -265,7 +262,7 @@ class Log:
         return LineBatch(first, entries, chunk, spans, lines)
 
     def _slow_path(self, line: Buffer, *, ended: bool) -> Iterator[LogPart | Problem]:
-        """A line of an older form, of a type that is not known, or damaged."""
+        """Yield a line that is damaged, in an older format or of an unknown type."""
         self.lines += 1
         found = decode_line(line, LINE, self._path, number=self.lines, ended=ended)
         if isinstance(found, tuple):

@@ -1,12 +1,10 @@
-"""Readings of a rollout: streamed from the start, or taken up where an earlier one stopped.
+"""Reads a rollout by applying rules to its records, from the start or from a checkpoint.
 
-What a reading knows at the end of a whole line is put away as bytes. A last line without an end
-counts for the facts but not for what is put away, because it may still grow.
+The same rules apply at every depth: without bodies no messages are built, and for usage alone no
+trace. A record of an unexpected shape is skipped and reported.
 
-The rules: what each record of a rollout does to what is known of it.
-
-The same rules run whatever is wanted; without bodies they only build no message, and where only
-usage is wanted no trace. A record of a shape that cannot be read costs that record and is reported.
+The state at the end of the last whole line is serialized. A last line without a line end
+contributes to the facts but not to that state, because it may still grow.
 """
 
 from __future__ import annotations
@@ -55,7 +53,7 @@ from amux.model.problems import Problem
 
 
 class RolloutState(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that stands before a place in the file."""
+    """The state of a reading after `lines` lines."""
 
     lines: int
     rollout: Rollout
@@ -64,11 +62,11 @@ class RolloutState(msgspec.Struct, frozen=True, kw_only=True):
 def read_rollout(
     batches: Iterable[LogPart | Problem], rollout: Rollout, *, archived: bool
 ) -> Iterator[Item]:
-    """Stream one rollout: head, messages and calls, facts; problems where they turn up."""
+    """Stream one rollout: head, messages and calls, facts, and problems as they occur."""
     unreported = _UnreportedItems(rollout)
     for batch in batches:
         if isinstance(batch, LineBatch) and rollout.conversation.bodies:
-            # Line by line, so that messages come out while a large file is read.
+            # Line by line, so that messages are yielded while a large file is read.
             for index in range(len(batch.entries)):
                 apply_batch(rollout, batch.part(index, index + 1))
                 yield from unreported.items()
@@ -86,10 +84,10 @@ def read_rollout(
 
 
 def read_on(log: Log, rollout: Rollout, *, archived: bool) -> Reading:
-    """Read the rest of a file and say how far it was read."""
+    """Read the rest of a file; return its facts and how far it was read."""
     for batch in log.whole_lines():
         _take(rollout, batch)
-        rollout.new_problems.clear()  # nobody reads along
+        rollout.new_problems.clear()  # problems are part of the facts
     progress = _progress(log, rollout)
     for batch in log.last_line():
         _take(rollout, batch)
@@ -101,17 +99,17 @@ def read_on(log: Log, rollout: Rollout, *, archived: bool) -> Reading:
 
 
 def unknown_format(rollout: Rollout) -> Iterator[Problem]:
-    """What to say of a file in which no session was found."""
+    """Yield the problem of a file that holds no session."""
     if not rollout.is_unreadable:
         message = "no record of a Codex session was found"
         yield Problem(code="unknown-format", message=message, path=rollout.path)
 
 
 class _UnreportedItems:
-    """What a rollout has to tell since it was last asked."""
+    """Returns the items that a rollout produced since the last call of `items`."""
 
     def __init__(self, rollout: Rollout) -> None:
-        self.reported = 0  # calls
+        self.reported = 0  # number of reported calls
         self._rollout = rollout
         self._has_head = False
 
@@ -126,7 +124,7 @@ class _UnreportedItems:
             rollout.new_problems.clear()
         if rollout.conversation.done:
             unreported += rollout.conversation.drain()
-        # The newest call may still turn out to be a compaction's.
+        # The newest call may still turn out to have written a compaction summary.
         settled = len(rollout.conversation.counter.calls) - 1
         if self.reported < settled:
             unreported += rollout.conversation.counter.calls[self.reported : settled]
@@ -151,11 +149,11 @@ def _progress(log: Log, rollout: Rollout) -> Progress | None:
 
 
 _COPIED_KINDS: Final = frozenset({"session_meta", "response_item", "event_msg"})
-"""Kinds that are looked at even where a sub-agent's file repeats its parent's context."""
+"""Kinds that are processed even if a sub-agent's file repeats them from its parent."""
 
 
 def apply_batch(rollout: Rollout, batch: LineBatch) -> None:
-    """Apply many lines; `pass_time` has to be told of them as well."""
+    """Apply many lines; `extend_time_span` must be called for them as well."""
     cursor = rollout.conversation.cursor
     traced, add = cursor.traced, cursor.rows.add
     for line, entry in enumerate(batch.entries, start=batch.first):
@@ -165,7 +163,7 @@ def apply_batch(rollout: Rollout, batch: LineBatch) -> None:
         if traced:
             cursor.position = add(line if ordinal is None else ordinal, millis(entry.timestamp))
         try:
-            if type(entry) is ItemEntry:  # called by name: cheaper than out of a table
+            if type(entry) is ItemEntry:  # a direct call is faster than the table
                 _item(rollout, entry.payload)
             elif type(entry) is EventEntry:
                 _event(rollout, entry.payload)
@@ -178,7 +176,7 @@ def apply_batch(rollout: Rollout, batch: LineBatch) -> None:
 
 
 def apply_record(rollout: Rollout, record: Record) -> None:
-    """Apply one line of any form."""
+    """Apply one line of any format."""
     cursor = rollout.cursor
     cursor.line = cursor.position = record.line
     cursor.ordinal = record.key if record.numbered else None
@@ -206,7 +204,7 @@ def apply_record(rollout: Rollout, record: Record) -> None:
 
 
 def extend_time_span(rollout: Rollout, batch: LineBatch) -> None:
-    """Widen the time span: of many lines only the first and the last time are of interest."""
+    """Extend the time span by the first and the last time of many lines."""
     cursor = rollout.cursor
     if cursor.first_at is None:
         cursor.extend_time_span(
@@ -220,11 +218,11 @@ def _report_bad_record(rollout: Rollout, kind: str, error: Exception) -> None:
     rollout.report("bad-record", f"a {kind} record has an unexpected shape ({error})")
 
 
-# kinds of lines
+# Kinds of lines
 
 
 def _meta(rollout: Rollout, meta: Meta) -> None:
-    """Who the session is, or (a copied line) who its parent is."""
+    """Set the identity of the session or, for a copied line, that of its parent."""
     lineage, counter = rollout.lineage, rollout.counter
     first_line = rollout.intact and not rollout.begun
     lineage.take(meta, first_line=first_line, begun=rollout.begun)
@@ -239,7 +237,7 @@ def _meta(rollout: Rollout, meta: Meta) -> None:
     if prefix is not None:
         counter.seed(f"{prefix.of}:{prefix.until}", continues=True)
     elif is_subagent:
-        # Siblings may be billed alike; only a file that repeats its parent needs its keys.
+        # Siblings may have equal counts; only a file that repeats its parent needs its keys.
         counter.seed("" if lineage.replays else lineage.session_id, continues=False)
 
 
@@ -270,7 +268,7 @@ def _compacted(rollout: Rollout, summary: Compacted) -> None:
 
 
 def _bookkeeping(rollout: Rollout, state: object) -> None:
-    """It says nothing."""
+    """Ignore the record."""
     del rollout, state
 
 
@@ -306,7 +304,7 @@ def _event(rollout: Rollout, event: Event) -> None:
         rollout.after_compaction = False
 
 
-# items: what the model saw or said
+# Items: input and output of the model
 
 
 def _message(rollout: Rollout, item: ResponseItem) -> None:
@@ -349,7 +347,7 @@ def _tool_output(rollout: Rollout, item: ResponseItem) -> None:
         rollout.report("orphan-result", "a tool's output without its call")
 
 
-# events: what the screen was told
+# Events: what was shown on the screen
 
 
 def _token_count(rollout: Rollout, event: Event) -> None:
@@ -370,7 +368,7 @@ def _agent_reasoning(rollout: Rollout, event: Event) -> None:
 
 def _agent_message(rollout: Rollout, event: Event) -> None:
     del event
-    if not rollout.after_compaction:  # older versions announce the end of a compaction so
+    if not rollout.after_compaction:  # older versions announce the end of a compaction this way
         rollout.conversation.answer_event()
 
 
@@ -395,7 +393,7 @@ def _turn_started(rollout: Rollout, event: Event) -> None:
 
 
 def _turn_item(rollout: Rollout, item: TurnItem) -> None:
-    """The newest versions tell of everything in this form."""
+    """Apply an item of the newest versions, which report everything in this form."""
     if item.type == "UserMessage":
         rollout.conversation.prompt_event(joined_text(item.content))
     elif item.type == "Reasoning":

@@ -1,8 +1,8 @@
-"""The native records of a Codex rollout, as narrow as reading them allows.
+"""The native records of a Codex rollout, limited to the fields that the rules need.
 
-A line is decoded once with its payload left raw; only what the rules look at is decoded further.
-Bodies (`msgspec.Raw` fields) stay undecoded until somebody wants to read them, so that listing a
-gigabyte of tool output builds none of it.
+A line is decoded once with its payload left raw; only what the rules need is decoded further.
+Bodies (`msgspec.Raw` fields) are decoded only when messages are read, so that listing a gigabyte of
+tool output builds none of it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from amux.adapters._kit.stated import Stated
 
 T = TypeVar("T")
 
-_DAMAGED: Final = "amux_damaged"  # a name that Codex does not write
+_DAMAGED: Final = "amux_damaged"  # a name that Codex never writes
 NOTHING: Final = msgspec.Raw(b"")
 Ordinal = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
 MOST_TOKENS: Final = 1 << 53
@@ -39,7 +39,7 @@ ITEM_TYPES: Final = frozenset(
         "image_generation_call",
     }
 )
-"""Responses API items; a line of the oldest formats is one of them without an envelope."""
+"""Items of the Responses API; a line of the oldest formats is one without an envelope."""
 
 CALL_TYPES: Final = frozenset(
     {
@@ -106,28 +106,28 @@ class Line(msgspec.Struct, kw_only=True, gc=False):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A line in its newest form, whatever the version that wrote it."""
+    """A line converted to the newest format, whichever version wrote it."""
 
-    key: int  # the ordinal, or the line number where there are no ordinals
+    key: int  # the ordinal, or the line number if there is none
     line: int
     kind: str
     payload: msgspec.Raw = NOTHING
     at: datetime | None = None
     numbered: bool = False  # the line has an ordinal
-    model: str | None = None  # that wrote it, where the line itself says so
-    stated: Stated | None = None  # likewise, what it took
-    raw: Buffer = b""  # the line as it stands; nothing where the payload is all of it
+    model: str | None = None  # the model, if the line itself records it
+    stated: Stated | None = None  # the usage, if the line itself records it
+    raw: Buffer = b""  # the bytes of the line; empty if equal to the payload
 
 
 class HistoryBase(msgspec.Struct, kw_only=True, gc=False):
-    """Where the history begins that a fork or a rewind continues."""
+    """The end of the history that a fork or a rewind continues."""
 
     thread_id: str | None = None
     end_ordinal_exclusive: Ordinal | None = None
 
 
 class Meta(msgspec.Struct, kw_only=True, gc=False):
-    """`session_meta`: who the session is."""
+    """`session_meta`: the identity of the session."""
 
     id: str | None = None
     timestamp: str | float | None = None
@@ -146,7 +146,7 @@ class Meta(msgspec.Struct, kw_only=True, gc=False):
 
 
 class TurnContext(msgspec.Struct, kw_only=True, gc=False):
-    """`turn_context`: the model of the calls that follow."""
+    """`turn_context`: the model of the following calls."""
 
     model: str | None = None
     effort: str | None = None
@@ -154,13 +154,13 @@ class TurnContext(msgspec.Struct, kw_only=True, gc=False):
 
 
 class Passthrough(msgspec.Struct, kw_only=True, gc=False):
-    """What newer versions say about each part of a message."""
+    """The kinds of the parts of a message (newer versions)."""
 
     content_item_kinds: list[str | None] = []
 
 
 class ResponseItem(msgspec.Struct, kw_only=True, gc=False):
-    """`response_item`: what the model saw or said."""
+    """`response_item`: input or output of the model."""
 
     type: str
     id: str | None = None
@@ -180,13 +180,13 @@ class ResponseItem(msgspec.Struct, kw_only=True, gc=False):
 
     @property
     def kinds(self) -> list[str | None]:
-        """The kind of each content part, where the version records it."""
+        """The kind of each content part, if the version records it."""
         about = self.internal_chat_message_metadata_passthrough
         return [] if about is None else about.content_item_kinds
 
 
 class Part(msgspec.Struct, kw_only=True, gc=False):
-    """One part of a message's content."""
+    """One part of the content of a message."""
 
     type: str | None = None
     text: str | None = None
@@ -194,7 +194,7 @@ class Part(msgspec.Struct, kw_only=True, gc=False):
 
 
 class Usage(msgspec.Struct, kw_only=True, frozen=True, gc=False):
-    """Token figures of one call, or cumulated; odd ones are mended by `decode`."""
+    """Token figures of one call, or cumulated; `decode` replaces invalid ones."""
 
     input_tokens: Natural | None = None
     cached_input_tokens: Natural | None = None
@@ -226,7 +226,7 @@ class TurnItem(msgspec.Struct, kw_only=True, gc=False):
 
 
 class Event(msgspec.Struct, kw_only=True, gc=False):
-    """`event_msg`: what the screen was told."""
+    """`event_msg`: an event shown on the screen."""
 
     type: str
     kind: str | None = None
@@ -248,7 +248,7 @@ class UsageRecord(msgspec.Struct, kw_only=True, gc=False):
 
 
 class Compacted(msgspec.Struct, kw_only=True, gc=False):
-    """`compacted`: a summary that stands for the history before it."""
+    """`compacted`: a summary that replaces the history before it."""
 
     message: msgspec.Raw = NOTHING
 
@@ -276,12 +276,12 @@ _ANYTHING: Final = msgspec.json.Decoder()
 
 
 def size(raw: msgspec.Raw) -> int:
-    """How many bytes a raw value has, without copying it; 0 when the field is absent."""
+    """Return the size of a raw value in bytes without copying it; 0 if the field is absent."""
     return memoryview(raw).nbytes
 
 
 def decode(raw: msgspec.Raw, decoder: msgspec.json.Decoder[T]) -> T:
-    """Decode a raw value; text that is no valid Unicode is replaced, and odd figures, first.
+    """Decode a raw value; on failure, again with invalid Unicode or figures replaced.
 
     Raises:
         msgspec.MsgspecError: the value has another shape, or is nested too deeply to be read.
@@ -297,7 +297,7 @@ def decode(raw: msgspec.Raw, decoder: msgspec.json.Decoder[T]) -> T:
 
 
 def _with_natural_figures(raw: msgspec.Raw) -> bytes | msgspec.Raw:
-    """The same record with natural numbers for tokens; a usage with others is marked."""
+    """Replace token figures that are not natural numbers, and flag their usage as damaged."""
     record = body(raw)
     if not is_object(record):
         return raw
@@ -313,7 +313,7 @@ def _with_natural_figures(raw: msgspec.Raw) -> bytes | msgspec.Raw:
 
 
 def _is_none(figure: object) -> bool:
-    """Whether something stands where a figure should that is none."""
+    """Return whether a value is present but not a valid figure."""
     if isinstance(figure, bool) or not isinstance(figure, int | float):
         return figure is not None
     return not 0 <= figure <= MOST_TOKENS
@@ -324,7 +324,7 @@ def _natural(figure: Any) -> int | None:
 
 
 def body(raw: msgspec.Raw) -> Any:
-    """A body as plain objects; None when there is none, its bytes as text when it is no JSON."""
+    """Decode a body; None if it is absent, its bytes as text if it is not JSON."""
     if not size(raw):
         return None
     try:
@@ -334,10 +334,10 @@ def body(raw: msgspec.Raw) -> Any:
 
 
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
-    """Whether a decoded value is a JSON object."""
+    """Return whether a decoded value is a JSON object."""
     return isinstance(value, dict)
 
 
 def is_list(value: object) -> TypeGuard[list[Any]]:
-    """Whether a decoded value is a JSON list."""
+    """Return whether a decoded value is a JSON list."""
     return isinstance(value, list)

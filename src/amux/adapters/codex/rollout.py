@@ -1,12 +1,8 @@
-"""Who a rollout is and where it comes from.
+"""The state of one rollout while it is read, its lineage, and its facts.
 
-The first `session_meta` of a file is its own; further ones are copies of a parent's. The place of a
-file promises an id by its name, which is taken when the first line is lost.
-
-What is known of one rollout while it is read, and the facts that it comes to.
-
-Everything is in plain fields, so that a reading can be put away and taken up again. The rules that
-fill them are in `rules`.
+All state is in plain fields, so that a reading can be serialized and resumed. The rules that update
+it are in `reading`. The first `session_meta` of a file is its own; further ones are copied from a
+parent. The file name contains an id, which is used if the first line is lost.
 """
 
 from __future__ import annotations
@@ -44,16 +40,16 @@ _MIGRATED: Final = re.compile(r"rollout-\d+|item-\d+")
 
 
 class FileName(msgspec.Struct, frozen=True):
-    """What the name of a rollout says: thread id, and the id of this log of the thread."""
+    """The ids in the name of a rollout: the thread id, and the id of this log of the thread."""
 
     stem: str
     thread_id: str
     rollout_id: str
-    promised: bool  # the name holds a UUID
+    promised: bool  # the name contains a UUID
 
 
 def file_name(name: str) -> FileName:
-    """Read a file's name; a name without a UUID is the id itself."""
+    """Parse a file name; a name without a UUID is the id itself."""
     suffix = next((end for end in _SUFFIXES if name.endswith(end)), "")
     stem = name.removesuffix(suffix)
     found = _NAME.fullmatch(stem)
@@ -63,29 +59,29 @@ def file_name(name: str) -> FileName:
 
 
 def is_migrated_id(text: str | None) -> bool:
-    """Whether a turn or item id was made up by `codex migrate-rollouts`."""
+    """Return whether `codex migrate-rollouts` generated a turn or item id."""
     return (
         text is not None
-        and text.startswith(_MIGRATED_BEGIN)  # most ids end here: a pattern costs more
+        and text.startswith(_MIGRATED_BEGIN)  # rejects most ids faster than the pattern
         and _MIGRATED.fullmatch(text) is not None
     )
 
 
 @dataclass(slots=True, kw_only=True)
 class Lineage:
-    """Collects what the `session_meta` lines say."""
+    """Collects the `session_meta` lines."""
 
     name: FileName
     session_id: str
     meta: Meta = field(default_factory=Meta)
     created_at: datetime | None = None
-    named_parent: str | None = None  # of the second session_meta
+    named_parent: str | None = None  # id in the second session_meta
     known: bool = False
 
     def take(self, meta: Meta, *, first_line: bool, begun: bool) -> None:
-        """Read a session_meta: the session's own, or one copied from its parent.
+        """Process a session_meta: the session's own, or one copied from its parent.
 
-        Once the session has `begun` under the id that the name promises, it keeps that id.
+        Once the session has `begun` under the id in the file name, it keeps that id.
         """
         trusted = first_line or not self.name.promised or meta.id in {None, self.name.thread_id}
         if trusted and not self.known:
@@ -103,12 +99,12 @@ class Lineage:
 
     @property
     def own_from(self) -> int:
-        """The key before which a sub-agent's file repeats its parent's context."""
+        """The key before which a sub-agent's file repeats the context of its parent."""
         return self.meta.subagent_history_start_ordinal or 0
 
     @property
     def kind(self) -> Kind:
-        """What the file says it is."""
+        """The kind of session that the file records."""
         if self._spawned_by() is not None:
             return "subagent"
         return "session" if self.parent is None else "fork"
@@ -128,7 +124,7 @@ class Lineage:
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """Other names of the session: the file's, and the rollout's after a rewind."""
+        """Other ids of the session: that of the file, and of the rollout after a rewind."""
         names = (self.name.stem, self.name.rollout_id)
         return tuple(dict.fromkeys(name for name in names if name != self.session_id))
 
@@ -140,11 +136,11 @@ class Lineage:
 
     @property
     def nickname(self) -> str | None:
-        """What the parent calls a sub-agent."""
+        """The name that the parent gave to a sub-agent."""
         return self.meta.agent_path or self.meta.agent_nickname
 
     def raw(self) -> dict[str, Any]:
-        """The small fields that normalising drops."""
+        """Return small native fields that have no field in `Facts`."""
         fields = {
             "originator": self.meta.originator,
             "source": self.meta.source,
@@ -162,21 +158,21 @@ class Lineage:
 
 
 MAX_IDENTITY_KEYS: Final = 32
-_EDGE: Final = 128  # bytes of either end of something encrypted
+_EDGE: Final = 128  # bytes used of each end of an encrypted value
 
 
 @dataclass(slots=True, kw_only=True)
 class Rollout:
-    """All that is known of a file while it is read."""
+    """The state of one file while it is read."""
 
     path: str
     lineage: Lineage
     conversation: Conversation
     tools: Tools = field(default_factory=Tools)
     begun: bool = False
-    is_unreadable: bool = False  # the operating system or a missing decoder stood in the way
-    intact: bool = True  # nothing unreadable so far
-    own_from: int = 0  # the key before which the lines are those of a parent
+    is_unreadable: bool = False  # an OS error or a missing decoder prevents reading
+    intact: bool = True  # no unreadable line so far
+    own_from: int = 0  # lines with a smaller key belong to the parent
     after_compaction: bool = False
     name: str | None = None
     effort: str | None = None
@@ -184,21 +180,19 @@ class Rollout:
     identity: dict[int, None] = field(default_factory=dict[int, None])
     migrated: bool = False
     unknown: Unknowns = field(default_factory=Unknowns)
-    unknown_lines: list[int] = field(
-        default_factory=list[int]
-    )  # lines of it that have yet to be kept
+    unknown_lines: list[int] = field(default_factory=list[int])  # line numbers of records to sample
     problems: list[Problem] = field(default_factory=list[Problem])
     problem_count: int = 0
-    new_problems: list[Problem] = field(default_factory=list[Problem])  # not yet told to the reader
+    new_problems: list[Problem] = field(default_factory=list[Problem])  # not yet reported
 
     @property
     def counter(self) -> CallCounter:
-        """What was billed."""
+        """The billed calls."""
         return self.conversation.counter
 
     @property
     def cursor(self) -> Cursor:
-        """Where reading stands."""
+        """The current position."""
         return self.conversation.cursor
 
     @property
@@ -207,7 +201,7 @@ class Rollout:
         return self.cursor.key < self.own_from
 
     def note(self, problem: Problem) -> None:
-        """Remember that something could not be read."""
+        """Record a problem."""
         self.intact = False
         self.is_unreadable |= problem.code in {"unreadable", "decoder-missing"}
         self.problem_count += 1
@@ -216,29 +210,29 @@ class Rollout:
             self.problems.append(problem)
 
     def report(self, code: ProblemCode, message: str) -> None:
-        """Note a problem of the line that is being read."""
+        """Record a problem of the current line."""
         self.note(Problem(code=code, message=message, path=self.path, line=self.cursor.line))
 
     def skip(self, kind: str) -> None:
-        """A record that says nothing; what is not known to say nothing is counted."""
+        """Skip a record without content; unknown kinds are counted."""
         if kind not in IGNORED and self.unknown.count(kind):
             self.unknown_lines.append(self.cursor.line)
 
     def sample_unknown(self, raw: Callable[[int], object]) -> None:
-        """Keep the lines that were just passed over, given by their numbers."""
+        """Store samples of the unknown records that were just skipped, by line number."""
         for line in self.unknown_lines:
             self.unknown.keep(raw(line))
         self.unknown_lines.clear()
 
     def mark_migrated(self, id: str | None) -> None:
-        """Look whether an id was made up when old files were rewritten."""
+        """Record whether an id was generated when old files were rewritten."""
         if is_migrated_id(id) and self.cursor.ordinal is not None:
             self.migrated = True
 
     def identify(self, item: ResponseItem) -> None:
-        """Collect marks that only a copy of this file can share."""
+        """Collect keys that only copies of this file share."""
         call_id = item.call_id
-        if call_id and call_id != "null" and call_id not in self.tools.open:  # else marked by it
+        if call_id and call_id != "null" and call_id not in self.tools.open:  # else added before
             self.identity[key_of(call_id)] = None
         if item.encrypted_content is not NOTHING:
             mark = _edges(item.encrypted_content)
@@ -246,7 +240,7 @@ class Rollout:
                 self.identity[key_of(mark)] = None
 
     def bill(self, call: Call | None) -> None:
-        """A call, if there is one, was paid for."""
+        """Record a billed call, if there is one."""
         if call is None:
             return
         if len(self.identity) < MAX_IDENTITY_KEYS and not call.key.startswith("tc:"):
@@ -254,12 +248,12 @@ class Rollout:
         self.conversation.billed(call)
 
     def name_model(self, model: str) -> None:
-        """The model of what follows, and of the calls that it makes."""
+        """Set the model of the following calls."""
         self.counter.model = model
         self.models[model] = None
 
     def bill_stated(self, stated: Stated) -> None:
-        """The message that was just read says itself what it took."""
+        """Record the usage that the current message contains itself."""
         counter = self.counter
         call = Call(
             key=f"{counter.session_id}:{self.cursor.key}",
@@ -274,7 +268,7 @@ class Rollout:
         self.bill(call)
 
     def facts(self, *, archived: bool) -> Facts:
-        """What the whole file says."""
+        """Return the facts of the file."""
         lineage, conversation, counter = self.lineage, self.conversation, self.counter
         cursor = self.cursor
         billed = {call.model for call in counter.calls}
@@ -314,7 +308,7 @@ class Rollout:
 
 
 def _edges(encrypted: msgspec.Raw) -> str:
-    """Both ends of a long value and its size: hashing all of it takes longer than reading it."""
+    """Return both ends of a long value and its size: hashing all of it would be too slow."""
     view = memoryview(encrypted)
     size = view.nbytes
     if size <= 2 * _EDGE:
@@ -323,7 +317,7 @@ def _edges(encrypted: msgspec.Raw) -> str:
 
 
 def new_rollout(path: Path, *, bodies: bool, traced: bool) -> Rollout:
-    """A file of which nothing has been read yet."""
+    """Return the state of a file before its first line."""
     name = file_name(path.name)
     counter, cursor = CallCounter(session_id=name.thread_id), Cursor(traced=traced)
     return Rollout(

@@ -1,13 +1,9 @@
-"""The texts of a rollout and the lines that each message lies in.
+"""Extracts the texts of a rollout and the location of each message.
 
-The rules are those of every reading; only what bears on texts is kept. A file with a line that is
-not in the newest form, or too long to be held, is left to be read (None). A scan may be taken up
-again where no message was in doubt.
-
-One message of a rollout, from the lines it lies in and from nothing else.
-
-A scan has said where, and what the lines before and behind it say about them: who wrote a text, and
-whether an answer was one.
+The rules are those of `reading`. A file with a line that is too long or not in the newest format
+must be read instead (None). A scan can be resumed at a line where the author of no message is
+undecided. From a location alone, `cut_text` builds the searchable part of a message; the kind of
+the location holds what the lines around it say about its author.
 """
 
 from __future__ import annotations
@@ -53,11 +49,11 @@ from amux.model.message import Role, SessionMessage, SessionToolCall
 from amux.model.texts import Spot, TextDoc, text_doc
 
 _CHUNK: Final = 2 << 20
-_LARGEST: Final = 32 << 20  # the texts of a file are held at once
+_LARGEST: Final = 32 << 20  # all texts of a file are in memory at once
 
 
 class _ScanState(msgspec.Struct, kw_only=True):
-    """A scan at the end of a line. `spans` are the lines of an answer that may still grow."""
+    """A scan at a line end. `spans` are the lines of an answer that may still grow."""
 
     rollout: Rollout
     lines: int = 0
@@ -66,7 +62,7 @@ class _ScanState(msgspec.Struct, kw_only=True):
 
 
 class _Scan:
-    """Documents of messages as they get finished."""
+    """Collects the texts of messages as they are completed."""
 
     def __init__(self, state: _ScanState, *, tools: bool) -> None:
         self.docs: list[TextDoc] = []
@@ -76,10 +72,10 @@ class _Scan:
         self._tools = tools
         self._lines = state.lines
         self._next = state.messages
-        self._spans = state.spans  # by the number of the line
+        self._spans = state.spans  # keyed by line number
 
     def take(self, entry: AnyEntry, span: Span | None) -> None:
-        """Enter one line."""
+        """Process one line."""
         self._lines += 1
         self._spans[self._lines] = span
         apply_batch(self._rollout, LineBatch(self._lines, [entry]))
@@ -87,7 +83,7 @@ class _Scan:
             self._keep_finished()
 
     def state(self) -> _ScanState | None:
-        """All that stands before the next line; None while it may change what came before."""
+        """Return the state before the next line; None if that line may change earlier messages."""
         conversation = self._conversation
         if (
             conversation.pending
@@ -97,7 +93,7 @@ class _Scan:
         ):
             return None
         conversation.gaps.settle()
-        del conversation.counter.calls[:-1]  # rules look at the newest alone
+        del conversation.counter.calls[:-1]  # the rules use only the newest call
         self._rollout.identity.clear()
         answer = conversation.open_answer
         lines = () if answer is None else (answer.position, answer.last)
@@ -109,7 +105,7 @@ class _Scan:
         )
 
     def finish(self) -> tuple[str, list[TextDoc]] | None:
-        """The session and its documents; None where there is no session."""
+        """Return the session id and its texts; None if there is no session."""
         self._conversation.end_turn()
         self._keep_finished()
         if not self._rollout.begun:
@@ -117,7 +113,7 @@ class _Scan:
         return self._rollout.lineage.session_id, self.docs
 
     def _keep_finished(self) -> None:
-        """Keep the texts of the messages that are finished."""
+        """Store the texts of the completed messages."""
         line_ranges, self._conversation.line_ranges = self._conversation.line_ranges or [], []
         for message, lines in zip(self._conversation.drain(), line_ranges, strict=True):
             doc = text_doc(self._next, message, tools=self._tools)
@@ -134,11 +130,11 @@ class _Scan:
 
 
 class _UnexpectedLineError(Exception):
-    """The file holds something that only reading knows."""
+    """The file holds a line that only reading can handle."""
 
 
 def scan_texts(path: Path, *, tools: bool, progress: Progress | None = None) -> ScannedTexts | None:
-    """The session of a file and its documents; None where that is not so simple."""
+    """Return the texts of the session of a file; None if it must be read."""
     try:
         if progress is not None:
             state = restore(progress.state, _ScanState)
@@ -171,7 +167,7 @@ def _progress(scan: _Scan, offset: int) -> Progress | None:
 
 
 def _lines(path: Path, offset: int) -> Iterator[tuple[AnyEntry, Span | None]]:
-    """Every line from a place on, with its own; the last has none if it may still grow."""
+    """Yield each line after an offset with its span; None for a last line that may still grow."""
     rest = b""
     with open_stream(path) as stream:
         if path.stat().st_size - offset > _LARGEST:
@@ -197,7 +193,7 @@ _PARTS: Final = frozenset({TYPED, UNCONFIRMED, INJECTED})
 
 
 def cut_text(data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
-    """The message of a spot; None where these bytes hold no such message."""
+    """Return the message at a location; None if the bytes hold no such message."""
     try:
         if kind in {ANSWER, NOTICE}:
             entries = ENTRY.decode_lines(data)
@@ -226,7 +222,7 @@ def _other_message(item: ResponseItem, at: datetime | None, kind: int) -> Sessio
 
 
 def _answer(entries: list[AnyEntry], *, synthetic: bool, tools: bool) -> SessionMessage:
-    """Every item between the first and the last line of an answer is part of it."""
+    """Build an answer from all items between its first and its last line."""
     thinking: list[str] = []
     texts: list[str] = []
     calls: list[SessionToolCall] = []

@@ -1,16 +1,16 @@
-"""Usage: every billed call of a rollout once.
+"""Counts every billed call of a rollout once, and detects missing usage.
 
-Versions with `token_usage_record` write one line per call. Before, only `token_count` events exist:
-they repeat themselves, restart or go on with their totals across resumes, and estimate the context
-after a compaction. A count is a call when its total has changed and its last usage is not empty.
+Versions with `token_usage_record` write one line per call. Older ones have only `token_count`
+events: these are repeated, restart or continue their totals across resumes, and estimate the
+context after a compaction. A count is a call if its total has changed and its last usage is not
+empty.
 
 The key of a counted call is a hash over all counts of the file up to it: a replayed history gives
 the keys of the original, and the first call after it differs.
 
-What the disk itself shows to be missing from the usage of a session.
-
-Two gaps show: an answer in a turn that has no usage at all, and a call that began to speak or was
-under way when the turn was interrupted. A failed request leaves nothing behind and is no gap.
+Two gaps can be detected: a turn with an answer but without any usage, and a call that had begun to
+answer or was under way when the turn was interrupted. A failed request leaves no record and is not
+a gap.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ class CallCounter:
     session_id: str
     purpose: Purpose = "main"
     model: str | None = None
-    has_answered: bool = False  # an answer of this file precedes the record
+    has_answered: bool = False  # an answer of this file precedes the current record
     calls: list[Call] = field(default_factory=list[Call])
     seen: set[str] = field(default_factory=set[str])
     chain: bytes = b""
-    total: Figures | None = None  # of the newest count
-    recorded: Figures | None = None  # of the newest record
+    total: Figures | None = None  # total of the newest count
+    recorded: Figures | None = None  # usage of the newest record
     continues: bool = False
-    damaged: bool = False  # there may be calls that a damaged count hides
+    damaged: bool = False  # a damaged count may hide calls
 
     def seed(self, text: str, *, continues: bool) -> None:
-        """Start the keys from a text no other file has; `continues`: totals go on from a parent."""
+        """Start the keys from a unique text; `continues`: totals continue those of a parent."""
         self.chain = text.encode("utf-8", "replace")
         self.continues = continues
 
     def count(self, info: TokenInfo, raw_time: RawTime) -> Call | None:
-        """Take a token count; the call it tells of, if it tells of a new one."""
+        """Process a token count; return the call if it describes a new one."""
         total = _figures(info.total_token_usage)
         if total == self.total:
-            self.damaged |= info.total_token_usage.damaged  # whether it repeats cannot be told
+            self.damaged |= info.total_token_usage.damaged  # it may or may not be a repetition
             return None
         last = _figures(info.last_token_usage)
         inherited = self.continues and self.total is None and not self.has_answered
@@ -74,7 +74,7 @@ class CallCounter:
         return self._add(key, info.last_token_usage, last, raw_time)
 
     def record(self, record: UsageRecord, raw_time: RawTime) -> Call | None:
-        """Take a usage record; None when it repeats an earlier one."""
+        """Process a usage record; None if it repeats an earlier one."""
         figures = self.recorded = _figures(record.usage)
         key = record.response_id or "tc:" + self._link(_NUMBERED % (len(self.calls), *figures))
         if key in self.seen:
@@ -83,11 +83,11 @@ class CallCounter:
         return self._add(key, record.usage, figures, raw_time, copied=copied)
 
     def mark_last_as_compaction(self) -> None:
-        """The newest call turned out to be the one that wrote a summary."""
+        """Set the purpose of the newest call: it wrote a compaction summary."""
         self.calls[-1] = msgspec.structs.replace(self.calls[-1], purpose="compaction")
 
     def set_last_message_id(self, message_id: str | None) -> None:
-        """The newest call turned out to have produced this message."""
+        """Set the message that the newest call produced."""
         if message_id is not None:
             self.calls[-1] = msgspec.structs.replace(self.calls[-1], message_id=message_id)
 
@@ -98,7 +98,7 @@ class CallCounter:
     def _add(
         self, key: str, usage: Usage, figures: Figures, raw_time: RawTime, *, copied: bool = False
     ) -> Call:
-        """Disjoint buckets: input includes both cache figures, output includes the reasoning."""
+        """Add a call in disjoint buckets: input includes the cache, output the reasoning."""
         asked, cached, written, output, _, _ = figures
         tokens = Tokens(
             input=max(0, asked - cached - written),
@@ -138,54 +138,54 @@ INTERRUPTED: Final = "call-interrupted"
 
 @dataclass(slots=True, kw_only=True)
 class Gaps:
-    """Follows the turns of one file."""
+    """Tracks the turns of one file."""
 
     found: set[str] = field(default_factory=set[str])
     has_answer: bool = False  # in this turn
     is_billed: bool = False  # in this turn
-    speaking: bool = False  # words of a call whose usage has not come yet
-    awaiting: bool = False  # the model has been asked and has not been billed yet
-    returned: msgspec.Raw | None = None  # by a tool, which may have been stopped
+    speaking: bool = False  # output was shown, but no usage recorded yet
+    awaiting: bool = False  # a request was sent, but no usage recorded yet
+    returned: msgspec.Raw | None = None  # output of a tool that may have been stopped
 
     def prompted(self) -> None:
-        """A new turn begins."""
+        """Begin a new turn."""
         self._end_turn()
         self.awaiting = True
 
     def spoke(self) -> None:
-        """The screen showed words of the model."""
+        """Record that the screen showed output of the model."""
         self.speaking = True
 
     def answered(self) -> None:
-        """The model's answer is on disk."""
+        """Record that an answer of the model was written."""
         self.has_answer = True
 
     def billed(self) -> None:
-        """Usage of a call arrived."""
+        """Record the usage of a call."""
         self.is_billed = True
         self.speaking = self.awaiting = False
 
     def tool_returned(self, output: msgspec.Raw) -> None:
-        """A tool's output goes to the model, unless it was stopped: that is seen if it matters."""
+        """Record a tool output, which is sent to the model unless the tool was stopped."""
         self.awaiting = True
         self.returned = output
 
     def settle(self) -> None:
-        """Look at the newest output: it holds a piece of the file, so it is not put away."""
+        """Evaluate the newest output: it refers to a part of the file, so it is not serialized."""
         if self.returned is not None:
             self.awaiting = self.awaiting and not was_aborted(self.returned)
             self.returned = None
 
     def aborted(self) -> None:
-        """The person interrupted the turn."""
+        """Record that a person interrupted the turn."""
         self.settle()
         if self.speaking or self.awaiting:
             self.found.add(INTERRUPTED)
-            self.has_answer = False  # said already
+            self.has_answer = False  # already reported
         self.speaking = self.awaiting = False
 
     def finish(self) -> tuple[str, ...]:
-        """All gaps of the file."""
+        """Return all gaps of the file."""
         self._end_turn()
         return tuple(sorted(self.found))
 
