@@ -1,4 +1,4 @@
-"""Reading Claude Code transcripts in every depth and in steps, and what must be equal."""
+"""Helpers that read Claude Code transcripts at every depth and in steps, and compare results."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def check_usage(source: SourceRef) -> None:
 
 
 def check_steps(source: SourceRef, data: bytes, cuts: Iterable[int], want: Depth) -> None:
-    """Read the file as it grows: after each step everything is as if it were read at once."""
+    """Read the file as it grows, and check that each step equals reading it at once."""
     progress: Progress | None = None
     for size in [*sorted(cuts), len(data)]:
         source.path.write_bytes(data[:size])

@@ -1,7 +1,7 @@
-"""Claude Code transcripts as hypothesis makes them: every kind of line in any order, also damaged.
+"""Hypothesis strategies for Claude Code transcripts: lines of all kinds in any order, damaged too.
 
-Ids come from small pools, so that lines refer to each other, repeat each other and get in each
-other's way. Tool output is full of decoys: records of Claude Code that are no lines.
+Ids come from small pools, so that lines refer to each other, repeat each other and conflict. Tool
+output is full of decoys: records of Claude Code that are not lines.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _line(
 
 
 def json_lines() -> st.SearchStrategy[Json]:
-    """Records of every known type and of some that nobody knows."""
+    """Generate records of every known type and of some unknown ones."""
     return st.one_of(
         _line(st.just("assistant"), _answers() | _odd),
         _line(st.just("assistant"), _answers()),
@@ -210,7 +210,7 @@ def _damaged(line: bytes, how: int) -> bytes:
 
 @st.composite
 def transcripts(draw: st.DrawFn, *, intact: bool = False) -> bytes:
-    """The bytes of one file; some end within a line."""
+    """Generate the bytes of one file; some end within a line."""
     lines = draw(st.lists(_written(json_lines()), max_size=14))
     if not intact:
         accidents = draw(st.dictionaries(st.integers(0, 13), st.integers(0, 10**6), max_size=4))
@@ -224,7 +224,7 @@ def transcripts(draw: st.DrawFn, *, intact: bool = False) -> bytes:
 
 
 def source_at(folder: Path, *, agent: bool = False) -> SourceRef:
-    """A file of a project folder, as discovery would name it."""
+    """Return a file of a project folder as `discover` yields it."""
     name, role = (f"agent-{AGENT}", "subagent") if agent else (SESSION, "session")
     path = folder / "projects" / FOLDER / f"{name}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""Project folders as versions of Claude Code leave them: resumed, forked, titled, with sub-agents.
+"""Builds project folders as versions of Claude Code write them: resumes, forks, titles, sub-agents.
 
-Every step takes a minute. Ids of lines, answers and sessions are counted up, so each is new unless
-a version copies it.
+Every step takes a minute. Ids of lines, answers and sessions are numbered, so each is new unless a
+version copies it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 Json = dict[str, Any]
 Style = Literal["resume", "fork", "named", "branch"]
-"""How history is copied: rewritten by a resume of 1.0.59; as it is under a new id (2.1.325); with
-the old id (2.1.50); with a word about where it comes from."""
+"""How history is copied: rewritten by a resume of 1.0.59; unchanged under a new id (2.1.325); with
+the old id (2.1.50); with a reference to its origin."""
 
 BEGAN = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 VERSIONS = ("1.0.59", "2.0.14", "2.0.77", "2.1.325")
@@ -22,7 +22,7 @@ _CONTEXT = "This stands before the answer. " * 900
 
 
 class Home:
-    """One project folder, written when all has been said."""
+    """One project folder, written to disk at the end."""
 
     def __init__(self) -> None:
         self.sessions: list[tuple[str, list[Json]]] = []
@@ -41,7 +41,7 @@ class Home:
         return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     def begin(self, version: str, *, cwd: str = "/src/app", wordy: bool = False) -> None:
-        """A new session with one answer; a wordy one has much context before it."""
+        """Add a session with one answer; `wordy` puts much context before it."""
         id = f"00000000-0000-4000-8000-{self._number():012}"
         self.sessions.append((id, []))
         if version == "2.1.325":
@@ -49,7 +49,7 @@ class Home:
         self.say(len(self.sessions) - 1, version, cwd=cwd, wordy=wordy)
 
     def say(self, which: int, version: str, *, cwd: str = "/src/app", wordy: bool = False) -> None:
-        """A prompt and its answer."""
+        """Add a prompt and its answer."""
         id, lines = self._at(which)
         said = {"role": "user", "content": f"Prompt {self._number()}"}
         self._add(id, self._line(id, version, cwd, "user", said))
@@ -63,9 +63,9 @@ class Home:
     def copy(
         self, which: int, style: Style, *, skip: int, answers: int, fuller: bool = False
     ) -> None:
-        """A new session with a copy of one; `answers` of its own follow.
+        """Add a copy of a session, followed by `answers` of its own.
 
-        A fuller copy has the final figures of answers that the original has not.
+        A fuller copy has the final figures of answers that the original lacks.
         """
         _, old = self._at(which)
         id = f"00000000-0000-4000-8000-{self._number():012}"
@@ -90,13 +90,13 @@ class Home:
         return {**line, "sessionId": id, **origin}
 
     def move(self, which: int) -> None:
-        """Put a session into the folder of another project, as if it had been made there."""
+        """Move a session into the folder of another project, as if it had been created there."""
         id, lines = self._at(which)
         self._folders[id] = "-src-other"
         lines[:] = [{**line, "cwd": "/src/other"} if "cwd" in line else line for line in lines]
 
     def compact(self, which: int) -> None:
-        """A session goes on from a summary of itself."""
+        """Continue a session from a summary of itself."""
         id, _ = self._at(which)
         boundary = self._line(id, "2.1.325", "/src/app", "system")
         self._add(id, {**boundary, "subtype": "compact_boundary", "content": "Compacted"})
@@ -105,19 +105,19 @@ class Home:
         self._add(id, {**summary, "isCompactSummary": True})
 
     def note(self, which: int, place: int) -> None:
-        """A title for the last line of one session, left in the file of another."""
+        """Write a title for the last line of one session into the file of another."""
         _, titled = self._at(which)
         leaf = titled[-1].get("uuid")
         title = {"type": "summary", "summary": f"Title {self._number()}", "leafUuid": leaf}
         self._at(place)[1].append(title)
 
     def title(self, which: int) -> None:
-        """A title in a file of its own."""
+        """Write a title into a file of its own."""
         id, _ = self._at(which)
         self._titles[id] = f"Name {self._number()}"
 
     def agent(self, which: int, *, beside: bool, prompt: str) -> None:
-        """A sub-agent in a file of its own: beside its session or in its folder."""
+        """Add a sub-agent in a file of its own: beside its session or in its folder."""
         id, _ = self._at(which)
         name = f"agent-a{self._number():06}"
         said = {"role": "user", "content": prompt}
@@ -129,7 +129,7 @@ class Home:
         self._files[f"{name}.jsonl" if beside else f"{id}/subagents/{name}.jsonl"] = lines
 
     def write(self, home: Path) -> None:
-        """Put it all below a home directory."""
+        """Write everything below a home directory."""
         folder = home / ".claude" / "projects" / "-src-app"
         files = self._files | {
             f"../{self._folders.get(id, folder.name)}/{id}.jsonl": lines

@@ -1,6 +1,6 @@
-"""Lines of Claude Code transcripts in the very layouts of some versions: order, spacing, envelope.
+"""Lines of Claude Code transcripts in the exact layout of some versions: order, spacing, envelope.
 
-Most tests build lines in any order; what tells lines apart by their bytes needs real ones.
+Most tests build lines in any order; code that recognises lines by their bytes needs real layouts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OTHER = "c923122a-7df0-4442-b7fb-df375e9e119b"
 
 
 class Writer:
-    """Writes the lines of one session one after the other."""
+    """Writes the lines of one session consecutively."""
 
     def __init__(self, layout: Layout, *, agent: bool = False) -> None:
         self.layout: Layout = layout
@@ -39,7 +39,7 @@ class Writer:
         self.lines.append(line + b"\n")
 
     def record(self, kind: str, **fields: Any) -> None:
-        """A line of bookkeeping."""
+        """Write a line of bookkeeping."""
         self._put({"type": kind, "sessionId": SESSION, **fields})
 
     def user(self, content: Any, **flags: Any) -> None:
@@ -178,7 +178,7 @@ def _others() -> st.SearchStrategy[Step]:
 
 
 def sequences(*, agent: bool = False) -> st.SearchStrategy[Writer]:
-    """Sessions of any of the layouts, mostly answers and results."""
+    """Generate sessions in any of the layouts, mostly answers and results."""
 
     def write(layout: Layout, steps: list[Step]) -> Writer:
         writer = Writer(layout, agent=agent)

@@ -1,4 +1,4 @@
-"""Projects of Claude Code as hypothesis makes them: begun, resumed, copied, titled in any order."""
+"""Hypothesis strategies for Claude Code projects: begun, resumed, copied, titled in any order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STEPS = ["begin", "begin", "say", "say", "copy", "copy", "note", "title", "agent
 
 @st.composite
 def homes(draw: st.DrawFn, *, moving: bool = False) -> Home:
-    """`moving`: some forks lie in the folder of another project."""
+    """Generate homes; `moving` puts some forks into the folder of another project."""
     home = Home()
     home.begin(draw(st.sampled_from(VERSIONS)), wordy=draw(st.booleans()))
     which, few = st.integers(0, 9), st.integers(0, 2)

@@ -1,4 +1,4 @@
-"""Hand-built Claude Code transcripts, and what an adapter reads from them."""
+"""Hand-built Claude Code transcripts, and the items that an adapter reads from them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 
 class Read:
-    """One session as an adapter gave it, taken apart."""
+    """One session as an adapter returned it, by type of item."""
 
     def __init__(self, head: str | None = None) -> None:
         self.head = head
@@ -174,7 +174,7 @@ class Transcript:
         return read_path(self.path, want=want, only=only)
 
     def session_read(self) -> Read:
-        """The session of the file, after the checks that hold for every file."""
+        """Return the session of the file, after the checks that apply to every file."""
         full, bare = self.read(), self.read(want="facts")
         assert [read.facts for read in full] == [read.facts for read in bare]
         for read in full:

@@ -1,4 +1,4 @@
-"""Rollouts of any records in any order, damaged or not: the worst that a reader may find."""
+"""Hypothesis strategies for rollouts of any records in any order, damaged or not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ outputs = st.sampled_from(["ok", "aborted by user after 1s", DECOY, '{"agent_id"
 
 
 def record(kind: str, *types: str, **fields: Fields) -> st.SearchStrategy[tuple[str, Json]]:
-    """Records of one kind whose payload has one of these types (none: it has no type)."""
+    """Generate records of one kind whose payload has one of these types (none: it has no type)."""
     named = {"type": st.sampled_from(types), **fields} if types else fields
     return st.tuples(st.just(kind), st.fixed_dictionaries(named))
 
@@ -108,7 +108,7 @@ records = st.one_of(
 
 @st.composite
 def lines(draw: st.DrawFn) -> bytes:
-    """One whole line, compact as Codex writes it or with spaces."""
+    """Generate one whole line, compact as Codex writes it or with spaces."""
     kind, payload = draw(records)
     line: Json = {"timestamp": draw(times)}
     if draw(st.booleans()):
@@ -120,7 +120,7 @@ def lines(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def damaged(draw: st.DrawFn) -> bytes:
-    """A line that is none, or that only looks like one."""
+    """Generate a line that is not JSON, or that only resembles a record."""
     line = draw(lines())
     place = draw(st.integers(0, len(line)))
     rest = draw(st.sampled_from([b"", b"\n", b'"', b"\x00", b"\xff", b"\\"]))
@@ -148,7 +148,7 @@ ODD = st.sampled_from(
 
 
 def spoil(data: st.DataObject, value: list[Any]) -> None:
-    """Replace something somewhere inside a JSON value by something odd."""
+    """Replace a value somewhere inside a JSON value by an unexpected one."""
     holder = cast("dict[Any, Any]", value)
     places: list[Any] = list(range(len(value)))
     while True:
@@ -163,7 +163,7 @@ def spoil(data: st.DataObject, value: list[Any]) -> None:
 
 
 def spoiled(data: st.DataObject, line: bytes) -> bytes:
-    """A line with something odd in one place, or without a piece, or another one for it."""
+    """Generate a line with an unexpected value, or with a removed or replaced part."""
     if data.draw(st.booleans()):
         value = [json.loads(line)]
         spoil(data, value)
@@ -173,13 +173,13 @@ def spoiled(data: st.DataObject, line: bytes) -> bytes:
 
 
 def apart_from_each_other(found: list[bytes]) -> bytes:
-    """Lines behind each of which a crash has left a zero byte: each is read by itself."""
+    """Put a zero byte, as left by a crash, after each line, so that each is read alone."""
     return b"\x00\n".join(found) + b"\x00\n"
 
 
 @st.composite
 def logs(draw: st.DrawFn) -> bytes:
-    """A whole rollout of anything."""
+    """Generate a whole rollout of arbitrary lines."""
     found = draw(st.lists(st.one_of(lines(), lines(), lines(), damaged()), max_size=25))
     return b"\n".join(found) + draw(st.sampled_from([b"\n", b""]))
 
@@ -189,14 +189,14 @@ def source_of(path: Path) -> SourceRef:
 
 
 def write(folder: Path, data: bytes) -> SourceRef:
-    """A rollout with these bytes."""
+    """Write a rollout with these bytes."""
     path = folder / f"rollout-2026-01-02T03-04-05-{OWN}.jsonl"
     path.write_bytes(data)
     return source_of(path)
 
 
 def read_whole(source: SourceRef, want: Want) -> Reading:
-    """What `read` gives, in the form of a reading."""
+    """Return the result of `read` in the form of a reading."""
     items = list(ADAPTER.read(source, want=want))
     facts = tuple(item for item in items if isinstance(item, Facts))
     problems = tuple(item for item in items if isinstance(item, Problem))
@@ -204,7 +204,7 @@ def read_whole(source: SourceRef, want: Want) -> Reading:
 
 
 def bears_on_cost(reading: Reading) -> list[Json]:
-    """All fields that a reading of usage may not leave out."""
+    """Return all fields that a reading of usage must not omit."""
     return [
         {
             name: value

@@ -1,4 +1,4 @@
-"""Rollouts written by hand, line by line, and read back with what must hold for every file."""
+"""Hand-written rollouts, read back with the checks that apply to every file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Result = tuple[Facts, list[SessionMessage], list[Problem]]
 
 
 class Writer:
-    """Writes a rollout line by line, the way Codex does."""
+    """Writes a rollout line by line, as Codex does."""
 
     def __init__(self, folder: Path, *, name: str = f"rollout-2026-01-02T03-04-05-{OWN}.jsonl"):
         self.path = folder / "sessions" / name
@@ -72,7 +72,7 @@ class Writer:
         return self.item("message", role="assistant", content=parts)
 
     def count(self, input: int, output: int, *, total: tuple[int, int] | None = None) -> Writer:
-        """A token count; totals go on by themselves unless they are given."""
+        """Write a token count; totals are continued unless they are given."""
         now = [self._total[0] + input, self._total[1] + output] if total is None else list(total)
         self._total = now
         info = {"total_token_usage": usage(*now), "last_token_usage": usage(input, output)}
@@ -96,7 +96,7 @@ def usage(input: int, output: int) -> Json:
 
 
 def read(path: Path, *, until: int | None = None) -> Result:
-    """Read in both modes and hold what must hold for every file."""
+    """Read in both modes, and check what applies to every file."""
     source = SourceRef(agent="codex", path=path, root=path.parent.parent)
     items = list(ADAPTER.read(source, want="all", until=until))
     facts = [item for item in items if isinstance(item, Facts)]
@@ -118,6 +118,6 @@ def prompts(messages: list[SessionMessage]) -> list[str]:
 
 
 def history(rollout: Writer) -> Writer:
-    """Two turns that copies share."""
+    """Write two turns that copies share."""
     rollout.model().prompt("Go").call("c1").count(10, 1)
     return rollout.answer("One").count(20, 2).prompt("More").answer("Two").count(30, 3)

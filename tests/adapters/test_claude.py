@@ -62,7 +62,7 @@ def expected_sessions(capture: Path) -> list[Json]:
 
 
 def answers(expected: Json, field: str) -> list[Any]:
-    """The right answers for a field; none when it is not to be checked."""
+    """Return the expected values of a field; none if it is not checked."""
     if expected[field] is None:
         return []
     return [expected[field], *expected["accept"].get(field, [])]
@@ -150,7 +150,7 @@ def test_tokens_of_captured_sessions_without_copies_are_exact(capture: Path) -> 
 
 
 def test_the_new_calls_of_captured_copies_are_exact(capture: Path) -> None:
-    """A copy's own calls are those that are in no session it was copied from."""
+    """The own calls of a copy are those that are in no session it was copied from."""
     reads = read_capture(capture, "facts")
     for expected in expected_sessions(capture):
         if expected["kind"] not in {"fork", "continuation"}:
@@ -246,7 +246,7 @@ def test_files_that_are_no_sessions_only_hold_notes(capture: Path) -> None:
 
 
 def test_every_billed_call_of_a_capture_is_read_once_by_key(capture: Path) -> None:
-    """Warm-ups and sub-agents included: the sum over all keys is what the server billed."""
+    """The sum over all keys, warm-ups and sub-agents included, is what the server billed."""
     totals = json.loads((capture / "expected.json").read_text())["home_totals"]
     calls: dict[str, Call] = {}
     for source in discovered(capture):

@@ -1,4 +1,4 @@
-"""Claude Code: for cost alone most results of tools are not read, and it makes no difference."""
+"""Claude Code: skipping most tool results when reading usage does not change the result."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_usage_of_any_sub_agent_is_that_of_its_facts(place: Path, writer: Writer
 def test_it_does_not_matter_where_a_piece_of_the_file_ends(
     place: Path, writer: Writer, share: float
 ) -> None:
-    """A line in front brings the end of the first piece to a drawn place behind it."""
+    """A line at the beginning moves the end of the first chunk to a generated offset."""
     rest = writer.data
     ends_behind = round(share * len(rest))
     front = Writer("2.0.77")
@@ -70,7 +70,7 @@ def test_a_growing_session_is_read_on(place: Path, writer: Writer, shares: list[
 
 
 def broken_results(layout: Layout) -> Writer:
-    """Sixteen results, all but the first of which are no JSON behind their beginning."""
+    """Return sixteen results, all but the first of which are invalid JSON after their beginning."""
     writer = Writer(layout)
     writer.user("go")
     for number in range(16):
@@ -95,7 +95,7 @@ def test_results_that_an_answer_follows_are_not_even_decoded(layout: Layout, pla
 
 
 def at_work(layout: Layout) -> Writer:
-    """Three answers that call a tool, each with its result."""
+    """Return three answers that call a tool, each with its result."""
     writer = Writer(layout)
     writer.user("go")
     for number in range(3):

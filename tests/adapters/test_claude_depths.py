@@ -1,4 +1,4 @@
-"""Claude Code: a reading for usage alone says the same as one for facts."""
+"""Claude Code: reading usage alone gives the usage that reading facts gives."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_tool_result_with_a_twist_means_the_same_at_every_depth(
 
 
 def recounted(data: bytes) -> dict[str, tuple[int, int]]:
-    """Input and output tokens by message, written down a second time and without haste."""
+    """Count input and output tokens by message with a second, simple implementation."""
     found: dict[str, tuple[int, int]] = {}
     for number, raw in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         line = _record(raw)
@@ -126,7 +126,7 @@ def _count(value: object) -> int:
 def test_usage_of_an_agents_transcript_is_what_its_lines_add_up_to(
     place: Path, data: bytes
 ) -> None:
-    """A sub-agent's file is one conversation, however its lines are flagged."""
+    """The file of a sub-agent is one conversation, however its lines are flagged."""
     source = source_at(place, agent=True)
     source.path.write_bytes(data)
     (facts,) = facts_of(source, "usage")

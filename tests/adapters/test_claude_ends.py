@@ -1,6 +1,6 @@
-"""Claude Code: how a log ends tells whether a call is missing, and at every depth the same.
+"""Claude Code: the end of a log shows whether a call is missing, equally at every depth.
 
-The transcripts are laid out as Claude Code lays them out.
+The transcripts have the layout that Claude Code writes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def uuid_of(number: int) -> str:
 
 
 def line_of(number: int, fields: Json) -> Json:
-    """A line as the newest versions write it."""
+    """Return a line as the newest versions write it."""
     return {
         "parentUuid": uuid_of(number - 1) if number else None,
         "isSidechain": False,

@@ -1,4 +1,4 @@
-"""Claude Code: files that hold no session, damaged lines, unknown lines."""
+"""Claude Code: files without a session, damaged lines, unknown lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claude Code: forks, costs and sub-agents as versions not captured write them."""
+"""Claude Code: forks, costs and sub-agents of versions without a capture."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_labels_are_kept_small_in_raw(transcript: Transcript) -> None:
 
 
 def two_sidechains(tmp_path: Path) -> Transcript:
-    """Two sub-agents at work at once, written between the lines of their session."""
+    """Return two sub-agents that run in parallel, written between the lines of their session."""
     transcript = Transcript(tmp_path, version="1.0.128")
     transcript.user("go")
     task = transcript.assistant(tool("t1", "Task"), tool("t2", "Task"), stop="tool_use")

@@ -1,4 +1,4 @@
-"""Claude Code: which lines make which messages and calls."""
+"""Claude Code: how lines are combined into messages and calls."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_a_tool_result_that_nothing_follows_leaves_a_call_that_was_not_recorded(
     transcript.user("hi")
     transcript.assistant(tool("call_1"), tool("call_2"), stop="tool_use")
     transcript.result("call_1")
-    assert transcript.session_read().facts.gaps == ()  # the other tool is still at work
+    assert transcript.session_read().facts.gaps == ()  # the other tool is still running
     transcript.result("call_2")
     transcript.raw({"type": "last-prompt", "lastPrompt": "hi", "sessionId": SESSION})
     assert transcript.session_read().facts.gaps == ("call-interrupted",)

@@ -1,4 +1,4 @@
-"""Claude Code: where sessions are looked for, and how the agent is started."""
+"""Claude Code: where sessions are searched for, and how the agent is started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claude Code: what somebody typed, what was put there, and what becomes a title."""
+"""Claude Code: typed text, inserted text, and titles."""
 
 from __future__ import annotations
 

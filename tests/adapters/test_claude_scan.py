@@ -1,4 +1,4 @@
-"""The quick way to a transcript's texts gives what the slow way gives, or nothing."""
+"""Claude Code: the text scan returns the texts that reading returns, or None."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claude Code: a reading that goes on where the last one ended says what one of the whole says."""
+"""Claude Code: a resumed reading gives the same result as reading the whole file."""
 
 from __future__ import annotations
 

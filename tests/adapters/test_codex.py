@@ -31,7 +31,7 @@ Json = dict[str, Any]
 
 
 class Read:
-    """One rollout as the adapter gave it, taken apart."""
+    """One rollout as the adapter returned it, by type of item."""
 
     def __init__(self, items: Iterable[Item]) -> None:
         self.items = list(items)
@@ -77,7 +77,7 @@ def tokens(calls: Iterable[Call]) -> Json:
 
 
 class Home:
-    """A copied capture, read whole, with the joins that concern more than one file."""
+    """A copied capture, read as a whole, with the relations between its files."""
 
     def __init__(self, version: str, tmp_path: Path) -> None:
         shutil.copytree(CAPTURES / version / "home", tmp_path / "home")
@@ -91,12 +91,12 @@ class Home:
         }
 
     def of(self, session_id: str) -> list[Read]:
-        """The rollouts of a session, oldest first."""
+        """Return the rollouts of a session, oldest first."""
         found = [read for _, read in self.rollouts.values() if read.facts.session_id == session_id]
         return sorted(found, key=lambda read: str(read.facts.created_at))
 
     def conversation(self, session_id: str) -> list[SessionMessage]:
-        """The newest rollout, with the history it refers to."""
+        """Return the newest rollout with the history it refers to."""
         newest = self.of(session_id)[-1]
         messages, prefix = newest.messages, newest.facts.prefix
         while prefix is not None:
@@ -109,7 +109,7 @@ class Home:
         return messages
 
     def own_calls(self, session_id: str) -> list[Call]:
-        """The calls of a session that are not its parent's."""
+        """Return the calls of a session that are not its parent's."""
         reads = self.of(session_id)
         parent = reads[0].facts.parent
         copied = {call.key for read in self.of(parent or "") for call in read.calls}
@@ -122,7 +122,7 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> Home:
 
 
 def right(found: object, expected: Json, field: str, *, joined: bool = False) -> bool:
-    """Whether a value is the expected one or one of the accepted ones; null accepts anything."""
+    """Return whether a value is the expected one or an accepted one; null accepts anything."""
     answers = [expected[field], *expected["accept"].get(field, [])]
     if None in answers:
         return True
@@ -257,7 +257,7 @@ def test_a_compressed_rollout_reads_like_the_plain_one(tmp_path: Path) -> None:
         assert packed.rollouts[rollout][1].facts == read.facts
 
 
-# finding
+# Discovery
 
 
 def touch(root: Path, *names: str) -> None:
@@ -354,7 +354,7 @@ def test_damaged_compression_is_a_problem_and_what_came_before_is_kept(tmp_path:
     assert read.items == read.problems
 
 
-# starting
+# Commands
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Codex: lineage that no capture has, and files that are damaged or odd."""
+"""Codex: lineage without a capture, and damaged or unusual files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def rollout(tmp_path: Path) -> Writer:
     return Writer(tmp_path)
 
 
-# where it comes from
+# Lineage
 
 
 def test_a_backtracked_copy_shares_its_parents_keys_and_nothing_else(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_migrated_copy_is_known_by_its_content(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", [0, 5000, -1])
 def test_long_encrypted_reasoning_marks_its_copies(tmp_path: Path, place: int) -> None:
-    """A change in its middle is none that any encryption makes."""
+    """No encryption changes only the middle of a value."""
     content = list("gAAAAA" + "x" * 10_000)
     identities: list[bytes] = []
     for letter in "aab":
@@ -106,7 +106,7 @@ def test_reading_up_to_a_key_stops_before_it(rollout: Writer) -> None:
     assert list(facts.trace.key_list()) == [5, 6, 7, 8, 9]
 
 
-# damage
+# Damage
 
 
 def test_a_document_cut_anywhere_gives_its_whole_items(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Codex: a rollout that has grown is read on from where reading stopped."""
+"""Codex: reading of a grown rollout continues where it stopped."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read_on(source: SourceRef, want: Depth, progress: Progress | None = None) ->
 
 
 def read_in_steps(source: SourceRef, data: bytes, cuts: list[int], want: Depth) -> Reading:
-    """Write a file piece by piece and read on after each."""
+    """Write a file piece by piece, and resume reading after each."""
     reading: Reading | None = None
     for cut in [*sorted(cuts), len(data)]:
         source.path.write_bytes(data[:cut])
@@ -76,7 +76,7 @@ def test_any_log_cut_anywhere_and_read_on_gives_what_it_gives_as_a_whole(
 
 
 class _CountedFile(io.FileIO):
-    """A file that counts the bytes that are read from it."""
+    """A file that counts the bytes read from it."""
 
     def __init__(self, path: Path, sizes: list[int]) -> None:
         super().__init__(path)

@@ -1,4 +1,4 @@
-"""Codex: reading for usage alone, and reading many lines at once, are exact."""
+"""Codex: reading usage alone, and decoding many lines at once, are exact."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_usage_of_any_log_is_that_of_its_facts(data: bytes) -> None:
 @drawn(100)
 @given(found=st.lists(lines(), min_size=1, max_size=30))
 def test_many_lines_at_once_mean_what_each_means_by_itself(found: list[bytes]) -> None:
-    """A line that a crash has left a zero byte behind is read by itself, and means the same."""
+    """A line followed by a zero byte, as left by a crash, is read alone with the same result."""
     with tempfile.TemporaryDirectory() as folder:
         together = read_whole(write(Path(folder), b"\n".join(found)), "facts")
         apart = read_whole(write(Path(folder), apart_from_each_other(found)), "facts")
@@ -82,7 +82,7 @@ def test_usage_of_a_spoiled_capture_is_that_of_its_lines_by_themselves(
 
 
 def made_by(rollout: Writer) -> list[str | None]:
-    """The messages that the calls of a log made, the same at every depth."""
+    """Return the messages that the calls of a log produced, which are equal at every depth."""
     facts, messages, _ = rollout.read()
     source = SourceRef(agent="codex", path=rollout.path, root=rollout.path.parent.parent)
     (usage,) = read_whole(source, "usage").facts

@@ -1,4 +1,4 @@
-"""Codex: who wrote what and what was billed, in versions and situations that no capture has."""
+"""Codex: authors and billing in versions and situations without a capture."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def rollout(tmp_path: Path) -> Writer:
     return Writer(tmp_path)
 
 
-# who wrote it
+# Authors
 
 
 def test_bare_lines_have_their_cwd_in_the_environment_block(rollout: Writer) -> None:
@@ -212,7 +212,7 @@ def test_a_tools_output_without_its_call_is_a_problem(rollout: Writer) -> None:
     assert messages[-1].content == "x"
 
 
-# what was billed
+# Billing
 
 
 def test_a_repeated_count_an_estimate_and_an_empty_one_are_no_calls(rollout: Writer) -> None:
