@@ -169,7 +169,7 @@ def system_message(text: str, header: MessageHeader) -> SessionMessage:
 def _tool_message(block: BodyBlock, tool_name: str, header: MessageHeader) -> SessionMessage:
     return SessionMessage(
         role="tool",
-        content=_result_text(block.content),
+        content=result_text(block.content),
         timestamp=header.at,
         id=header.id,
         parent_id=header.parent_id,
@@ -267,7 +267,7 @@ def _texts(blocks: Sequence[Block]) -> list[str]:
     return [block.text for block in blocks if isinstance(block.text, str)]
 
 
-def _result_text(content: AnyJson) -> str:
+def result_text(content: AnyJson) -> str:
     """Return the readable text of a tool result."""
     if isinstance(content, str):
         return content

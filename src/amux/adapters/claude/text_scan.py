@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -20,14 +20,12 @@ from amux.adapters._kit.line_spans import Span, object_lines
 from amux.adapters._kit.long_lines import LONG_LINE
 from amux.adapters._kit.streams import chunks, open_stream
 from amux.adapters._kit.times import parse_time
-from amux.adapters.claude.messages import AnswerText
+from amux.adapters.claude.call_state import WAITING_LIMIT
+from amux.adapters.claude.messages import AnswerText, result_text
 from amux.adapters.claude.prompts import WARM_UP, is_injected
-from amux.adapters.claude.records import SYNTHETIC_MODEL, object_of
+from amux.adapters.claude.records import SYNTHETIC_MODEL
 from amux.model.message import SessionMessage, SessionToolCall, ToolResult
 from amux.model.texts import Spot, TextDoc, output_strings, strings_in
-
-WAITING_LIMIT: Final = 256
-"""Number of messages queued behind an open answer, as in `call_state`."""
 
 ANSWER: Final = 0
 SYSTEM: Final = 1
@@ -387,16 +385,6 @@ def _is_flagged(line: Flags) -> bool:
         or line.prompt_source == "system"
         or (origin is not None and origin != "human")
     )
-
-
-def result_text(content: Any) -> str:
-    """Return the readable text of a tool result."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        return ""
-    found = [object_of(block).get("text") for block in cast("list[object]", content)]
-    return "\n".join(text for text in found if isinstance(text, str) and text)
 
 
 class _MessageWithTools(msgspec.Struct, gc=False):
