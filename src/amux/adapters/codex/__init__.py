@@ -73,7 +73,7 @@ INFO: Final = AgentInfo(
         Bystander("shell_snapshots/*", "shell environments"),
     ),
     evidence="seen: 0.1.2505291658, 0.20.0, 0.42.0, 0.120.0, 0.166.0; docs/agents/codex.md",
-    revision=4,
+    revision=5,
 )
 
 _NAMES_FILE: Final = "session_index.jsonl"

@@ -73,13 +73,13 @@ def read_document(path: Path) -> Iterator[Record | Problem]:
         yield unreadable(path, error)
         return
     if len(data) > _LARGEST:
-        message = "a one-document session of this size cannot be read"
+        message = f"a one-document session of more than {_LARGEST >> 20} MiB cannot be read"
         yield Problem(code="unknown-format", message=message, path=str(path))
         return
     text = clean_line(data).decode("utf-8").removeprefix("\ufeff")
     session, items, intact = _parse(text)
     if not intact:
-        message = "the document is not valid JSON; what could be found in it is given"
+        message = "the document is not valid JSON; only items that could be recovered are shown"
         yield Problem(code="bad-line", message=message, path=str(path))
     yield from _records(session, items)
 

@@ -344,7 +344,7 @@ def _tool_output(rollout: Rollout, item: ResponseItem) -> None:
         position = conversation.cursor.position
         conversation.line_ranges.append((position, position, OUTPUT))
     if name is None:
-        rollout.report("orphan-result", "a tool's output without its call")
+        rollout.report("orphan-result", "a tool output belongs to no call")
 
 
 # Events: what was shown on the screen
