@@ -172,7 +172,9 @@ class CallState(msgspec.Struct):
             if key is message.id:
                 self.identity += packed(key_of(key))
         if not notice and not self.book.take(key, entry, message, message_id=self.answer_id):
-            self._miss_usage(message)
+            self.seen_gaps["usage-not-recorded"] = None
+            if (model := text_of(message.model)) is not None:
+                self.models[model] = None
         if isinstance(content, list):
             self._learn_tools(content)
         return mark
@@ -191,7 +193,9 @@ class CallState(msgspec.Struct):
         if not parts.results:
             self._note_interruption(entry, parts)
         if compaction:
-            self._note_summary(entry)
+            if not self.boundary_seen:  # a summary after a boundary was counted with it
+                self._count_compaction(entry)
+            self.boundary_seen = False
         names = [self._tool_returned(block) for block in parts.results]
         self._begin(entry, marks)
         return UserLine(parts, marks, names, compaction, warm_up)
@@ -257,11 +261,6 @@ class CallState(msgspec.Struct):
     def _close(self) -> None:
         self.open, self.waiting = None, 0
 
-    def _miss_usage(self, message: Message) -> None:
-        self.seen_gaps["usage-not-recorded"] = None
-        if (model := text_of(message.model)) is not None:
-            self.models[model] = None
-
     def _learn_tools(self, content: Sequence[Block | NotObject]) -> None:
         for block in content:
             if isinstance(block, Block) and isinstance(block.id, str) and block.id:
@@ -295,12 +294,6 @@ class CallState(msgspec.Struct):
             return
         if self.last_mark in {Mark.PROMPT, Mark.TOOL}:
             self.seen_gaps["call-interrupted"] = None
-
-    def _note_summary(self, entry: Entry) -> None:
-        """Count a compaction; a summary that follows a boundary was counted with it."""
-        if not self.boundary_seen:
-            self._count_compaction(entry)
-        self.boundary_seen = False
 
     def _count_compaction(self, entry: Entry) -> None:
         self.compactions += 1

@@ -205,7 +205,9 @@ class Description(msgspec.Struct):
         line = entry.line
         match line.type:
             case "summary":
-                self._note(entry)
+                title, leaf = summary_title(line), text_of(line.leaf_uuid)
+                if title is not None and leaf is not None:
+                    self.notes.append(TitleNote(text=title, entry=key_of(leaf)))
             case "custom-title":
                 self.custom_title = text_of(line.custom_title)
             case "ai-title":
@@ -227,11 +229,6 @@ class Description(msgspec.Struct):
         url = text_of(entry.line.pr_url)
         if url is not None and url not in links and len(links) < PR_LINKS_KEPT:
             links.append(url)
-
-    def _note(self, entry: Entry) -> None:
-        title, leaf = summary_title(entry.line), text_of(entry.line.leaf_uuid)
-        if title is not None and leaf is not None:
-            self.notes.append(TitleNote(text=title, entry=key_of(leaf)))
 
 
 OnProblem = Callable[[Problem], None]

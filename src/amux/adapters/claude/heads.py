@@ -77,7 +77,10 @@ class HeadInfo(msgspec.Struct, kw_only=True, gc=False):
 def read_head(source: SourceRef, *, to_answer: bool = False) -> HeadInfo:
     """Read the head of a transcript; with `to_answer` up to the first answer."""
     try:
-        return _fast_head(source, to_answer=to_answer) or _full_head(source)
+        if (found := _fast_head(source, to_answer=to_answer)) is not None:
+            return found
+        with open(source.place, "rb", buffering=0) as raw:  # noqa: PTH123 - the path is a string
+            return _FullHead(source).read(_GrowingReads(cast("BinaryIO", raw)))
     except OSError:
         return _unknown_head(source)
 
@@ -98,14 +101,10 @@ def last_time(file: Pieces) -> float:
         tail = file.last(length)
         start = tail.rfind(_TIME) + len(_TIME)
         if start >= len(_TIME):
-            return _time_at(tail, start)
+            stamp = tail[start : tail.find(b'"', start)].decode("utf-8", "replace")
+            last = None if tail.find(MAY_BE_TITLE, start) >= 0 else parse_time(stamp)
+            return inf if last is None else last.timestamp()
     return inf
-
-
-def _time_at(tail: bytes, start: int) -> float:
-    stamp = tail[start : tail.find(b'"', start)].decode("utf-8", "replace")
-    last = None if tail.find(MAY_BE_TITLE, start) >= 0 else parse_time(stamp)
-    return inf if last is None else last.timestamp()
 
 
 def _unknown_head(source: SourceRef) -> HeadInfo:
@@ -268,11 +267,6 @@ def _keeps_times(version: str | None) -> bool:
 
 
 # Slow path
-
-
-def _full_head(source: SourceRef) -> HeadInfo:
-    with open(source.place, "rb", buffering=0) as raw:  # noqa: PTH123 - the path is a string
-        return _FullHead(source).read(_GrowingReads(cast("BinaryIO", raw)))
 
 
 class _GrowingReads:

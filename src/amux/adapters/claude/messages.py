@@ -138,11 +138,12 @@ def user_messages(
             messages.append(_tool_message(parts.results[index], tool_names[index], header))
             continue
         typed = mark is Mark.PROMPT
+        blocks = parts.typed if typed else parts.injected
         with_images = typed or not parts.is_prompt
         messages.append(
             SessionMessage(
                 role="user",
-                content="\n".join(_texts(parts.typed if typed else parts.injected)),
+                content="\n".join(b.text for b in blocks if isinstance(b.text, str)),
                 timestamp=header.at,
                 id=header.id,
                 parent_id=header.parent_id,
@@ -261,10 +262,6 @@ def _usage_view(tokens: Tokens) -> TokenUsage:
         cached_tokens=tokens.cache_read,
         cache_write_tokens=tokens.cache_write,
     )
-
-
-def _texts(blocks: Sequence[Block]) -> list[str]:
-    return [block.text for block in blocks if isinstance(block.text, str)]
 
 
 def result_text(content: AnyJson) -> str:

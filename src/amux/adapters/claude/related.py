@@ -238,8 +238,9 @@ class SessionSelection:
         self._open: dict[str, FileChoice] = {}
         for source in sources:
             self._projects.setdefault(source.group, []).append(source)
-            for name in _names_in_path(source):
-                self._groups_by_name.setdefault(name, set()).add(source.group)
+            for name in (source.session_id, source.parent, source.name.partition(".")[0]):
+                if name:
+                    self._groups_by_name.setdefault(name, set()).add(source.group)
 
     @property
     def is_known(self) -> bool:
@@ -258,10 +259,6 @@ class SessionSelection:
             chosen.update(self._open[group].named(named))
             chosen.update(self._open[group].more(own))
         return chosen
-
-
-def _names_in_path(source: SourceRef) -> Iterable[str]:
-    return filter(None, {source.session_id, source.parent, source.name.partition(".")[0]})
 
 
 def _open_group(sources: Sequence[SourceRef]) -> FileChoice:

@@ -220,7 +220,8 @@ class _RootFiles:
             inner: list[str] = []
             for entry in entries:
                 if entry.is_symlink():
-                    if self._leads_to_file(Path(entry.path)):
+                    link = Path(entry.path)
+                    if leads_into(self._root, link) and not is_folder(link):
                         yield entry
                 elif entry.is_dir():
                     inner.append(entry.path)
@@ -238,9 +239,6 @@ class _RootFiles:
         except OSError:
             return False
         return not S_ISLNK(mode) or leads_into(self._root, path)
-
-    def _leads_to_file(self, link: Path) -> bool:
-        return leads_into(self._root, link) and not is_folder(link)
 
 
 def _without_compressed_copies(files: Iterator[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:

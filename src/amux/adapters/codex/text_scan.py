@@ -151,13 +151,13 @@ def scan_texts(path: Path, *, tools: bool, progress: Progress | None = None) -> 
                 break
             scan.take(entry, span)
             offset = span[1] + 1
-        progress = _progress(scan, offset)
+        reached = _progress(scan, offset)
         if last is not None:
             scan.take(last, None)
     except (_UnexpectedLineError, OSError, *UNREADABLE):
         return None
     found = scan.finish()
-    return None if found is None else ScannedTexts([found], progress)
+    return None if found is None else ScannedTexts([found], reached)
 
 
 def _progress(scan: _Scan, offset: int) -> Progress | None:
