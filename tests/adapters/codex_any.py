@@ -203,7 +203,7 @@ def read_whole(source: SourceRef, want: Want) -> Reading:
     return Reading(facts=facts, problems=() if facts else problems)
 
 
-def bears_on_cost(reading: Reading) -> list[Json]:
+def cost_fields(reading: Reading) -> list[Json]:
     """Return all fields that a reading of usage must not omit."""
     return [
         {

@@ -10,7 +10,7 @@ import pytest
 from codex_any import (
     CAPTURES,
     apart_from_each_other,
-    bears_on_cost,
+    cost_fields,
     lines,
     logs,
     read_whole,
@@ -36,9 +36,7 @@ def sources(request: pytest.FixtureRequest) -> list[SourceRef]:
 
 def test_usage_of_every_capture_is_that_of_its_facts(sources: list[SourceRef]) -> None:
     for source in sources:
-        assert bears_on_cost(read_whole(source, "usage")) == bears_on_cost(
-            read_whole(source, "facts")
-        )
+        assert cost_fields(read_whole(source, "usage")) == cost_fields(read_whole(source, "facts"))
 
 
 def test_usage_of_a_log_has_no_trace(sources: list[SourceRef]) -> None:
@@ -52,7 +50,7 @@ def test_usage_of_any_log_is_that_of_its_facts(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = write(Path(folder), data)
         usage, facts = read_whole(source, "usage"), read_whole(source, "facts")
-    assert bears_on_cost(usage) == bears_on_cost(facts)
+    assert cost_fields(usage) == cost_fields(facts)
     assert usage.problems == facts.problems
 
 
@@ -77,7 +75,7 @@ def test_usage_of_a_spoiled_capture_is_that_of_its_lines_by_themselves(
     with tempfile.TemporaryDirectory() as folder:
         together = read_whole(write(Path(folder), b"\n".join(found) + b"\n"), "usage")
         apart = read_whole(write(Path(folder), apart_from_each_other(found)), "facts")
-    assert bears_on_cost(together) == bears_on_cost(apart)
+    assert cost_fields(together) == cost_fields(apart)
     assert together.problems == apart.problems
 
 
