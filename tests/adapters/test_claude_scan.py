@@ -136,3 +136,14 @@ def test_a_line_too_long_to_be_held_is_left_to_the_slow_way(tmp_path: Path) -> N
 
 def test_a_file_that_is_gone_is_left_to_the_slow_way(tmp_path: Path) -> None:
     assert ADAPTER.scan_texts(source(tmp_path / "gone.jsonl"), tools=True) is None
+
+
+def test_a_resumed_scan_without_a_new_whole_line_keeps_its_offset(tmp_path: Path) -> None:
+    path = tmp_path / f"{SID}.jsonl"
+    path.write_bytes(b'{"type":"system","content":"a notice"}\n')
+    first = ADAPTER.scan_texts(source(path), tools=True)
+    assert first is not None
+    path.write_bytes(path.read_bytes() + b'{"type":"system","content":"another"}')
+    second = ADAPTER.scan_texts(source(path), tools=True, progress=first.progress)
+    assert second is not None
+    assert second.progress == first.progress

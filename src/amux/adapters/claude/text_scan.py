@@ -236,7 +236,7 @@ class _Scan:
 
     def __init__(self, *, tools: bool, begin: ResumePoint = _START) -> None:
         self.docs: list[TextDoc] = []
-        self.rest: ResumePoint | None = None  # the last one so far
+        self.rest = begin if begin.offset else None  # the last resume point so far
         self._tools = tools
         self._next = begin.messages
         self._open: str | None = None
