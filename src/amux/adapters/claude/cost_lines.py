@@ -230,7 +230,7 @@ class CostLineReader(LineReader):
     """
 
     _template = LineTemplate()
-    _answer_head = b"\n"  # likewise, of lines that are probably answers
+    _answer_head = b"\n"  # head of lines that are probably answers
     _fast: FastAnswers
 
     def enter_into(self, conversation: Conversation) -> None:
@@ -250,7 +250,7 @@ class CostLineReader(LineReader):
                     yield from self._before(answer.message.id, deferred)
                 if answer is None or not fast.take(answer):
                     yield from self._slow_path(number, raw, deferred)
-            elif chunk.startswith(self._template.head, head_at) and self._matches_template(
+            elif chunk.startswith(self._template.head, head_at) and self._is_result(
                 chunk, start, end
             ):
                 deferred.append(Result(number, raw))
@@ -261,7 +261,7 @@ class CostLineReader(LineReader):
         self.number = number
         return start
 
-    def _matches_template(self, chunk: bytes, start: int, end: int) -> bool:
+    def _is_result(self, chunk: bytes, start: int, end: int) -> bool:
         """Return whether a line with the right head also begins and ends like the template."""
         head, tail = self._template
         rest_at = start + _HEAD_AT + len(head)
