@@ -15,10 +15,18 @@ import msgspec
 from genai_prices import types
 from genai_prices.data import providers
 
-from amux.pricing.catalogue import rates_by_token
-from amux.pricing.names import is_claude
+from amux.pricing.catalogue import (
+    BOTH,
+    FILE,
+    UNSURE,
+    Prices,
+    Shipped,
+    ShippedModel,
+    is_claude,
+    load_shipped,
+    rates_by_token,
+)
 from amux.pricing.rates import TokenRates
-from amux.pricing.shipped import BOTH, FILE, UNSURE, Prices, Shipped, ShippedModel, load_shipped
 
 PROVIDERS = ("anthropic", "google", "openai")
 """Whose models most agents call."""

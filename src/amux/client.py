@@ -300,7 +300,7 @@ class Client:
 
         `speaker` is the unified id of the session shown before: another one gets a heading.
         """
-        from amux.render.changes import render_change
+        from amux.render.markdown import render_change
 
         return render_change(change, speaker=speaker)
 

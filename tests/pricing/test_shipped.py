@@ -14,8 +14,7 @@ from genai_prices.data import providers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amux.pricing.catalogue import look_up_rates
-from amux.pricing.shipped import load_shipped, shipped_rates
+from amux.pricing.catalogue import load_shipped, look_up_rates, shipped_rates
 
 DAY = date(2026, 11, 1)
 AGENTS = ("claude", "codex", "gemini")

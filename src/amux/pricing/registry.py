@@ -17,8 +17,7 @@ from amux.config import PriceSettings, read_prices
 from amux.errors import ValidationError
 from amux.model.base import Model
 from amux.model.usage import NANO, Tokens
-from amux.pricing.catalogue import find_rates
-from amux.pricing.names import AGENT_PROVIDERS, is_claude, plain_name
+from amux.pricing.catalogue import AGENT_PROVIDERS, find_rates, is_claude, plain_name
 from amux.pricing.rates import Rates, UsdPrices, bucket_rates, cost_nusd, usd_per_million
 from amux.pricing.remembered import RememberedRates
 

@@ -21,8 +21,8 @@ from amux.model.session import Session
 Exporter = Callable[[Session, Iterable[SessionMessage]], Iterator[str]]
 
 _EXPORTERS: Final = {
-    "json": ("amux.render.json_export", "render_json"),
-    "jsonl": ("amux.render.jsonl_export", "render_jsonl"),
+    "json": ("amux.render.json", "render_json"),
+    "jsonl": ("amux.render.json", "render_jsonl"),
     "markdown": ("amux.render.markdown", "render_markdown"),
     "html": ("amux.render.html", "render_html"),
 }

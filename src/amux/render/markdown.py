@@ -10,13 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from amux.model.change import SessionChange
 from amux.model.cost import CostRecord
 from amux.model.message import Role, SessionMessage, SessionToolCall, TokenUsage
 from amux.model.session import Session
-from amux.render.images import described
+from amux.render.content import (
+    UNKNOWN,
+    all_problems,
+    cost_text,
+    described,
+    result_text,
+    time_text,
+    value_text,
+    with_unanswered,
+)
 from amux.render.markdown_escape import code, fenced, hidden_prose, inline, prose
-from amux.render.plain import UNKNOWN, cost_text, time_text, value_text
-from amux.render.walk import all_problems, result_text, with_unanswered
 
 DEFAULT_TITLE: Final = "Agent Session"
 
@@ -64,6 +72,18 @@ def _facts(session: Session) -> str:
 def render_message(message: SessionMessage) -> Iterator[str]:
     """One message as the document shows it, for readers who get messages one by one."""
     return _messages([message])
+
+
+def render_change(change: SessionChange, *, speaker: str | None) -> Iterator[str]:
+    """The message as an export shows it; a heading where another session begins to speak."""
+    if change.message is None:
+        return
+    if speaker is not None and change.unified_id != speaker:
+        what = "Session" if change.parent is None else "Sub-agent"
+        yield f"## {what} {code(change.session_id)}\n\n"
+    if change.kind == "updated-message":
+        yield f"**Message {change.number} again:**\n\n"
+    yield from render_message(change.message)
 
 
 def _messages(messages: Iterable[SessionMessage]) -> Iterator[str]:

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from amux.render.plain import one_line, visible
+from amux.render.content import one_line, visible
 
 _OPENING: Final = re.compile(r" {0,3}(?=(?:`{3,}[^`]*|~.*)$)(`{3,}|~{3,})(.*)")
 _CLOSING: Final = re.compile(r" {0,3}(`+|~+)[ \t]*")

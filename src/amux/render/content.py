@@ -1,0 +1,167 @@
+"""Session content as the formats for people show it: text, figures, images, tool output.
+
+Session content is hostile: it may hold terminal escapes, text that reads backwards, halves of
+surrogate pairs. `visible` leaves nothing in a text that acts instead of being seen; every format
+for people passes all content through it. Of pasted images only four formats without scripts or
+references of their own are shown, and only if the bytes begin as that format does; anything else
+(SVG, a remote address, a wrong label) is described in words.
+
+Tool output is shown once. It is recorded twice: in the call, and usually in a message of its own
+further down. Readers want it where it happened, so a call shows its output only if no such message
+follows.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections import deque
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from amux.model.cost import CostRecord
+from amux.model.message import SessionMessage
+from amux.model.problems import Problem
+from amux.model.session import Session
+from amux.render.json import to_json_text
+
+UNKNOWN: Final = "?"
+
+_ACTING: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but tab and line feed, DEL, C1
+    "\u202a-\u202e\u2066-\u2069"  # direction overrides, embeddings, isolates
+    "\u2028\u2029\ufeff\ufff9-\ufffb"  # line separators, byte order mark, annotations
+    "\ud800-\udfff]"  # halves of surrogate pairs
+)
+_SURROGATES: Final = range(0xD800, 0xE000)
+_CENT: Final = 0.01
+
+
+def visible(text: str) -> str:
+    """The text with every control character replaced by a symbol for it.
+
+    Line ends become line feeds; tab and line feed stay.
+    """
+    if "\r" in text:
+        text = text.replace("\r\n", "\n")
+    return _ACTING.sub(_symbol, text)
+
+
+def _symbol(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    if code < 0x20:  # noqa: PLR2004 - the control pictures mirror the first 32 characters
+        return chr(0x2400 + code)
+    if code == 0x7F:  # noqa: PLR2004 - DEL
+        return "\u2421"
+    return "\ufffd" if code in _SURROGATES else f"\u27e8U+{code:04X}\u27e9"
+
+
+def one_line(text: str) -> str:
+    """The text on one line: control characters visible, white space folded."""
+    return " ".join(visible(text).split())
+
+
+def cut(text: str, length: int) -> str:
+    """At most `length` characters; a cut is marked."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def value_text(value: Any) -> str:
+    """What a tool got or gave, for reading: text as it is, anything else as indented JSON."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else to_json_text(value, indent=2)
+
+
+def time_text(moment: datetime) -> str:
+    """A moment in UTC, to the second."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def cost_text(cost: CostRecord | None) -> str:
+    """A cost for people: `$1.20`, `>= $1.20` for a lower bound, `?` when nothing is known."""
+    if cost is None or (cost.incomplete and cost.total_usd == 0):
+        return UNKNOWN
+    bound = ">= " if cost.incomplete else ""
+    return f"{bound}{_dollars(cost.total_usd)}"
+
+
+def _dollars(amount: float) -> str:
+    digits = 2 if amount == 0 or amount >= 1 else 4 if amount >= _CENT else 6
+    return f"${amount:,.{digits}f}"
+
+
+_DATA_URL: Final = re.compile(r"data:(image/(?:png|jpeg|gif|webp));base64,([A-Za-z0-9+/]+={0,2})")
+_SIGNATURES: Final = {
+    "image/png": re.compile(rb"\x89PNG\r\n\x1a\n"),
+    "image/jpeg": re.compile(rb"\xff\xd8\xff"),
+    "image/gif": re.compile(rb"GIF8[79]a"),
+    "image/webp": re.compile(rb"RIFF.{4}WEBP", re.DOTALL),
+}
+_MEDIA_TYPE: Final = re.compile(r"data:([a-z]+/[a-z0-9.+-]+)")
+_QUANTUM: Final = 4  # base64 comes in groups of four characters
+_HEAD: Final = 8 * _QUANTUM  # enough characters to hold every signature
+
+
+def showable(image: str) -> bool:
+    """Whether a data URL holds one of the four formats."""
+    match = _DATA_URL.fullmatch(image)
+    if match is None or len(match.group(2)) % _QUANTUM:
+        return False
+    media_type, data = match.groups()
+    return _SIGNATURES[media_type].match(b64decode(data[:_HEAD])) is not None
+
+
+def described(image: str) -> str:
+    """An image in words: its type and about how large it is."""
+    match = _MEDIA_TYPE.match(image)
+    if match is None:
+        return "not embedded in the session"
+    size = len(image.partition(",")[2]) * 3 // 4
+    return f"{match.group(1)}, about {max(1, size // 1000):,} kB"
+
+
+LOOK_AHEAD: Final = 64
+"""How many messages are held back at most while the answer to a call is awaited."""
+
+
+def with_unanswered(
+    messages: Iterable[SessionMessage],
+) -> Iterator[tuple[SessionMessage, frozenset[str]]]:
+    """Each message with the ids of those of its calls whose output no later message repeats."""
+    held: deque[tuple[SessionMessage, set[str]]] = deque()
+    for message in messages:
+        if message.tool_result is not None:
+            for _, waiting in held:
+                waiting.discard(message.tool_result.tool_call_id)
+        held.append((message, _calls_with_output(message)))
+        while held and (not held[0][1] or len(held) > LOOK_AHEAD):
+            yield _released(held)
+    while held:
+        yield _released(held)
+
+
+def _calls_with_output(message: SessionMessage) -> set[str]:
+    return {call.tool_call_id for call in message.tool_calls if call.output is not None}
+
+
+def _released(
+    held: deque[tuple[SessionMessage, set[str]]],
+) -> tuple[SessionMessage, frozenset[str]]:
+    message, unanswered = held.popleft()
+    return message, frozenset(unanswered)
+
+
+def result_text(message: SessionMessage) -> str:
+    """What a tool message says: its text, or the output itself when it has none."""
+    if message.content.strip() or message.tool_result is None:
+        return message.content
+    return value_text(message.tool_result.output)
+
+
+def all_problems(session: Session) -> Iterator[Problem]:
+    """The problems of a session and of its sub-agents."""
+    yield from session.problems
+    for child in session.children:
+        yield from all_problems(child)

@@ -1,0 +1,87 @@
+"""A session as JSON: one indented document, or one object per line. Both are streamed.
+
+JSON text is safe to print and to read line by line. The bytes are msgspec's; characters that some
+reader takes for a line end or a command (DEL, C1 controls, line separators, direction overrides)
+are written as escapes, which mean the same to every JSON parser. Halves of surrogate pairs, which
+only come from undecodable file names and which strict parsers refuse, become U+FFFD.
+
+The document has a two-space indent and equals what encoding and indenting the whole `Session` at
+once would give. In the line format the first object is a header with the facts of the session: it
+is marked `"type": "session"` and has no `messages`. Sub-agents stay whole inside the header's
+`children`, so that every further line is a message of the session itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, cast
+
+import msgspec
+
+from amux.model.message import SessionMessage
+from amux.model.session import Session
+
+_UNSAFE: Final = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def to_json_text(value: Any, *, indent: int | None = None) -> str:
+    """Any model or JSON value as JSON, on one line or indented."""
+    encoded = _encode(value)
+    if indent is not None:
+        encoded = msgspec.json.format(encoded, indent=indent)
+    return _UNSAFE.sub(_escape, encoded.decode())
+
+
+def _encode(value: Any) -> bytes:
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_without_surrogates(msgspec.to_builtins(value, str_keys=True)))
+
+
+def _escape(match: re.Match[str]) -> str:
+    return f"\\u{ord(match.group()):04x}"
+
+
+def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value)
+    if isinstance(value, dict):
+        mapping = cast("dict[str, Any]", value)
+        return {_without_surrogates(key): _without_surrogates(mapping[key]) for key in mapping}
+    if isinstance(value, list | tuple):
+        return [_without_surrogates(item) for item in cast("list[Any]", value)]
+    return value
+
+
+INDENT: Final = 2
+
+# A line feed is never inside a JSON string, so this can only be the field of the session itself:
+# the same name deeper down has more indentation.
+_NO_MESSAGES_INDENTED: Final = '\n  "messages": []'
+
+
+def render_json(header: Session, messages: Iterable[SessionMessage]) -> Iterator[str]:
+    """Yield the document in pieces: what stands before the messages, each message, the rest."""
+    frame = to_json_text(msgspec.structs.replace(header, messages=()), indent=INDENT)
+    before, field, after = frame.partition(_NO_MESSAGES_INDENTED)
+    yield before + field.removesuffix("]")
+    separator, end = "\n    ", "]"
+    for message in messages:
+        yield separator + to_json_text(message, indent=INDENT).replace("\n", "\n    ")
+        separator, end = ",\n    ", "\n  ]"
+    yield f"{end}{after}\n"
+
+
+# Quotes inside a JSON string are escaped, and no field before this one holds another session.
+_NO_MESSAGES: Final = ',"messages":[]'
+
+
+def render_jsonl(header: Session, messages: Iterable[SessionMessage]) -> Iterator[str]:
+    """Yield the lines, the header first."""
+    facts = to_json_text(msgspec.structs.replace(header, messages=()))
+    yield f'{{"type":"session",{facts[1:].replace(_NO_MESSAGES, "", 1)}\n'
+    for message in messages:
+        yield to_json_text(message) + "\n"
