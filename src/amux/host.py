@@ -131,16 +131,16 @@ class Host:
         return self.home / (mac if self.platform == "darwin" else linux)
 
 
-def refusal(path: Path, error: OSError) -> tuple[str, Path]:
+def os_error_message(path: Path, error: OSError) -> tuple[str, Path]:
     """What to say of a path that the operating system would not let us read, and of which one."""
     reason = error.strerror or str(error)
     if isinstance(error, PermissionError):
-        path = closed_door(path)
+        path = unreadable_parent(path)
         reason += "; your user needs the right to read it"
     return f"cannot be read ({reason})", path
 
 
-def closed_door(path: Path) -> Path:
+def unreadable_parent(path: Path) -> Path:
     """What is closed: the path itself, or the folder above it that lets nobody through."""
     for door in (path, *path.parents):
         try:

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from amux.host import Host, refusal
+from amux.host import Host, os_error_message
 from amux.model.base import Model
 from amux.model.cost import CostRecord
 from amux.model.problems import Problem, ProblemCode
@@ -144,7 +144,7 @@ def _read_lines(path: Path) -> Iterator[_Line | Problem]:
     except FileNotFoundError:
         return
     except OSError as error:
-        message, place = refusal(path, error)
+        message, place = os_error_message(path, error)
         yield Problem(code="unreadable", message=message, path=str(place))
 
 

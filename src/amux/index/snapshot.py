@@ -118,6 +118,6 @@ def _closed_door(path: str) -> str:
     """Which folder is closed: an answer names it. Rare, so that only then adapters are imported."""
     from pathlib import Path
 
-    from amux.host import closed_door
+    from amux.host import unreadable_parent
 
-    return str(closed_door(Path(path)))
+    return str(unreadable_parent(Path(path)))

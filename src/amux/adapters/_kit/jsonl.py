@@ -16,7 +16,7 @@ import msgspec
 
 from amux.adapters._kit.long_lines import PendingLine
 from amux.adapters._kit.streams import DecoderMissingError, chunks, open_stream
-from amux.host import refusal
+from amux.host import os_error_message
 from amux.model.problems import Problem, ProblemCode
 
 T = TypeVar("T")
@@ -146,5 +146,5 @@ def unreadable(path: Path, error: OSError) -> Problem:
 
     Behind a closed folder nothing can be told apart, so that folder is named, and named once.
     """
-    message, place = refusal(path, error)
+    message, place = os_error_message(path, error)
     return Problem(code="unreadable", message=message, path=str(place))
