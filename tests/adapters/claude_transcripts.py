@@ -13,7 +13,7 @@ from amux.adapters.claude import ADAPTER
 from amux.model.facts import Facts
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
-from amux.model.trace import Mark, count_messages
+from amux.model.trace import LineKind, count_messages
 from amux.model.usage import Call, Tokens
 
 SESSION = "11111111-2222-4333-8444-555555555555"
@@ -87,18 +87,18 @@ def read_path(path: Path, *, want: Want = "all", only: str | None = None) -> lis
 
 
 MARKS = {
-    ("user", False): Mark.PROMPT,
-    ("user", True): Mark.INJECTED,
-    ("system", True): Mark.INJECTED,
-    ("assistant", False): Mark.REPLY,
-    ("assistant", True): Mark.NOTICE,
-    ("tool", False): Mark.TOOL,
+    ("user", False): LineKind.PROMPT,
+    ("user", True): LineKind.INJECTED,
+    ("system", True): LineKind.INJECTED,
+    ("assistant", False): LineKind.REPLY,
+    ("assistant", True): LineKind.NOTICE,
+    ("tool", False): LineKind.TOOL,
 }
 
 
 def check_counts(read: Read) -> None:
     marks = bytes(MARKS[message.role, message.synthetic] for message in read.messages)
-    begun = bytes(mark for mark in read.facts.trace.marks if mark != Mark.LINE)
+    begun = bytes(mark for mark in read.facts.trace.marks if mark != LineKind.LINE)
     assert marks == begun
     assert count_messages(read.facts.trace.marks) == len(read.messages)
 

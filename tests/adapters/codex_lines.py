@@ -12,7 +12,7 @@ from amux.adapters.codex import ADAPTER
 from amux.model.facts import Facts
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
-from amux.model.trace import Mark
+from amux.model.trace import LineKind
 from amux.model.usage import Call
 
 OWN = "11111111-1111-4111-8111-111111111111"
@@ -108,7 +108,7 @@ def read(path: Path, *, until: int | None = None) -> Result:
     heads = [item.session_id for item in items if isinstance(item, Head)]
     assert heads == [facts[0].session_id]
     assert [i for i in items if isinstance(i, Call)] == list(facts[0].calls)
-    marks = [mark for mark in facts[0].trace.marks if mark != Mark.LINE]
+    marks = [mark for mark in facts[0].trace.marks if mark != LineKind.LINE]
     assert marks == [mark_of(message) for message in messages]
     return facts[0], messages, [item for item in items if isinstance(item, Problem)]
 

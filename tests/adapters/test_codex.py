@@ -18,7 +18,7 @@ from amux.host import Host
 from amux.model.facts import Facts
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
-from amux.model.trace import Mark, count_messages, count_turns
+from amux.model.trace import LineKind, count_messages, count_turns
 from amux.model.usage import Call, Tokens
 
 CAPTURES = Path(__file__).parent.parent / "captures" / "codex"
@@ -218,7 +218,7 @@ def test_facts_are_equal_in_both_modes(home: Home) -> None:
 def test_the_trace_counts_what_the_messages_say(home: Home) -> None:
     for _, read in home.rollouts.values():
         marks = read.facts.trace.marks
-        assert [m for m in marks if m != Mark.LINE] == [mark_of(m) for m in read.messages]
+        assert [m for m in marks if m != LineKind.LINE] == [mark_of(m) for m in read.messages]
         assert count_messages(marks) == len(read.messages)
         assert isinstance(read.items[0], Head | Problem)
         assert isinstance(read.items[-1], Facts)

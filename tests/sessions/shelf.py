@@ -18,10 +18,14 @@ from amux.host import Host
 from amux.model.facts import Facts
 from amux.model.message import Role, SessionMessage
 from amux.model.reports import Persistence
-from amux.model.trace import Mark, TraceBuilder, key_of
+from amux.model.trace import LineKind, TraceBuilder, key_of
 from amux.model.usage import Call, Tokens
 
-MARKS: dict[Role, Mark] = {"user": Mark.PROMPT, "assistant": Mark.REPLY, "tool": Mark.TOOL}
+MARKS: dict[Role, LineKind] = {
+    "user": LineKind.PROMPT,
+    "assistant": LineKind.REPLY,
+    "tool": LineKind.TOOL,
+}
 
 Line = tuple[int, Role, str]  # trace key, role, text
 

@@ -14,7 +14,7 @@ from shelf import Line, Shelf, call
 from amux.client import Client
 from amux.errors import AmbiguousIdError, ParseError, SessionNotFoundError
 from amux.model.facts import TitleNote
-from amux.model.trace import Mark, TraceBuilder, merged_trace
+from amux.model.trace import LineKind, TraceBuilder, merged_trace
 from amux.testing.reading import opened_files
 
 LATER = START + timedelta(hours=1)
@@ -149,19 +149,21 @@ def test_finding_by_an_id_opens_nothing(home: Path) -> None:
     assert [path for path in opened if path.startswith(str(home / ".claude"))] == []
 
 
-TRACES = st.lists(st.lists(st.tuples(st.integers(0, 9), st.sampled_from(list(Mark)))), min_size=1)
+TRACES = st.lists(
+    st.lists(st.tuples(st.integers(0, 9), st.sampled_from(list(LineKind)))), min_size=1
+)
 
 
 @given(lines=TRACES)
 def test_merged_traces_hold_every_key_once_where_it_came_first(
-    lines: list[list[tuple[int, Mark]]],
+    lines: list[list[tuple[int, LineKind]]],
 ) -> None:
     built: list[TraceBuilder] = [TraceBuilder() for _ in lines]
     for builder, rows in zip(built, lines, strict=True):
         for key, mark in dict(rows).items():
             builder.add(key, key * 1000, mark)
     merged = merged_trace([builder.build() for builder in built])
-    first: dict[int, Mark] = {}
+    first: dict[int, LineKind] = {}
     for rows in lines:
         for key, mark in dict(rows).items():
             first.setdefault(key, mark)

@@ -43,7 +43,7 @@ from amux.model.problems import Problem
 from amux.model.reports import CostExplanation, Overview
 from amux.model.session import Session, SessionSummary
 from amux.model.titles import TITLE_LENGTH, choose_title, fold_title
-from amux.model.trace import Mark, Trace, TraceBuilder, count_messages, count_turns, key_of
+from amux.model.trace import LineKind, Trace, TraceBuilder, count_messages, count_turns, key_of
 from amux.model.usage import Tokens
 from amux.testing import Capture
 from amux.testing.reading import opened_files
@@ -170,27 +170,29 @@ def test_tool_traffic_makes_no_turn(home: Path) -> None:
     assert (found.turn_count, found.message_count) == (2, 2 + 14 + 2)
 
 
-@given(marks=st.lists(st.sampled_from(list(Mark)), max_size=12))
-def test_turns_are_prompts_that_got_a_reply_before_the_next(marks: list[Mark]) -> None:
-    prompts = [index for index, mark in enumerate(marks) if mark is Mark.PROMPT]
+@given(marks=st.lists(st.sampled_from(list(LineKind)), max_size=12))
+def test_turns_are_prompts_that_got_a_reply_before_the_next(marks: list[LineKind]) -> None:
+    prompts = [index for index, mark in enumerate(marks) if mark is LineKind.PROMPT]
     ends = [*prompts[1:], len(marks)]
     answered = sum(
-        Mark.REPLY in marks[begin:end] for begin, end in zip(prompts, ends, strict=False)
+        LineKind.REPLY in marks[begin:end] for begin, end in zip(prompts, ends, strict=False)
     )
     assert count_turns(bytes(marks)) == answered
-    assert count_messages(bytes(marks)) == sum(mark is not Mark.LINE for mark in marks)
+    assert count_messages(bytes(marks)) == sum(mark is not LineKind.LINE for mark in marks)
 
 
 @given(
     lines=st.lists(
-        st.tuples(st.integers(0, 50), st.integers(0, 10**12), st.sampled_from(list(Mark)))
+        st.tuples(st.integers(0, 50), st.integers(0, 10**12), st.sampled_from(list(LineKind)))
     ),
     cut=st.integers(0, 50),
 )
-def test_a_trace_keeps_its_columns_together(lines: list[tuple[int, int, Mark]], cut: int) -> None:
+def test_a_trace_keeps_its_columns_together(
+    lines: list[tuple[int, int, LineKind]], cut: int
+) -> None:
     builder = TraceBuilder()
     for key, at, _ in lines:
-        position = builder.add(key, at, Mark.LINE)
+        position = builder.add(key, at, LineKind.LINE)
         builder.remark(position, lines[position][2])
     trace = builder.build()
     assert rows(trace) == lines
@@ -199,9 +201,9 @@ def test_a_trace_keeps_its_columns_together(lines: list[tuple[int, int, Mark]], 
     assert rows(trace + trace) == lines + lines
 
 
-def rows(trace: Trace) -> list[tuple[int, int, Mark]]:
+def rows(trace: Trace) -> list[tuple[int, int, LineKind]]:
     columns = zip(trace.key_list(), trace.time_list(), trace.marks, strict=True)
-    return [(key, at, Mark(mark)) for key, at, mark in columns]
+    return [(key, at, LineKind(mark)) for key, at, mark in columns]
 
 
 @given(text=st.text(alphabet=st.characters(exclude_categories=())))

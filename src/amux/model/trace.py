@@ -16,7 +16,7 @@ from amux.model.base import Model
 _NEW_KEY = blake2b(digest_size=8)
 
 
-class Mark(IntEnum):
+class LineKind(IntEnum):
     """What a line is. Every kind but LINE begins a message."""
 
     LINE = 0  # no message of its own: bookkeeping, or a further line of a streamed message
@@ -77,14 +77,14 @@ class TraceBuilder:
         self._times = array("q")
         self._marks = bytearray()
 
-    def add(self, key: int, at_ms: int, mark: Mark) -> int:
+    def add(self, key: int, at_ms: int, mark: LineKind) -> int:
         """Append one line; its position is for `remark`."""
         self._keys.append(key)
         self._times.append(at_ms)
         self._marks.append(mark)
         return len(self._marks) - 1
 
-    def remark(self, position: int, mark: Mark) -> None:
+    def remark(self, position: int, mark: LineKind) -> None:
         """Say what an earlier line is, now that a later one has told."""
         self._marks[position] = mark
 
@@ -106,7 +106,7 @@ def merged_trace(traces: Sequence[Trace]) -> Trace:
         for key, at_ms, mark in rows:
             if key not in seen:
                 seen.add(key)
-                builder.add(key, at_ms, Mark(mark))
+                builder.add(key, at_ms, LineKind(mark))
     return builder.build()
 
 
@@ -119,7 +119,7 @@ def key_of(text: str) -> int:
 
 def count_messages(marks: bytes) -> int:
     """How many messages a trace holds."""
-    return len(marks) - marks.count(Mark.LINE)
+    return len(marks) - marks.count(LineKind.LINE)
 
 
 def count_turns(marks: bytes) -> int:
@@ -130,8 +130,8 @@ def count_turns(marks: bytes) -> int:
 def _answered(marks: bytes) -> Iterator[int]:
     open_prompt = -1
     for index, mark in enumerate(marks):
-        if mark == Mark.PROMPT:
+        if mark == LineKind.PROMPT:
             open_prompt = index
-        elif mark == Mark.REPLY and open_prompt >= 0:
+        elif mark == LineKind.REPLY and open_prompt >= 0:
             yield open_prompt
             open_prompt = -1

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from amux.model.facts import TitleNote
 from amux.model.problems import Problem
 from amux.model.titles import choose_title, fold_name
-from amux.model.trace import Mark, Trace, merged_trace
+from amux.model.trace import LineKind, Trace, merged_trace
 from amux.sessions.lineage import settle_lineage
 from amux.sessions.parts import Joined, Part, join_parts
 
@@ -120,7 +120,7 @@ def _read_through_prefix(session: Joined, by_rollout: dict[str, Part]) -> None:
 
 
 def _has_prompt(trace: Trace) -> bool:
-    return Mark.PROMPT in trace.marks
+    return LineKind.PROMPT in trace.marks
 
 
 def _name(sessions: list[Joined]) -> None:

@@ -19,7 +19,7 @@ from amux.client import create_client
 from amux.host import Host
 from amux.model.facts import Facts
 from amux.model.message import SessionMessage
-from amux.model.trace import Mark
+from amux.model.trace import LineKind
 from amux.testing.captures import Capture, fingerprint
 from amux.testing.index_rules import IndexRules
 from amux.testing.reading import opened_files, read_source, smallest_log, sources_of
@@ -219,7 +219,7 @@ class AdapterSuite(IndexRules):
             assert read_source(self.adapter, source, "facts").facts == whole.facts
             by_session = whole.by_session()
             for facts in whole.facts:
-                marks = [mark for mark in facts.trace.marks if mark != Mark.LINE]
+                marks = [mark for mark in facts.trace.marks if mark != LineKind.LINE]
                 folded = [mark_of(message) for message in by_session.get(facts.session_id, [])]
                 assert marks == folded
 

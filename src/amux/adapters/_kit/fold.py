@@ -15,24 +15,24 @@ from amux.model.facts import Facts
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 from amux.model.titles import fold_title
-from amux.model.trace import Mark, TraceBuilder, key_of
+from amux.model.trace import LineKind, TraceBuilder, key_of
 from amux.model.usage import Call
 
 MAX_PROBLEMS = 100
 """Problems kept per session; beyond that they are only counted."""
 
 
-def mark_of(message: SessionMessage) -> Mark:
+def mark_of(message: SessionMessage) -> LineKind:
     """What a message is in a trace."""
     match message.role:
         case "user":
-            return Mark.INJECTED if message.synthetic else Mark.PROMPT
+            return LineKind.INJECTED if message.synthetic else LineKind.PROMPT
         case "assistant":
-            return Mark.NOTICE if message.synthetic else Mark.REPLY
+            return LineKind.NOTICE if message.synthetic else LineKind.REPLY
         case "tool":
-            return Mark.TOOL
+            return LineKind.TOOL
         case "system":
-            return Mark.INJECTED if message.synthetic else Mark.SYSTEM
+            return LineKind.INJECTED if message.synthetic else LineKind.SYSTEM
 
 
 class Fold:
@@ -55,9 +55,9 @@ class Fold:
         key = key_of(message.id) if message.id is not None else self._count
         self._count += 1
         self._trace.add(key, to_millis(message.timestamp), mark)
-        if mark is Mark.PROMPT and self._first_prompt is None:
+        if mark is LineKind.PROMPT and self._first_prompt is None:
             self._first_prompt = fold_title(message.content) or None
-        if mark is Mark.REPLY and message.model:
+        if mark is LineKind.REPLY and message.model:
             self._models.setdefault(message.model)
         self.moment(message.timestamp)
 

@@ -35,17 +35,17 @@ from amux.adapters.claude.records import (
     packed,
     text_of,
 )
-from amux.model.trace import Mark, key_of
+from amux.model.trace import LineKind, key_of
 from amux.model.usage import Call, Purpose
 
 WAITING_LIMIT: Final = 256
 """Number of messages queued behind an open answer after which it is considered complete."""
 
-_LINE: Final = Mark.LINE
-_REPLY: Final = Mark.REPLY
-_NOTICE: Final = Mark.NOTICE
-_PROMPT: Final = Mark.PROMPT
-_TOOL: Final = Mark.TOOL
+_LINE: Final = LineKind.LINE
+_REPLY: Final = LineKind.REPLY
+_NOTICE: Final = LineKind.NOTICE
+_PROMPT: Final = LineKind.PROMPT
+_TOOL: Final = LineKind.TOOL
 _ONE_RESULT: Final = (_TOOL,)
 _NO_MESSAGE: Final = Message()
 
@@ -73,7 +73,7 @@ class PendingCall(msgspec.Struct):
         else:
             self._give_up()  # on resume the agent closes what was open
 
-    def note_message(self, entry: Entry, mark: Mark, *, tools_at_work: bool) -> None:
+    def note_message(self, entry: Entry, mark: LineKind, *, tools_at_work: bool) -> None:
         """Record the beginning of any other message."""
         comes_back = mark is _TOOL and not tools_at_work and not entry.copied
         self.state = "tools-back" if comes_back else "idle"
@@ -94,7 +94,7 @@ class UserLine(msgspec.Struct, gc=False):
     """The classified content of a user line."""
 
     parts: UserParts[Block]
-    marks: list[Mark]  # one per message that the line begins
+    marks: list[LineKind]  # one per message that the line begins
     tool_names: list[str | None]  # of its results; None if there is no such call
     compaction: bool
     warm_up: bool
@@ -111,7 +111,7 @@ class CallState(msgspec.Struct):
     open: str | None = None  # key of the answer that may get more lines
     answer_id: str = ""  # message id of that answer
     waiting: int = 0
-    last_mark: Mark = Mark.LINE  # mark of the last line that began a message
+    last_mark: LineKind = LineKind.LINE  # mark of the last line that began a message
     boundary_seen: bool = False
     seen_gaps: dict[str, None] = {}
     at_work: set[str] = set()  # tools called by the newest answer, without result
@@ -152,8 +152,8 @@ class CallState(msgspec.Struct):
         else:
             self.take_record(entry)
 
-    def take_answer(self, entry: Entry) -> Mark:
-        """Record an assistant line; return the mark of the message it begins, or `Mark.LINE`."""
+    def take_answer(self, entry: Entry) -> LineKind:
+        """Record an assistant line; return the mark of the message it begins, or `LineKind.LINE`."""
         line = entry.line
         message = line.message
         content = line.content
@@ -216,12 +216,12 @@ class CallState(msgspec.Struct):
         self._begin(entry, _ONE_RESULT)
         return True
 
-    def take_system(self, entry: Entry) -> list[Mark]:
+    def take_system(self, entry: Entry) -> list[LineKind]:
         """Record a system line; return the marks of the messages it begins."""
         if entry.line.subtype == "compact_boundary":
             self._count_compaction(entry)
             self.boundary_seen = True
-        marks = [Mark.INJECTED] if text_of(entry.line.content) else []
+        marks = [LineKind.INJECTED] if text_of(entry.line.content) else []
         self._begin(entry, marks)
         return marks
 
@@ -231,7 +231,7 @@ class CallState(msgspec.Struct):
         if isinstance(kind, str):
             self.pending_call.note_record(kind)
 
-    def _begin_answer(self, entry: Entry, key: str, mark: Mark) -> None:
+    def _begin_answer(self, entry: Entry, key: str, mark: LineKind) -> None:
         if mark is _REPLY:
             self.begin_reply(key, entry.id)
             return
@@ -246,7 +246,7 @@ class CallState(msgspec.Struct):
         self.at_work.clear()
         self.pending_call.state = "idle"
 
-    def _begin(self, entry: Entry, marks: Sequence[Mark]) -> None:
+    def _begin(self, entry: Entry, marks: Sequence[LineKind]) -> None:
         """Queue messages behind the open answer, up to a limit."""
         if not marks:
             return
@@ -292,7 +292,7 @@ class CallState(msgspec.Struct):
             return
         if not parts.injected or parts.injected[0].text != INTERRUPTED or entry.copied:
             return
-        if self.last_mark in {Mark.PROMPT, Mark.TOOL}:
+        if self.last_mark in {LineKind.PROMPT, LineKind.TOOL}:
             self.seen_gaps["call-interrupted"] = None
 
     def _count_compaction(self, entry: Entry) -> None:

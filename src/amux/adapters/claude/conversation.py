@@ -33,7 +33,7 @@ from amux.adapters.claude.records import (
 from amux.model.facts import TitleNote
 from amux.model.problems import Problem
 from amux.model.titles import fold_title
-from amux.model.trace import Mark, Trace, key_of
+from amux.model.trace import LineKind, Trace, key_of
 from amux.model.usage import Purpose
 
 _APPENDS_SINCE: Final = (1, 0, 120)
@@ -131,7 +131,7 @@ class Origin(msgspec.Struct):
 
 
 PR_LINKS_KEPT: Final = 20
-_LINE: Final = Mark.LINE
+_LINE: Final = LineKind.LINE
 _ENVELOPE: Final = ("gitBranch", "entrypoint", "slug")
 
 
@@ -173,7 +173,7 @@ class Description(msgspec.Struct):
         """Return one row per line, more if a line holds several messages."""
         return Trace(keys=bytes(self.keys), times=bytes(self.times), marks=bytes(self.marks))
 
-    def note_marks(self, entry: Entry, marks: Sequence[Mark]) -> None:
+    def note_marks(self, entry: Entry, marks: Sequence[LineKind]) -> None:
         """Add a line to the trace; without marks it begins no message."""
         key, at = packed(entry.key), packed(to_millis(entry.at))
         if len(marks) < 2:  # noqa: PLR2004 - nearly all lines
@@ -264,7 +264,7 @@ class Conversation(msgspec.Struct):
         self.origin.take(entry)
         self.call_state.take(entry)
 
-    def take(self, entry: Entry, on_problem: OnProblem) -> UserLine | Sequence[Mark]:
+    def take(self, entry: Entry, on_problem: OnProblem) -> UserLine | Sequence[LineKind]:
         """Record one line; return the user line, or the marks of the messages it begins."""
         description = self.description
         if description is None:
@@ -274,7 +274,7 @@ class Conversation(msgspec.Struct):
         description.note_line(entry)
         match entry.line.type:
             case "assistant":
-                marks: Sequence[Mark] = (self.call_state.take_answer(entry),)
+                marks: Sequence[LineKind] = (self.call_state.take_answer(entry),)
             case "user":
                 return self._take_user(entry, description, on_problem)
             case "system":
@@ -294,7 +294,7 @@ class Conversation(msgspec.Struct):
                 on_problem(Problem(code="orphan-result", message=message, line=entry.number))
         return user
 
-    def _take_record(self, entry: Entry, description: Description) -> Sequence[Mark]:
+    def _take_record(self, entry: Entry, description: Description) -> Sequence[LineKind]:
         self.call_state.take_record(entry)
         description.note_record(entry)
         if text_of(entry.line.uuid) is not None or entry.at is not None:

@@ -31,7 +31,7 @@ from amux.adapters.claude.records import (
     text_of,
 )
 from amux.model.message import SessionMessage, SessionToolCall, TokenUsage, ToolResult
-from amux.model.trace import Mark
+from amux.model.trace import LineKind
 from amux.model.usage import Tokens
 
 
@@ -133,11 +133,11 @@ def user_messages(
     """Return the messages of one user line, in the order of its marks."""
     messages: list[SessionMessage] = []
     for mark, header in zip(parts.marks(), headers, strict=True):
-        if mark is Mark.TOOL:
+        if mark is LineKind.TOOL:
             index = len(messages)
             messages.append(_tool_message(parts.results[index], tool_names[index], header))
             continue
-        typed = mark is Mark.PROMPT
+        typed = mark is LineKind.PROMPT
         blocks = parts.typed if typed else parts.injected
         with_images = typed or not parts.is_prompt
         messages.append(
@@ -316,10 +316,10 @@ class Dialogue:
         book = self._conversation.call_state.book
         return () if draft is None else draft.finish(book.tokens(self._key))
 
-    def _assistant(self, entry: Entry, mark: Mark) -> Sequence[SessionMessage]:
+    def _assistant(self, entry: Entry, mark: LineKind) -> Sequence[SessionMessage]:
         complete: Sequence[SessionMessage] = ()
         call_state = self._conversation.call_state
-        if mark is not Mark.LINE:
+        if mark is not LineKind.LINE:
             complete = self.flush()
             self._key = call_state.open or ""
             self._draft = _draft_of(entry, self._header(entry), mark)
@@ -330,7 +330,7 @@ class Dialogue:
         return complete
 
     def _user(self, entry: Entry, user: UserLine) -> Sequence[SessionMessage]:
-        complete = self.flush() if Mark.PROMPT in user.marks else ()
+        complete = self.flush() if LineKind.PROMPT in user.marks else ()
         headers = self._begin(entry, user.marks)
         if not headers:
             return complete
@@ -339,7 +339,7 @@ class Dialogue:
         messages = user_messages(parts, headers, tool_names=names, compaction=user.compaction)
         return [*complete, *self._queue(messages)]
 
-    def _begin(self, entry: Entry, marks: Sequence[Mark]) -> list[MessageHeader]:
+    def _begin(self, entry: Entry, marks: Sequence[LineKind]) -> list[MessageHeader]:
         """Return the headers of the messages that a user or system line begins."""
         if not marks:
             self._follow(entry)
@@ -377,8 +377,8 @@ class Dialogue:
         return None if parent is None else self._last_message
 
 
-def _draft_of(entry: Entry, header: MessageHeader, mark: Mark) -> Draft:
+def _draft_of(entry: Entry, header: MessageHeader, mark: LineKind) -> Draft:
     message = entry.line.message
-    synthetic = mark is Mark.NOTICE
+    synthetic = mark is LineKind.NOTICE
     model = text_of(message.model) if isinstance(message, Message) and not synthetic else None
     return Draft(header, model=model, synthetic=synthetic)

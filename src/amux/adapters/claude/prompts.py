@@ -13,11 +13,11 @@ import msgspec
 
 from amux.adapters._kit.texts import opens_with_tag, starts_with_any
 from amux.adapters.claude.records import Block, Line, LineOrigin, text_of
-from amux.model.trace import Mark
+from amux.model.trace import LineKind
 
 B = TypeVar("B", bound=Block)
 
-_TOOL: Final = Mark.TOOL
+_TOOL: Final = LineKind.TOOL
 INTERRUPTED: Final = "[Request interrupted by user]"
 WARM_UP: Final = "Warmup"
 COMPACT_SUMMARY: Final = "This session is being continued from a previous conversation"
@@ -73,13 +73,13 @@ class UserParts(msgspec.Struct, Generic[B], gc=False):
         """Whether a person typed or pasted something."""
         return bool(self.typed) or (bool(self.images) and not self.synthetic)
 
-    def marks(self) -> list[Mark]:
+    def marks(self) -> list[LineKind]:
         """Return one mark per message that the line begins, in order."""
         marks = [_TOOL] * len(self.results)
         if self.injected or (self.images and self.synthetic):
-            marks.append(Mark.INJECTED)
+            marks.append(LineKind.INJECTED)
         if self.is_prompt:
-            marks.append(Mark.PROMPT)
+            marks.append(LineKind.PROMPT)
         return marks
 
 

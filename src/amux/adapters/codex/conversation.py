@@ -28,11 +28,11 @@ from amux.adapters.codex.records import ResponseItem, body
 from amux.adapters.codex.usage import CallCounter, Gaps
 from amux.model.message import Role, SessionMessage, SessionToolCall
 from amux.model.titles import fold_title
-from amux.model.trace import Mark
+from amux.model.trace import LineKind
 from amux.model.usage import Call
 
-_REPLY: Final = Mark.REPLY  # a module constant: looking up an enum member is slow
-_TOOL: Final = Mark.TOOL
+_REPLY: Final = LineKind.REPLY  # a module constant: looking up an enum member is slow
+_TOOL: Final = LineKind.TOOL
 _MAX_PENDING: Final = 64  # no version writes so many undecided records consecutively
 
 OUTPUT: Final = 0
@@ -190,7 +190,7 @@ class Conversation:
             # The call that wrote the summary is recorded like an answer but never shown as one.
             if answer.usage is not None and self.early_usage is None:
                 self.counter.mark_last_as_compaction()
-            self._close(Mark.NOTICE)
+            self._close(LineKind.NOTICE)
         elif answer is None and self.early_usage is not None:
             self.counter.mark_last_as_compaction()
         self.close()
@@ -223,7 +223,7 @@ class Conversation:
         self.close()
         for entry in pending:
             typed = not self.has_prompt_events if entry.typed is None else entry.typed
-            self.cursor.set_mark(entry.position, Mark.PROMPT if typed else Mark.INJECTED)
+            self.cursor.set_mark(entry.position, LineKind.PROMPT if typed else LineKind.INJECTED)
             if typed:
                 self.gaps.prompted()
                 self.is_unbilled = False
@@ -369,7 +369,7 @@ class Conversation:
         self.open_answer = answer
         self.close()
 
-    def _close(self, mark: Mark) -> None:
+    def _close(self, mark: LineKind) -> None:
         answer, self.open_answer = self.open_answer, None
         if answer is None:
             return
@@ -377,9 +377,11 @@ class Conversation:
         if self.cursor.traced:
             self.cursor.set_mark(answer.position, mark)
         if answer.content is not None:
-            self.done.append(_answer_message(answer, answer.content, synthetic=mark is Mark.NOTICE))
+            self.done.append(
+                _answer_message(answer, answer.content, synthetic=mark is LineKind.NOTICE)
+            )
         if self.line_ranges is not None:
-            kind = NOTICE if mark is Mark.NOTICE else ANSWER
+            kind = NOTICE if mark is LineKind.NOTICE else ANSWER
             self.line_ranges.append(
                 (answer.position, answer.last, kind if answer.in_items else NO_LOCATION)
             )

@@ -15,13 +15,13 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from amux.adapters._kit.times import parse_time, to_millis
-from amux.model.trace import Mark, Trace
+from amux.model.trace import LineKind, Trace
 
 RawTime = str | float | None
 """A time as recorded in a line: most are never parsed."""
 
 
-_LINE: Final = int(Mark.LINE)  # a plain int: used for every line
+_LINE: Final = int(LineKind.LINE)  # a plain int: used for every line
 
 
 class TraceRows:
@@ -75,7 +75,7 @@ class Cursor:
             rows, position = self.rows, self.position
             self.position = rows.add(rows.keys[position], rows.times[position])
 
-    def set_mark(self, position: int, mark: Mark) -> None:
+    def set_mark(self, position: int, mark: LineKind) -> None:
         """Set the mark of an earlier line once its kind is known."""
         if self.traced:
             self.rows.marks[position] = mark

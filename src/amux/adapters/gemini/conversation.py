@@ -24,7 +24,7 @@ from amux.adapters.gemini.records import Kind, Said
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 from amux.model.titles import fold_title
-from amux.model.trace import Mark, Trace, TraceBuilder, key_of
+from amux.model.trace import LineKind, Trace, TraceBuilder, key_of
 from amux.model.usage import Call
 
 OPEN_MESSAGES: Final = 64
@@ -167,7 +167,7 @@ class Conversation:
     def _compaction(self, said: Said) -> Iterator[SessionMessage]:
         self.compactions += 1
         message_id = self._known[said.id, said.kind] = self._unused_id(said)
-        self._mark(message_id, said.at, Mark.INJECTED)
+        self._mark(message_id, said.at, LineKind.INJECTED)
         if self._bodies:
             yield SessionMessage(
                 role="user",
@@ -198,17 +198,17 @@ class Conversation:
             if call_id is None:
                 continue
             message_id = next(ids)
-            self._mark(message_id, said.at, Mark.TOOL)
+            self._mark(message_id, said.at, LineKind.TOOL)
             if self._bodies:
                 yield turn.result_message(result, call_id, message_id)
         if turn.speech.injected:
             message_id = next(ids)
-            self._mark(message_id, said.at, Mark.INJECTED)
+            self._mark(message_id, said.at, LineKind.INJECTED)
             if self._bodies:
                 yield turn.injected_message(message_id)
         if turn.is_prompt:
             message_id = next(ids)
-            self._mark(message_id, said.at, Mark.PROMPT)
+            self._mark(message_id, said.at, LineKind.PROMPT)
             self._learn_title(turn.prompt)
             if self._bodies:
                 yield turn.prompt_message(message_id)
@@ -218,7 +218,7 @@ class Conversation:
         reply = Reply(said, entry.message_id)
         synthetic = reply.text.strip() in ACKNOWLEDGED and said.stated is None
         self._texts.add(self._fingerprint("gemini", reply.text))
-        self._mark(entry.message_id, said.at, Mark.NOTICE if synthetic else Mark.REPLY)
+        self._mark(entry.message_id, said.at, LineKind.NOTICE if synthetic else LineKind.REPLY)
         if said.id not in self._calls and not synthetic:
             self._miss_usage(said)
         if self._bodies:
@@ -232,7 +232,7 @@ class Conversation:
                     self._made_up[call.id] = None
                 continue
             message_id = next(ids)
-            self._mark(message_id, call.at or said.at, Mark.TOOL)
+            self._mark(message_id, call.at or said.at, LineKind.TOOL)
             if self._bodies:
                 yield reply.result_message(call, message_id)
 
@@ -246,9 +246,9 @@ class Conversation:
         message = note_message(entry.said, entry.message_id)
         if not message.content.strip():
             self.empty_notes += 1
-            self._mark(entry.message_id, entry.said.at, Mark.LINE)
+            self._mark(entry.message_id, entry.said.at, LineKind.LINE)
             return
-        self._mark(entry.message_id, entry.said.at, Mark.INJECTED)
+        self._mark(entry.message_id, entry.said.at, LineKind.INJECTED)
         if self._bodies:
             yield message
 
@@ -273,10 +273,10 @@ class Conversation:
         else:
             self.first_prompt = self.first_prompt or title
 
-    def _mark(self, message_id: str, at: datetime | None, mark: Mark) -> None:
+    def _mark(self, message_id: str, at: datetime | None, mark: LineKind) -> None:
         self._trace.add(key_of(message_id), to_millis(at), mark)
         self.moment(at)
-        if mark in {Mark.PROMPT, Mark.REPLY, Mark.TOOL}:
+        if mark in {LineKind.PROMPT, LineKind.REPLY, LineKind.TOOL}:
             self.is_conversation = True
 
     @staticmethod

@@ -29,7 +29,7 @@ from amux.model.facts import Facts, Kind
 from amux.model.message import Role
 from amux.model.problems import Problem, ProblemCode
 from amux.model.titles import fold_title
-from amux.model.trace import Mark, TraceBuilder, key_of
+from amux.model.trace import LineKind, TraceBuilder, key_of
 
 COMPACTION_UNRECORDED: Final = "compaction-call-not-recorded"
 _COMPRESSED: Final = "compression"
@@ -111,7 +111,7 @@ class Draft:
         key = key_of(f"{head.id}{piece.suffix}") if piece.suffix else head.id
         self._trace.add(key, to_millis(head.at), mark)
         self._summaries += piece.compaction
-        if mark is Mark.PROMPT and self._first_prompt is None:
+        if mark is LineKind.PROMPT and self._first_prompt is None:
             self._first_prompt = fold_title(piece.text) or None
         if head.at is not None:
             if self._earliest is None or head.at < self._earliest:

@@ -23,7 +23,7 @@ from amux.adapters._kit.values import (
     text,
 )
 from amux.model.message import Role, SessionMessage, SessionToolCall, ToolResult
-from amux.model.trace import Mark
+from amux.model.trace import LineKind
 
 JSON_CONTENT: Final = "\0json:"
 BLANKS: Final = " \t\n\r\v\f"
@@ -107,17 +107,17 @@ def split_summary(content: str) -> tuple[str, str]:
     return (content[: end.end()], rest) if rest else (content, "")
 
 
-def mark_of_piece(role: Role, piece: Piece) -> Mark:
+def mark_of_piece(role: Role, piece: Piece) -> LineKind:
     """What a message is in a trace."""
     match role:
         case "user":
-            return Mark.INJECTED if piece.synthetic else Mark.PROMPT
+            return LineKind.INJECTED if piece.synthetic else LineKind.PROMPT
         case "assistant":
-            return Mark.NOTICE if piece.synthetic else Mark.REPLY
+            return LineKind.NOTICE if piece.synthetic else LineKind.REPLY
         case "tool":
-            return Mark.TOOL
+            return LineKind.TOOL
         case "system":
-            return Mark.SYSTEM
+            return LineKind.SYSTEM
 
 
 def decoded(content: object) -> Any:

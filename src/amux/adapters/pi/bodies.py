@@ -29,16 +29,16 @@ from amux.model.message import (
     SessionToolCall,
     ToolResult,
 )
-from amux.model.trace import Mark
+from amux.model.trace import LineKind
 from amux.model.usage import Call
 
 Json = dict[str, Any]
 
-_ROLES: Final[dict[Mark, Role]] = {
-    Mark.PROMPT: "user",
-    Mark.REPLY: "assistant",
-    Mark.NOTICE: "assistant",
-    Mark.TOOL: "tool",
+_ROLES: Final[dict[LineKind, Role]] = {
+    LineKind.PROMPT: "user",
+    LineKind.REPLY: "assistant",
+    LineKind.NOTICE: "assistant",
+    LineKind.TOOL: "tool",
 }
 _SYSTEM: Final = frozenset({"system", "developer"})
 _SUMMARIES: Final = frozenset({"compaction", "branch_summary"})
@@ -55,7 +55,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     parent_id: str | None
-    mark: Mark
+    mark: LineKind
     call: Call | None = None
 
 
@@ -72,8 +72,8 @@ class Bodies:
         inner = line.get("message")
         body = inner if is_mapping(inner) else line
         blocks = _blocks(body.get("content"))
-        calls = self._tool_calls(blocks) if place.mark is Mark.REPLY else ()
-        result = self._tool_result(body, blocks) if place.mark is Mark.TOOL else None
+        calls = self._tool_calls(blocks) if place.mark is LineKind.REPLY else ()
+        result = self._tool_result(body, blocks) if place.mark is LineKind.TOOL else None
         return SessionMessage(
             role=_role(line, body, place.mark),
             content=_content(line, body, blocks, place.mark),
@@ -84,11 +84,11 @@ class Bodies:
             tool_result=result,
             token_usage=usage_view(place.call),
             cost=cost_view(place.call),
-            thinking=_thinking(blocks) if place.mark is Mark.REPLY else None,
-            model=text(body.get("model")) if place.mark is Mark.REPLY else None,
+            thinking=_thinking(blocks) if place.mark is LineKind.REPLY else None,
+            model=text(body.get("model")) if place.mark is LineKind.REPLY else None,
             id=place.id,
             parent_id=place.parent_id,
-            synthetic=place.mark in {Mark.INJECTED, Mark.NOTICE},
+            synthetic=place.mark in {LineKind.INJECTED, LineKind.NOTICE},
             images=tuple(filter(None, map(self._image, blocks))),
             compaction=line.get("type") == "compaction",
         )
@@ -157,7 +157,7 @@ class Bodies:
         return None if len(content) > _LARGEST_BLOB else base64.b64encode(content).decode()
 
 
-def _role(line: Json, body: Json, mark: Mark) -> Role:
+def _role(line: Json, body: Json, mark: LineKind) -> Role:
     known = _ROLES.get(mark)
     if known is not None:
         return known
@@ -165,19 +165,19 @@ def _role(line: Json, body: Json, mark: Mark) -> Role:
     return "system" if kind in _SUMMARIES or kind in _SYSTEM or role in _SYSTEM else "user"
 
 
-def _content(line: Json, body: Json, blocks: list[Json], mark: Mark) -> str:
+def _content(line: Json, body: Json, blocks: list[Json], mark: LineKind) -> str:
     if text(line.get("type")) in _SUMMARIES:
         return text(line.get("summary")) or ""
-    if mark is Mark.NOTICE:
+    if mark is LineKind.NOTICE:
         return text(body.get("errorMessage")) or ""
     if body.get("role") == "bashExecution":
         output = text(body.get("output")) or ""
         return f"!{plain_text(body.get('command'))}\n{output}".rstrip("\n")
     said = _texts(blocks)
-    if not said and mark is Mark.INJECTED:
+    if not said and mark is LineKind.INJECTED:
         sections = mapping(body.get("sections")).values()
         return "\n\n".join(section for section in sections if isinstance(section, str))
-    return said.strip("\n") if mark is Mark.PROMPT else said  # the ends come from the shell
+    return said.strip("\n") if mark is LineKind.PROMPT else said  # the ends come from the shell
 
 
 def _blocks(content: Any) -> list[Json]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from amux.adapters._kit.values import text
 from amux.adapters.pi.records import Entry
-from amux.model.trace import Mark
+from amux.model.trace import LineKind
 
 
 class Dialogue:
@@ -31,16 +31,16 @@ class Dialogue:
         """Whether the model has called any tool."""
         return bool(self._tool_calls)
 
-    def take(self, entry: Entry, mark: Mark, *, copied: bool) -> None:
+    def take(self, entry: Entry, mark: LineKind, *, copied: bool) -> None:
         """A message was written."""
-        if mark in {Mark.REPLY, Mark.NOTICE}:
+        if mark in {LineKind.REPLY, LineKind.NOTICE}:
             self.rest()
             calls = (text(block.id) for block in entry.blocks if block.type == "toolCall")
             self._tool_calls.update(call or "" for call in calls)
-        elif mark is Mark.PROMPT:
+        elif mark is LineKind.PROMPT:
             self._was_interrupted |= self._model_is_asked and self._by_person
             self._ask(by_person=True, copied=copied)
-        elif mark is Mark.TOOL:
+        elif mark is LineKind.TOOL:
             self._ask(by_person=False, copied=copied)
             call = text(entry.message.tool_call_id) or ""
             if call not in self._tool_calls:

@@ -38,7 +38,7 @@ from amux.adapters.pi.records import (
 from amux.model.facts import Facts, Kind
 from amux.model.problems import Problem
 from amux.model.titles import fold_title
-from amux.model.trace import Mark, TraceBuilder, key_of
+from amux.model.trace import LineKind, TraceBuilder, key_of
 from amux.model.usage import Call
 
 _MOST_TREE_ENTRIES: Final = 20_000
@@ -119,11 +119,11 @@ class SessionLog:
             self._dialogue.take(entry, mark, copied=copied)
         elif text(entry.line.custom_type) == "session_exit":
             self._dialogue.rest()
-        if mark is Mark.PROMPT:
+        if mark is LineKind.PROMPT:
             said = (text(block.text) or "" for block in entry.blocks)
             self._prompts[position] = fold_title("\n".join(said))
 
-    def _place(self, entry: Entry, key: int, mark: Mark, *, is_repeat: bool) -> int:
+    def _place(self, entry: Entry, key: int, mark: LineKind, *, is_repeat: bool) -> int:
         parent = entry.line.parent_id
         position = self._tree.add(
             entry.id, text(parent), at_ms=to_millis(entry.at), is_root=parent is None
@@ -144,15 +144,15 @@ class SessionLog:
         self._earliest = at if self._earliest is None else min(self._earliest, at)
         self._latest = at if self._latest is None else max(self._latest, at)
 
-    def _count(self, entry: Entry, position: int, mark: Mark, *, copied: bool) -> None:
+    def _count(self, entry: Entry, position: int, mark: LineKind, *, copied: bool) -> None:
         """Add what the line says about usage."""
-        if mark in {Mark.REPLY, Mark.NOTICE}:
-            self._count_reply(entry, position, spoke=mark is Mark.REPLY, copied=copied)
+        if mark in {LineKind.REPLY, LineKind.NOTICE}:
+            self._count_reply(entry, position, spoke=mark is LineKind.REPLY, copied=copied)
         elif entry.type in SUMMARY_TYPES:
             self.ledger.summary(entry, copied=copied)
             if entry.type == "compaction":
                 self._compactions.add(position)
-        elif mark is Mark.TOOL or entry.type in _HELPER_TYPES:
+        elif mark is LineKind.TOOL or entry.type in _HELPER_TYPES:
             self.ledger.helper(entry, copied=copied)
 
     def _count_reply(self, entry: Entry, position: int, *, spoke: bool, copied: bool) -> None:
@@ -220,12 +220,12 @@ class SessionLog:
             return set()
         return {self._numbers[position] for position in {*range(size)} - {*self.branch()}}
 
-    def messages(self) -> list[tuple[int, int, Mark]]:
+    def messages(self) -> list[tuple[int, int, LineKind]]:
         """The messages of the current branch in order: position, number of the line, mark."""
         return [
-            (position, self._numbers[position], Mark(self._marks[position]))
+            (position, self._numbers[position], LineKind(self._marks[position]))
             for position in self.branch()
-            if self._marks[position] != Mark.LINE
+            if self._marks[position] != LineKind.LINE
         ]
 
     def calls_by_message(self) -> dict[str, Call]:
@@ -292,11 +292,11 @@ class SessionLog:
         """The lines of the branch, then those of all others, which are messages no longer."""
         trace = TraceBuilder()
         for position in branch:
-            trace.add(self._keys[position], self._times[position], Mark(self._marks[position]))
+            trace.add(self._keys[position], self._times[position], LineKind(self._marks[position]))
         shown = set(branch)
         for position in range(len(self._tree)):
             if position not in shown:
-                trace.add(self._keys[position], self._times[position], Mark.LINE)
+                trace.add(self._keys[position], self._times[position], LineKind.LINE)
         return trace
 
     def _tree_in_raw(self, branch: list[int]) -> dict[str, Any]:
@@ -325,18 +325,18 @@ class SessionLog:
         return self.message_id(position, self._names[position], self._numbers[position])
 
 
-def _mark_of(entry: Entry, injected: tuple[str, ...]) -> Mark:
+def _mark_of(entry: Entry, injected: tuple[str, ...]) -> LineKind:
     """What a line is in a conversation."""
     if entry.type in SUMMARY_TYPES or entry.type == "custom_message":
-        return Mark.INJECTED
+        return LineKind.INJECTED
     role = entry.role
     if not role:
-        return Mark.LINE
+        return LineKind.LINE
     if role in REPLY_ROLES:
-        return Mark.REPLY if _says_something(entry) else Mark.NOTICE
+        return LineKind.REPLY if _says_something(entry) else LineKind.NOTICE
     if role in TOOL_ROLES:
-        return Mark.TOOL
-    return Mark.PROMPT if role == "user" and _is_typed(entry, injected) else Mark.INJECTED
+        return LineKind.TOOL
+    return LineKind.PROMPT if role == "user" and _is_typed(entry, injected) else LineKind.INJECTED
 
 
 def _says_something(entry: Entry) -> bool:

@@ -22,7 +22,7 @@ from amux.adapters.pi.log import Origin, SessionLog
 from amux.adapters.pi.records import BODIES, FILE_SHIFT, LINES, Entry, LineSource, T
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
-from amux.model.trace import Mark
+from amux.model.trace import LineKind
 
 _LARGEST_RECORD: Final = 16 << 10  # of another branch, as bytes of JSON
 _ALL_RECORDS: Final = 256 << 10
@@ -118,7 +118,7 @@ def _messages(
     parent: str | None = None
     for (position, number, mark), line in zip(wanted, _in_step(found, numbers), strict=True):
         name = log.message_id(position, text(line.get("id")), number)
-        call = calls.get(name) if mark is Mark.REPLY else None
+        call = calls.get(name) if mark is LineKind.REPLY else None
         place = Place(id=name, parent_id=parent, mark=mark, call=call)
         yield bodies.message(line, place)
         parent = name

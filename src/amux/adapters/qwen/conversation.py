@@ -26,7 +26,7 @@ from amux.adapters.qwen.records import Entry
 from amux.model.message import SessionMessage, TokenUsage, ToolResult
 from amux.model.problems import Problem
 from amux.model.titles import fold_title
-from amux.model.trace import Mark, Trace, TraceBuilder, key_of
+from amux.model.trace import LineKind, Trace, TraceBuilder, key_of
 
 _CANCELLED = frozenset({"cancelled", "canceled"})
 
@@ -100,7 +100,7 @@ class Conversation:
                 yield from self.flush()
                 yield from self._compression(entry)
             case _:
-                self._mark(entry, entry.id, Mark.LINE)
+                self._mark(entry, entry.id, LineKind.LINE)
 
     def flush(self) -> Iterator[SessionMessage]:
         """The open answer, now complete."""
@@ -130,7 +130,7 @@ class Conversation:
         has_images = bool(entry.parts.images)
         number = 0
         if speech.injected:
-            self._mark(entry, entry.id, Mark.INJECTED)
+            self._mark(entry, entry.id, LineKind.INJECTED)
             number = 1
             if self._bodies:
                 yield _said(entry, entry.id, "\n".join(speech.injected), parent_id, synthetic=True)
@@ -138,12 +138,12 @@ class Conversation:
             message_id = f"{entry.id}#1" if number else entry.id
             prompt = "".join(speech.typed)
             self._await_answer(entry)
-            self._mark(entry, message_id, Mark.PROMPT)
+            self._mark(entry, message_id, LineKind.PROMPT)
             self.first_prompt = self.first_prompt or fold_title(prompt) or None
             if self._bodies:
                 yield _said(entry, message_id, prompt, parent_id)
         elif not number:
-            self._mark(entry, entry.id, Mark.LINE)
+            self._mark(entry, entry.id, LineKind.LINE)
 
     def _speech(self, entry: Entry) -> Speech:
         texts = entry.parts.texts
@@ -163,12 +163,12 @@ class Conversation:
         answer = self._open
         if answer is not None and answer.counts is not None and counts is None:
             answer.entries.append(entry)
-            self._mark(entry, answer.entry.id, Mark.LINE)
+            self._mark(entry, answer.entry.id, LineKind.LINE)
             return
         yield from self.flush()
         self._waiting = False
         self._open = _Answer(entry, self._parent(entry))
-        self._mark(entry, entry.id, Mark.REPLY)
+        self._mark(entry, entry.id, LineKind.REPLY)
         if counts is not None:
             self._bill(entry, counts, entry.id)
             return
@@ -188,7 +188,7 @@ class Conversation:
             if name is None:
                 message = "a tool result belongs to no call"
                 self._on_problem(Problem(code="orphan-result", message=message, line=entry.number))
-            self._mark(entry, message_id, Mark.TOOL)
+            self._mark(entry, message_id, LineKind.TOOL)
             if self._bodies:
                 tool = ToolResult(
                     tool_call_id=call_id,
@@ -198,17 +198,17 @@ class Conversation:
                 )
                 yield _result(entry, message_id, result, tool, parent_id=parent_id)
         if not entry.parts.results:
-            self._mark(entry, entry.id, Mark.LINE)
+            self._mark(entry, entry.id, LineKind.LINE)
 
     def _compression(self, entry: Entry) -> Iterator[SessionMessage]:
         self.compactions += 1
         history = items(entry.payload.get("compressedHistory"))
         summary = split_parts(history[0]).text if history else ""
         if not summary.strip():
-            self._mark(entry, entry.id, Mark.LINE)
+            self._mark(entry, entry.id, LineKind.LINE)
             return
         parent_id = self._parent(entry)
-        self._mark(entry, entry.id, Mark.INJECTED)
+        self._mark(entry, entry.id, LineKind.INJECTED)
         if self._bodies:
             yield SessionMessage(
                 role="user",
@@ -220,11 +220,11 @@ class Conversation:
                 compaction=True,
             )
 
-    def _mark(self, entry: Entry, message_id: str, mark: Mark) -> None:
+    def _mark(self, entry: Entry, message_id: str, mark: LineKind) -> None:
         self._trace.add(key_of(message_id), to_millis(entry.at), mark)
-        self.has_messages |= mark in {Mark.PROMPT, Mark.REPLY, Mark.TOOL}
+        self.has_messages |= mark in {LineKind.PROMPT, LineKind.REPLY, LineKind.TOOL}
         if self._bodies:
-            owner = self._parent(entry) if mark is Mark.LINE else message_id
+            owner = self._parent(entry) if mark is LineKind.LINE else message_id
             if owner is not None:
                 self._message_of[entry.id] = owner
 
