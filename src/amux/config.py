@@ -170,12 +170,12 @@ def _one_line(error: BaseException) -> str:
 # What settings may be
 
 
-class _Kind(NamedTuple):
+class _ValueType(NamedTuple):
     expected: str
     accepts: Callable[[object], bool]
 
 
-_Schema: TypeAlias = "Mapping[str, _Schema | _Kind]"
+_Schema: TypeAlias = "Mapping[str, _Schema | _ValueType]"
 _ANY = "*"
 
 
@@ -210,12 +210,12 @@ def _is_timezone(value: object) -> bool:
         return False
 
 
-_PRICE = _Kind("a number of USD per million tokens", _is_price)
-_SETTINGS: dict[str, _Schema | _Kind] = {
-    "default_agent": _Kind("the name of an agent", _is_text),
-    "timezone": _Kind("a time zone such as `Europe/Berlin`", _is_timezone),
-    "color": _Kind("`auto`, `always` or `never`", _is_color),
-    "agents": {_ANY: {"roots": _Kind("a list of directories", _is_list_of_texts)}},
+_PRICE = _ValueType("a number of USD per million tokens", _is_price)
+_SETTINGS: dict[str, _Schema | _ValueType] = {
+    "default_agent": _ValueType("the name of an agent", _is_text),
+    "timezone": _ValueType("a time zone such as `Europe/Berlin`", _is_timezone),
+    "color": _ValueType("`auto`, `always` or `never`", _is_color),
+    "agents": {_ANY: {"roots": _ValueType("a list of directories", _is_list_of_texts)}},
     "prices": {
         _ANY: dict.fromkeys(
             ("input", "output", "cache_read", "cache_write", "cache_write_1h"), _PRICE
@@ -226,10 +226,10 @@ _SCHEMA: _Schema = {**_SETTINGS, "profiles": {_ANY: _SETTINGS}}
 
 
 def _checked(
-    value: object, schema: _Schema | _Kind, path: str, warn: Callable[[str], None]
+    value: object, schema: _Schema | _ValueType, path: str, warn: Callable[[str], None]
 ) -> object:
     """The known part of a value; raises when it has the wrong type."""
-    if isinstance(schema, _Kind):
+    if isinstance(schema, _ValueType):
         if not schema.accepts(value):
             raise _invalid(path, value, schema.expected)
         return value

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from notebook import ONE, OTHER, TWO, file_of, furnish, line, write_file
 
 from amux import SessionListOptions
+from amux.annotations.events import AnnotationLog
 from amux.annotations.file import LARGE, AnnotationFile
-from amux.annotations.ledger import Ledger
 from amux.model.problems import Problem
 
 WRITER = """
@@ -278,9 +278,9 @@ def test_a_folder_in_place_of_the_file_is_a_problem(home: Path) -> None:
     ).map(b"".join)
 )
 def test_no_bytes_fail(data: bytes) -> None:
-    ledger = Ledger(data)
-    again = Ledger(ledger.compacted())
-    assert list(again.annotations()) == list(ledger.annotations())
+    log = AnnotationLog(data)
+    again = AnnotationLog(log.compacted())
+    assert list(again.annotations()) == list(log.annotations())
 
 
 SESSIONS = st.sampled_from([ONE, TWO, OTHER])
@@ -338,9 +338,9 @@ def test_the_last_word_wins_and_a_file_written_anew_says_the_same(
             b"".join(line(kind, session=s, value=word, number=n) for s, kind, word, n in steps)
         )
         assert as_found(path) == expected_after(steps)
-        ledger = Ledger(path.read_bytes())
-        last = {session: ledger.marks(session).last_number for session in (ONE, TWO, OTHER)}
-        path.write_bytes(ledger.compacted())
+        log = AnnotationLog(path.read_bytes())
+        last = {session: log.state_of(session).last_number for session in (ONE, TWO, OTHER)}
+        path.write_bytes(log.compacted())
         assert as_found(path) == expected_after(steps)
-        again = Ledger(path.read_bytes())
-        assert {session: again.marks(session).last_number for session in last} == last
+        again = AnnotationLog(path.read_bytes())
+        assert {session: again.state_of(session).last_number for session in last} == last

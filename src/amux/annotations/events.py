@@ -43,12 +43,12 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return None
 
 
-class _Kind(msgspec.Struct, frozen=True):
+class _KindOnly(msgspec.Struct, frozen=True):
     kind: str
 
 
 _EVENT: Final = msgspec.json.Decoder(Event)
-_KIND: Final = msgspec.json.Decoder(_Kind)
+_KIND: Final = msgspec.json.Decoder(_KindOnly)
 _KNOWN: Final = get_args(EventKind)
 _UNDECODABLE: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
 
@@ -101,7 +101,7 @@ class Annotations:
 
 
 @dataclass(slots=True)
-class Marks:
+class AnnotationState:
     """What one session has, and the index of the line that says so."""
 
     tags: dict[str, int] = field(default_factory=dict[str, int])
@@ -152,14 +152,14 @@ class Marks:
         )
 
 
-class Ledger:
+class AnnotationLog:
     """All lines of the file, folded."""
 
     def __init__(self, data: bytes, *, path: str | None = None) -> None:
         self._data = b""
         self._path = path
-        self._sessions: dict[str, Marks] = {}
-        self._kept: set[int] = set()
+        self._sessions: dict[str, AnnotationState] = {}
+        self._unused: set[int] = set()
         self._problems: list[Problem] = []
         self.extend(data)
 
@@ -179,13 +179,13 @@ class Ledger:
             self._fold(raw, index, ended=True)
         self._fold(rest, first + len(whole), ended=False)
 
-    def marks(self, unified_id: str) -> Marks:
+    def state_of(self, unified_id: str) -> AnnotationState:
         """What a session has."""
-        return self._sessions.get(unified_id) or Marks()
+        return self._sessions.get(unified_id) or AnnotationState()
 
     def annotations(self) -> Annotations:
         """The public form of everything."""
-        views = {name: marks.view(name) for name, marks in self._sessions.items()}
+        views = {name: state.view(name) for name, state in self._sessions.items()}
         return Annotations(
             {name: view for name, view in views.items() if view is not None},
             problems=self._problems,
@@ -193,7 +193,7 @@ class Ledger:
 
     def compacted(self) -> bytes:
         """The same lines without those that later ones have undone or repeated."""
-        live = self._kept.union(*(marks.live_lines() for marks in self._sessions.values()))
+        live = self._unused.union(*(state.live_lines() for state in self._sessions.values()))
         lines = self._data.split(b"\n")
         return b"".join(lines[index] + b"\n" for index in sorted(live))
 
@@ -203,12 +203,12 @@ class Ledger:
             return
         event = _decode(text, ended=ended)
         if isinstance(event, Event):
-            self._sessions.setdefault(event.session, Marks()).apply(event, index)
+            self._sessions.setdefault(event.session, AnnotationState()).apply(event, index)
             return
-        self._kept.add(index)
+        self._unused.add(index)
         if event is not None:
-            place = msgspec.structs.replace(event, path=self._path, line=index + 1)
-            self._problems.append(place)
+            problem = msgspec.structs.replace(event, path=self._path, line=index + 1)
+            self._problems.append(problem)
 
 
 def _decode(text: bytes, *, ended: bool) -> Event | Problem | None:

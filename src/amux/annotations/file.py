@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from amux.annotations.ledger import Annotations, Event, Ledger, encode_events
+from amux.annotations.events import AnnotationLog, Annotations, Event, encode_events
 from amux.errors import AmuxError, ErrorCode
 from amux.model.problems import Problem
 
@@ -22,7 +22,7 @@ LARGE: Final = 1 << 20  # bytes; below it, lines that say nothing any more cost 
 
 _NOTHING: Final = Annotations()
 
-_Stamp = tuple[int, int, int]
+_Fingerprint = tuple[int, int, int]
 
 
 class AnnotationFile:
@@ -31,17 +31,19 @@ class AnnotationFile:
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE_NAME
         self._lock = folder / LOCK_NAME
-        self._last: tuple[_Stamp | None, Annotations] = (None, _NOTHING)
+        self._last: tuple[_Fingerprint | None, Annotations] = (None, _NOTHING)
 
     def current(self) -> Annotations:
         """The annotations as they are now; what cannot be read is in their problems."""
         try:
-            stamp = _stamp_of(self.path)  # before reading: a later change is seen next time
+            fingerprint = _fingerprint_of(
+                self.path
+            )  # before reading: a later change is seen next time
             seen, known = self._last
-            if stamp == seen:
+            if fingerprint == seen:
                 return known
-            data = b"" if stamp is None else self.path.read_bytes()
-            found = Ledger(data, path=str(self.path)).annotations()
+            data = b"" if fingerprint is None else self.path.read_bytes()
+            found = AnnotationLog(data, path=str(self.path)).annotations()
         except OSError as error:
             reason = error.strerror or str(error)
             problem = Problem(
@@ -50,10 +52,10 @@ class AnnotationFile:
                 path=str(self.path),
             )
             return Annotations(problems=(problem,))
-        self._last = (stamp, found)
+        self._last = (fingerprint, found)
         return found
 
-    def change(self, decide: Callable[[Ledger], Sequence[Event]]) -> Annotations:
+    def change(self, decide: Callable[[AnnotationLog], Sequence[Event]]) -> Annotations:
         """Add the events that are decided on in view of what is there, while nobody else writes.
 
         When it returns, they are on the disk.
@@ -70,29 +72,29 @@ class AnnotationFile:
                 hint="AMUX_DATA_DIR names another folder for them",
             ) from error
 
-    def _change(self, decide: Callable[[Ledger], Sequence[Event]]) -> Annotations:
+    def _change(self, decide: Callable[[AnnotationLog], Sequence[Event]]) -> Annotations:
         from amux.annotations import journal
 
         with journal.exclusive(self._lock):
-            ledger = Ledger(journal.read(self.path), path=str(self.path))
-            events = decide(ledger)
+            log = AnnotationLog(journal.read(self.path), path=str(self.path))
+            events = decide(log)
             if events:
                 lines = encode_events(events)
                 journal.append(self.path, lines)
-                ledger.extend(lines)
-                self._tidy(ledger)
-        return ledger.annotations()
+                log.extend(lines)
+                self._tidy(log)
+        return log.annotations()
 
-    def _tidy(self, ledger: Ledger) -> None:
+    def _tidy(self, log: AnnotationLog) -> None:
         """Drop lines that say nothing any more, when there are many."""
         from amux.annotations import journal
 
-        if ledger.size > LARGE and len(lines := ledger.compacted()) < ledger.size // 2:
+        if log.size > LARGE and len(lines := log.compacted()) < log.size // 2:
             with suppress(OSError):  # what was acknowledged is safe already
                 journal.replace(self.path, lines)
 
 
-def _stamp_of(path: Path) -> _Stamp | None:
+def _fingerprint_of(path: Path) -> _Fingerprint | None:
     """What changes whenever the file does; None when there is no file."""
     try:
         found = os.stat(path)  # noqa: PTH116 - this is the whole cost where there is no file

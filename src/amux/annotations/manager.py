@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Final, Protocol
 
+from amux.annotations.events import AnnotationLog, AnnotationState, Event, EventKind
 from amux.annotations.file import AnnotationFile
-from amux.annotations.ledger import Event, EventKind, Ledger, Marks
 from amux.errors import AmbiguousIdError, ParseError, SessionNotFoundError, ValidationError
 from amux.model.annotation import SessionAnnotations
 from amux.model.ids import NativeRef, unified_id
@@ -65,10 +65,10 @@ class AnnotationManager:
         session = self._existing(ref, agent)
         return self._change(
             session,
-            lambda marks: [
+            lambda state: [
                 self._event(session, "tag", value=tag)
                 for tag in dict.fromkeys(wanted)
-                if tag not in marks.tags
+                if tag not in state.tags
             ],
         )
 
@@ -78,8 +78,8 @@ class AnnotationManager:
         session = self._annotated(ref, agent)
         return self._change(
             session,
-            lambda marks: [
-                self._event(session, "untag", value=tag) for tag in marks.tags if tag in unwanted
+            lambda state: [
+                self._event(session, "untag", value=tag) for tag in state.tags if tag in unwanted
             ],
         )
 
@@ -88,7 +88,7 @@ class AnnotationManager:
         session = self._existing(ref, agent)
         return self._change(
             session,
-            lambda marks: [self._event(session, "star")] if marks.star is None else [],
+            lambda state: [self._event(session, "star")] if state.star is None else [],
         )
 
     def unstar(self, ref: str, *, agent: str | None = None) -> SessionAnnotations:
@@ -96,7 +96,7 @@ class AnnotationManager:
         session = self._annotated(ref, agent)
         return self._change(
             session,
-            lambda marks: [] if marks.star is None else [self._event(session, "unstar")],
+            lambda state: [] if state.star is None else [self._event(session, "unstar")],
         )
 
     def add_note(self, ref: str, text: str, *, agent: str | None = None) -> int:
@@ -110,8 +110,8 @@ class AnnotationManager:
         session = self._existing(ref, agent)
         given: list[int] = []
 
-        def write(marks: Marks) -> list[Event]:
-            given.append(marks.last_number + 1)
+        def write(state: AnnotationState) -> list[Event]:
+            given.append(state.last_number + 1)
             return [self._event(session, "note", value=checked, number=given[-1])]
 
         self._change(session, write)
@@ -125,8 +125,8 @@ class AnnotationManager:
         """
         session = self._annotated(ref, agent)
 
-        def remove(marks: Marks) -> list[Event]:
-            numbers = [note.number for note, _ in marks.notes]
+        def remove(state: AnnotationState) -> list[Event]:
+            numbers = [note.number for note, _ in state.notes]
             if number not in numbers:
                 shown = ", ".join(map(str, numbers))
                 raise ValidationError(
@@ -192,15 +192,15 @@ class AnnotationManager:
             return begun[0]
 
     def _change(
-        self, session: str, decide: Callable[[Marks], Sequence[Event]]
+        self, session: str, decide: Callable[[AnnotationState], Sequence[Event]]
     ) -> SessionAnnotations:
         if self._read_only:
             raise ValidationError(
                 "the sample sessions cannot be annotated", hint="leave out `--demo`"
             )
 
-        def events(ledger: Ledger) -> Sequence[Event]:
-            return decide(ledger.marks(session))
+        def events(log: AnnotationLog) -> Sequence[Event]:
+            return decide(log.state_of(session))
 
         return self._file.change(events).of(session)
 

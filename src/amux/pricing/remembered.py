@@ -19,16 +19,16 @@ import msgspec
 from amux.pricing.rates import Rates
 
 _PRIVATE: Final = 0o600
-_MOST: Final = 1000
+_MAX_ENTRIES: Final = 1000
 """A hostile log could name a new model in every line."""
 
 
-class _Kept(msgspec.Struct):
+class _RateFile(msgspec.Struct):
     mark: str
     rates: dict[str, Rates | None] = {}  # by agent and model; None: the catalogue has no price
 
 
-_KEPT: Final = msgspec.json.Decoder(_Kept)
+_DECODER: Final = msgspec.json.Decoder(_RateFile)
 
 
 class RememberedRates:
@@ -37,41 +37,41 @@ class RememberedRates:
     def __init__(self, path: Path, mark: str) -> None:
         self._path = path
         self._mark = mark
-        self._loaded: _Kept | None = None
+        self._loaded: _RateFile | None = None
 
     def find(self, agent: str, model: str) -> tuple[bool, Rates | None]:
         """Whether a model was looked up before, and its rates."""
         key = _key(agent, model)
-        rates = self._kept().rates
+        rates = self._file().rates
         return key in rates, rates.get(key)
 
     def add(self, agent: str, model: str, rates: Rates | None) -> None:
         """Remember what the catalogue says of a model."""
-        kept, key = self._kept(), _key(agent, model)
-        if len(kept.rates) < _MOST and key.isprintable():  # others are nobody's models
-            kept.rates[key] = rates
-            self._write(kept)
+        file, key = self._file(), _key(agent, model)
+        if len(file.rates) < _MAX_ENTRIES and key.isprintable():  # others are nobody's models
+            file.rates[key] = rates
+            self._write(file)
 
-    def _kept(self) -> _Kept:
+    def _file(self) -> _RateFile:
         if self._loaded is None:
             self._loaded = self._read()
         return self._loaded
 
-    def _read(self) -> _Kept:
+    def _read(self) -> _RateFile:
         try:
-            kept = _KEPT.decode(self._path.read_bytes())
+            file = _DECODER.decode(self._path.read_bytes())
         except (OSError, msgspec.MsgspecError, UnicodeError):
-            return _Kept(self._mark)
-        return kept if kept.mark == self._mark else _Kept(self._mark)
+            return _RateFile(self._mark)
+        return file if file.mark == self._mark else _RateFile(self._mark)
 
-    def _write(self, kept: _Kept) -> None:
+    def _write(self, file: _RateFile) -> None:
         """Put a whole new file into the place of the old one."""
         draft = self._path.with_name(f"{self._path.name}.{os.getpid()}.{get_ident()}")
         try:
-            data = msgspec.json.encode(kept)
+            data = msgspec.json.encode(file)
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with open(draft, "wb", opener=_open_private) as file:
-                file.write(data)
+            with open(draft, "wb", opener=_open_private) as stream:
+                stream.write(data)
             draft.replace(self._path)
         except OSError:
             with suppress(OSError):

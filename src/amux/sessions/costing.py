@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 
+from amux.annotations.events import Annotations
 from amux.annotations.file import AnnotationFile
-from amux.annotations.ledger import Annotations
 from amux.model.annotation import Note
 from amux.model.cost import CostRecord, CostSource
 from amux.model.problems import Problem
