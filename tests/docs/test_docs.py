@@ -26,6 +26,7 @@ from amux.model.cost import (
     UnpricedModel,
 )
 from amux.model.diff import DiffOperation, DiffSide, DiffStats, SessionDiff
+from amux.model.incomplete import REASONS
 from amux.model.message import SessionMessage, SessionToolCall, TokenUsage, ToolResult
 from amux.model.problems import Problem, ProblemCode
 from amux.model.reports import (
@@ -127,6 +128,11 @@ def test_every_environment_variable_the_code_asks_for_is_documented() -> None:
 def test_every_problem_code_is_explained() -> None:
     page = read(DOCS / "concepts" / "errors.md")
     assert [code for code in get_args(ProblemCode) if f"| `{code}` |" not in page] == []
+
+
+def test_every_reason_for_an_incomplete_cost_is_documented() -> None:
+    pages = "".join(map(read, (DOCS / "concepts" / "counting.md", *DOCS.glob("agents/*.md"))))
+    assert [reason for reason in REASONS if f"`{reason}`" not in pages] == []
 
 
 def test_every_decision_has_its_four_parts_on_one_page_and_is_listed() -> None:

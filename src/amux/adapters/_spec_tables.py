@@ -30,6 +30,7 @@ from amux.adapters._kit.values import (
     text,
 )
 from amux.model.facts import Facts
+from amux.model.incomplete import USAGE_NOT_RECORDED
 from amux.model.message import Role, SessionMessage, SessionToolCall, ToolResult
 from amux.model.problems import Problem
 from amux.model.usage import Call
@@ -37,7 +38,6 @@ from amux.model.usage import Call
 if TYPE_CHECKING:
     import sqlite3
 
-USAGE_MISSING: Final = "usage-not-recorded"
 _LINKS: Final = ("session_id", "sessionId", "conversation_id")
 _ORDER: Final = ("position", "sequence", "seq", "idx")
 _CREATED: Final = ("created_at", "createdAt", "time_created", "timestamp", "created")
@@ -200,7 +200,7 @@ class _Session:
             version=text(row.get("version")),
             archived=bool(first(row, "archived", "archived_at", "time_archived")),
             models=tuple(filter(None, [text(first(row, *_MODEL))])) or None,
-            gaps=(USAGE_MISSING,) if answers and not self._calls else (),
+            gaps=(USAGE_NOT_RECORDED,) if answers and not self._calls else (),
             raw=self._unknown.raw(),
         )
 

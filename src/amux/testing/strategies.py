@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from amux.model.annotation import Note
 from amux.model.cost import CostRecord, CostSource
 from amux.model.facts import Kind
+from amux.model.incomplete import CALL_INTERRUPTED, UNPRICED_MODEL
 from amux.model.message import (
     Role,
     SessionMessage,
@@ -113,7 +114,7 @@ def costs() -> st.SearchStrategy[CostRecord]:
         cached_tokens=st.none() | _TOKENS,
         cache_write_tokens=st.none() | _TOKENS,
         source=st.none() | st.sampled_from(get_args(CostSource)),
-        incomplete=st.lists(st.sampled_from(["unpriced-model", "call-interrupted"])).map(tuple),
+        incomplete=st.lists(st.sampled_from([UNPRICED_MODEL, CALL_INTERRUPTED])).map(tuple),
     )
 
 

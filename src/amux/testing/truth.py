@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from amux.model.cost import CostRecord
+from amux.model.incomplete import UNPRICED_MODEL
 from amux.model.message import SessionMessage, SessionToolCall
 from amux.model.session import Session, SessionSummary
 from amux.model.usage import Call
@@ -168,7 +169,7 @@ def _cost_mismatches(session: Session, expected: Expected) -> Iterator[str]:
     if expected.get("incomplete_detectable") and not marked:
         yield f"the cost must be marked as incomplete: {expected['incomplete']}"
     if expected.get("incomplete") == [] and session.cost is not None:
-        reasons = [one for one in session.cost.incomplete if one != "unpriced-model"]
+        reasons = [one for one in session.cost.incomplete if one != UNPRICED_MODEL]
         if reasons:
             yield f"the cost is exact but marked as incomplete: {reasons}"
     native = expected.get("native_cost_usd")

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from amux.adapters._kit.values import count, damage_in, first, is_mapping, mapping, nano_usd
+from amux.model.incomplete import USAGE_NOT_RECORDED
 from amux.model.usage import Tokens
 
-NOT_RECORDED: Final = "usage-not-recorded"
 _USAGES: Final = ("usage", "tokenUsage", "token_usage", "tokens")
 _INPUT: Final = ("input", "inputTokens", "input_tokens", "tokens_in")
 _WHOLE: Final = ("promptTokens", "prompt_tokens")
@@ -56,7 +56,7 @@ def stated_by(record: Mapping[str, Any]) -> Stated | None:
     nusd = money_in(usage) or money_in(record) or None  # 0: no price was known
     if tokens.total or gaps:
         return Stated(tokens, nusd, gaps)
-    return None if nusd is None else Stated(tokens, nusd, (NOT_RECORDED,))
+    return None if nusd is None else Stated(tokens, nusd, (USAGE_NOT_RECORDED,))
 
 
 def usage_in(record: Mapping[str, Any]) -> dict[str, Any]:

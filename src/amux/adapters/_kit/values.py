@@ -9,17 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final, TypeGuard, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import msgspec
 
 from amux.adapters._kit.jsonl import Buffer, clean_line
 from amux.adapters._kit.times import parse_time
+from amux.model.incomplete import USAGE_UNUSABLE
 from amux.model.usage import NANO
 
 T = TypeVar("T")
 
-UNUSABLE: Final = "usage-unusable"
 """The gap of a call with a figure that is none: what it stands for is unknown, which is not zero.
 Agents that read usage in a way of their own call it the same."""
 
@@ -70,7 +70,7 @@ def damage_in(usage: Mapping[str, Any], *names: str) -> tuple[str, ...]:
     """The gap of a record of usage with a figure that is no count; nothing for a sound one."""
     figures = (usage.get(name) for name in names)
     odd = any(figure is not None and figure != "" and count(figure) is None for figure in figures)
-    return (UNUSABLE,) if odd else ()
+    return (USAGE_UNUSABLE,) if odd else ()
 
 
 def moment(value: object) -> datetime | None:

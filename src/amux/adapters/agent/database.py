@@ -13,6 +13,7 @@ from amux.adapters._kit.fold import Fold
 from amux.adapters._kit.tables import Chosen, Row, columns, rows
 from amux.adapters._kit.times import parse_time
 from amux.adapters._kit.values import document, items, mapping, text
+from amux.model.incomplete import USAGE_NOT_RECORDED
 from amux.model.message import Role, SessionMessage, SessionToolCall, ToolResult
 from amux.model.problems import Problem, ProblemCode
 
@@ -169,7 +170,7 @@ class _Session:
             cwd=text(self._row.get("cwd")),
             created_at=created,
             compactions=self._compactions,
-            gaps=("usage-not-recorded",) if self._replied else (),
+            gaps=(USAGE_NOT_RECORDED,) if self._replied else (),
             raw=None if profile is None else {"profile": profile},
         )
 

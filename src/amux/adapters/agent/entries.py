@@ -25,6 +25,7 @@ from amux.adapters._kit.values import (
     plain_text,
     text,
 )
+from amux.model.incomplete import CALL_INTERRUPTED
 from amux.model.message import Role, SessionMessage, SessionToolCall, ToolResult
 from amux.model.usage import Call, Tokens
 
@@ -153,7 +154,7 @@ def call_of(entry: Entry, *, id: str) -> Call | None:
         tokens=tokens,
         native_nusd=nano_usd(mapping(usage.get("cost")).get("total")) or None,  # 0: never set
         message_id=id,
-        gaps=(*(("call-interrupted",) if cut_short else ()), *damage),
+        gaps=(*((CALL_INTERRUPTED,) if cut_short else ()), *damage),
     )
 
 

@@ -16,6 +16,7 @@ from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.values import count, moment, text
 from amux.adapters.agent.entries import ENTRY, NEWEST, Entry, call_of, message_of, summary_message
 from amux.model.facts import Facts, Kind
+from amux.model.incomplete import COMPACTION_NOT_RECORDED, USAGE_NOT_RECORDED
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem, ProblemCode
 
@@ -146,8 +147,8 @@ class _Log:
         header = self._header or Entry()
         stem = self._path.stem
         gaps = {
-            "usage-not-recorded": self._unbilled,
-            "compaction-call-not-recorded": self._compactions > 0,
+            USAGE_NOT_RECORDED: self._unbilled,
+            COMPACTION_NOT_RECORDED: self._compactions > 0,
         }
         return self.fold.facts(
             self._session_id or stem,

@@ -35,6 +35,7 @@ from amux.adapters.claude.records import (
     packed,
     text_of,
 )
+from amux.model.incomplete import CALL_INTERRUPTED, COMPACTION_NOT_RECORDED, USAGE_NOT_RECORDED
 from amux.model.trace import LineKind, key_of
 from amux.model.usage import Call, Purpose
 
@@ -132,7 +133,7 @@ class CallState(msgspec.Struct):
         # A sub-agent that has used up its turns regularly ends with tool results.
         ends_early = pending.is_requested or (pending.is_pending and self.purpose == "main")
         if pending.cut_short or ends_early:
-            return tuple({**self.seen_gaps, "call-interrupted": None})
+            return tuple({**self.seen_gaps, CALL_INTERRUPTED: None})
         return tuple(self.seen_gaps)
 
     def settled_calls(self) -> tuple[Call, ...]:
@@ -172,7 +173,7 @@ class CallState(msgspec.Struct):
             if key is message.id:
                 self.identity += packed(key_of(key))
         if not notice and not self.book.take(key, entry, message, message_id=self.answer_id):
-            self.seen_gaps["usage-not-recorded"] = None
+            self.seen_gaps[USAGE_NOT_RECORDED] = None
             if (model := text_of(message.model)) is not None:
                 self.models[model] = None
         if isinstance(content, list):
@@ -293,9 +294,9 @@ class CallState(msgspec.Struct):
         if not parts.injected or parts.injected[0].text != INTERRUPTED or entry.copied:
             return
         if self.last_mark in {LineKind.PROMPT, LineKind.TOOL}:
-            self.seen_gaps["call-interrupted"] = None
+            self.seen_gaps[CALL_INTERRUPTED] = None
 
     def _count_compaction(self, entry: Entry) -> None:
         self.compactions += 1
         if not entry.copied:
-            self.seen_gaps["compaction-call-not-recorded"] = None
+            self.seen_gaps[COMPACTION_NOT_RECORDED] = None

@@ -14,7 +14,6 @@ from typing import Any, Final, TypeGuard
 import msgspec
 
 from amux.adapters._kit.jsonl import Buffer
-from amux.adapters._kit.values import UNUSABLE
 from amux.adapters.claude.records import (
     CacheCreation,
     Entry,
@@ -24,6 +23,7 @@ from amux.adapters.claude.records import (
     decode_more,
     object_of,
 )
+from amux.model.incomplete import CALL_INTERRUPTED, OUTPUT_NOT_RECORDED, USAGE_UNUSABLE
 from amux.model.usage import NANO, Call, Purpose, Tokens
 
 _OBJECTS: Final = msgspec.json.Decoder(dict[str, Any])
@@ -154,11 +154,11 @@ class OpenCall(msgspec.Struct, array_like=True):  # many are serialized
         """Return the call as recorded so far."""
         gaps: tuple[str, ...] = ()
         if self.interrupted:
-            gaps = ("call-interrupted",)
+            gaps = (CALL_INTERRUPTED,)
         elif not self.final:
-            gaps = ("output-not-recorded",)
+            gaps = (OUTPUT_NOT_RECORDED,)
         if self.damaged:
-            gaps = (*gaps, UNUSABLE)
+            gaps = (*gaps, USAGE_UNUSABLE)
         return Call(
             key=key,
             model=self.model,
@@ -240,7 +240,7 @@ class CostEvents(msgspec.Struct):
         """Return the sum as one call, for a session whose messages have no usage."""
         if not self.tokens.total and not self.damaged:
             return ()
-        key, gaps = f"{session_id}:cost", (UNUSABLE,) if self.damaged else ()
+        key, gaps = f"{session_id}:cost", (USAGE_UNUSABLE,) if self.damaged else ()
         return (Call(key=key, tokens=self.tokens, native_nusd=self.nusd, gaps=gaps),)
 
 

@@ -21,13 +21,13 @@ from amux.adapters._kit.fold import MAX_PROBLEMS
 from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.stated import Stated
 from amux.adapters._kit.times import parse_time
-from amux.adapters._kit.values import UNUSABLE
 from amux.adapters.codex.content import Tools
 from amux.adapters.codex.conversation import Conversation
 from amux.adapters.codex.cursor import Cursor
 from amux.adapters.codex.records import IGNORED, NOTHING, Meta, ResponseItem, is_object
 from amux.adapters.codex.usage import CallCounter
 from amux.model.facts import Facts, Kind, Prefix
+from amux.model.incomplete import USAGE_UNUSABLE
 from amux.model.problems import Problem, ProblemCode
 from amux.model.trace import key_of
 from amux.model.usage import Call
@@ -294,7 +294,7 @@ class Rollout:
             rollout=lineage.rollout,
             children=tuple(self.tools.children),
             compactions=conversation.compactions,
-            gaps=(*conversation.gaps.finish(), *((UNUSABLE,) if counter.damaged else ())),
+            gaps=(*conversation.gaps.finish(), *((USAGE_UNUSABLE,) if counter.damaged else ())),
             problems=tuple(self.problems),
             problem_count=self.problem_count,
             raw=self._raw(),

@@ -22,10 +22,10 @@ from typing import Final
 import msgspec
 
 from amux.adapters._kit.times import parse_time
-from amux.adapters._kit.values import UNUSABLE
 from amux.adapters.codex.content import was_aborted
 from amux.adapters.codex.cursor import RawTime
 from amux.adapters.codex.records import TokenInfo, Usage, UsageRecord
+from amux.model.incomplete import CALL_INTERRUPTED, USAGE_NOT_RECORDED, USAGE_UNUSABLE
 from amux.model.usage import Call, Purpose, Tokens
 
 _DIGEST: Final = 16
@@ -114,7 +114,7 @@ class CallCounter:
             tokens=tokens,
             purpose=self.purpose,
             copied=copied,
-            gaps=(UNUSABLE,) if usage.damaged else (),
+            gaps=(USAGE_UNUSABLE,) if usage.damaged else (),
         )
         self.seen.add(key)
         self.calls.append(call)
@@ -130,10 +130,6 @@ def _figures(usage: Usage) -> Figures:
         usage.reasoning_output_tokens or 0,
         usage.total_tokens or 0,
     )
-
-
-NOT_RECORDED: Final = "usage-not-recorded"
-INTERRUPTED: Final = "call-interrupted"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -180,7 +176,7 @@ class Gaps:
         """Record that a person interrupted the turn."""
         self.settle()
         if self.speaking or self.awaiting:
-            self.found.add(INTERRUPTED)
+            self.found.add(CALL_INTERRUPTED)
             self.has_answer = False  # already reported
         self.speaking = self.awaiting = False
 
@@ -191,8 +187,8 @@ class Gaps:
 
     def _end_turn(self) -> None:
         if self.has_answer and not self.is_billed:
-            self.found.add(NOT_RECORDED)
+            self.found.add(USAGE_NOT_RECORDED)
         elif self.speaking:
-            self.found.add(INTERRUPTED)
+            self.found.add(CALL_INTERRUPTED)
         self.has_answer = self.is_billed = self.speaking = self.awaiting = False
         self.returned = None

@@ -29,7 +29,7 @@ from amux.adapters._kit.values import (
     text,
 )
 from amux.adapters.copilot.spoken import Spoken
-from amux.adapters.copilot.usage import NOT_RECORDED
+from amux.model.incomplete import USAGE_NOT_RECORDED
 from amux.model.problems import Problem
 
 _LARGEST: Final = 256 << 20
@@ -126,5 +126,5 @@ class _Document:
             "cwd": text(first(about, "cwd", "workingDirectory")),
             "name": text(first(about, "title", "name")),
             "models": (model,) if model and not (spoken.calls or spoken.names_models) else None,
-            "gaps": (NOT_RECORDED,) if spoken.replies > len(spoken.calls) else (),
+            "gaps": (USAGE_NOT_RECORDED,) if spoken.replies > len(spoken.calls) else (),
         }

@@ -23,9 +23,10 @@ from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.values import mapping, moment, text
 from amux.adapters.copilot.events import KNOWN_TYPES, LINES, SPEAKING, Event
 from amux.adapters.copilot.messages import Messages
-from amux.adapters.copilot.usage import NOT_RECORDED, Ledger, Totals
+from amux.adapters.copilot.usage import Ledger, Totals
 from amux.adapters.copilot.workspace import Workspace, read_workspace
 from amux.model.facts import Facts
+from amux.model.incomplete import USAGE_NOT_RECORDED
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 from amux.model.trace import key_of
@@ -273,8 +274,8 @@ class EventLog:
 
     def _gaps(self, conversation: Conversation) -> tuple[str, ...]:
         gaps = conversation.ledger.gaps()
-        missing = self._is_short and conversation.agent is None and NOT_RECORDED not in gaps
-        return (*gaps, NOT_RECORDED) if missing else gaps
+        missing = self._is_short and conversation.agent is None and USAGE_NOT_RECORDED not in gaps
+        return (*gaps, USAGE_NOT_RECORDED) if missing else gaps
 
     def _aliases(self) -> tuple[str, ...]:
         written = self._written_id

@@ -14,11 +14,9 @@ import msgspec
 
 from amux.adapters._kit.values import count, damage_in, is_mapping, mapping, text
 from amux.adapters.copilot.events import Data, Event
+from amux.model.incomplete import CALL_INTERRUPTED, COMPACTION_NOT_RECORDED, USAGE_NOT_RECORDED
 from amux.model.usage import Call, Purpose, Tokens
 
-NOT_RECORDED: Final = "usage-not-recorded"
-INTERRUPTED: Final = "call-interrupted"
-SUMMARY_NOT_RECORDED: Final = "compaction-call-not-recorded"
 _FIGURES: Final = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
 
 
@@ -64,7 +62,7 @@ class Ledger:
 
     def _stop_waiting(self) -> None:
         if self._waiting:
-            self._gaps.setdefault(INTERRUPTED)
+            self._gaps.setdefault(CALL_INTERRUPTED)
         self._waiting = False
 
     def _record(self, event: Event) -> None:
@@ -87,7 +85,7 @@ class Ledger:
         if is_mapping(usage) and (tokens_of(usage).total or damage_in(usage, *_FIGURES)):
             self._add(f"compaction:{event.name}", usage, event.at, "compaction")
         else:
-            self._gaps.setdefault(SUMMARY_NOT_RECORDED)
+            self._gaps.setdefault(COMPACTION_NOT_RECORDED)
 
     def _add(self, key: str, usage: dict[str, Any], at: datetime | None, purpose: Purpose) -> None:
         tokens, gaps = tokens_of(usage), damage_in(usage, *_FIGURES)
@@ -136,7 +134,7 @@ class Ledger:
         """Why the figures may not be all."""
         self._stop_waiting()
         if self.replies > self.records:
-            self._gaps.setdefault(NOT_RECORDED)
+            self._gaps.setdefault(USAGE_NOT_RECORDED)
         return tuple(self._gaps)
 
 

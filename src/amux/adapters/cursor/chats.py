@@ -19,7 +19,6 @@ from amux.adapters._kit.values import document, is_mapping, mapping, moment, pla
 from amux.adapters.cursor.blobs import Leaf, walk
 from amux.adapters.cursor.files import CHAT_NOTES
 from amux.adapters.cursor.messages import (
-    USAGE_MISSING,
     Parts,
     model_name,
     prompt_messages,
@@ -27,6 +26,7 @@ from amux.adapters.cursor.messages import (
     workspace_in,
 )
 from amux.model.facts import Facts
+from amux.model.incomplete import USAGE_NOT_RECORDED
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 
@@ -150,7 +150,7 @@ class ChatStore:
             name=_name(beside.get("title")) or _name(meta.get("name")),
             created_at=created,
             models=None if self._has_models else _last_model(meta),
-            gaps=(USAGE_MISSING,),
+            gaps=(USAGE_NOT_RECORDED,),
             raw=raw,
         )
 

@@ -31,8 +31,9 @@ from amux.adapters.cursor.bubbles import (
     bubble_model,
     is_bubble,
 )
-from amux.adapters.cursor.messages import USAGE_MISSING, model_name
+from amux.adapters.cursor.messages import model_name
 from amux.model.facts import Facts
+from amux.model.incomplete import USAGE_NOT_RECORDED
 from amux.model.problems import Problem
 from amux.model.usage import NANO
 
@@ -179,7 +180,7 @@ class Conversation:
             children=tuple(filter(None, map(text, items(composer.get("subagentComposerIds"))))),
             models=None if is_named else tuple(models),
             # Tokens are kept for some bubbles, without the cache, and are often zero.
-            gaps=(USAGE_MISSING,),
+            gaps=(USAGE_NOT_RECORDED,),
             native_nusd=sum(billed.values()) or None,
             raw=self._unknown.raw(),
         )

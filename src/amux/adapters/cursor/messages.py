@@ -11,7 +11,6 @@ from amux.adapters._kit.texts import opens_with_tag
 from amux.adapters._kit.values import items, mapping, plain_text, text
 from amux.model.message import SessionMessage, SessionToolCall, ToolResult
 
-USAGE_MISSING: Final = "usage-not-recorded"
 REDACTED: Final = "[REDACTED]"
 _DEFAULT_MODEL: Final = "default"
 _QUERY: Final = re.compile(r"<user_query>\s*(.*?)\s*</user_query>", re.DOTALL)

@@ -16,7 +16,8 @@ from amux.adapters._kit.fold import Fold
 from amux.adapters._kit.jsonl import no_session, read_records, unreadable
 from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.values import mapping, plain_text
-from amux.adapters.cursor.messages import USAGE_MISSING, Parts, prompt_messages, tool_message
+from amux.adapters.cursor.messages import Parts, prompt_messages, tool_message
+from amux.model.incomplete import USAGE_NOT_RECORDED
 from amux.model.message import SessionMessage, SessionToolCall, ToolResult
 from amux.model.problems import Problem
 
@@ -61,7 +62,7 @@ def read_transcript(source: SourceRef, *, bodies: bool) -> Iterator[Item]:
         session_id,
         kind="subagent" if source.role == "subagent" else "session",
         parent=source.parent,
-        gaps=(USAGE_MISSING,),
+        gaps=(USAGE_NOT_RECORDED,),
         raw=unknown.raw(),
     )
 

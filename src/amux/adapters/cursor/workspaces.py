@@ -16,8 +16,9 @@ from amux.adapters._kit.tables import columns
 from amux.adapters._kit.values import document, items, mapping, moment, text
 from amux.adapters.cursor.editor import folder_of_uri
 from amux.adapters.cursor.files import WORKSPACE_NOTES
-from amux.adapters.cursor.messages import USAGE_MISSING, model_name
+from amux.adapters.cursor.messages import model_name
 from amux.model.facts import Facts, TitleNote
+from amux.model.incomplete import USAGE_NOT_RECORDED
 from amux.model.message import SessionMessage
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _chat(
         if bodies:
             yield message
     fold.moment(moment(tab.get("lastSendTime")))
-    yield fold.facts(id, cwd=folder, name=text(tab.get("chatTitle")), gaps=(USAGE_MISSING,))
+    yield fold.facts(id, cwd=folder, name=text(tab.get("chatTitle")), gaps=(USAGE_NOT_RECORDED,))
 
 
 def _messages(bubbles: list[Any]) -> Iterator[SessionMessage]:

@@ -20,14 +20,11 @@ from amux.adapters.droid.messages import Messages
 from amux.adapters.droid.records import KNOWN_TYPES, LINES, Line, Message
 from amux.adapters.droid.settings import Settings, read_settings, without
 from amux.model.facts import Facts, Kind
+from amux.model.incomplete import CALLS_ELSEWHERE, COMPACTION_NOT_RECORDED, USAGE_NOT_RECORDED
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem, ProblemCode
 from amux.model.titles import fold_name, fold_title
 from amux.model.usage import Call, Tokens
-
-NOT_RECORDED: Final = "usage-not-recorded"
-ELSEWHERE: Final = "calls-in-another-session"
-SUMMARY_NOT_RECORDED: Final = "compaction-call-not-recorded"
 
 _UNTITLED: Final = "New Session"
 _FORK_TITLE: Final = "[Fork] "
@@ -224,15 +221,15 @@ class SessionLog:
         """The one total there is, as a call; and why it may not be all."""
         gaps = [*settings.gaps]
         if kind == "continuation" and self._summaries and self._replies and not self._models:
-            gaps.append(SUMMARY_NOT_RECORDED)  # versions that do not name the model either
+            gaps.append(COMPACTION_NOT_RECORDED)  # versions that do not name the model either
         if settings.tokens is None:
-            return [], (*gaps, NOT_RECORDED) if self._replies else tuple(gaps)
+            return [], (*gaps, USAGE_NOT_RECORDED) if self._replies else tuple(gaps)
         tokens, exact = settings.tokens, True
         if kind == "continuation" and parent is not None:
             before = read_settings(self._source.path, parent).tokens or Tokens()
             tokens, exact = without(tokens, before)
         if not exact:
-            gaps.append(ELSEWHERE)
+            gaps.append(CALLS_ELSEWHERE)
         if not tokens.total:
             return [], tuple(gaps)
         return [self._call(settings, kind, tokens)], tuple(gaps)

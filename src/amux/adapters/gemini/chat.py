@@ -34,6 +34,7 @@ from amux.adapters.gemini.records import (
     type_of,
 )
 from amux.model.facts import Facts
+from amux.model.incomplete import COMPACTION_NOT_RECORDED
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 
@@ -246,7 +247,7 @@ class ChatReader:
         directory = next((one for one in self._directories if text(one)), None)
         compactions = self._compactions()
         if compactions:
-            conversation.gaps["compaction-call-not-recorded"] = None
+            conversation.gaps[COMPACTION_NOT_RECORDED] = None
         return Facts(
             session_id=session_id,
             kind="subagent" if is_agent else "session",

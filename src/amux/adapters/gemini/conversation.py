@@ -21,6 +21,7 @@ from amux.adapters.gemini.prompts import (
     is_injected,
 )
 from amux.adapters.gemini.records import Kind, Said
+from amux.model.incomplete import USAGE_NOT_RECORDED
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 from amux.model.titles import fold_title
@@ -240,7 +241,7 @@ class Conversation:
         if said.model is not None:
             self.models.setdefault(said.model)
         if not said.restored:  # what came with a checkpoint was billed where it was said
-            self.gaps["usage-not-recorded"] = None
+            self.gaps[USAGE_NOT_RECORDED] = None
 
     def _settle_note(self, entry: _Open) -> Iterator[SessionMessage]:
         message = note_message(entry.said, entry.message_id)

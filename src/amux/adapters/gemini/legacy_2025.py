@@ -24,6 +24,7 @@ from amux.adapters.gemini.conversation import Conversation
 from amux.adapters.gemini.places import Places, configured_model, read_json
 from amux.adapters.gemini.records import Said
 from amux.model.facts import Facts
+from amux.model.incomplete import USAGE_NOT_RECORDED
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 
@@ -173,7 +174,7 @@ class _LoggedSession:
             trace=conversation.trace(),
             models=() if model is None else (model,),
             compactions=self._compactions,
-            gaps=("usage-not-recorded",),
+            gaps=(USAGE_NOT_RECORDED,),
             problems=tuple(self._problems),
             problem_count=len(self._problems),
         )

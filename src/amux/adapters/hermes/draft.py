@@ -26,12 +26,12 @@ from amux.adapters.hermes.texts import (
 )
 from amux.adapters.hermes.usage import calls_of
 from amux.model.facts import Facts, Kind
+from amux.model.incomplete import COMPACTION_NOT_RECORDED
 from amux.model.message import Role
 from amux.model.problems import Problem, ProblemCode
 from amux.model.titles import fold_title
 from amux.model.trace import LineKind, TraceBuilder, key_of
 
-COMPACTION_UNRECORDED: Final = "compaction-call-not-recorded"
 _COMPRESSED: Final = "compression"
 BOOKKEEPING: Final = frozenset({"session_meta"})
 
@@ -165,7 +165,7 @@ class Draft:
             calls=calls,
             models=() if calls or row.model is None else (row.model,),
             compactions=self._compactions(replays, has_flags=has_flags),
-            gaps=(COMPACTION_UNRECORDED,) if compacted else (),
+            gaps=(COMPACTION_NOT_RECORDED,) if compacted else (),
             problems=tuple(self._problems),
             problem_count=self._problem_count,
             raw=self._raw(),

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Final
 
 import msgspec
 
 from amux.adapters.hermes.rows import SessionRow, UsageRow
+from amux.model.incomplete import REASONING_NOT_RECORDED
 from amux.model.usage import Call, Purpose, Tokens
-
-REASONING_UNKNOWN: Final = "reasoning-not-recorded"
 
 
 def calls_of(
@@ -118,7 +116,7 @@ def _finished(call: Call, at: datetime | None, *, reasoning_unknown: bool) -> Ca
         call = msgspec.structs.replace(
             call,
             tokens=msgspec.structs.replace(call.tokens, thinking=None),
-            gaps=(*call.gaps, REASONING_UNKNOWN),
+            gaps=(*call.gaps, REASONING_NOT_RECORDED),
         )
     return call if call.at else msgspec.structs.replace(call, at=at)
 

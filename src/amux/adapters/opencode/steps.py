@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from amux.adapters._kit.values import mapping, nano_usd, text
 from amux.adapters.opencode.records import MessageRecord, PartRecord, Stored, text_of
 from amux.adapters.opencode.usage import Figures, UsageRules, figures_of, gaps_of
+from amux.model.incomplete import CALL_INTERRUPTED
 from amux.model.trace import key_of
 from amux.model.usage import Call, Purpose
 
-INTERRUPTED = "call-interrupted"
 _ABORTED = "MessageAbortedError"
 
 
@@ -93,7 +93,7 @@ def calls_of(
             calls.append(replace(call, tokens=tokens, native_nusd=nusd, gaps=gaps))
         elif step.finish is None and _was_interrupted(stored, step):
             call = _call(stored, step, number, purpose=purpose, figures=None)
-            calls.append(replace(call, native_nusd=0, gaps=(INTERRUPTED,)))
+            calls.append(replace(call, native_nusd=0, gaps=(CALL_INTERRUPTED,)))
         else:
             calls.append(None)
     return calls

@@ -16,18 +16,20 @@ import msgspec
 from amux.adapters._kit.stated import gaps_in, money_in, tokens_in
 from amux.adapters._kit.values import count, is_mapping, text
 from amux.adapters.pi.records import FAILED_STOPS, Entry, Message
+from amux.model.incomplete import (
+    CALL_INTERRUPTED,
+    COMPACTION_NOT_RECORDED,
+    HELPER_CALL_NOT_RECORDED,
+    USAGE_NOT_RECORDED,
+)
 from amux.model.trace import key_of
 from amux.model.usage import Call, Purpose, Tokens
-
-INTERRUPTED: Final = "call-interrupted"
-NOT_RECORDED: Final = "usage-not-recorded"
-OVERSTATED: Final = "output-overstated-on-disk"
 
 _IDENTITY_MARKS: Final = 32
 _MADE_UP: Final = re.compile(r"[0-9a-f]{8}[0-9a-f-]*")
 _SUMMARY_GAPS: Final = {
-    "compaction": "compaction-call-not-recorded",
-    "branch_summary": "helper-call-not-recorded",
+    "compaction": COMPACTION_NOT_RECORDED,
+    "branch_summary": HELPER_CALL_NOT_RECORDED,
 }
 
 
@@ -53,11 +55,11 @@ class Ledger:
     def reply(self, entry: Entry, message_id: str, *, spoke: bool, copied: bool) -> None:
         """An assistant message is a model call; without content it may be a failed one."""
         failed = text(entry.message.stop_reason) in FAILED_STOPS
-        gaps = (INTERRUPTED,) if failed else ()
+        gaps = (CALL_INTERRUPTED,) if failed else ()
         if self._bill(entry, self._purpose, message_id=message_id, copied=copied, gaps=gaps):
             return
         if spoke and not copied:
-            self.gaps.setdefault(INTERRUPTED if failed else NOT_RECORDED)
+            self.gaps.setdefault(CALL_INTERRUPTED if failed else USAGE_NOT_RECORDED)
 
     def summary(self, entry: Entry, *, copied: bool) -> None:
         """A summary was written by a model; older versions do not say at what cost."""
@@ -89,7 +91,7 @@ class Ledger:
         if tokens.total == 0 and not damage:
             if nusd is None:
                 return False
-            gaps = gaps or (NOT_RECORDED,)
+            gaps = gaps or (USAGE_NOT_RECORDED,)
         key = self._key(entry, tokens)
         self._identify(entry, key)
         self.calls.append(

@@ -20,9 +20,6 @@ from amux.adapters._kit.values import mapping, text
 from amux.adapters.pi.about import NEWEST_VERSION, About
 from amux.adapters.pi.dialogue import Dialogue
 from amux.adapters.pi.ledger import (
-    INTERRUPTED,
-    NOT_RECORDED,
-    OVERSTATED,
     Ledger,
     tokens_of,
     usage_of,
@@ -36,6 +33,7 @@ from amux.adapters.pi.records import (
     line_in_file,
 )
 from amux.model.facts import Facts, Kind
+from amux.model.incomplete import CALL_INTERRUPTED, OUTPUT_OVERSTATED, USAGE_NOT_RECORDED
 from amux.model.problems import Problem
 from amux.model.titles import fold_title
 from amux.model.trace import LineKind, TraceBuilder, key_of
@@ -166,7 +164,7 @@ class SessionLog:
         if billed and self.origin.doubles_reasoning:
             thought = any(block.type == "thinking" for block in entry.blocks)
             if thought and tokens_of(usage_of(entry.message)).thinking is None:
-                self.ledger.mark_last(OVERSTATED)
+                self.ledger.mark_last(OUTPUT_OVERSTATED)
 
     def _is_copied(self, entry: Entry) -> bool:
         born = self.about.created_at
@@ -183,7 +181,7 @@ class SessionLog:
     def finish(self) -> None:
         """Look at what only the end can tell."""
         if self._dialogue.lacks_a_call:
-            self.ledger.gaps.setdefault(INTERRUPTED)
+            self.ledger.gaps.setdefault(CALL_INTERRUPTED)
         for number in self._dialogue.orphans():
             message = "a tool's result without its call"
             self.note(self._problem("orphan-result", message, line_in_file(number)))
@@ -285,7 +283,7 @@ class SessionLog:
     def _is_free(self) -> bool:
         """Whether the agent, which records what it pays, has recorded that it paid nothing."""
         ledger = self.ledger
-        asked = self._dialogue.has_tool_calls or NOT_RECORDED in ledger.gaps
+        asked = self._dialogue.has_tool_calls or USAGE_NOT_RECORDED in ledger.gaps
         return self.about.has_header and not (ledger.calls or asked)
 
     def _trace(self, branch: list[int]) -> TraceBuilder:

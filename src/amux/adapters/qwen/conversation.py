@@ -23,6 +23,7 @@ from amux.adapters.gemini.prompts import Speech, tell_apart
 from amux.adapters.gemini.usage import Counts
 from amux.adapters.qwen.calls import billed, usage_of
 from amux.adapters.qwen.records import Entry
+from amux.model.incomplete import CALL_INTERRUPTED, USAGE_NOT_RECORDED
 from amux.model.message import SessionMessage, TokenUsage, ToolResult
 from amux.model.problems import Problem
 from amux.model.titles import fold_title
@@ -118,7 +119,7 @@ class Conversation:
     def close(self) -> None:
         """Note what is missing at the end."""
         if self._waiting:
-            self.gaps["call-interrupted"] = None
+            self.gaps[CALL_INTERRUPTED] = None
 
     def trace(self) -> Trace:
         """One record per line, more where a line holds several messages."""
@@ -155,7 +156,7 @@ class Conversation:
 
     def _await_answer(self, entry: Entry) -> None:
         if self._waiting:
-            self.gaps["call-interrupted"] = None
+            self.gaps[CALL_INTERRUPTED] = None
         self._waiting = not entry.copied
 
     def _assistant(self, entry: Entry) -> Iterator[SessionMessage]:
@@ -172,7 +173,7 @@ class Conversation:
         if counts is not None:
             self._bill(entry, counts, entry.id)
             return
-        self.gaps["usage-not-recorded"] = None
+        self.gaps[USAGE_NOT_RECORDED] = None
         if model := text(entry.line.model):
             self.models.setdefault(model)
 
