@@ -122,7 +122,7 @@ def test_an_unknown_profile_is_an_error_that_names_the_known_ones(host: Host) ->
     with pytest.raises(AmuxError) as caught:
         Config.load(host, profile="play")
     assert (caught.value.code, caught.value.exit_code) == (ErrorCode.PROFILE_NOT_FOUND, 9)
-    assert caught.value.hint == "known profiles: work"
+    assert caught.value.hint == "defined profiles: work"
 
 
 def test_the_environment_moves_both_folders(tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_a_second_file_in_one_folder_is_a_warning(host: Host) -> None:
     other = write_user(host, '{"color": "always"}', "config.json")
     config = Config.load(host)
     assert config.color == "never"
-    assert config.warnings == (f"`{other}` is ignored beside `{path}`",)
+    assert config.warnings == (f"`{other}` is ignored because `{path}` exists",)
 
 
 def test_null_and_an_empty_file_say_nothing(host: Host, tmp_path: Path) -> None:

@@ -1,12 +1,12 @@
-"""Settings: where they come from, what they may be, and which source gave each value.
+"""Settings: the layers they come from, their types, and which layer set each value.
 
     call > client > profile > project .agent-mux/config.* > user ~/.agent-mux/config.* > defaults
 
-Mappings are merged deeply, lists are replaced, null says nothing. A missing file is no settings; a
-broken one is a ConfigError with its place, a value of the wrong type a ValidationError with its
-dotted path, a folder that may not be read a ConfigError: settings are never dropped in silence.
-Unknown keys are collected as warnings. YAML, JSON and TOML are accepted; a parser is imported only
-when a file of its kind exists.
+Mappings are merged deeply, lists are replaced, and a null value is ignored. A missing file sets
+nothing. Settings are never dropped silently: a file that cannot be parsed raises ConfigError with
+the line, an unreadable directory raises ConfigError, and a value of the wrong type raises
+ValidationError with its dotted path. Unknown keys are collected as warnings. YAML, JSON and TOML
+are accepted; a parser is imported only if a file of that format exists.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _JSON_BYTE = re.compile(r"\(byte (\d+)\)")
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person says about one agent: further directories where it keeps sessions."""
+    """Settings of one agent. `roots` are further directories that hold its sessions."""
 
     roots: tuple[Path, ...] = ()
 
 
 class PriceSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """A price given by a person, in USD per million tokens."""
+    """A user-provided price in USD per million tokens."""
 
     input: float
     output: float
@@ -46,7 +46,7 @@ class PriceSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """All settings, merged. `timezone` is the IANA name by which days are grouped."""
+    """The merged settings. `timezone` is the IANA name of the zone by which days are grouped."""
 
     default_agent: str | None = None
     timezone: str = "UTC"
@@ -67,7 +67,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         client: Mapping[str, Any] | None = None,
         profile: str | None = None,
     ) -> Config:
-        """Merge all layers. `project_dir` is where to look upwards for a project's settings."""
+        """Merge all layers. Project settings are searched in `project_dir` and its parents."""
         merged = _Merged()
         for folder in (host.config_dir(), _project_folder_with_config(host, project_dir)):
             if folder is not None:
@@ -80,12 +80,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         return _build(merged, host)
 
     def origin(self, key: str) -> str:
-        """Who set the value at a dotted path: a file, "client", "call" or "default"."""
+        """Return what set the value at a dotted path: a file, "client", "call" or "default"."""
         return self.origins.get(key, "default")
 
 
 def read_prices(path: Path) -> dict[str, PriceSettings]:
-    """Read prices from a file of their own: `{model: {input, output, ...}}`, or below `prices`."""
+    """Read a price file: `{model: {input, output, ...}}`, optionally below the key `prices`."""
     data = _parse(path)
     merged = _Merged()
     merged.add(data if "prices" in data else {"prices": data}, str(path))
@@ -111,7 +111,7 @@ def _files_in(folder: Path) -> list[Path]:
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
-    except OSError:  # a folder above that we may not enter: nothing says that there are settings
+    except OSError:  # a parent directory is unreadable: there may be no settings at all
         return False
 
 
@@ -128,7 +128,7 @@ def _parse(path: Path) -> dict[str, Any]:
     parser = {".json": _parse_json, ".toml": _parse_toml}.get(path.suffix, _parse_yaml)
     data = parser(text, path)
     if not isinstance(data, dict):
-        raise ConfigError(f"`{path}` line 1 does not begin a mapping of settings")
+        raise ConfigError(f"`{path}` line 1 must begin a mapping of settings")
     return cast("dict[str, Any]", data)  # keys are checked where they are used
 
 
@@ -148,7 +148,7 @@ def _parse_toml(text: str, path: Path) -> object:
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError(f"`{path}` is not valid TOML ({error})") from error  # says the line
+        raise ConfigError(f"`{path}` is not valid TOML ({error})") from error  # names the line
 
 
 def _parse_yaml(text: str, path: Path) -> object:
@@ -158,8 +158,8 @@ def _parse_yaml(text: str, path: Path) -> object:
         data: object = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
-        place = f" line {mark.line + 1}" if mark is not None else ""
-        raise ConfigError(f"`{path}`{place} is not valid YAML ({_one_line(error)})") from error
+        line = f" line {mark.line + 1}" if mark is not None else ""
+        raise ConfigError(f"`{path}`{line} is not valid YAML ({_one_line(error)})") from error
     return {} if data is None else data
 
 
@@ -167,7 +167,7 @@ def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-# What settings may be
+# Types of settings
 
 
 class _ValueType(NamedTuple):
@@ -200,7 +200,7 @@ def _is_color(value: object) -> bool:
 
 
 def _is_timezone(value: object) -> bool:
-    if value == "UTC":  # needs no database, which Windows does not have
+    if value == "UTC":  # needs no time zone database, which Windows does not have
         return True
     from zoneinfo import ZoneInfo
 
@@ -228,7 +228,7 @@ _SCHEMA: _Schema = {**_SETTINGS, "profiles": {_ANY: _SETTINGS}}
 def _checked(
     value: object, schema: _Schema | _ValueType, path: str, warn: Callable[[str], None]
 ) -> object:
-    """The known part of a value; raises when it has the wrong type."""
+    """Return a value without unknown keys; raise ValidationError if its type is wrong."""
     if isinstance(schema, _ValueType):
         if not schema.accepts(value):
             raise _invalid(path, value, schema.expected)
@@ -256,7 +256,7 @@ def _invalid(path: str, value: object, expected: str) -> ValidationError:
 
 
 class _Merged:
-    """The layers so far: what is set, by whom, and which keys nobody knows."""
+    """The layers merged so far: values, their origins, and warnings."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
@@ -268,7 +268,7 @@ class _Merged:
         if not files:
             return
         path, *others = files
-        self.warnings += [f"`{other}` is ignored beside `{path}`" for other in others]
+        self.warnings += [f"`{other}` is ignored because `{path}` exists" for other in others]
         self.add(_parse(path), str(path))
 
     def add(self, given: Mapping[str, Any], origin: str) -> None:
@@ -285,9 +285,9 @@ class _Merged:
         profiles: dict[str, Any] = self.values.get("profiles", {})
         if name not in profiles:
             raise AmuxError(
-                f"there is no profile `{name}`",
+                f"profile `{name}` is not defined",
                 code=ErrorCode.PROFILE_NOT_FOUND,
-                hint=f"known profiles: {', '.join(profiles) or 'none'}",
+                hint=f"defined profiles: {', '.join(profiles) or 'none'}",
             )
         prefix = f"profiles.{name}."
         self._merge(self.values, profiles[name], "", lambda key: self.origins[prefix + key])

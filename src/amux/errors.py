@@ -1,4 +1,4 @@
-"""Every error amux raises, its code and the exit code of the command line.
+"""The errors amux raises, with their codes and the exit codes of the command line.
 
     AmuxError                    1
       ValidationError            2   VALIDATION_ERROR (fields)
@@ -10,9 +10,9 @@
         AmbiguousIdError         8   AMBIGUOUS_ID (candidates)
       ParseError                 1   PARSE_ERROR
 
-Raise for what the caller can act on; bad bytes in a source are `Problem` values. `message`,
-also `str(error)`, is one sentence without a final period, values in backticks; `hint` says what to
-do next.
+An error is raised for what the caller can act on; bad bytes in a source are `Problem` values.
+`message`, which is also `str(error)`, is one sentence without a final period and with values in
+backticks; `hint` says what to do next.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from enum import StrEnum
 
 
 class ErrorCode(StrEnum):
-    """The closed list of error codes; the words are part of the public contract."""
+    """The closed list of error codes. The codes are part of the public contract."""
 
     CAPABILITY_ERROR = "CAPABILITY_ERROR"
     VALIDATION_ERROR = "VALIDATION_ERROR"
@@ -48,7 +48,7 @@ class ErrorCode(StrEnum):
     INVALID_STATE_TRANSITION = "INVALID_STATE_TRANSITION"
     PTY_NOT_AVAILABLE = "PTY_NOT_AVAILABLE"
     INTERNAL = "INTERNAL"
-    # amux's own
+    # not in the specification
     STORE_ERROR = "STORE_ERROR"
     STORE_BUSY = "STORE_BUSY"
     TITLE_IN_USE = "TITLE_IN_USE"
@@ -77,11 +77,11 @@ EXIT_CODES: dict[ErrorCode, int] = {
     ErrorCode.RATE_LIMITED: 14,
     ErrorCode.CONTEXT_EXCEEDED: 15,
 }
-"""Exit code of the command line for each error code; every other code exits with 1."""
+"""The exit code of the command line by error code; 1 for every code that is not listed."""
 
 
 class AmuxError(Exception):
-    """Base of all errors; carries a stable code, a message, whether a retry may help, a hint."""
+    """Base class of all errors. `recoverable` says whether a retry may help."""
 
     code: ErrorCode = ErrorCode.INTERNAL
     recoverable: bool = False
@@ -104,12 +104,12 @@ class AmuxError(Exception):
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the command line for this error."""
+        """Return the exit code of the command line for this error."""
         return EXIT_CODES.get(self.code, 1)
 
 
 class ValidationError(AmuxError):
-    """An argument or setting has a value amux cannot use; `fields` names them."""
+    """An argument or setting has an invalid value; `fields` names the arguments or settings."""
 
     code = ErrorCode.VALIDATION_ERROR
 
@@ -121,19 +121,19 @@ class ValidationError(AmuxError):
 
 
 class AgentNotFoundError(AmuxError):
-    """No adapter is registered under that name."""
+    """No adapter is registered under the given name."""
 
     code = ErrorCode.AGENT_NOT_FOUND
 
 
 class SessionNotFoundError(AmuxError):
-    """The agent has no session with that id."""
+    """The agent has no session with the given id."""
 
     code = ErrorCode.SESSION_NOT_FOUND
 
 
 class AmbiguousIdError(SessionNotFoundError):
-    """An id prefix fits several sessions; `candidates` are their unified ids."""
+    """An id prefix matches several sessions; `candidates` holds their unified ids."""
 
     code = ErrorCode.AMBIGUOUS_ID
 
@@ -145,19 +145,19 @@ class AmbiguousIdError(SessionNotFoundError):
 
 
 class ParseError(AmuxError):
-    """A source holds nothing amux can read, or a format newer than it knows."""
+    """A source contains nothing readable, or its format is newer than this version of amux."""
 
     code = ErrorCode.PARSE_ERROR
 
 
 class ConfigError(AmuxError):
-    """A configuration file is broken; the message names the file and the place."""
+    """A configuration file cannot be read or parsed; the message names the file and the line."""
 
     code = ErrorCode.CONFIG_ERROR
 
 
 class CapabilityError(AmuxError):
-    """The agent cannot do what was asked of it."""
+    """The agent does not support the requested operation."""
 
     code = ErrorCode.CAPABILITY_ERROR
 
@@ -175,7 +175,7 @@ class CapabilityError(AmuxError):
 
 
 class AuthError(AmuxError):
-    """The agent is not signed in; `guidance` says how."""
+    """The agent is not signed in; `guidance` says how to sign in."""
 
     code = ErrorCode.AUTH_ERROR
 

@@ -1,6 +1,7 @@
-"""The machine as an argument: home, environment, platform, clock.
+"""`Host`: the home directory, environment, platform and clock, passed as an argument.
 
-Built once in a face or in `create_client()` and passed down; nothing below looks at the process.
+A host is built once, by the command line or by `create_client()`, and passed down; no code below
+reads the process environment.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-TYPE_CHECKING = False  # nothing but a follower waits: `threading` is not for everyone to import
+TYPE_CHECKING = False  # only following waits: other commands do not import `threading`
 if TYPE_CHECKING:
     from threading import Event
 
 PROJECT_FOLDER = ".agent-mux"
-"""Where a project keeps settings and runs of its own."""
+"""The directory of a project that holds its settings and run index."""
 
 
 def _now() -> datetime:
@@ -25,19 +26,19 @@ def _now() -> datetime:
 
 
 class Clock:
-    """Time that passes; the time of day is the host's `now`."""
+    """Measures elapsed time and waits. The time of day is `Host.now`."""
 
     def elapsed(self) -> float:
-        """Seconds since some moment in the past."""
+        """Return the seconds since an arbitrary moment in the past."""
         return time.monotonic()
 
     def wait(self, event: Event, seconds: float) -> None:
-        """Let time pass, less of it when the event is set meanwhile."""
+        """Wait for `seconds`, or until the event is set."""
         event.wait(seconds)
 
 
 class Host:
-    """Where we are: paths are resolved from here and from nowhere else. Touches no disk."""
+    """The machine amux works on. All paths are resolved from it; no method accesses the disk."""
 
     __slots__ = ("clock", "env", "home", "now", "platform")
 
@@ -58,33 +59,33 @@ class Host:
 
     @classmethod
     def from_process(cls) -> Host:
-        """The real machine: HOME (USERPROFILE on Windows) and the process environment."""
-        env = dict(os.environ)  # noqa: TID251 - the one place where the process is asked
+        """Return this machine: HOME (USERPROFILE on Windows) and the process environment."""
+        env = dict(os.environ)  # noqa: TID251 - the only access to the process environment
         variable = "USERPROFILE" if sys.platform == "win32" else "HOME"
         home = env.get(variable) or os.path.expanduser("~")  # noqa: PTH111 - no HOME: ask the user database
         return cls(Path(home), env=env)
 
     def path_from(self, variable: str) -> Path | None:
-        """The absolute path in an environment variable, `~` expanded; None when unset or blank."""
+        """Return the absolute path in an environment variable; None if it is unset or blank."""
         text = self.env.get(variable, "").strip()
         return self.expand(text) if text else None
 
     def expand(self, text: str) -> Path:
-        """Make a path given by a person absolute: `~` is this host's home."""
+        """Return a user-provided path as an absolute one: `~` is this host's home."""
         if text == "~" or text.startswith(("~/", "~\\")):
             return self.home / text[2:]
         path = Path(text)
         return path if path.is_absolute() else self.home / path
 
     def config_dir(self) -> Path:
-        """Configuration and run index: AGENT_MUX_CONFIG_DIR or ~/.agent-mux."""
+        """Return the directory of the settings: AGENT_MUX_CONFIG_DIR or ~/.agent-mux."""
         return self.path_from("AGENT_MUX_CONFIG_DIR") or self.home / ".agent-mux"
 
     def project_folders(self, start: Path | None) -> Iterator[Path]:
-        """Where a project may keep its settings, nearest first.
+        """Yield the directories that may hold project settings, the nearest first.
 
-        AGENT_MUX_PROJECT_DIR names the one folder; else `.agent-mux` in `start` and above. The
-        user's own folder is no project's.
+        If AGENT_MUX_PROJECT_DIR is set, it is the only one; otherwise `.agent-mux` in `start` and
+        in its parents. The user's own configuration directory is left out.
         """
         given = self.path_from("AGENT_MUX_PROJECT_DIR")
         if given is not None:
@@ -98,23 +99,23 @@ class Host:
                 yield candidate
 
     def xdg_data_home(self) -> Path:
-        """XDG_DATA_HOME, else the platform's place for user data."""
+        """Return XDG_DATA_HOME, or the platform's directory for user data if it is unset."""
         return self.path_from("XDG_DATA_HOME") or self._platform_dir(
             linux=".local/share", mac="Library/Application Support", windows="LOCALAPPDATA"
         )
 
     def xdg_config_home(self) -> Path:
-        """XDG_CONFIG_HOME, else the platform's place for settings."""
+        """Return XDG_CONFIG_HOME, or the platform's directory for settings if it is unset."""
         return self.path_from("XDG_CONFIG_HOME") or self._platform_dir(
             linux=".config", mac="Library/Application Support", windows="APPDATA"
         )
 
     def data_dir(self) -> Path:
-        """What people gave amux to keep: AMUX_DATA_DIR, else `amux` below the user's data."""
+        """Return the directory of annotations: AMUX_DATA_DIR, or `amux` in the user's data."""
         return self.path_from("AMUX_DATA_DIR") or self.xdg_data_home() / "amux"
 
     def cache_dir(self) -> Path:
-        """AMUX_CACHE_DIR, else `amux` below the platform's cache directory."""
+        """Return AMUX_CACHE_DIR, or `amux` in the platform's cache directory if it is unset."""
         own = self.path_from("AMUX_CACHE_DIR")
         if own is not None:
             return own
@@ -132,22 +133,22 @@ class Host:
 
 
 def os_error_message(path: Path, error: OSError) -> tuple[str, Path]:
-    """What to say of a path that the operating system would not let us read, and of which one."""
+    """Return a message for a failed read, and the path it is about: `path` or a parent of it."""
     reason = error.strerror or str(error)
     if isinstance(error, PermissionError):
         path = unreadable_parent(path)
-        reason += "; your user needs the right to read it"
+        reason += "; your user needs read permission"
     return f"cannot be read ({reason})", path
 
 
 def unreadable_parent(path: Path) -> Path:
-    """What is closed: the path itself, or the folder above it that lets nobody through."""
-    for door in (path, *path.parents):
+    """Return the nearest parent that denies access to a path, or the path itself if none does."""
+    for candidate in (path, *path.parents):
         try:
-            door.lstat()
+            candidate.lstat()
         except PermissionError:
             continue
         except OSError:
             break
-        return door
+        return candidate
     return path

@@ -1,9 +1,10 @@
-"""The run index: which runs were started, in which sessions, with which tags and cost.
+"""The run index: the runs that were started, with their sessions, tags and costs.
 
-One JSON object a line, appended at the start of a run and again at its end; lines of one run share
-the `runId` and are merged field by field, the last word wins. A killed run leaves its first line
-only and still counts. Read from the configuration directory and from the nearest project directory;
-no file is an index without runs. Lines that cannot be used become problems, never exceptions.
+The file holds one JSON object per line, written at the start of a run and again at its end. Lines
+with the same `runId` are merged field by field; a later line overrides an earlier one. A killed run
+has only its first line and still counts. The index is read from the configuration directory and
+from the nearest project directory; a missing file means no runs. Unusable lines become problems,
+never exceptions.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _Amount = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Run(Model, frozen=True, kw_only=True):
-    """One run as far as its lines tell. `at` is when it was last heard of."""
+    """One run, merged from its lines. `at` is the time of the last line."""
 
     run_id: str
     agent: str
@@ -44,7 +45,7 @@ class Run(Model, frozen=True, kw_only=True):
 
 
 class RunIndex:
-    """All known runs in the order in which they began, and what could not be read."""
+    """All runs in the order in which they began, and the problems of the files."""
 
     __slots__ = ("_by_session", "problems", "runs")
 
@@ -57,17 +58,17 @@ class RunIndex:
                 self._by_session.setdefault((run.agent, run.session_id), []).append(run)
 
     def runs_of(self, agent: str, session_id: str) -> tuple[Run, ...]:
-        """The runs that took place in a session."""
+        """Return the runs of a session."""
         return tuple(self._by_session.get((agent, session_id), ()))
 
     def tags_of(self, agent: str, session_id: str) -> tuple[str, ...]:
-        """The tags of a session's runs, each once, in order of appearance."""
+        """Return the distinct tags of a session's runs in order of appearance."""
         runs = self._by_session.get((agent, session_id))
         return tuple(dict.fromkeys(tag for run in runs for tag in run.tags)) if runs else ()
 
 
 def read_run_index(host: Host, project_dir: Path | None = None) -> RunIndex:
-    """Read the user's run index and the nearest project's, merged by run."""
+    """Read the run indexes of the user and of the nearest project, merged by run."""
     merged: dict[str, dict[str, Any]] = {}
     problems: list[Problem] = []
     for path in _index_files(host, project_dir):
@@ -89,7 +90,7 @@ class _Cost(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Line(msgspec.Struct, frozen=True, rename="camel"):
-    """One line of the index. Fields that are null or empty say nothing."""
+    """One line of the index. Fields that are null or empty set nothing."""
 
     v: int
     run_id: str
@@ -102,7 +103,7 @@ class _Line(msgspec.Struct, frozen=True, rename="camel"):
     project_id: str | None = None
 
     def known_fields(self) -> dict[str, Any]:
-        """The fields of a `Run` that this line sets."""
+        """Return the fields of a `Run` that this line sets."""
         fields = {
             "agent": self.agent,
             "at": _to_utc(self.timestamp),
@@ -125,7 +126,7 @@ _UNDECODABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 def _index_files(host: Host, project_dir: Path | None) -> Iterator[Path]:
-    """The user's file, then the nearest project's: a project's word is the last."""
+    """Yield the user's file, then that of the nearest project, which overrides it."""
     yield host.config_dir() / FILE_NAME
     for folder in host.project_folders(project_dir):
         path = folder / FILE_NAME
@@ -144,8 +145,8 @@ def _read_lines(path: Path) -> Iterator[_Line | Problem]:
     except FileNotFoundError:
         return
     except OSError as error:
-        message, place = os_error_message(path, error)
-        yield Problem(code="unreadable", message=message, path=str(place))
+        message, unreadable = os_error_message(path, error)
+        yield Problem(code="unreadable", message=message, path=str(unreadable))
 
 
 def _decode(text: bytes, *, ended: bool, path: Path, number: int) -> _Line | Problem:
@@ -173,7 +174,8 @@ def _describe(text: bytes, error: Exception, *, ended: bool) -> tuple[ProblemCod
 
 
 def _unknown_version(version: int) -> tuple[ProblemCode, str]:
-    return "unknown-format", f"a run is written in format {version}, which amux does not know"
+    message = f"a run has format {version}, which this version of amux cannot read"
+    return "unknown-format", message
 
 
 def _to_record(cost: _Cost) -> CostRecord:

@@ -134,7 +134,7 @@ def test_an_export_for_people_may_have_a_title_of_its_own(claude: Cli) -> None:
     for format in ("json", "jsonl"):
         refused = claude(*titled, format)
         assert (refused.code, refused.out) == (2, "")
-        assert "hint: a title is for markdown and html" in refused.err
+        assert "hint: a title can be given for markdown and html" in refused.err
     client = create_client(home=claude.home)
     assert client.sessions.export("claude", TOOL_SESSION, "html", title="Mine <3") == page
 

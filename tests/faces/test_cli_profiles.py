@@ -61,13 +61,13 @@ def test_a_profile_nobody_wrote_is_an_error_even_without_settings(empty: Cli, wo
     assert empty("list").code == 0  # what is quick from now on
     result = empty(*words.split(), "--profile", "play")
     assert result.code == 9
-    assert "error: there is no profile `play`" in result.err
-    assert "hint: known profiles: none" in result.err
+    assert "error: profile `play` is not defined" in result.err
+    assert "hint: defined profiles: none" in result.err
 
 
 def test_settings_and_a_profile_exclude_each_other(tmp_path: Path) -> None:
     with pytest.raises(ValidationError) as both:
         create_client(home=tmp_path, config=Config(), profile="work")
     assert both.value.fields == ("profile",)
-    with pytest.raises(AmuxError, match="no profile `work`"):
+    with pytest.raises(AmuxError, match="profile `work` is not defined"):
         _ = create_client(home=tmp_path, profile="work").config

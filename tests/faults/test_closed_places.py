@@ -20,7 +20,7 @@ from child_processes import child_env
 from amux.testing import fingerprint
 
 BOTH = ("claude-2.1.50", "codex-0.42.0")
-RIGHT = "your user needs the right to read it"
+RIGHT = "your user needs read permission"
 
 # Root keeps its identity, so that it can read its own interpreter, but permissions hold for it too.
 _WITHOUT_POWERS = """

@@ -1,1 +1,1 @@
-"""The unified model: frozen structs and pure functions. No I/O."""
+"""The unified model: frozen structs and pure functions. Nothing here does I/O."""

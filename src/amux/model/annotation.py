@@ -1,4 +1,4 @@
-"""What a person adds to a session: tags, a star, notes. None of it comes from an agent."""
+"""Annotations of a session: tags, a star and notes. They come from the user, not from an agent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from amux.model.base import Model
 
 
 class Note(Model, frozen=True, kw_only=True):
-    """One note. Its number names it within its session and is never given twice."""
+    """One note. Its number identifies it within its session and is never reused."""
 
     number: int
     at: datetime
@@ -16,7 +16,7 @@ class Note(Model, frozen=True, kw_only=True):
 
 
 class SessionAnnotations(Model, frozen=True, kw_only=True):
-    """Everything a person has added to one session, whether the session still exists or not."""
+    """All annotations of one session, whether the session still exists or not."""
 
     unified_id: str
     tags: tuple[str, ...]

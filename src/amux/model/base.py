@@ -1,4 +1,4 @@
-"""What all public types share: frozen, keyword-only, camelCase in JSON, empty fields left out."""
+"""The base of the public types: frozen, keyword-only, camelCase in JSON, empty fields omitted."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 class Model(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
 ):
-    """Base of the public types. A field without a default is always written to JSON."""
+    """Base class of the public types. A field without a default is always written to JSON."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form as Python objects: camelCase keys, ISO dates, empty optionals absent."""
+        """Return the JSON form as Python objects: camelCase keys, ISO dates, no empty fields."""
         return cast("dict[str, Any]", msgspec.json.decode(self.to_json()))
 
     def to_json(self) -> bytes:
-        """The JSON form as compact UTF-8 bytes."""
+        """Return the JSON form as compact UTF-8 bytes."""
         return encode_json(self)
 
 
 def encode_json(value: object) -> bytes:
-    """Compact JSON of a model, or of a collection of them. File names may not be UTF-8."""
+    """Return the compact JSON of any value. Lone surrogates (from file names) become U+FFFD."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -33,7 +33,7 @@ def encode_json(value: object) -> bytes:
 
 
 def _encodable(value: Any) -> Any:
-    """The same JSON value with every lone surrogate replaced."""
+    """Return a JSON value with every lone surrogate replaced."""
     match value:
         case str():
             return _LONE_SURROGATES.sub("\ufffd", value)

@@ -1,12 +1,12 @@
-"""What a followed session tells while it grows.
+"""Changes of a followed session.
 
-A list of the messages told so far stays equal to the session when every change is applied to it:
+A list of messages stays equal to the session if every change is applied to it:
 
-    message          the message at this number, one behind the last
-    updated-message  the message at this number reads differently now
-    replaced         what was told from this number on no longer holds: rewound or rewritten
+    message          append the message; `number` is its number
+    updated-message  replace the message with this number
+    replaced         remove all messages from this number on: the session was rewound or rewritten
     problem          something could not be read
-    ended            the session is gone: deleted by its agent or by a person
+    ended            the session was deleted
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ ChangeKind = Literal["message", "updated-message", "replaced", "problem", "ended
 
 
 class SessionChange(Model, frozen=True, kw_only=True):
-    """One thing that happened to a followed session or to a sub-agent of it.
+    """One change of a followed session or of one of its sub-agents.
 
-    Numbers count the messages of one session from 1. What a tool gave back stands in the message
-    of the tool; its call repeats it only when there is no such message.
+    Numbers count the messages of one session from 1. The output of a tool is in the message of the
+    tool; the tool call repeats it only if there is no such message.
     """
 
     kind: ChangeKind

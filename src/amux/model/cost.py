@@ -1,4 +1,4 @@
-"""Money and tokens at the JSON edge: floats in USD here, integer nano-USD everywhere else."""
+"""Costs and token counts as they are written to JSON: USD as floats. Other code uses nano-USD."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CostSource = Literal["native", "run-index", "estimate"]
 
 
 class CostRecord(Model, frozen=True, kw_only=True):
-    """Cost of a message or session. `incomplete` lists why it is a lower bound; absent = exact."""
+    """The cost of a message or session. `incomplete` says why it is a lower bound; empty: exact."""
 
     total_usd: float
     input_tokens: int
@@ -25,7 +25,7 @@ class CostRecord(Model, frozen=True, kw_only=True):
 
 
 class CostBreakdown(Model, frozen=True, kw_only=True, omit_defaults=False):
-    """One group of a cost summary. `key` is the parts of `keys` as one text, joined by ` | `."""
+    """One group of a cost summary. `key` joins the parts of `keys` with ` | `."""
 
     key: str
     total_usd: float
@@ -36,11 +36,11 @@ class CostBreakdown(Model, frozen=True, kw_only=True, omit_defaults=False):
     cache_write_tokens: int
     session_count: int
     incomplete: tuple[str, ...] = ()
-    keys: tuple[str, ...] = ()  # one per grouping, in the order they were asked for
+    keys: tuple[str, ...] = ()  # one per grouping, in the order of `group_by`
 
 
 class UnpricedModel(Model, frozen=True, kw_only=True):
-    """A model without a known price: its tokens are counted, its cost is not."""
+    """A model without a price: its tokens are counted, its cost is not."""
 
     model: str
     input_tokens: int
@@ -49,7 +49,7 @@ class UnpricedModel(Model, frozen=True, kw_only=True):
 
 
 class CostSummary(Model, frozen=True, kw_only=True):
-    """Cost over many sessions; every billed call is in it once."""
+    """The cost of many sessions. Every billed call is counted once."""
 
     total_usd: float
     input_tokens: int
@@ -63,18 +63,18 @@ class CostSummary(Model, frozen=True, kw_only=True):
     incomplete: tuple[str, ...] = ()
     unpriced: tuple[UnpricedModel, ...] = ()
     unattributed: CostRecord | None = None  # billed calls that belong to no session
-    problems: tuple[Problem, ...] = ()  # sources that may hold more, and annotations amiss
+    problems: tuple[Problem, ...] = ()  # of unreadable sources and of the annotation file
 
 
 class BurnRate(Model, frozen=True, kw_only=True):
-    """How fast a block was used up, between its first and its last call."""
+    """The usage of a block per minute and hour, between its first and its last call."""
 
     tokens_per_minute: float
     usd_per_hour: float
 
 
 class BlockProjection(Model, frozen=True, kw_only=True):
-    """What a block that still runs comes to at its end if it goes on like this."""
+    """The totals of an active block at its end if usage continues at the present rate."""
 
     remaining_minutes: int
     total_tokens: int
@@ -82,12 +82,12 @@ class BlockProjection(Model, frozen=True, kw_only=True):
 
 
 class CostBlock(Model, frozen=True, kw_only=True):
-    """The calls of one agent within one window of hours; every billed call is in one block."""
+    """The calls of one agent within a window of hours. Every billed call is in one block."""
 
     agent: str
     start: datetime  # the full hour before the first call
     end: datetime
-    active: bool  # whether the window is open now
+    active: bool  # whether the window includes the present
     first_at: datetime
     last_at: datetime
     call_count: int
@@ -99,12 +99,12 @@ class CostBlock(Model, frozen=True, kw_only=True):
     cached_tokens: int
     cache_write_tokens: int
     models: tuple[str, ...]
-    burn_rate: BurnRate | None = None  # none for calls within one minute
-    projection: BlockProjection | None = None  # of the active block
+    burn_rate: BurnRate | None = None  # None if all calls are within one minute
+    projection: BlockProjection | None = None  # only of the active block
     incomplete: tuple[str, ...] = ()
 
     @property
     def total_tokens(self) -> int:
-        """All billed tokens, each once."""
+        """Return the sum of all billed tokens."""
         prompt = self.input_tokens + self.cached_tokens + self.cache_write_tokens
         return prompt + self.output_tokens

@@ -1,4 +1,4 @@
-"""The structural difference of two sessions, as in the specification."""
+"""The structural difference of two sessions, as defined by the specification."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class DiffSide(Model, frozen=True, kw_only=True):
 
 
 class DiffOperation(Model, frozen=True, kw_only=True):
-    """One aligned place; indexes count from zero."""
+    """One step of the alignment. Indexes count from zero."""
 
     type: OperationType
     index_a: int | None = None
@@ -29,7 +29,7 @@ class DiffOperation(Model, frozen=True, kw_only=True):
 
 
 class DiffStats(Model, frozen=True, kw_only=True):
-    """How many operations of each type."""
+    """The number of operations of each type."""
 
     removals: int
     additions: int
@@ -38,7 +38,7 @@ class DiffStats(Model, frozen=True, kw_only=True):
 
 
 class SessionDiff(Model, frozen=True, kw_only=True):
-    """All operations in order, and their counts."""
+    """The operations in order, and their counts."""
 
     a: DiffSide
     b: DiffSide

@@ -1,6 +1,7 @@
-"""What an adapter says of one session in one source, without bodies.
+"""`Facts`: the data of one session in one source, without message bodies.
 
-`sessions/assemble.py` joins the facts of all sources into sessions and gives every call to one.
+Adapters produce facts. The facts of all sources are then assembled into sessions, and every call is
+assigned to exactly one session.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Kind = Literal["session", "fork", "continuation", "subagent"]
 
 
 class Prefix(Model, frozen=True, kw_only=True):
-    """History kept by reference: everything of `of` whose trace key is below `until`."""
+    """History stored by reference: the lines of `of` whose trace key is below `until`."""
 
     of: str  # a session id, alias or rollout id
     until: int
@@ -36,23 +37,23 @@ class TitleNote(Model, frozen=True, kw_only=True):
 
 
 class Facts(Model, frozen=True, kw_only=True):
-    """One session as far as one source tells. `calls` are settled within the source."""
+    """One session according to one source. Repeated records of a call are merged in `calls`."""
 
     session_id: str
     aliases: tuple[str, ...] = ()
-    place: str = ""  # tells sessions of equal ids apart: the channel, the agent's own profile
-    kind: Kind = "session"  # what the source itself says
-    copy_kind: Literal["fork", "continuation"] = "fork"  # what it is if it turns out to hold copies
+    place: str = ""  # namespace of the id: the channel or the agent's own profile
+    kind: Kind = "session"  # as recorded in the source
+    copy_kind: Literal["fork", "continuation"] = "fork"  # the kind if it turns out to hold copies
     parent: str | None = None  # recorded parent: of a subagent, fork or continuation
     cwd: str | None = None
-    name: str | None = None  # title given by a person or by the agent
+    name: str | None = None  # title given by the user or by the agent
     first_prompt: str | None = None  # first genuine prompt, folded as a title
-    fallback_title: str | None = None  # when there is neither: e.g. the slash command
+    fallback_title: str | None = None  # used if both are missing: e.g. the slash command
     created_at: datetime | None = None
     updated_at: datetime | None = None
-    version: str | None = None  # of the agent, last seen
+    version: str | None = None  # last recorded version of the agent
     archived: bool = False
-    addressable: bool = True  # False: a nested part without an id a person could type
+    addressable: bool = True  # False: a nested part without an id that a user could type
     attributed: bool = True  # False: billed calls of no session (warm-ups); never listed
     trace: Trace = Trace()
     calls: tuple[Call, ...] = ()
@@ -62,12 +63,12 @@ class Facts(Model, frozen=True, kw_only=True):
     )
     unnamed_copies: bool = False  # may hold copies from sessions it does not name
     prefix: Prefix | None = None
-    rollout: str | None = None  # id of this source's log, when one session has several
-    fragment: bool = False  # other sources may hold more of the conversation: all are one
-    children: tuple[str, ...] = ()  # ids of sub-agents the source names
+    rollout: str | None = None  # id of this source's log if one session has several
+    fragment: bool = False  # other sources may hold further fragments of the same session
+    children: tuple[str, ...] = ()  # ids of the sub-agents recorded in the source
     compactions: int = 0
-    gaps: tuple[str, ...] = ()  # why usage is incomplete beyond what the calls say
-    native_nusd: int | None = None  # the agent's own total for this session, sub-agents included
+    gaps: tuple[str, ...] = ()  # further reasons why usage is incomplete, besides `Call.gaps`
+    native_nusd: int | None = None  # the agent's own total for this session with its sub-agents
     notes: tuple[TitleNote, ...] = ()
     problems: tuple[Problem, ...] = ()
     problem_count: int = 0

@@ -1,4 +1,4 @@
-"""Unified ids: `<agent>:<native id>`. Native ids are opaque and may hold colons and slashes."""
+"""Unified ids: `<agent>:<native id>`. Native ids are opaque and may contain colons and slashes."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from amux.model.base import Model
 
 
 class NativeRef(Model, frozen=True, kw_only=True):
-    """One session named by its agent and the agent's own id."""
+    """A reference to a session by its agent and the agent's own id."""
 
     agent: str
     native_session_id: str
 
 
 def unified_id(agent: str, native_session_id: str) -> str:
-    """Join agent and native id; checks nothing."""
+    """Return the unified id of a session. Nothing is validated."""
     return f"{agent}:{native_session_id}"
 
 
 def split_unified_id(text: str) -> tuple[str, str] | None:
-    """Split at the first colon; None when there is none or a side is empty."""
+    """Split a unified id at its first colon; return None if there is none or a part is empty."""
     agent, colon, native = text.partition(":")
     return (agent, native) if colon and agent and native else None

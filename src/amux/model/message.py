@@ -1,4 +1,4 @@
-"""A message of a session, as in the specification, with optional extensions."""
+"""Messages of a session, as defined by the specification, with optional extensions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Role = Literal["user", "assistant", "system", "tool"]
 
 
 class TokenUsage(Model, frozen=True, kw_only=True):
-    """The usage of one message: a view of its call. Buckets are disjoint."""
+    """The token usage of the call that produced a message. The counts do not overlap."""
 
     input_tokens: int
     output_tokens: int
@@ -22,7 +22,7 @@ class TokenUsage(Model, frozen=True, kw_only=True):
 
 
 class SessionToolCall(Model, frozen=True, kw_only=True):
-    """A tool call made by an assistant message; `output` is the matching result's."""
+    """A tool call of an assistant message. `output` is that of the matching result."""
 
     tool_call_id: str
     tool_name: str
@@ -33,7 +33,7 @@ class SessionToolCall(Model, frozen=True, kw_only=True):
 
 
 class ToolResult(Model, frozen=True, kw_only=True):
-    """What a tool gave back."""
+    """The result of a tool call."""
 
     tool_call_id: str
     tool_name: str
@@ -42,10 +42,10 @@ class ToolResult(Model, frozen=True, kw_only=True):
 
 
 class SessionMessage(Model, frozen=True, kw_only=True):
-    """All records of one message: an answer streamed over five lines is one message.
+    """One message, merged from all its records: an answer streamed over five lines is one message.
 
-    `synthetic` marks text that nobody typed and no model wrote: injected context, command echoes,
-    caveats, error notices. It stays in the session but is neither prompt, title nor turn.
+    `synthetic` is true for text that neither the user nor a model wrote: injected context, command
+    echoes, caveats, error notices. Such a message counts as neither prompt, title nor turn.
     """
 
     role: Role

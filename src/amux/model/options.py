@@ -1,4 +1,4 @@
-"""Options objects of the read operations; every field is also a keyword of the method."""
+"""Options of the read operations. Every field is also a keyword argument of the method."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BLOCK_HOURS = 5
 
 
 class SessionListOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Filters and order of `list`. `since` and `until` are inclusive bounds on creation."""
+    """Filters and order of `list`. `since` and `until` are inclusive bounds of the creation."""
 
     since: datetime | None = None
     until: datetime | None = None
@@ -38,13 +38,12 @@ class SessionListOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """What `search` looks for.
+    """The query and filters of `search`.
 
-    The fields narrow down what `text` asks for. `tools`, `files`, `roles` and `errors` choose
-    messages, the others sessions; the values of one field are alternatives. With `said_only`, what
-    tools were given and gave back is not looked at. `hits` is how many messages are shown of a
-    session. Unless `exact`, a query without any hit is tried again with
-    its unknown words replaced by those most like them.
+    `tools`, `files`, `roles` and `errors` filter messages, the other fields filter sessions; the
+    values of one field are alternatives. `said_only` excludes the input and output of tools. `hits`
+    is the number of messages shown per session. Unless `exact` is set, a query without hits is
+    repeated with its unknown words replaced by the most similar ones.
     """
 
     text: str
@@ -67,18 +66,18 @@ class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CostAggregationOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which sessions `total_cost` sums and how it groups them."""
+    """Filters and grouping of `total_cost`."""
 
     agent: str | None = None
     since: datetime | None = None
     until: datetime | None = None
     model: str | None = None
     tags: Sequence[str] | None = None
-    group_by: GroupBy | Sequence[GroupBy] | None = None  # several make groups of several keys
+    group_by: GroupBy | Sequence[GroupBy] | None = None  # several: groups have several keys
 
 
 class BlockOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which blocks are wanted. `model` chooses calls; the windows stay those of all calls."""
+    """Filters of `blocks`. `model` filters calls; the windows remain those of all calls."""
 
     agent: str | None = None
     model: str | None = None
@@ -88,7 +87,7 @@ class BlockOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def group_names(group_by: GroupBy | Sequence[GroupBy] | None) -> tuple[GroupBy, ...]:
-    """The groupings asked for, in order; a lone name is a text, not a sequence of letters."""
+    """Return the groupings as a tuple; a single name may be passed as a string."""
     if group_by is None:
         return ()
     if isinstance(group_by, str):

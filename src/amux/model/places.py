@@ -1,14 +1,14 @@
-"""Working directories as texts: one spelling to show, one to compare."""
+"""Spellings of working directories: one for display, one for comparison."""
 
 from __future__ import annotations
 
 
 def forward_slashes(path: str) -> str:
-    r"""`C:\a\b` to `C:/a/b`; a POSIX path, where a backslash is an ordinary character, is kept."""
+    r"""Convert `C:\a\b` to `C:/a/b`; POSIX paths, which may contain backslashes, stay unchanged."""
     windows = path[1:3] in (":\\", ":/") or path.startswith("\\\\")
     return path.replace("\\", "/") if windows else path
 
 
 def plain_place(path: str) -> str:
-    """A directory in the one spelling that is compared."""
+    """Return a directory in the spelling used for comparison."""
     return forward_slashes(path).rstrip("/") or "/"

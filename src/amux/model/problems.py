@@ -1,4 +1,4 @@
-"""What could not be read in a source. A problem is a value; it is never dropped in silence."""
+"""Problems: parts of a source that could not be read. They are values, never dropped silently."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Literal
 from amux.model.base import Model
 
 ProblemCode = Literal[
-    "torn-tail",  # the last line has no end: the writer was interrupted or is still writing
+    "torn-tail",  # the last line is unfinished: the writer was interrupted or is still writing
     "bad-line",  # a line that is not JSON
     "bad-record",  # JSON of an unexpected shape
-    "unknown-format",  # nothing usable, or a format version newer than known
-    "unreadable",  # the operating system refused
-    "missing-parent",  # history refers to a session that is gone
+    "unknown-format",  # nothing usable, or a format version newer than this version of amux
+    "unreadable",  # the operating system denied access
+    "missing-parent",  # the history refers to a session that does not exist any more
     "orphan-result",  # a tool result without its call
-    "decoder-missing",  # needs an optional decoder
+    "decoder-missing",  # an optional decoder is not installed
 ]
 
 
 class Problem(Model, frozen=True, kw_only=True):
-    """One thing that could not be read: what, where."""
+    """One part of a source that could not be read, and its location."""
 
     code: ProblemCode
     message: str
@@ -34,7 +34,7 @@ class Problem(Model, frozen=True, kw_only=True):
 
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Each once, by place: in whatever order the sources were read."""
+    """Return the distinct problems sorted by path and line, independent of the order of reading."""
     return tuple(
         sorted(
             set(problems), key=lambda one: (one.path or "", one.line or 0, one.code, one.message)

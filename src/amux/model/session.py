@@ -1,6 +1,6 @@
-"""Session and SessionSummary: the specification's two views of one conversation.
+"""`Session` and `SessionSummary`, as defined by the specification.
 
-Fields without a default are always in the JSON; extensions are optional and left out when empty.
+Fields without a default are always in the JSON; extensions are optional and omitted when empty.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from amux.model.usage import Call
 
 
 class SearchHit(Model, frozen=True, kw_only=True):
-    """One message that fits a query.
+    """One message that matches a query.
 
-    `message_number` counts from 1 in the session, or in its sub-agent `session_id`. It and the role
-    are absent where a text is so long that it is read apart from its message. `ranges` are the
-    wanted words in the snippet, from the first character to the one behind the last.
+    `message_number` counts from 1 in the session, or in its sub-agent `session_id`. The number and
+    the role are absent if a text is so long that it is read separately from its message. `ranges`
+    are the start and end offsets of the matching words in the snippet.
     """
 
     snippet: str
@@ -34,9 +34,9 @@ class SearchHit(Model, frozen=True, kw_only=True):
 
 
 class SessionSummary(Model, frozen=True, kw_only=True):
-    """What a list shows: no bodies.
+    """A session as shown in a list, without messages.
 
-    `relevance_score`, `snippet`, `hits` and `hit_count` only in search results.
+    `relevance_score`, `snippet`, `hits` and `hit_count` are set only in search results.
     """
 
     agent: str
@@ -66,7 +66,7 @@ class SessionSummary(Model, frozen=True, kw_only=True):
 
 
 class Session(Model, frozen=True, kw_only=True):
-    """A whole session. `children` are its sub-agents; their cost is part of `cost`."""
+    """A session with its messages. `children` are its sub-agents; `cost` includes their cost."""
 
     agent: str
     session_id: str

@@ -1,7 +1,7 @@
-"""What of a message is text to search in.
+"""The searchable text of a message.
 
-Spoken: what people and models said and thought. Tools: names, input and output of tools. Encoded
-images are no text, though they stand in strings.
+Spoken text is what users and models wrote, including thinking. Tool text is the names, input and
+output of tools. Encoded images are not searched although they are strings.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from amux.model.message import SessionMessage
 
 
 class Spot(NamedTuple):
-    """Where a message lies in its file: whole lines, and what is to be made of them.
+    """The location of a message in its file: a range of whole lines.
 
-    `kind` is for the adapter that said so: a line may hold several messages, and lines of others
-    may stand between those of an answer.
+    `kind` is interpreted by the adapter that set it: a line may hold several messages, and lines of
+    other messages may lie between those of an answer.
     """
 
     offset: int
@@ -25,10 +25,10 @@ class Spot(NamedTuple):
 
 
 class TextDoc(NamedTuple):
-    """The texts of one message, `ordinal` being its number in the session, from 0.
+    """The texts of one message. `ordinal` is its number in the session, from 0.
 
-    No phrase runs from one of `spoken` into the next; `tools` are all in one. `spot` is where the
-    message lies, if that can be told.
+    A phrase cannot match across two texts of `spoken`; `tools` is one text. `spot` is the location
+    of the message, or None if it has none.
     """
 
     ordinal: int
@@ -38,7 +38,7 @@ class TextDoc(NamedTuple):
 
 
 def text_doc(ordinal: int, message: SessionMessage, *, tools: bool) -> TextDoc:
-    """Everything a message says; without `tools`, everything that was spoken."""
+    """Return the texts of a message; without its tool text unless `tools` is set."""
     if message.role == "tool":
         return TextDoc(ordinal, (), tool_text(message) if tools else "")
     said = (message.content,) if message.content else ()
@@ -49,7 +49,7 @@ def text_doc(ordinal: int, message: SessionMessage, *, tools: bool) -> TextDoc:
 
 
 def tool_text(message: SessionMessage) -> str:
-    """What went into tools and came out of them."""
+    """Return the names, input and output of a message's tools, one text per line."""
     parts = [message.content] if message.role == "tool" else []
     for call in message.tool_calls:
         parts.append(call.tool_name)
@@ -60,13 +60,13 @@ def tool_text(message: SessionMessage) -> str:
 
 
 def output_strings(output: Any, shown: str) -> Iterator[str]:
-    """Texts of a tool's output that its readable form does not hold already."""
+    """Yield the texts of a tool's output that `shown`, its readable form, does not contain."""
     if output != shown:
         yield from (text for text in strings_in(output) if text not in shown)
 
 
 def strings_in(value: Any) -> Iterator[str]:
-    """All texts inside a JSON value, but for encoded data."""
+    """Yield all strings inside a JSON value except base64 data."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

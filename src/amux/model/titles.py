@@ -1,7 +1,6 @@
-"""The title rule, one for all agents: a given name, else the first genuine prompt.
+"""The title of a session, for all agents: a given name, else the first genuine prompt.
 
-White space is folded. A prompt is cut to 100 code points; a name somebody gave stays whole, within
-reason.
+White space is folded. A prompt is cut to 100 code points, a given name to 1000.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ def fold_title(text: str) -> str:
 
 
 def fold_name(text: str) -> str:
-    """Fold the white space of a name that a person or the agent gave."""
+    """Fold the white space of a given name and cut it to 1000 code points."""
     return _fold(text, NAME_LENGTH)
 
 
@@ -27,7 +26,7 @@ def _fold(text: str, length: int) -> str:
 
 
 def choose_title(*candidates: str | None) -> str:
-    """The first candidate that is not blank, folded; "" when there is none."""
+    """Return the first candidate that is not blank, folded; "" if there is none."""
     for candidate in candidates:
         if candidate:
             title = fold_title(candidate)

@@ -1,7 +1,7 @@
-"""The skeleton of a session: one small record per native line, in order, without text.
+"""The trace of a session: one small record per native line, in order, without text.
 
-From it come message and turn counts, the answer to "which session holds this line", and which lines
-a file has in common with another. It is bytes, so that half a million lines cost eight megabytes.
+It provides message and turn counts, and shows which session holds a line and which lines two files
+have in common. It is stored as bytes, so that half a million lines take eight megabytes.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _NEW_KEY = blake2b(digest_size=8)
 
 
 class LineKind(IntEnum):
-    """What a line is. Every kind but LINE begins a message."""
+    """The kind of a line. Every kind except LINE begins a message."""
 
-    LINE = 0  # no message of its own: bookkeeping, or a further line of a streamed message
-    PROMPT = 1  # typed by a person
+    LINE = 0  # begins no message: bookkeeping, or a further line of a streamed message
+    PROMPT = 1  # typed by the user
     INJECTED = 2  # role user or system, synthetic
     REPLY = 3  # written by the model
     NOTICE = 4  # role assistant, synthetic: an error notice, not a reply
@@ -29,7 +29,7 @@ class LineKind(IntEnum):
 
 
 class Trace(Model, frozen=True, kw_only=True):
-    """Three columns of equal length: key (64 bit), time (Unix ms, 0 = unknown), mark."""
+    """Three columns of equal length: key (64 bit), time (Unix ms, 0 = unknown), kind of line."""
 
     keys: bytes = b""
     times: bytes = b""
@@ -42,15 +42,15 @@ class Trace(Model, frozen=True, kw_only=True):
         return bool(self.marks)
 
     def key_list(self) -> array[int]:
-        """The keys as integers."""
+        """Return the keys as integers."""
         return array("q", self.keys)
 
     def time_list(self) -> array[int]:
-        """The times in Unix milliseconds; 0 where the line has none."""
+        """Return the times in Unix milliseconds; 0 where the line has none."""
         return array("q", self.times)
 
     def before(self, key: int) -> Trace:
-        """The records whose key is smaller: the prefix of a numbered log that a fork refers to."""
+        """Return the records with a smaller key: the prefix of a numbered log a fork refers to."""
         keep = [i for i, k in enumerate(self.key_list()) if k < key]
         keys, times = self.key_list(), self.time_list()
         return Trace(
@@ -68,7 +68,7 @@ class Trace(Model, frozen=True, kw_only=True):
 
 
 class TraceBuilder:
-    """Collects a trace line by line."""
+    """Builds a trace line by line."""
 
     __slots__ = ("_keys", "_marks", "_times")
 
@@ -78,25 +78,25 @@ class TraceBuilder:
         self._marks = bytearray()
 
     def add(self, key: int, at_ms: int, mark: LineKind) -> int:
-        """Append one line; its position is for `remark`."""
+        """Append one line and return its position, which `remark` takes."""
         self._keys.append(key)
         self._times.append(at_ms)
         self._marks.append(mark)
         return len(self._marks) - 1
 
     def remark(self, position: int, mark: LineKind) -> None:
-        """Say what an earlier line is, now that a later one has told."""
+        """Change the kind of an earlier line after a later line has revealed it."""
         self._marks[position] = mark
 
     def build(self) -> Trace:
-        """The finished trace."""
+        """Return the finished trace."""
         return Trace(
             keys=self._keys.tobytes(), times=self._times.tobytes(), marks=bytes(self._marks)
         )
 
 
 def merged_trace(traces: Sequence[Trace]) -> Trace:
-    """Traces of one conversation in a row, what they share only once."""
+    """Concatenate the traces of one conversation; a line with a repeated key is added only once."""
     if len(traces) == 1:
         return traces[0]
     builder = TraceBuilder()
@@ -111,19 +111,19 @@ def merged_trace(traces: Sequence[Trace]) -> Trace:
 
 
 def key_of(text: str) -> int:
-    """A stable 63-bit key of an id."""
-    digest = _NEW_KEY.copy()  # cheaper than making one
+    """Return a stable 63-bit key of an id."""
+    digest = _NEW_KEY.copy()  # cheaper than a new hash object
     digest.update(text.encode("utf-8", "surrogatepass"))
     return int.from_bytes(digest.digest()) >> 1
 
 
 def count_messages(marks: bytes) -> int:
-    """How many messages a trace holds."""
+    """Return the number of messages of a trace, given its kinds of lines."""
     return len(marks) - marks.count(LineKind.LINE)
 
 
 def count_turns(marks: bytes) -> int:
-    """Prompts that got at least one reply. Tool traffic and injected texts make no turn."""
+    """Return the number of prompts with a reply. Tool messages and injected texts do not count."""
     return sum(1 for _ in _answered(marks))
 
 

@@ -1,4 +1,4 @@
-"""Tokens in disjoint buckets, and `Call`: one billed model call, the only carrier of usage."""
+"""`Tokens`, billed tokens by kind, and `Call`, one billed model call. Only calls carry usage."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from amux.model.base import Model
 Purpose = Literal["main", "subagent", "compaction", "auxiliary"]
 
 NANO = 1_000_000_000
-"""Money is counted in integer nano-USD: one USD is this many."""
+"""The number of nano-USD in one USD. Money is counted in integer nano-USD."""
 
 
 class Tokens(Model, frozen=True, kw_only=True):
-    """Billed tokens. The buckets do not overlap, except that
+    """Billed tokens. The counts do not overlap, with two exceptions.
 
-    `thinking` is the part of `output` that was reasoning (None: not recorded) and
-    `cache_write_1h` the part of `cache_write` kept for an hour (the rest: five minutes).
+    `thinking` is the part of `output` that was reasoning (None: not recorded), and
+    `cache_write_1h` is the part of `cache_write` cached for an hour (the rest: five minutes).
     """
 
     input: int = 0
@@ -46,24 +46,24 @@ class Tokens(Model, frozen=True, kw_only=True):
 
     @property
     def total(self) -> int:
-        """All billed tokens, each once."""
+        """Return the sum of all billed tokens."""
         return self.input + self.cache_read + self.cache_write + self.output
 
 
 class Call(Model, frozen=True, kw_only=True):
     """One billed model call, or the finest total the agent records.
 
-    `key` is equal in every copy of the call (resume copies, forks, replays) among related sessions
-    and differs between any two calls that were billed apart.
+    `key` is equal in all copies of the call (resume copies, forks, replays) in related sessions and
+    differs between any two calls that were billed separately.
     """
 
     key: str
     model: str | None = None
     at: datetime | None = None
     tokens: Tokens = Tokens()
-    native_nusd: int | None = None  # what the agent itself recorded for this call
+    native_nusd: int | None = None  # the cost that the agent itself recorded
     purpose: Purpose = "main"
     message_id: str | None = None  # the id of the SessionMessage it produced
-    copied: bool = False  # the disk itself marks this record as a copy from another session
-    repeats: int = 0  # how many further records of the same call were ignored
+    copied: bool = False  # the agent recorded this call as a copy from another session
+    repeats: int = 0  # the number of further records of this call that were ignored
     gaps: tuple[str, ...] = ()  # why the figures are a lower bound; empty = exact

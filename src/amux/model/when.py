@@ -1,7 +1,6 @@
-"""Times as people type them: `7d`, `yesterday`, `2026-11-01`, `2026-11-01T09:30Z`.
+"""User-provided times: `7d`, `yesterday`, `2026-11-01`, `2026-11-01T09:30Z`.
 
-A day typed without a time zone is a day where the person is: in `zone`, else where this machine
-is.
+A day without a time zone is a day in `zone`, or in the time zone of this machine if that is None.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ _DAY_ONLY = re.compile(r"\d{4}-?\d{2}-?\d{2}|\d{4}-?W\d{2}(-?\d)?")
 def parse_when(
     text: str, *, now: datetime, is_end: bool = False, zone: tzinfo | None = None
 ) -> datetime:
-    """A moment as UTC; a whole day means its begin, or its last moment when `is_end`.
+    """Parse a time and return it in UTC; a day is its first moment, or its last if `is_end`.
 
-    Raises ValueError for anything that is no time.
+    Raises ValueError if the text is not a time.
     """
     words = text.strip().lower()
     try:
@@ -45,11 +44,11 @@ def _parse(words: str, now: datetime, *, is_end: bool, zone: tzinfo | None) -> d
 def _edge(day: datetime, *, is_end: bool, zone: tzinfo | None) -> datetime:
     if not is_end:
         return _placed(day, zone)
-    if day.date() == date.max:  # the last day there is has no day behind it
+    if day.date() == date.max:  # no day follows
         return datetime.max.replace(tzinfo=UTC)
     return _placed(day + timedelta(days=1), zone) - timedelta(microseconds=1)
 
 
 def _placed(moment: datetime, zone: tzinfo | None) -> datetime:
-    """A moment typed without a time zone, as UTC."""
+    """Return a moment without a time zone in UTC."""
     return (moment if zone is None else moment.replace(tzinfo=zone)).astimezone(UTC)

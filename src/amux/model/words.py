@@ -1,11 +1,11 @@
-r"""Words of a text: how texts are folded for comparison, and cut into tokens for an index.
+r"""Words of a text: folding of texts for comparison, and tokens for an index.
 
-Texts are compared folded: lower case, without accents. A word is a run of letters, digits and
-underscores (`\w`) of the folded text. Chinese and Japanese put no spaces between words, so such
+Texts are compared folded: in lower case, without accents. A word is a run of letters, digits and
+underscores (`\w`) of the folded text. Chinese and Japanese have no spaces between words, so such
 runs are cut into overlapping pairs of characters and the last single one: every character begins
-exactly one token. Korean needs none of this: it has spaces, and folding takes its syllables apart.
+exactly one token. Korean needs no such cuts: it has spaces, and folding decomposes its syllables.
 
-Tokens carry `JOINT` where a run goes on but the token does not, so that a token without it is a
+A token carries `JOINT` where the run continues beyond it, so that a token without `JOINT` is a
 whole word:
 
     fix 検索構築     fix, 検索, 索構, 構築, 築
@@ -24,13 +24,13 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 JOINT: Final = "\x7f"
-"""Part of a token, though no character of a word: the run goes on here."""
+"""A character in a token, though not part of a word: the run continues here."""
 
 PIECE: Final = 8000
-"""Characters of a token at most: within what FTS5 stores, whatever the characters are."""
+"""The maximum length of a token in characters: FTS5 can store it whatever the characters are."""
 
 OVERLAP: Final = 1000
-"""Characters that two pieces of one run share: a shorter text lies within one of them."""
+"""The characters that two pieces of one run share: a shorter text lies within one of them."""
 
 _ACCENTS: Final = re.compile("[\u0300-\u036f]+")
 _IDEOGRAPHIC: Final = (
@@ -39,9 +39,9 @@ _IDEOGRAPHIC: Final = (
     "\uf900-\ufaff\U0001aff0-\U0001b16f\U00020000-\U000323af"
 )
 _VOICING: Final = "\u3099\u309a"
-"""What folding leaves of the difference between か and が; no `\\w`, but part of a kana."""
+"""The voicing marks that folding separates (が from か); not `\\w`, but part of a kana."""
 
-_IDEOGRAM: Final = rf"(?!\W)[{_IDEOGRAPHIC}]"  # not those that no version of Unicode knew yet
+_IDEOGRAM: Final = rf"(?!\W)[{_IDEOGRAPHIC}]"  # without unassigned code points
 _SEGMENT: Final = re.compile(
     rf"(?P<ideographs>{_IDEOGRAM}(?:{_IDEOGRAM}|[{_VOICING}])*)|[^\W{_IDEOGRAPHIC}]+"
 )
@@ -55,17 +55,17 @@ _REMEMBERED_RUNS: Final = 8192
 
 
 def fold(text: str) -> str:
-    """The form in which texts are compared: lower case, without accents."""
+    """Return the form in which texts are compared: lower case, without accents."""
     if text.isascii():
         return text.lower()
-    # ASCII characters neither combine nor decompose: what is between them is folded by itself.
+    # ASCII characters neither combine nor decompose: the runs between them are folded separately.
     return text.encode("ascii", _FOLD_RUNS).lower().decode("utf-8", "surrogatepass")
 
 
 def fold_in_place(text: str) -> str | None:
-    """A form in which ASCII words are where they are in the text, and what they are when folded.
+    """Return a text of equal length in which ASCII words are folded at their original offsets.
 
-    None where folding would make ASCII of other characters, or not one of each.
+    None if folding would turn other characters into ASCII or change their number.
     """
     if text.isascii():
         return text.lower()
@@ -73,18 +73,18 @@ def fold_in_place(text: str) -> str | None:
     foreign = data.translate(None, _ASCII).decode("utf-8", "surrogatepass")
     if not all(map(_INERT.__getitem__, set(foreign))):
         return None
-    return data.lower().decode("utf-8", "surrogatepass")  # a text takes ten times as long as bytes
+    return data.lower().decode("utf-8", "surrogatepass")  # ten times as fast as `str.lower`
 
 
 def fold_spaces(text: str) -> str:
-    """White space of any kind and length is one space."""
+    """Replace every run of white space by one space, and strip the ends."""
     return " ".join(text.split())
 
 
 class Segment(NamedTuple):
-    """A stretch of one run of word characters, all ideographs or none.
+    """A part of a run of word characters that holds only ideographs or none.
 
-    `joined` and `goes_on`: a word character stands directly before, behind it.
+    `joined` and `goes_on` say whether a word character directly precedes or follows it.
     """
 
     text: str
@@ -96,7 +96,7 @@ class Segment(NamedTuple):
 
 
 def segments(folded: str) -> Iterator[Segment]:
-    """The stretches of a folded text, in order."""
+    """Yield the segments of a folded text in order."""
     for match in _SEGMENT.finditer(folded):
         start, end = match.span()
         before, behind = folded[start - 1 : start], folded[end : end + 1]
@@ -111,19 +111,19 @@ def segments(folded: str) -> Iterator[Segment]:
 
 
 def words(text: str) -> list[str]:
-    """The tokens of a text, in order."""
+    """Return the tokens of a text in order."""
     return list(_tokens(fold(text)))
 
 
 def token_text(text: str) -> str:
-    """A text whose runs of `A-Za-z0-9_`, `JOINT` and non-ASCII characters are the words of `text`.
+    """Return a text whose runs of `A-Za-z0-9_`, `JOINT` and non-ASCII characters are the tokens.
 
-    But for the case of ASCII letters. Costs next to nothing where the text is plain ASCII.
+    ASCII letters keep their case. A plain ASCII text is returned almost unchanged and at no cost.
     """
     plain = text.replace(JOINT, " ") if JOINT in text else text
     if not plain.isascii():
-        # ASCII characters neither combine nor decompose: what is between them is folded alone.
-        # The encoder finds it three times faster than a regular expression.
+        # ASCII characters neither combine nor decompose: the runs between them are folded
+        # separately. The encoder finds them three times faster than a regular expression.
         plain = plain.encode("ascii", _FOLD_FOREIGN).decode()
         if JOINT in plain:
             return " ".join(_tokens(fold(text)))
@@ -133,13 +133,13 @@ def token_text(text: str) -> str:
 
 
 def stored_tokens(prepared: str) -> set[str]:
-    """The words that `token_text` wrote down, each once."""
-    # Bytes, since lower case means ASCII letters alone: the others are folded already.
+    """Return the distinct tokens in a result of `token_text`."""
+    # `bytes.lower` changes only ASCII letters: the other characters are folded already.
     return {token.decode() for token in _STORED_TOKEN.findall(prepared.encode().lower())}
 
 
 def ideograph_tokens(text: str) -> list[str]:
-    """Overlapping pairs and the last character of a stretch of ideographs."""
+    """Return the overlapping pairs and the last character of a segment of ideographs."""
     return [text[index : index + 2] for index in range(len(text))]
 
 
@@ -167,7 +167,7 @@ def _pieces(token: str) -> Iterator[str]:
 
 
 class _FoldedRuns(dict[str, bytes]):
-    """Runs of non-ASCII characters, folded; short ones are remembered, since they come again."""
+    """Maps runs of non-ASCII characters to their folded form; short runs are cached."""
 
     def __missing__(self, run: str) -> bytes:
         plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", run)).casefold()
@@ -191,7 +191,7 @@ codecs.register_error(_FOLD_RUNS, _fold_run)
 
 
 class _Inert(dict[str, bool]):
-    """Whether folding makes one character of another, as much part of a word, and not ASCII."""
+    """Maps a character to whether folding yields one non-ASCII character of the same word class."""
 
     def __missing__(self, character: str) -> bool:
         folded = fold(character)
@@ -207,7 +207,7 @@ _ASCII: Final = bytes(range(128))
 
 
 class _ForeignRuns(dict[str, bytes]):
-    """Runs of non-ASCII characters, folded, with spaces for what is no word; or `JOINT`."""
+    """Maps runs of non-ASCII characters to folded words and spaces; to `JOINT` if ideographic."""
 
     def __missing__(self, run: str) -> bytes:
         folded = fold(run)
@@ -232,5 +232,5 @@ codecs.register_error(_FOLD_FOREIGN, _fold_foreign)
 
 
 def _has_long_run(text: str) -> bool:
-    """Whether a word may be too long to be stored: such a word fills one of these blocks."""
+    """Return whether a word may be too long to be stored: such a word fills one of the blocks."""
     return any(_LONG_BLOCK.match(text, start) for start in range(0, len(text), _BLOCK))

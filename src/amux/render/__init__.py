@@ -1,9 +1,9 @@
-"""Model -> text: a session as json, jsonl, markdown or html.
+"""Exporters: a session as json, jsonl, markdown or html.
 
 Every exporter is a generator over a *header* (a `Session` without messages) and the stream of its
-messages, so that a session larger than memory can be written out piece by piece. Each format lives
-in a module of its own that is imported when it is first asked for. Rendering is a pure function:
-the same session gives the same bytes, and nothing here reads a clock, a file or the environment.
+messages, so that a session larger than memory can be written piece by piece. The module of a format
+is imported when it is first used. Rendering is a pure function: equal sessions give equal bytes,
+and nothing here reads a clock, a file or the environment.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _FOR_PEOPLE: Final = ("markdown", "html")
 
 
 def exporter(format: str, *, title: str | None = None) -> Exporter:
-    """The exporter of a format; `title` stands above the text in place of the session's own.
+    """Return the exporter of a format; `title` replaces the title of the session.
 
     Raises:
-        ValidationError: There is no such format, or it is one for programs and has no heading.
+        ValidationError: The format does not exist, or it is json or jsonl and has no heading.
     """
     if format not in _EXPORTERS:
         known = ", ".join(f"`{name}`" for name in FORMATS)
@@ -53,14 +53,14 @@ def exporter(format: str, *, title: str | None = None) -> Exporter:
 def _titled(plain: Exporter, format: str, title: str) -> Exporter:
     if format not in _FOR_PEOPLE:
         raise ValidationError(
-            f"a session as {format} keeps its own title",
+            f"the title of a `{format}` export cannot be changed",
             fields=("title",),
-            hint=f"a title is for {' and '.join(_FOR_PEOPLE)}",
+            hint=f"a title can be given for {' and '.join(_FOR_PEOPLE)}",
         )
     return lambda header, messages: plain(msgspec.structs.replace(header, title=title), messages)
 
 
 def render(session: Session, format: str) -> str:
-    """A whole session in one of the formats, as one string."""
+    """Return a whole session in one of the formats as one string."""
     header = msgspec.structs.replace(session, messages=())
     return "".join(exporter(format)(header, session.messages))

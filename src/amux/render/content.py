@@ -1,14 +1,13 @@
-"""Session content as the formats for people show it: text, figures, images, tool output.
+"""Session content as Markdown and HTML show it: text, figures, images and tool output.
 
-Session content is hostile: it may hold terminal escapes, text that reads backwards, halves of
-surrogate pairs. `visible` leaves nothing in a text that acts instead of being seen; every format
-for people passes all content through it. Of pasted images only four formats without scripts or
-references of their own are shown, and only if the bytes begin as that format does; anything else
-(SVG, a remote address, a wrong label) is described in words.
+Session content is hostile: it may contain terminal escapes, direction overrides and lone
+surrogates. `visible` replaces every such character by a symbol, and both formats pass all content
+through it. A pasted image is shown only if it has one of four formats that hold no scripts and no
+references, and if its bytes begin with the signature of that format; anything else (SVG, a remote
+address, a wrong media type) is described in words.
 
-Tool output is shown once. It is recorded twice: in the call, and usually in a message of its own
-further down. Readers want it where it happened, so a call shows its output only if no such message
-follows.
+Tool output is recorded twice, in the call and usually in a later message, but shown once: readers
+want it where it occurred, so a call shows its output only if no such message follows.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ _CENT: Final = 0.01
 
 
 def visible(text: str) -> str:
-    """The text with every control character replaced by a symbol for it.
+    """Return a text with every control character replaced by a symbol for it.
 
-    Line ends become line feeds; tab and line feed stay.
+    CRLF becomes a line feed; tabs and line feeds stay.
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n")
@@ -58,29 +57,29 @@ def _symbol(match: re.Match[str]) -> str:
 
 
 def one_line(text: str) -> str:
-    """The text on one line: control characters visible, white space folded."""
+    """Return a text on one line: control characters visible, white space folded."""
     return " ".join(visible(text).split())
 
 
 def cut(text: str, length: int) -> str:
-    """At most `length` characters; a cut is marked."""
+    """Return at most `length` characters of a text; a cut is shown by an ellipsis."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def value_text(value: Any) -> str:
-    """What a tool got or gave, for reading: text as it is, anything else as indented JSON."""
+    """Return the input or output of a tool as text: strings as they are, else indented JSON."""
     if value is None:
         return ""
     return value if isinstance(value, str) else to_json_text(value, indent=2)
 
 
 def time_text(moment: datetime) -> str:
-    """A moment in UTC, to the second."""
+    """Return a moment in UTC, to the second."""
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def cost_text(cost: CostRecord | None) -> str:
-    """A cost for people: `$1.20`, `>= $1.20` for a lower bound, `?` when nothing is known."""
+    """Return a cost as `$1.20`, as `>= $1.20` if it is a lower bound, or `?` if it is unknown."""
     if cost is None or (cost.incomplete and cost.total_usd == 0):
         return UNKNOWN
     bound = ">= " if cost.incomplete else ""
@@ -105,7 +104,7 @@ _HEAD: Final = 8 * _QUANTUM  # enough characters to hold every signature
 
 
 def showable(image: str) -> bool:
-    """Whether a data URL holds one of the four formats."""
+    """Return whether a data URL holds an image in one of the four formats."""
     match = _DATA_URL.fullmatch(image)
     if match is None or len(match.group(2)) % _QUANTUM:
         return False
@@ -114,7 +113,7 @@ def showable(image: str) -> bool:
 
 
 def described(image: str) -> str:
-    """An image in words: its type and about how large it is."""
+    """Return a description of an image: its media type and approximate size."""
     match = _MEDIA_TYPE.match(image)
     if match is None:
         return "not embedded in the session"
@@ -123,13 +122,13 @@ def described(image: str) -> str:
 
 
 LOOK_AHEAD: Final = 64
-"""How many messages are held back at most while the answer to a call is awaited."""
+"""The maximum number of messages that are buffered while the result of a call is awaited."""
 
 
 def with_unanswered(
     messages: Iterable[SessionMessage],
 ) -> Iterator[tuple[SessionMessage, frozenset[str]]]:
-    """Each message with the ids of those of its calls whose output no later message repeats."""
+    """Yield each message with the ids of its calls whose output no later message repeats."""
     held: deque[tuple[SessionMessage, set[str]]] = deque()
     for message in messages:
         if message.tool_result is not None:
@@ -154,14 +153,14 @@ def _released(
 
 
 def result_text(message: SessionMessage) -> str:
-    """What a tool message says: its text, or the output itself when it has none."""
+    """Return the text of a tool message, or the output itself if it has no text."""
     if message.content.strip() or message.tool_result is None:
         return message.content
     return value_text(message.tool_result.output)
 
 
 def all_problems(session: Session) -> Iterator[Problem]:
-    """The problems of a session and of its sub-agents."""
+    """Yield the problems of a session and of its sub-agents."""
     yield from session.problems
     for child in session.children:
         yield from all_problems(child)

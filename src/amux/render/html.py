@@ -1,8 +1,8 @@
-"""A session as one self-contained dark HTML page: no script, no network, no other file.
+"""A session as one self-contained dark HTML page without scripts, network access or other files.
 
-All content goes through `escaped`; a content security policy in the page forbids what escaping
-already prevents. The page is written front to back: what is known only at the end (the number of
-messages) stands at the end and is moved up by the style sheet.
+All content is passed through `escaped`; a content security policy in the page forbids what escaping
+already prevents. The page is written in one pass: the number of messages is known only at the end,
+so it is written there and moved to the top by the style sheet.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _failed(message: SessionMessage) -> bool:
 
 
 def _notes(message: SessionMessage) -> str:
-    """Who, when, how much; and what a reader must not mistake."""
+    """Return the head of a message: role, badges, time, model and usage."""
     label = "Compaction summary" if message.compaction else _LABELS[message.role]
     parts = [f'<span class="role">{label}</span>']
     if message.tool_result is not None:
@@ -229,7 +229,7 @@ def _cost_line(cost: CostRecord | None) -> str:
     return cost_text(cost) + source
 
 
-# The parts of a message: every function returns finished HTML
+# The parts of a message. Every function returns escaped HTML.
 
 
 FOLD_LINES: Final = 16
@@ -245,12 +245,12 @@ _STRONG: Final = re.compile(r"\*\*(?=\S)([^*\n]+)(?<=\S)\*\*")
 
 
 def escaped(text: str) -> str:
-    """Content for any place in the page, attributes included."""
+    """Return content escaped for any position in the page, attributes included."""
     return escape(visible(text), quote=True)
 
 
 def text_block(text: str) -> str:
-    """A prompt, an answer or a thought; code, headings and strong words are set as such."""
+    """Return a prompt, answer or thinking as HTML with code, headings and strong text."""
     text = visible(text).strip("\n")
     parts: list[str] = []
     position = 0
@@ -265,7 +265,7 @@ def text_block(text: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """Escape first: what is marked up afterwards is only what the patterns put there."""
+    """Return escaped text with markup. Escaping comes first: only the patterns below add tags."""
     pieces = _CODE.split(escape(text.strip("\n"), quote=True))
     html = "".join(
         f"<code>{piece}</code>" if odd % 2 else _STRONG.sub(r"<strong>\1</strong>", piece)
@@ -275,17 +275,17 @@ def _prose(text: str) -> str:
 
 
 def _preformatted(text: str) -> str:
-    # A line feed directly after the tag would be swallowed; one of ours takes its place.
+    # HTML drops a line feed directly after the tag, so an extra one is inserted.
     return f"<pre>\n{escaped(text)}</pre>"
 
 
 def thinking_block(text: str) -> str:
-    """The model's reasoning, closed until someone wants to read it."""
+    """Return the model's reasoning as a collapsed element."""
     return f'<details class="thinking"><summary>Thinking</summary>{text_block(text)}</details>\n'
 
 
 def output_block(text: str) -> str:
-    """What a tool gave back; long output is folded."""
+    """Return the output of a tool; long output is collapsed."""
     text = text.strip("\n")
     lines = text.count("\n") + 1
     if not text.strip():
@@ -301,7 +301,7 @@ def output_block(text: str) -> str:
 
 
 def call_block(call: SessionToolCall, *, show_output: bool) -> str:
-    """A tool call with its arguments, and with its output if no message of its own has it."""
+    """Return a tool call with its arguments, and with its output if `show_output` is set."""
     took = f"<span>{call.duration_ms:,} ms</span>" if call.duration_ms is not None else ""
     failed = '<span class="badge">failed</span>' if call.is_error else ""
     output = output_block(value_text(call.output)) if show_output else ""
@@ -315,7 +315,7 @@ def call_block(call: SessionToolCall, *, show_output: bool) -> str:
 
 
 def _arguments(value: Any) -> str:
-    """A mapping argument by argument, so that a script or a patch keeps its lines."""
+    """Return the input of a tool, argument by argument so that scripts and patches keep lines."""
     if not isinstance(value, Mapping):
         text = value_text(value)
         return output_block(text) if text else ""
@@ -331,7 +331,7 @@ def _argument(value: Any) -> str:
 
 
 def image_block(image: str, number: int) -> str:
-    """A pasted image, inlined if it is surely one; else its description."""
+    """Return a pasted image inline if it can be shown, else its description."""
     if showable(image):
         return f'<img class="image" alt="Image {number}" src="{escaped(image)}">\n'
     return f'<p class="missing">Image {number}: {escaped(described(image))}, not shown</p>\n'

@@ -1,7 +1,7 @@
-"""The style sheet of the HTML page: dark on screen, light on paper, without scripts and font files.
+"""The style sheet of the HTML page: dark on screen, light on paper, no font files.
 
-Colours carry meaning, never alone: every block also names itself. User green, assistant blue, tool
-call amber, tool result grey, thinking purple, compaction orange.
+Every kind of block has a colour and also a label: user green, assistant blue, tool call amber,
+tool result grey, thinking purple, compaction orange.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
 """A session as JSON: one indented document, or one object per line. Both are streamed.
 
-JSON text is safe to print and to read line by line. The bytes are msgspec's; characters that some
-reader takes for a line end or a command (DEL, C1 controls, line separators, direction overrides)
-are written as escapes, which mean the same to every JSON parser. Halves of surrogate pairs, which
-only come from undecodable file names and which strict parsers refuse, become U+FFFD.
+The JSON text is safe to print and to read line by line: characters that a reader may take for a
+line end or a command (DEL, C1 controls, line separators, direction overrides) are written as
+escapes, which every JSON parser decodes. Lone surrogates, which only come from undecodable file
+names and which strict parsers reject, become U+FFFD.
 
-The document has a two-space indent and equals what encoding and indenting the whole `Session` at
-once would give. In the line format the first object is a header with the facts of the session: it
-is marked `"type": "session"` and has no `messages`. Sub-agents stay whole inside the header's
-`children`, so that every further line is a message of the session itself.
+The document equals the encoded and indented `Session`. In the line format the first object is a
+header with `"type": "session"` and without `messages`. Sub-agents stay complete in the `children`
+of the header, so that every further line is a message of the session itself.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _UNSAFE: Final = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 def to_json_text(value: Any, *, indent: int | None = None) -> str:
-    """Any model or JSON value as JSON, on one line or indented."""
+    """Return a model or JSON value as JSON, on one line or indented."""
     encoded = encode_json(value)
     if indent is not None:
         encoded = msgspec.json.format(encoded, indent=indent)
@@ -40,13 +39,13 @@ def _escape(match: re.Match[str]) -> str:
 
 INDENT: Final = 2
 
-# A line feed is never inside a JSON string, so this can only be the field of the session itself:
-# the same name deeper down has more indentation.
+# A JSON string contains no line feed, so this can only be the field of the session itself: fields
+# of nested objects have more indentation.
 _NO_MESSAGES_INDENTED: Final = '\n  "messages": []'
 
 
 def render_json(header: Session, messages: Iterable[SessionMessage]) -> Iterator[str]:
-    """Yield the document in pieces: what stands before the messages, each message, the rest."""
+    """Yield the document in pieces: the part before the messages, each message, the rest."""
     frame = to_json_text(msgspec.structs.replace(header, messages=()), indent=INDENT)
     before, field, after = frame.partition(_NO_MESSAGES_INDENTED)
     yield before + field.removesuffix("]")
@@ -62,7 +61,7 @@ _NO_MESSAGES: Final = ',"messages":[]'
 
 
 def render_jsonl(header: Session, messages: Iterable[SessionMessage]) -> Iterator[str]:
-    """Yield the lines, the header first."""
+    """Yield the lines: the header, then the messages."""
     facts = to_json_text(msgspec.structs.replace(header, messages=()))
     yield f'{{"type":"session",{facts[1:].replace(_NO_MESSAGES, "", 1)}\n'
     for message in messages:

@@ -1,8 +1,8 @@
 """A session as a Markdown document: facts, messages, sub-agents, problems, cost.
 
-Levels of headings: 1 the session, 2 its sub-agents and the closing sections, 3 the messages. No
-other line of the document is a heading of these levels, whatever the session holds. The levels say
-all there is about the structure, so a reader may split the document at `### `.
+Headings of level 1 are the session, of level 2 its sub-agents and the closing sections, of level 3
+the messages. No other line of the document is a heading of these levels, whatever the session
+contains, so a program may split the document at `### `.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ def _facts(session: Session) -> str:
 
 
 def render_message(message: SessionMessage) -> Iterator[str]:
-    """One message as the document shows it, for readers who get messages one by one."""
+    """Return one message as in the document, for callers that get messages one by one."""
     return _messages([message])
 
 
 def render_change(change: SessionChange, *, speaker: str | None) -> Iterator[str]:
-    """The message as an export shows it; a heading where another session begins to speak."""
+    """Yield the message of a change as in an export, after a heading if the session changes."""
     if change.message is None:
         return
     if speaker is not None and change.unified_id != speaker:
@@ -108,7 +108,7 @@ def _blocks(message: SessionMessage, unanswered: frozenset[str]) -> Iterator[str
 
 
 def _notes(message: SessionMessage) -> Iterator[str]:
-    """One line on who, when and how much; then what a reader must not mistake."""
+    """Yield a line with time, model, usage and cost; then what is special about the message."""
     parts = (
         time_text(message.timestamp) if message.timestamp else "",
         code(message.model) if message.model else "",

@@ -1,15 +1,15 @@
-"""Foreign text inside a Markdown document: readable, but unable to change the document's structure.
+"""Embeds foreign text in a Markdown document so that it cannot change the document's structure.
 
 Prompts and answers are Markdown themselves and stay so, with these exceptions:
 
-- headings move three levels down (levels 1 to 3 are ours); underlined ones become plain text;
-- a fenced block starts at the margin and is closed when the text forgets to close it. At the margin
-  a fence cannot belong to a list or a quotation, so this module and every CommonMark parser agree
-  on where code begins and ends;
+- headings move three levels down (levels 1 to 3 are ours); underlined headings become plain text;
+- a fenced block starts at the margin and is closed if the text does not close it. At the margin a
+  fence cannot belong to a list or a quotation, so this module and every CommonMark parser agree on
+  where code begins and ends;
 - outside code, no `<` opens a tag and no image is loaded;
 - control characters become visible symbols.
 
-Inline code is left alone only where its extent is beyond doubt: see `_certain_spans`.
+Inline code stays unescaped only where its extent is unambiguous: see `_certain_spans`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from amux.render.content import one_line, visible
 _OPENING: Final = re.compile(r" {0,3}(?=(?:`{3,}[^`]*|~.*)$)(`{3,}|~{3,})(.*)")
 _CLOSING: Final = re.compile(r" {0,3}(`+|~+)[ \t]*")
 _HEADING: Final = re.compile(
-    r"((?: {0,3}(?:[-+*>]|\d{1,9}[.)])[ \t]*)*)"  # it may stand in a quotation or a list
+    r"((?: {0,3}(?:[-+*>]|\d{1,9}[.)])[ \t]*)*)"  # a heading in a quotation or a list
     r" {0,3}(#{1,6})(?=[ \t]|$)"
 )
 _UNDERLINE: Final = re.compile(r" {0,3}(?:=+|-+)[ \t]*")
@@ -38,24 +38,24 @@ _SHORTEST_FENCE: Final = 3
 
 
 def prose(text: str) -> str:
-    """A text that may be Markdown, as a block of its own."""
+    """Return a text that may be Markdown as a separate block."""
     return "\n".join(_blocks(visible(text).split("\n")))
 
 
 def hidden_prose(text: str) -> str:
-    """The same for the inside of a `<details>` element: not even code can spell its end."""
+    """Return a text as a block for a `<details>` element, which even code in it cannot close."""
     return re.sub(r"<(?=/?details)", "&lt;", prose(text), flags=re.IGNORECASE)
 
 
 def fenced(text: str, language: str = "") -> str:
-    """A text as a code block whose fence is longer than any run of backticks inside."""
+    """Return a text as a code block whose fence is longer than any run of backticks inside."""
     body = visible(text)
     fence = "`" * max(_SHORTEST_FENCE, _longest_run(body) + 1)
     return f"{fence}{language}\n{body.removesuffix(chr(10))}\n{fence}"
 
 
 def code(text: str) -> str:
-    """A short text as inline code on one line."""
+    """Return a short text as inline code on one line."""
     body = one_line(text) or " "
     ticks = "`" * (_longest_run(body) + 1)
     pad = " " if body.startswith("`") or body.endswith("`") else ""
@@ -63,7 +63,7 @@ def code(text: str) -> str:
 
 
 def inline(text: str) -> str:
-    """A short text on one line that shows exactly its characters."""
+    """Return a short text on one line with all Markdown punctuation escaped."""
     return _PUNCTUATION.sub(r"\\\1", one_line(text))
 
 
@@ -72,7 +72,7 @@ def _longest_run(text: str) -> int:
 
 
 def _blocks(lines: Iterable[str]) -> Iterator[str]:
-    """Escape line by line; lines between blank lines and fences are judged together."""
+    """Yield escaped lines; the lines of a paragraph are escaped together."""
     chunk: list[str] = []
     fence = ""
     for line in lines:
@@ -84,7 +84,7 @@ def _blocks(lines: Iterable[str]) -> Iterator[str]:
             yield from _escaped(chunk)
             chunk = []
             fence, info = opening.groups()
-            # Some parsers see the head of a table before they see a fence.
+            # Some parsers recognise the head of a table before they recognise a fence.
             yield fence + _ACTIVE.sub(" ", info)
         elif line.strip(" \t"):
             chunk.append(line)
@@ -113,10 +113,10 @@ def _escaped(chunk: list[str]) -> Iterator[str]:
 
 
 def _certain_spans(line: str) -> list[tuple[int, int]] | None:
-    """Where inline code begins and ends in a line; None if that depends on other lines.
+    """Return the ranges of inline code in a line; None if they depend on other lines.
 
-    If in every line of a paragraph each run of backticks meets its equal in the same line, no
-    other reading is possible. Escaped backticks and the cells of a table would allow another one.
+    If every run of backticks in a paragraph is closed by an equal run on the same line, there is
+    only one interpretation. Escaped backticks and table cells would allow another one.
     """
     if "\\`" in line or ("|" in line and "`" in line):
         return None
@@ -132,7 +132,7 @@ def _certain_spans(line: str) -> list[tuple[int, int]] | None:
 
 
 def _defused(line: str, spans: list[tuple[int, int]]) -> str:
-    """The line without tags and images outside the given spans."""
+    """Return a line with tags and images escaped outside the given spans."""
     parts: list[str] = []
     position = 0
     for start, end in spans:
@@ -143,7 +143,7 @@ def _defused(line: str, spans: list[tuple[int, int]]) -> str:
 
 
 def _defused_text(text: str) -> str:
-    # Entities, not backslashes: a backslash that stands before them in the text cannot undo them.
+    # Entities, not backslashes: a preceding backslash in the text cannot undo them.
     return _TAG.sub("&lt;", text).replace("![", "&#33;[")
 
 
