@@ -248,63 +248,65 @@ class AnnotationManager:
         self._inner = inner
 
     async def tag(self, ref: str, *tags: str, agent: str | None = None) -> SessionAnnotations:
-        """Give a session tags; those it has already stay as they are.
+        """Add tags to a session; tags it already has stay as they are.
 
         Raises:
-            ValidationError: A tag is empty, too long, or holds white space, a comma or worse.
-            SessionNotFoundError: No session is meant by `ref`, or several are.
+            ValidationError: A tag is empty, too long, or contains an invalid character.
+            SessionNotFoundError: `ref` matches no session, or several.
         """
         return await asyncio.to_thread(self._inner.tag, ref, *tags, agent=agent)
 
     async def untag(self, ref: str, *tags: str, agent: str | None = None) -> SessionAnnotations:
-        """Take tags from a session; it need not exist any more. Tags of its runs stay."""
+        """Remove tags from a session, which need not exist any more. Tags of its runs stay."""
         return await asyncio.to_thread(self._inner.untag, ref, *tags, agent=agent)
 
     async def star(self, ref: str, *, agent: str | None = None) -> SessionAnnotations:
-        """Give a session a star."""
+        """Add a star to a session."""
         return await asyncio.to_thread(self._inner.star, ref, agent=agent)
 
     async def unstar(self, ref: str, *, agent: str | None = None) -> SessionAnnotations:
-        """Take the star from a session; it need not exist any more."""
+        """Remove the star of a session, which need not exist any more."""
         return await asyncio.to_thread(self._inner.unstar, ref, agent=agent)
 
     async def add_note(self, ref: str, text: str, *, agent: str | None = None) -> int:
-        """Write a note on a session; returns its number, which no other note of it ever has.
+        """Add a note to a session and return its number, which is never reused.
 
         Raises:
             ValidationError: The text is empty or too long.
-            SessionNotFoundError: No session is meant by `ref`, or several are.
+            SessionNotFoundError: `ref` matches no session, or several.
         """
         return await asyncio.to_thread(self._inner.add_note, ref, text, agent=agent)
 
     async def remove_note(
         self, ref: str, number: int, *, agent: str | None = None
     ) -> SessionAnnotations:
-        """Remove a note by its number; the session need not exist any more.
+        """Remove a note by its number. The session need not exist any more.
 
         Raises:
-            ValidationError: The session has no note of that number.
+            ValidationError: The session has no note with that number.
         """
         return await asyncio.to_thread(self._inner.remove_note, ref, number, agent=agent)
 
     async def of(self, ref: str, *, agent: str | None = None) -> SessionAnnotations:
-        """What was added to a session; it need not exist any more. Tags of its runs are not here.
+        """Return the annotations of a session, without the tags of its runs.
+
+        The session need not exist any more.
 
         Raises:
-            SessionNotFoundError: Neither a session nor an annotation is meant by `ref`.
+            SessionNotFoundError: `ref` matches neither a session nor an annotated id.
         """
         return await asyncio.to_thread(self._inner.of, ref, agent=agent)
 
     async def entries(self) -> tuple[SessionAnnotations, ...]:
-        """Every session with an annotation, in the order in which they got their first."""
+        """Return the annotations of all annotated sessions, in the order of their first events."""
         return await asyncio.to_thread(self._inner.entries)
 
     async def tags(self) -> dict[str, int]:
-        """Every tag, those of runs included, and how many sessions have it."""
+        """Return every tag, including those of runs, and the number of sessions that have it."""
         return await asyncio.to_thread(self._inner.tags)
 
     async def problems(self) -> tuple[Problem, ...]:
-        """What could not be read of the annotations."""
+        """Return the problems of the annotation file."""
         return await asyncio.to_thread(self._inner.problems)
 
 

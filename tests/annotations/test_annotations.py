@@ -91,7 +91,7 @@ def test_a_note_that_is_not_there_cannot_be_removed(client: Client) -> None:
     client.annotations.add_note(ONE, "one")
     with pytest.raises(ValidationError) as caught:
         client.annotations.remove_note(ONE, 2)
-    assert caught.value.hint == "it has 1"
+    assert caught.value.hint == "notes of this session: 1"
     with pytest.raises(ValidationError):
         client.annotations.remove_note(TWO, 1)
 

@@ -133,7 +133,7 @@ def test_a_place_that_cannot_be_written_is_a_failure_with_a_hint(claude: Cli) ->
     blocked = Cli(claude.home, {"AMUX_DATA_DIR": str(claude.home / "file" / "amux")})
     result = blocked("star", SHORT)
     assert result.code == 1
-    assert "hint: AMUX_DATA_DIR" in result.err
+    assert "hint: set AMUX_DATA_DIR" in result.err
 
 
 def test_annotations_lie_where_the_variable_says_for_another_home_too(

@@ -1,9 +1,9 @@
-"""The events of the annotation file and what they add up to.
+"""The events of the annotation file, and the annotations that result from them.
 
-One JSON object a line: `at`, `session` (a unified id), `kind`, and where the kind needs them
-`value` and `number`. Events are folded in order of the lines, the last word wins. A kind this
-version does not know was written by a newer one: it says nothing here and is never thrown away.
-Lines that cannot be read become problems, never exceptions, and are not thrown away either.
+The file holds one JSON object per line: `at`, `session` (a unified id), `kind`, and `value` and
+`number` if the kind needs them. Events are applied in order; a later event overrides an earlier
+one. An unknown kind was written by a newer version: it is ignored but never removed. Unreadable
+lines become problems, never exceptions, and are not removed either.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NOISE: Final = b" \t\r\n\x00"
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line: `value` is a tag or the text of a note, `number` names a note."""
+    """One line. `value` is a tag or the text of a note; `number` is that of a note."""
 
     at: datetime
     session: str
@@ -35,7 +35,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     number: _Number | None = None
 
     def flaw(self) -> str | None:
-        """What makes the event useless although every field has the right type."""
+        """Return why the event is unusable although every field has the right type, or None."""
         if self.kind in ("tag", "untag") and not self.value:
             return "a tag without a name"
         if self.kind in ("note", "unnote") and self.number is None:
@@ -54,12 +54,12 @@ _UNDECODABLE: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 def encode_events(events: Sequence[Event]) -> bytes:
-    """The lines of some events. Raises UnicodeEncodeError for text that is no Unicode."""
+    """Return the lines of events. Raises UnicodeEncodeError for lone surrogates."""
     return b"".join(msgspec.json.encode(event) + b"\n" for event in events)
 
 
 class Annotations:
-    """Everything annotated, as it was when the file was read."""
+    """All annotations at the time when the file was read."""
 
     __slots__ = ("_entries", "problems")
 
@@ -79,39 +79,39 @@ class Annotations:
         return iter(self._entries.values())
 
     def of(self, unified_id: str) -> SessionAnnotations:
-        """All that was added to a session; nothing, if nothing was."""
+        """Return the annotations of a session, which may be empty."""
         return self._entries.get(unified_id) or SessionAnnotations(
             unified_id=unified_id, tags=(), starred=False, notes=()
         )
 
     def tags_of(self, agent: str, session_id: str) -> tuple[str, ...]:
-        """The session's tags in the order they were given."""
+        """Return the tags of a session in the order in which they were added."""
         found = self._entries.get(f"{agent}:{session_id}")
         return () if found is None else found.tags
 
     def starred(self, agent: str, session_id: str) -> bool:
-        """Whether the session has a star."""
+        """Return whether a session is starred."""
         found = self._entries.get(f"{agent}:{session_id}")
         return found is not None and found.starred
 
     def notes_of(self, agent: str, session_id: str) -> tuple[Note, ...]:
-        """The session's notes, oldest first."""
+        """Return the notes of a session, oldest first."""
         found = self._entries.get(f"{agent}:{session_id}")
         return () if found is None else found.notes
 
 
 @dataclass(slots=True)
 class AnnotationState:
-    """What one session has, and the index of the line that says so."""
+    """The annotations of one session, each with the index of its line."""
 
     tags: dict[str, int] = field(default_factory=dict[str, int])
     star: int | None = None
     notes: list[tuple[Note, int]] = field(default_factory=list[tuple[Note, int]])
     last_number: int = 0
-    last_removal: int | None = None  # the one line left that remembers the last number
+    last_removal: int | None = None  # the only remaining line that holds the last number
 
     def apply(self, event: Event, line: int) -> None:
-        """Fold one more event in."""
+        """Apply one event."""
         match event.kind:
             case "tag":
                 self.tags.setdefault(event.value, line)
@@ -135,13 +135,13 @@ class AnnotationState:
             self.last_removal = line if event.kind == "unnote" else None
 
     def live_lines(self) -> Iterator[int]:
-        """The lines without which something would be lost."""
+        """Yield the lines that must not be removed."""
         yield from self.tags.values()
         yield from (line for _, line in self.notes)
         yield from (line for line in (self.star, self.last_removal) if line is not None)
 
     def view(self, unified_id: str) -> SessionAnnotations | None:
-        """The public form; None when everything was taken back."""
+        """Return the public form; None if all annotations were removed."""
         if not self.tags and self.star is None and not self.notes:
             return None
         return SessionAnnotations(
@@ -153,7 +153,7 @@ class AnnotationState:
 
 
 class AnnotationLog:
-    """All lines of the file, folded."""
+    """All lines of the file, and the state of each session that results from them."""
 
     def __init__(self, data: bytes, *, path: str | None = None) -> None:
         self._data = b""
@@ -165,11 +165,11 @@ class AnnotationLog:
 
     @property
     def size(self) -> int:
-        """Bytes of all lines."""
+        """Return the size of all lines in bytes."""
         return len(self._data)
 
     def extend(self, data: bytes) -> None:
-        """Fold in what was appended; a torn last line is closed first, as the journal does."""
+        """Apply appended lines; an unfinished last line is terminated first, as `append` does."""
         if self._data and not self._data.endswith(b"\n"):
             self._data += b"\n"
         first = self._data.count(b"\n")
@@ -180,11 +180,11 @@ class AnnotationLog:
         self._fold(rest, first + len(whole), ended=False)
 
     def state_of(self, unified_id: str) -> AnnotationState:
-        """What a session has."""
+        """Return the state of a session."""
         return self._sessions.get(unified_id) or AnnotationState()
 
     def annotations(self) -> Annotations:
-        """The public form of everything."""
+        """Return the public form of all annotations."""
         views = {name: state.view(name) for name, state in self._sessions.items()}
         return Annotations(
             {name: view for name, view in views.items() if view is not None},
@@ -192,7 +192,7 @@ class AnnotationLog:
         )
 
     def compacted(self) -> bytes:
-        """The same lines without those that later ones have undone or repeated."""
+        """Return the lines without those that later lines have undone or repeated."""
         live = self._unused.union(*(state.live_lines() for state in self._sessions.values()))
         lines = self._data.split(b"\n")
         return b"".join(lines[index] + b"\n" for index in sorted(live))
@@ -212,7 +212,7 @@ class AnnotationLog:
 
 
 def _decode(text: bytes, *, ended: bool) -> Event | Problem | None:
-    """An event; None for one of a kind that only a newer version knows."""
+    """Return the event of a line, or a problem; None if only a newer version knows its kind."""
     try:
         event = _EVENT.decode(text)
     except msgspec.ValidationError as error:

@@ -1,6 +1,7 @@
-"""The annotation file: read when it has changed, written under a lock.
+"""The annotation file: read if it has changed, written under a lock.
 
-No file means no annotations and costs one look. What writing needs is imported for writing alone.
+A missing file means no annotations and costs one stat call. The code that writes is imported only
+for writing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from amux.model.problems import Problem
 
 FILE_NAME: Final = "annotations.jsonl"
 LOCK_NAME: Final = "annotations.lock"
-LARGE: Final = 1 << 20  # bytes; below it, lines that say nothing any more cost nothing
+LARGE: Final = 1 << 20  # bytes; in a smaller file, obsolete lines cost nothing
 
 _NOTHING: Final = Annotations()
 
@@ -26,7 +27,7 @@ _Fingerprint = tuple[int, int, int]
 
 
 class AnnotationFile:
-    """One file of annotations in one folder of ours."""
+    """The file of annotations in one directory."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE_NAME
@@ -34,7 +35,7 @@ class AnnotationFile:
         self._last: tuple[_Fingerprint | None, Annotations] = (None, _NOTHING)
 
     def current(self) -> Annotations:
-        """The annotations as they are now; what cannot be read is in their problems."""
+        """Return the current annotations; their `problems` name what could not be read."""
         try:
             fingerprint = _fingerprint_of(
                 self.path
@@ -56,9 +57,9 @@ class AnnotationFile:
         return found
 
     def change(self, decide: Callable[[AnnotationLog], Sequence[Event]]) -> Annotations:
-        """Add the events that are decided on in view of what is there, while nobody else writes.
+        """Append the events that `decide` returns for the current log, under the lock.
 
-        When it returns, they are on the disk.
+        When this method returns, the events are on the disk.
 
         Raises:
             AmuxError: The file cannot be written (STORE_ERROR).
@@ -67,9 +68,9 @@ class AnnotationFile:
             return self._change(decide)
         except OSError as error:
             raise AmuxError(
-                f"annotations cannot be kept in `{self.path}` ({error.strerror or error})",
+                f"annotations cannot be written to `{self.path}` ({error.strerror or error})",
                 code=ErrorCode.STORE_ERROR,
-                hint="AMUX_DATA_DIR names another folder for them",
+                hint="set AMUX_DATA_DIR to a directory that your user can write to",
             ) from error
 
     def _change(self, decide: Callable[[AnnotationLog], Sequence[Event]]) -> Annotations:
@@ -86,20 +87,20 @@ class AnnotationFile:
         return log.annotations()
 
     def _tidy(self, log: AnnotationLog) -> None:
-        """Drop lines that say nothing any more, when there are many."""
+        """Remove obsolete lines if they make up more than half of a large file."""
         from amux.annotations import journal
 
         if log.size > LARGE and len(lines := log.compacted()) < log.size // 2:
-            with suppress(OSError):  # what was acknowledged is safe already
+            with suppress(OSError):  # the events are on the disk already
                 journal.replace(self.path, lines)
 
 
 def _fingerprint_of(path: Path) -> _Fingerprint | None:
-    """What changes whenever the file does; None when there is no file."""
+    """Return the fingerprint of a file, which changes with the file; None if it is missing."""
     try:
-        found = os.stat(path)  # noqa: PTH116 - this is the whole cost where there is no file
+        found = os.stat(path)  # noqa: PTH116 - the only cost if there is no file
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(found.st_mode):
-        raise OSError("it is no file")
+        raise OSError("it is not a regular file")
     return (found.st_ino, found.st_size, found.st_mtime_ns)

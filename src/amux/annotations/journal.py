@@ -1,8 +1,8 @@
-"""Writing lines that survive: a file that grows by whole lines, whoever else writes to it.
+"""Durable appending of whole lines to a file that several processes write to.
 
-Writers take turns by a lock on a file beside it, which ends with the process that holds it. A line
-is one write at the end of the file and is on the disk when `append` returns. Readers take no lock:
-they see whole lines, and behind them perhaps a part of one.
+Writers are serialised by a lock on a separate file, which is released if its process ends. Lines
+are appended with one write and are on the disk when `append` returns. Readers take no lock: they
+see whole lines, possibly followed by a part of one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 _PRIVATE_FILE = 0o600
 _PRIVATE_FOLDER = 0o700
-_BINARY: int = getattr(os, "O_BINARY", 0)  # Windows alone tells text from bytes
+_BINARY: int = getattr(os, "O_BINARY", 0)  # only Windows distinguishes text from bytes
 
 if sys.platform == "win32":
     import msvcrt
@@ -30,16 +30,16 @@ if sys.platform == "win32":
             return
 
     def _sync_folder(folder: Path) -> None:
-        del folder  # cannot be opened there, and need not be
+        del folder  # Windows cannot open directories and need not sync them
 
 else:
     import fcntl
 
     def _take(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)  # waits in line: no writer starves
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # the kernel queues waiters: no writer starves
 
     def _sync_folder(folder: Path) -> None:
-        """A new name is on the disk only when its folder is."""
+        """Sync a directory: a new name is on the disk only after its directory is."""
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -49,7 +49,7 @@ else:
 
 @contextmanager
 def exclusive(lock: Path) -> Generator[None]:
-    """Wait until no other thread or process is inside; makes the folder if need be."""
+    """Wait for the lock and hold it during the block. The directory is created if missing."""
     if not lock.parent.is_dir():
         lock.parent.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
         _sync_folder(lock.parent.parent)
@@ -58,11 +58,11 @@ def exclusive(lock: Path) -> Generator[None]:
         _take(descriptor)
         yield
     finally:
-        os.close(descriptor)  # gives the lock up
+        os.close(descriptor)  # releases the lock
 
 
 def read(path: Path) -> bytes:
-    """The whole file; nothing when there is none."""
+    """Return the content of a file; b"" if it is missing."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -70,9 +70,9 @@ def read(path: Path) -> bytes:
 
 
 def append(path: Path, lines: bytes) -> None:
-    """Add whole lines with one write and wait for the disk. The caller holds the lock.
+    """Append whole lines with one write and sync the file. The caller holds the lock.
 
-    A torn line at the end is closed first, so that it spoils no other.
+    An unfinished line at the end of the file is terminated first.
     """
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | _BINARY
     descriptor = os.open(path, flags, _PRIVATE_FILE)
@@ -90,8 +90,8 @@ def append(path: Path, lines: bytes) -> None:
 
 
 def replace(path: Path, lines: bytes) -> None:
-    """Put other lines in the place of all, at once or not at all. The caller holds the lock."""
-    target = path.resolve()  # a link stays a link
+    """Replace the content of a file atomically. The caller holds the lock."""
+    target = path.resolve()  # a symbolic link is preserved
     fresh = target.with_name(f"{target.name}.new")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _BINARY, _PRIVATE_FILE)
     with os.fdopen(descriptor, "wb") as stream:

@@ -1,7 +1,7 @@
 """`client.annotations`: tags, stars and notes on any session of any agent.
 
-What is added must be about a session that exists; what was added can be seen and taken back after
-the session is gone. Every method that changes something returns when it is on the disk.
+Annotations can be added only to an existing session; they can be read and removed after the session
+is deleted. A method that changes something returns when the change is on the disk.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _HIDDEN: Final = ("Cc", "Cf", "Cs")  # control and formatting characters, halves
 
 
 class Find(Protocol):
-    """How an existing session is found by what a person types."""
+    """A function that finds an existing session by a user-provided reference."""
 
     def __call__(self, ref: str, *, agent: str | None = None) -> NativeRef:
-        """The one session that is meant; raises SessionNotFoundError."""
+        """Return the session; raise SessionNotFoundError if there is not exactly one."""
         ...
 
 
 class AnnotationManager:
     """Tags, stars and notes of sessions.
 
-    A `ref` is anything `client.find` understands; `agent` narrows it down.
+    A `ref` is anything that `client.find` accepts; `agent` restricts it to one agent.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class AnnotationManager:
         self._read_only = read_only
 
     def tag(self, ref: str, *tags: str, agent: str | None = None) -> SessionAnnotations:
-        """Give a session tags; those it has already stay as they are.
+        """Add tags to a session; tags it already has stay as they are.
 
         Raises:
-            ValidationError: A tag is empty, too long, or holds white space, a comma or worse.
-            SessionNotFoundError: No session is meant by `ref`, or several are.
+            ValidationError: A tag is empty, too long, or contains an invalid character.
+            SessionNotFoundError: `ref` matches no session, or several.
         """
         wanted = [_checked_tag(tag) for tag in _some(tags)]
         session = self._existing(ref, agent)
@@ -73,7 +73,7 @@ class AnnotationManager:
         )
 
     def untag(self, ref: str, *tags: str, agent: str | None = None) -> SessionAnnotations:
-        """Take tags from a session; it need not exist any more. Tags of its runs stay."""
+        """Remove tags from a session, which need not exist any more. Tags of its runs stay."""
         unwanted = [tag.strip() for tag in _some(tags)]
         session = self._annotated(ref, agent)
         return self._change(
@@ -84,7 +84,7 @@ class AnnotationManager:
         )
 
     def star(self, ref: str, *, agent: str | None = None) -> SessionAnnotations:
-        """Give a session a star."""
+        """Add a star to a session."""
         session = self._existing(ref, agent)
         return self._change(
             session,
@@ -92,7 +92,7 @@ class AnnotationManager:
         )
 
     def unstar(self, ref: str, *, agent: str | None = None) -> SessionAnnotations:
-        """Take the star from a session; it need not exist any more."""
+        """Remove the star of a session, which need not exist any more."""
         session = self._annotated(ref, agent)
         return self._change(
             session,
@@ -100,11 +100,11 @@ class AnnotationManager:
         )
 
     def add_note(self, ref: str, text: str, *, agent: str | None = None) -> int:
-        """Write a note on a session; returns its number, which no other note of it ever has.
+        """Add a note to a session and return its number, which is never reused.
 
         Raises:
             ValidationError: The text is empty or too long.
-            SessionNotFoundError: No session is meant by `ref`, or several are.
+            SessionNotFoundError: `ref` matches no session, or several.
         """
         checked = _checked_note(text)
         session = self._existing(ref, agent)
@@ -118,10 +118,10 @@ class AnnotationManager:
         return given[-1]
 
     def remove_note(self, ref: str, number: int, *, agent: str | None = None) -> SessionAnnotations:
-        """Remove a note by its number; the session need not exist any more.
+        """Remove a note by its number. The session need not exist any more.
 
         Raises:
-            ValidationError: The session has no note of that number.
+            ValidationError: The session has no note with that number.
         """
         session = self._annotated(ref, agent)
 
@@ -130,28 +130,30 @@ class AnnotationManager:
             if number not in numbers:
                 shown = ", ".join(map(str, numbers))
                 raise ValidationError(
-                    f"{session} has no note {number}",
+                    f"`{session}` has no note {number}",
                     fields=("number",),
-                    hint=f"it has {shown}" if shown else "it has no notes at all",
+                    hint=f"notes of this session: {shown or 'none'}",
                 )
             return [self._event(session, "unnote", number=number)]
 
         return self._change(session, remove)
 
     def of(self, ref: str, *, agent: str | None = None) -> SessionAnnotations:
-        """What was added to a session; it need not exist any more. Tags of its runs are not here.
+        """Return the annotations of a session, without the tags of its runs.
+
+        The session need not exist any more.
 
         Raises:
-            SessionNotFoundError: Neither a session nor an annotation is meant by `ref`.
+            SessionNotFoundError: `ref` matches neither a session nor an annotated id.
         """
         return self._file.current().of(self._annotated(ref, agent))
 
     def entries(self) -> tuple[SessionAnnotations, ...]:
-        """Every session with an annotation, in the order in which they got their first."""
+        """Return the annotations of all annotated sessions, in the order of their first events."""
         return tuple(self._file.current())
 
     def tags(self) -> dict[str, int]:
-        """Every tag, those of runs included, and how many sessions have it."""
+        """Return every tag, including those of runs, and the number of sessions that have it."""
         tagged: dict[str, set[str]] = {}
         for entry in self._file.current():
             tagged.setdefault(entry.unified_id, set()).update(entry.tags)
@@ -161,20 +163,20 @@ class AnnotationManager:
         return dict(sorted(counts.items()))
 
     def problems(self) -> tuple[Problem, ...]:
-        """What could not be read of the annotations."""
+        """Return the problems of the annotation file."""
         return self._file.current().problems
 
     def _existing(self, ref: str, agent: str | None) -> str:
         found = self._find(ref, agent=agent)
         session = unified_id(found.agent, found.native_session_id)
-        if not _is_unicode(session):  # a file name may be anything
+        if not _is_unicode(session):  # the id may come from an undecodable file name
             raise ValidationError(
-                f"`{session}` cannot be annotated: its id is no text", fields=("ref",)
+                f"`{session}` cannot be annotated: its id is not valid Unicode", fields=("ref",)
             )
         return session
 
     def _annotated(self, ref: str, agent: str | None) -> str:
-        """A session that exists, or one that is only remembered by its annotations."""
+        """Return the id of an existing session, or of one that only has annotations left."""
         known = [entry.unified_id for entry in self._file.current()]
         exact = [name for name in known if _is_named(name, ref, agent)]
         if len(exact) == 1:
@@ -196,7 +198,7 @@ class AnnotationManager:
     ) -> SessionAnnotations:
         if self._read_only:
             raise ValidationError(
-                "the sample sessions cannot be annotated", hint="leave out `--demo`"
+                "the sample sessions cannot be annotated", hint="run amux without `--demo`"
             )
 
         def events(log: AnnotationLog) -> Sequence[Event]:
@@ -211,7 +213,7 @@ class AnnotationManager:
 
 
 def _is_named(name: str, ref: str, agent: str | None, *, begins: bool = False) -> bool:
-    """Whether a unified id, or its native part, is or begins with what was typed."""
+    """Return whether a unified id or its native part equals `ref`; if `begins`, starts with it."""
     owner, _, native = name.partition(":")
     if agent is not None and owner != agent:
         return False
@@ -222,13 +224,13 @@ def _is_named(name: str, ref: str, agent: str | None, *, begins: bool = False) -
 
 def _ambiguous(ref: str, names: Sequence[str]) -> AmbiguousIdError:
     return AmbiguousIdError(
-        f"`{ref}` fits {len(names)} annotated sessions", candidates=sorted(names)
+        f"`{ref}` matches {len(names)} annotated sessions", candidates=sorted(names)
     )
 
 
 def _some(tags: Sequence[str]) -> Sequence[str]:
     if not tags:
-        raise ValidationError("no tag is named", fields=("tags",), hint="name at least one")
+        raise ValidationError("no tag is given", fields=("tags",), hint="give at least one tag")
     return tags
 
 
@@ -239,9 +241,9 @@ def _checked_tag(tag: str) -> str:
     if len(name) > TAG_LENGTH:
         raise _bad_tag(f"{name[:20]}...", f"is longer than {TAG_LENGTH} characters")
     if any(char == "," or char.isspace() for char in name):
-        raise _bad_tag(tag, "holds white space or a comma")
+        raise _bad_tag(tag, "contains white space or a comma")
     if any(unicodedata.category(char) in _HIDDEN for char in name):
-        raise _bad_tag(tag, "holds characters that cannot be seen")
+        raise _bad_tag(tag, "contains invisible characters")
     return name
 
 
@@ -254,16 +256,16 @@ def _bad_tag(tag: str, reason: str) -> ValidationError:
 def _checked_note(text: str) -> str:
     note = text.strip()
     if not note:
-        raise ValidationError("the note is empty", fields=("text",), hint="write something")
+        raise ValidationError("the note is empty", fields=("text",), hint="give the note a text")
     if len(note) > NOTE_LENGTH:
         raise ValidationError(
             f"the note has {len(note):,} characters",
             fields=("text",),
-            hint=f"a note may have {NOTE_LENGTH:,}",
+            hint=f"a note may have at most {NOTE_LENGTH:,} characters",
         )
     if not _is_unicode(note):
         raise ValidationError(
-            "the note is no text in UTF-8", fields=("text",), hint="convert it first"
+            "the note is not valid UTF-8", fields=("text",), hint="convert it to UTF-8 first"
         )
     return note
 

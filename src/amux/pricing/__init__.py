@@ -1,4 +1,4 @@
-"""What model calls cost: rates of a model on a day, and the money for tokens."""
+"""Prices: the rates of a model on a day, and the cost of tokens at these rates."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Rates from the genai-prices catalogue that is installed: dated, tiered, offline.
+"""Rates from the installed genai-prices catalogue: dated, tiered, offline.
 
-Loading the catalogue takes longer than a list does. `shipped.json`, written by tools/gen_rates.py,
-holds what one version of it says of the models agents call most: the same answer for a hundredth of
-the time, as long as that very version is installed. Where that answer is not sure, there is none
-and the catalogue is asked. A model the catalogue does not name has no rates: nothing is guessed
-from a similar name.
+Loading the catalogue takes longer than listing sessions. `shipped.json`, written by
+tools/gen_rates.py, holds the rates of the most frequent models from one version of the catalogue
+and answers in a hundredth of the time. It is used only if exactly that version is installed and the
+match is certain; otherwise the catalogue is loaded. A model that is not in the catalogue has no
+rates: nothing is guessed from a similar name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from genai_prices import types
 
 AGENT_PROVIDERS = {"claude": "anthropic", "codex": "openai"}
-"""Whose models an agent calls when the model's name does not say."""
+"""The provider of an agent's models if the name of the model does not contain one."""
 
 _VARIANT = re.compile(r"\[[^\]]*\]$")  # `claude-opus-4-1[1m]`: an option of the agent, not a model
 _DATE_DIGITS = 8
@@ -41,7 +41,7 @@ _PRICE_KEYS = {
 FILE: Final = Path(__file__).with_name("shipped.json")
 UNSURE: Final = "?"
 BOTH: Final = "\n"
-_DATED: Final = re.compile(r"-20\d{6}")  # a form that the catalogue rewrites when it finds nothing
+_DATED: Final = re.compile(r"-20\d{6}")  # the catalogue retries such a name in another spelling
 _KINDS: Final[dict[str, Callable[[str, str], bool]]] = {
     "=": str.__eq__,
     "^": str.startswith,
@@ -52,7 +52,7 @@ _KINDS: Final[dict[str, Callable[[str, str], bool]]] = {
 
 
 class Prices(msgspec.Struct, array_like=True, frozen=True):
-    """Prices from a day on; no `rates`: not by tokens."""
+    """Prices from a day on. `rates` is None if the model is not billed by tokens."""
 
     since: date | None
     rates: TokenRates | None
@@ -60,11 +60,12 @@ class Prices(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ShippedModel(msgspec.Struct, array_like=True, frozen=True):
-    """A model, the names it goes by, and its prices, the first ones first; none: not sure.
+    """A model, the rules for its names, and its prices, oldest first; no prices: not certain.
 
-    A name that fits begins with what follows `^`, ends with what follows `$`, holds what follows
-    `*`, fits the pattern behind `~` or is what follows `=`; what follows `&` are rules that have to
-    fit, each on a line. `?` stands for a rule that only the catalogue knows.
+    A rule consists of a sign and a text: `^` means that the name begins with the text, `$` that it
+    ends with it, `*` that it contains it, `=` that it equals it, `~` that it matches it as a
+    regular expression. `&` is followed by rules that must all match, one per line. `?` stands for a
+    rule that only the catalogue can evaluate.
     """
 
     id: str
@@ -73,32 +74,32 @@ class ShippedModel(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Shipped(msgspec.Struct, frozen=True):
-    """What the catalogue of a version says."""
+    """The content of `shipped.json`."""
 
     version: str
     owners: tuple[tuple[str, tuple[str, ...]], ...]
-    """Providers and the names of models that are theirs, in the order of the catalogue."""
+    """Providers and the rules for the names of their models, in the order of the catalogue."""
 
     models: dict[str, tuple[ShippedModel, ...]]
     """All models of some providers, in the order of the catalogue."""
 
     resellers: tuple[str, ...] = ()
-    """Those of them that have models of others, too."""
+    """The providers in `models` that also offer models of other providers."""
 
 
 class Answer(NamedTuple):
-    """The rates of a model, None if it has none; and whether they are the same on every day."""
+    """The rates of a model (None: it has none), and whether they are equal on every day."""
 
     rates: Rates | None
     lasting: bool
 
 
 def find_rates(agent: str, model: str, day: date) -> tuple[Rates | None, bool]:
-    """The catalogue's rates for a model as an agent names it; None when it knows no such model.
+    """Return the rates of a model as an agent names it, and whether they are equal on every day.
 
-    And whether they are the same on every day.
+    The rates are None if the catalogue has no such model.
     """
-    if "genai_prices" not in sys.modules:  # a program may have put other prices into a loaded one
+    if "genai_prices" not in sys.modules:  # a program may have changed the prices of a loaded one
         shipped = shipped_rates(agent, model, day)
         if shipped is not None:
             return shipped
@@ -106,8 +107,8 @@ def find_rates(agent: str, model: str, day: date) -> tuple[Rates | None, bool]:
 
 
 def look_up_rates(agent: str, model: str, day: date) -> tuple[Rates | None, bool]:
-    """The same, from the catalogue itself."""
-    # Some prices depend on the hour; at noon UTC the regular ones hold.
+    """Return what `find_rates` returns, from the catalogue itself instead of `shipped.json`."""
+    # Some prices depend on the hour; at noon UTC the regular ones apply.
     moment = datetime.combine(day, time(12), UTC)
     for provider, ref in candidates(agent, model):
         found = _look_up(provider, ref, moment)
@@ -133,7 +134,7 @@ def _look_up(provider: str | None, ref: str, moment: datetime) -> types.PriceCal
 
 
 def _names(clause: types.MatchLogic, ref: str) -> bool:
-    """Whether a name fits without cutting a number: `opus-4-1` is not the name of `opus-4-10`."""
+    """Return whether a name matches without cutting a number: `opus-4-10` is not `opus-4-1`."""
     dashed = _COMPACT_DATE.sub(r"-\1-\2-\3", ref)
     return _clause_fits(clause, ref) or _clause_fits(clause, dashed)
 
@@ -176,7 +177,7 @@ def _to_rates(found: types.PriceCalculation, ref: str, day: date) -> Rates | Non
 def rates_by_token(
     price: types.ModelPrice, *, claude: bool
 ) -> tuple[BucketRates, tuple[RateTier, ...]] | None:
-    """Rates and those of longer contexts; None where the image, the hour, the request is priced."""
+    """Return the rates and the tiers of a price; None if it is not a price per token."""
     published = _published(price)
     if not {"input", "output"} <= published.keys():
         return None
@@ -212,17 +213,17 @@ def _tiers(price: Decimal | types.TieredPrices) -> list[types.Tier]:
 
 
 def plain_name(model: str) -> str:
-    """A model's name in lower case, without the options agents append to it."""
+    """Return the name of a model in lower case, without the options agents append to it."""
     return _VARIANT.sub("", model.strip().lower())
 
 
 def is_claude(provider: str, model: str) -> bool:
-    """Whether a model is billed by Anthropic's rules, whoever serves it."""
+    """Return whether a model is billed by Anthropic's rules, regardless of the provider."""
     return provider == "anthropic" or "claude" in model.lower()
 
 
 def candidates(agent: str, model: str) -> Iterator[tuple[str | None, str]]:
-    """(provider, name) pairs to look up, the surest first; provider None: whose name it is."""
+    """Yield (provider, name) pairs to look up, the best first; None: find the provider by name."""
     name = plain_name(model)
     head, slash, rest = name.partition("/")
     if name.startswith("arn:aws:bedrock:") or "anthropic.claude" in name:
@@ -236,18 +237,18 @@ def candidates(agent: str, model: str) -> Iterator[tuple[str | None, str]]:
 
 
 def cuts_number(ref: str, end: int) -> bool:
-    """Whether a name goes on with a digit where a number ends; a date may follow one."""
+    """Return whether the offset `end` lies inside a number. A date may directly follow a number."""
     before = re.search(r"\d*$", ref[:end])
     after = re.match(r"\d*", ref[end:])
     left, right = len(before[0]) if before else 0, len(after[0]) if after else 0
     return left > 0 and right > 0 and left + right != _DATE_DIGITS
 
 
-# The shipped part
+# The shipped rates
 
 
 def shipped_rates(agent: str, model: str, day: date) -> Answer | None:
-    """What the installed catalogue says of a model; None: ask it."""
+    """Return the shipped rates of a model; None if the catalogue must be loaded."""
     shipped = _installed()
     if shipped is None:
         return None
@@ -256,7 +257,7 @@ def shipped_rates(agent: str, model: str, day: date) -> Answer | None:
         if provider is None:
             continue
         if provider not in shipped.models or (provider != "anthropic" and "claude" in name):
-            return None  # such a model is billed by the rules of another provider
+            return None  # the model is billed by the rules of another provider
         found = _find(shipped.models[provider], name)
         if found is not None:
             return _answer(found, shipped.version, provider, day) if _is_sure(found, name) else None
@@ -266,7 +267,7 @@ def shipped_rates(agent: str, model: str, day: date) -> Answer | None:
 
 
 def load_shipped() -> Shipped:
-    """The file, whether it is that of the installed catalogue or not."""
+    """Return the content of `shipped.json`, whichever version of the catalogue is installed."""
     return msgspec.json.decode(FILE.read_bytes(), type=Shipped)
 
 
@@ -277,8 +278,8 @@ def _installed() -> Shipped | None:
     spec = PathFinder.find_spec("genai_prices")
     shipped = load_shipped()
     wanted = f"genai_prices-{shipped.version}.dist-info"
-    places = () if spec is None else spec.submodule_search_locations or ()
-    return shipped if any(Path(place).with_name(wanted).is_dir() for place in places) else None
+    folders = () if spec is None else spec.submodule_search_locations or ()
+    return shipped if any(Path(folder).with_name(wanted).is_dir() for folder in folders) else None
 
 
 def _owner(shipped: Shipped, name: str) -> str | None:
@@ -298,7 +299,7 @@ def _fits(rule: str, name: str) -> bool:
 
 
 def _is_sure(model: ShippedModel, name: str) -> bool:
-    """Whether a rule fits without cutting a number, and none is for the catalogue to judge."""
+    """Return whether a rule matches without cutting a number and none is left to the catalogue."""
     return UNSURE not in model.names and any(
         _fits(rule, name) and not _cuts(rule, name) for rule in model.names
     )

@@ -1,8 +1,8 @@
-"""The price of one model on one day, and the cost of one call at that price. Pure.
+"""The rates of one model on one day, and the cost of one call at these rates.
 
-Rates are integers, femto-USD per token: a price of $3 per million tokens is 3_000_000_000. So sums
-are exact and every call is rounded once, to whole nano-USD. A model may be dearer for long
-contexts; then the tier the whole input of the call falls into prices all of its tokens.
+Rates are integers in femto-USD per token: a price of $3 per million tokens is 3_000_000_000. Sums
+are therefore exact, and every call is rounded once, to whole nano-USD. A model may cost more for
+long contexts: the tier that applies to the total input of a call prices all of its tokens.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CLAUDE_CACHE_WRITE_1H = Decimal(2)
 
 
 class UsdPrices(msgspec.Struct, frozen=True, kw_only=True):
-    """Prices as published: USD per million tokens. None: not priced apart."""
+    """Published prices in USD per million tokens. None: there is no separate price."""
 
     input: Decimal
     output: Decimal
@@ -37,7 +37,7 @@ class UsdPrices(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TokenRates(Model, frozen=True, kw_only=True):
-    """Femto-USD per token of each bucket."""
+    """The rates of each kind of token in femto-USD per token."""
 
     input: int
     cache_read: int
@@ -63,7 +63,7 @@ class RateTier(TokenRates, frozen=True, kw_only=True):
 
 
 class Rates(TokenRates, frozen=True, kw_only=True):
-    """The rates of a model on a day; `tiers` in ascending order. `origin` says who knows them."""
+    """The rates of a model on a day. `tiers` are in ascending order; `origin` names the source."""
 
     model_ref: str
     provider: str
@@ -72,7 +72,7 @@ class Rates(TokenRates, frozen=True, kw_only=True):
     tiers: tuple[RateTier, ...] = ()
 
     def at(self, input_tokens: int) -> TokenRates:
-        """The rates of a call with that much input in total."""
+        """Return the rates of a call with the given total input."""
         for tier in reversed(self.tiers):
             if input_tokens > tier.above:
                 return tier
@@ -80,7 +80,7 @@ class Rates(TokenRates, frozen=True, kw_only=True):
 
 
 def cost_nusd(tokens: Tokens, rates: Rates) -> int:
-    """What one call costs in nano-USD, rounded once. Thinking is part of output: not charged."""
+    """Return the cost of one call in nano-USD. Thinking is part of the output."""
     fresh, read, written = tokens.input, tokens.cache_read, tokens.cache_write
     prompt = fresh + read + written
     rate = rates.at(prompt) if rates.tiers and prompt > rates.tiers[0].above else rates
@@ -94,9 +94,9 @@ def cost_nusd(tokens: Tokens, rates: Rates) -> int:
 
 
 def bucket_rates(prices: UsdPrices, *, claude: bool) -> BucketRates:
-    """The rate of every bucket; what is not priced apart is billed as input.
+    """Return the rate of every kind of token. Without a separate price it is that of input.
 
-    Except with Claude models, where the price of caching follows from the input price.
+    For Claude models, missing prices of cached tokens are multiples of the input price.
     """
     read = prices.cache_read
     write = prices.cache_write
@@ -116,7 +116,7 @@ def bucket_rates(prices: UsdPrices, *, claude: bool) -> BucketRates:
 
 
 def usd_per_million(femto: int) -> float:
-    """The published form of a rate."""
+    """Return a rate in USD per million tokens."""
     return femto / _FEMTO_PER_USD_PER_MILLION
 
 
@@ -125,5 +125,5 @@ def _else(price: Decimal | None, default: Decimal) -> Decimal:
 
 
 def _femto(price: Decimal) -> int:
-    # Published prices have few decimals; more than nine are noise of a conversion from floats.
+    # Published prices have few decimals; more than nine come from a conversion of floats.
     return int((price * _FEMTO_PER_USD_PER_MILLION).quantize(Decimal(1), rounding=ROUND_HALF_EVEN))

@@ -1,6 +1,6 @@
-"""`ModelRegistry`: what models cost. A person's own prices first, then the catalogue.
+"""`ModelRegistry`: the prices of models, first those of the user, then those of the catalogue.
 
-An unknown model has no price (None), never that of a similar one; its estimate is 0.
+An unknown model has no price (None), never that of a similar model; its estimate is 0.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DATE_SUFFIX = re.compile(r"[-@]\d{4}-?\d{2}-?\d{2}$")
 
 
 class ModelPrice(Model, frozen=True, kw_only=True):
-    """The price of a model in USD per million tokens, before any surcharge for long contexts."""
+    """The price of a model in USD per million tokens, without a surcharge for long contexts."""
 
     model: str
     provider: str
@@ -43,7 +43,7 @@ def _today() -> date:
 
 
 class ModelRegistry:
-    """Prices of all known models. `prices` are a person's own, by model name."""
+    """The prices of models. `prices` are user-provided, by model name."""
 
     def __init__(
         self,
@@ -56,23 +56,26 @@ class ModelRegistry:
         self._remembered = remembered
         self._own: dict[str, PriceSettings] = {}
         self._known: dict[tuple[str, str, date], Rates | None] = {}
-        self._lasting: dict[tuple[str, str], Rates | None] = {}  # the same on every day
+        self._lasting: dict[tuple[str, str], Rates | None] = {}  # equal on every day
         self._changes = b""
         self._add(prices or {})
 
     @property
     def changes(self) -> bytes:
-        """What was added since the settings were read, for whoever keeps costs; b"": nothing."""
+        """Return the prices added by `load`, encoded; b"" if there are none.
+
+        Stored costs are valid only for equal values.
+        """
         return self._changes
 
     def load(self, path: Path) -> None:
-        """Add prices from a JSON, YAML or TOML file; they replace earlier ones of a model."""
+        """Add prices from a JSON, YAML or TOML file; they replace earlier prices of a model."""
         prices = read_prices(path)
         self._add(prices)
         self._changes += msgspec.json.encode(prices)
 
     def rates(self, agent: str, model: str, day: date) -> Rates | None:
-        """The rates of a model, as the agent names it, on the day of the call (UTC)."""
+        """Return the rates of a model, as the agent names it, on a day (UTC); None if unknown."""
         key, known, lasting = (agent, model), self._known, self._lasting
         if key in lasting:
             return lasting[key]
@@ -86,7 +89,7 @@ class ModelRegistry:
         return known[*key, day]
 
     def price(self, agent: str, model: str) -> ModelPrice | None:
-        """Today's price of a model; None when it is not known."""
+        """Return today's price of a model; None if it is unknown."""
         rates = self.rates(agent, model, self._today())
         if rates is None:
             return None
@@ -112,11 +115,11 @@ class ModelRegistry:
         cached_tokens: int = 0,
         cache_write_tokens: int = 0,
     ) -> float:
-        """What so many tokens would cost today in USD; 0.0 when the model is not known.
+        """Return the cost of the given tokens today in USD; 0.0 if the model is unknown.
 
-        The counts do not overlap: `input_tokens` are those that came from no cache. They may be
-        the sum of many calls, so no surcharge for long contexts is added: which calls were long
-        cannot be seen in a sum.
+        The counts do not overlap: `input_tokens` excludes cached tokens. They may be the sum of
+        many calls, so no surcharge for long contexts is added: a sum does not show which calls
+        were long.
 
         Raises:
             ValidationError: A count is negative.
@@ -143,7 +146,7 @@ class ModelRegistry:
         self._known, self._lasting = {}, {}  # another thread may be using the old ones
 
     def _listed_rates(self, agent: str, model: str, day: date) -> tuple[Rates | None, bool]:
-        """Those of the catalogue, and whether they are the same on every day."""
+        """Return the rates of the catalogue, and whether they are equal on every day."""
         if self._remembered is None:
             return find_rates(agent, model, day)
         is_known, rates = self._remembered.find(agent, model)
@@ -172,11 +175,11 @@ class ModelRegistry:
 def _refuse_negative(**counts: int) -> None:
     for name, count in counts.items():
         if count < 0:
-            raise ValidationError(f"{name} must not be negative", fields=(name,))
+            raise ValidationError(f"`{name}` must not be negative", fields=(name,))
 
 
 def _own_names(model: str) -> Iterator[str]:
-    """Under which names a person may have priced a model, the most exact first."""
+    """Yield the names under which a user-provided price may be found, the most exact first."""
     yield model.lower()
     name = plain_name(model)
     yield name
@@ -196,4 +199,4 @@ def _to_usd(price: PriceSettings) -> UsdPrices:
 
 
 def _decimal(number: float) -> Decimal:
-    return Decimal(str(number))  # the decimal a person wrote, not its binary neighbour
+    return Decimal(str(number))  # the decimal number in the settings, not its binary neighbour

@@ -1,9 +1,8 @@
-"""Rates that were looked up before, in a file of the cache directory.
+"""A cache of rates that were looked up before, in a file of the cache directory.
 
-The catalogue takes longer to load than a list takes to make, and most homes name a dozen models.
-Only rates that are the same on every day are kept. The file is disposable: one that is missing,
-damaged, foreign or made from another catalogue only costs time, and so does one that cannot be
-written.
+Loading the catalogue takes longer than listing sessions, and most homes use a dozen models. Only
+rates that are equal on every day are stored. The file is disposable: if it is missing, damaged,
+built from another catalogue or cannot be written, that only costs time.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from amux.pricing.rates import Rates
 
 _PRIVATE: Final = 0o600
 _MAX_ENTRIES: Final = 1000
-"""A hostile log could name a new model in every line."""
+"""The maximum number of entries: a hostile log could name a new model in every line."""
 
 
 class _RateFile(msgspec.Struct):
@@ -32,7 +31,7 @@ _DECODER: Final = msgspec.json.Decoder(_RateFile)
 
 
 class RememberedRates:
-    """`mark` says what the rates were made from: those of another one do not count."""
+    """The cached rates. `mark` identifies the catalogue; rates of another one are ignored."""
 
     def __init__(self, path: Path, mark: str) -> None:
         self._path = path
@@ -40,15 +39,15 @@ class RememberedRates:
         self._loaded: _RateFile | None = None
 
     def find(self, agent: str, model: str) -> tuple[bool, Rates | None]:
-        """Whether a model was looked up before, and its rates."""
+        """Return whether a model was looked up before, and its rates."""
         key = _key(agent, model)
         rates = self._file().rates
         return key in rates, rates.get(key)
 
     def add(self, agent: str, model: str, rates: Rates | None) -> None:
-        """Remember what the catalogue says of a model."""
+        """Store the rates of a model; None means that the catalogue has no price."""
         file, key = self._file(), _key(agent, model)
-        if len(file.rates) < _MAX_ENTRIES and key.isprintable():  # others are nobody's models
+        if len(file.rates) < _MAX_ENTRIES and key.isprintable():  # no model has an unprintable name
             file.rates[key] = rates
             self._write(file)
 
@@ -65,7 +64,7 @@ class RememberedRates:
         return file if file.mark == self._mark else _RateFile(self._mark)
 
     def _write(self, file: _RateFile) -> None:
-        """Put a whole new file into the place of the old one."""
+        """Replace the file atomically; ignore an error."""
         draft = self._path.with_name(f"{self._path.name}.{os.getpid()}.{get_ident()}")
         try:
             data = msgspec.json.encode(file)

@@ -1,4 +1,4 @@
-"""The published conformance suite: what every adapter, built-in or third-party, must hold.
+"""The published conformance suite: the rules for every adapter, built-in or third-party.
 
     from amux.testing import AdapterSuite, find_captures
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import pytest
 
-pytest.register_assert_rewrite(  # before they are imported
+pytest.register_assert_rewrite(  # must come before the modules are imported
     "amux.testing.adapter_suite", "amux.testing.index_rules"
 )
 

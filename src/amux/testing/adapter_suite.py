@@ -1,6 +1,6 @@
-"""AdapterSuite: inherit it, give it an adapter and captures, and every rule runs.
+"""`AdapterSuite`: a subclass with an adapter and captures runs every rule for adapters.
 
-Rules have ids (A01...) that stand in their names, so that a failure says which promise is broken.
+The name of a test contains the id of its rule (A01...), so that a failure names the broken rule.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ _ALLOWED_IMPORTS = ("amux", "msgspec")
 
 
 class AdapterSuite(IndexRules):
-    """Everything an adapter must hold, on every capture of its agent."""
+    """The rules for an adapter, tested on every capture of its agent."""
 
     adapter: ClassVar[Adapter]
     captures: ClassVar[list[Capture]]
     relocation: ClassVar[dict[str, str]] = {}
-    """Environment variables that move the agent's store, each with a value to try."""
+    """Environment variables that relocate the agent's files, each with a value to test."""
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """One test per capture where a rule is about captures."""
+        """Run a test once per capture if it uses captures."""
         if "capture" in metafunc.fixturenames:
             metafunc.parametrize("capture", self.captures, ids=[c.name for c in self.captures])
 
     @pytest.fixture
     def home(self, capture: Capture, tmp_path: Path) -> Path:
-        """A copy of the capture's home."""
+        """Return a copy of the capture's home."""
         return capture.copy_to(tmp_path)
 
     @pytest.fixture
     def sources(self, home: Path) -> list[SourceRef]:
-        """All sources in the copy."""
+        """Return all sources in the copy."""
         return sources_of(self.adapter, home)
 
     def test_a01_the_agent_introduces_itself(self) -> None:
@@ -81,10 +81,10 @@ class AdapterSuite(IndexRules):
         foreign.mkdir()
         (foreign / "notes.txt").write_text("hello")
         (foreign / "deep").mkdir()
-        for place in (tmp_path / "absent", tmp_path / "empty", foreign):
-            if place.name == "empty":
-                place.mkdir()
-            assert list(self.adapter.discover(place)) == []
+        for root in (tmp_path / "absent", tmp_path / "empty", foreign):
+            if root.name == "empty":
+                root.mkdir()
+            assert list(self.adapter.discover(root)) == []
 
     def test_a03_discovering_opens_no_file(self, home: Path) -> None:
         with opened_files() as opened:
@@ -228,7 +228,7 @@ class AdapterSuite(IndexRules):
     ) -> None:
         source = smallest_log(sources)
         if source is None:
-            return  # not a line log: the rule is about lines
+            return  # the rule is about line logs, and the capture has none
         whole = source.path.read_bytes()
         messages = read_source(self.adapter, source).messages
         step = 1 if capture is self.captures[0] else max(1, len(whole) // 200)

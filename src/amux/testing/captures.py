@@ -1,8 +1,8 @@
-"""Captures: homes written by real agents, with the truth about them from outside.
+"""Captures: homes written by real agents, and the expected result of reading them.
 
-`<agent>/<version>/home/` is a home directory, `<agent>/<version>/expected.json` what a correct
-reader finds there. A capture is never read in place: tests work on a copy and check that it stays
-as it was.
+`<agent>/<version>/home/` is a home directory, and `<agent>/<version>/expected.json` describes what
+a correct reader finds in it. Tests never read a capture itself: they work on a copy and check that
+the copy does not change.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ import msgspec
 
 
 class Capture(msgspec.Struct, frozen=True, kw_only=True):
-    """One captured home and what is true of it."""
+    """One captured home and its expected content."""
 
-    agent: str  # as amux names it
-    folder: str  # as the captures name it; differs where several programs write one format
+    agent: str  # the name of the agent in amux
+    folder: str  # the folder in captures; differs if several programs write the same format
     version: str
     home: Path
     expected: dict[str, Any]
 
     @property
     def name(self) -> str:
-        """For test ids."""
+        """Return the name of the capture for test ids."""
         return f"{self.folder}-{self.version}"
 
     @property
     def sessions(self) -> list[dict[str, Any]]:
-        """The expected sessions."""
+        """Return the expected sessions."""
         found: list[dict[str, Any]] = self.expected["sessions"]
         return found
 
     def copy_to(self, place: Path) -> Path:
-        """Copy the home, times included; returns the copy."""
+        """Copy the home to `place / "home"` with its modification times, and return the copy."""
         home = place / "home"
         shutil.copytree(self.home, home, symlinks=True)
         return home
 
 
 def find_captures(directory: Path, *agents: str) -> list[Capture]:
-    """All captures below a directory; with names, only those agents'."""
+    """Return all captures below a directory, or only those of the given agents."""
     found: list[Capture] = []
     for path in sorted(directory.glob("*/*/expected.json")):
         expected: dict[str, Any] = msgspec.json.decode(path.read_bytes())
@@ -63,7 +63,7 @@ def find_captures(directory: Path, *agents: str) -> list[Capture]:
 
 
 def fingerprint(directory: Path) -> dict[str, tuple[str, int, int]]:
-    """Every entry below a directory: content hash, mtime, mode. Equal = nothing was touched."""
+    """Return the hash, mtime and mode of every entry below a directory, to detect any change."""
     state: dict[str, tuple[str, int, int]] = {}
     for folder, folders, files in os.walk(directory):
         for name in (*folders, *files):

@@ -1,7 +1,7 @@
-"""What an adapter must hold so that its facts can be kept and brought up to date.
+"""The rules that allow the index to store and update the facts of an adapter.
 
-Kept facts are right as long as nothing they were read from has changed. So a source has to name
-everything its facts depend on, and whoever reads on must come to the same as who reads all.
+Stored facts are valid as long as nothing they were read from has changed. A source must therefore
+name every file its facts depend on, and a resumed reading must give the result of a complete one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LEFT_OUT: Final = {field: getattr(Facts(session_id=""), field) for field in USA
 
 
 class IndexRules:
-    """The rules; `AdapterSuite` inherits them and brings the fixtures."""
+    """The rules. `AdapterSuite` inherits them and provides the fixtures."""
 
     adapter: ClassVar[Adapter]
     captures: ClassVar[list[Capture]]
@@ -76,14 +76,14 @@ class IndexRules:
             for kind, relative in named.items()
             if kind not in found and not any(fnmatch(relative, pattern) for pattern in patterns)
         }
-        assert unheard_of == set(), "say in `info.bystanders` what these are"
+        assert unheard_of == set(), "describe these files in `info.bystanders`"
 
     @pytest.mark.parametrize("want", ["usage", "facts"])
     def test_a23_reading_on_equals_reading_at_once(
         self, sources: list[SourceRef], want: Literal["usage", "facts"]
     ) -> None:
         if not isinstance(self.adapter, Resumable):
-            return  # reading on is an offer
+            return  # resuming is optional
         for source in filter(_is_line_log, sources):
             whole = source.path.read_bytes()
             at_once = _told(self.adapter.read(source, want=want), want)
@@ -93,7 +93,7 @@ class IndexRules:
                 seen = 0 if progress is None else progress.offset
                 assert seen <= cut
                 assert whole[:seen] == b"" or whole[:seen].endswith(b"\n")
-                # What was read before must not be needed again: it is not even there any more.
+                # The part that was read before must not be needed again, so it is overwritten.
                 source.path.write_bytes(b"#" * seen + whole[seen:])
                 reading = self.adapter.read_on(source, want=want, progress=progress)
                 assert _told([*reading.problems, *reading.facts], want) == at_once
@@ -104,11 +104,11 @@ class IndexRules:
     ) -> None:
         adapter = self.adapter
         if not isinstance(adapter, Queryable):
-            return  # so is a choice
+            return  # selecting is optional
         telling = [source for source in sources if adapter.tells(source)]
         choice = adapter.choose(telling, Question()) if telling else None
         if choice is None:
-            return  # and it may be refused
+            return  # the adapter may decline to select
         read = _read_all(adapter, choice)
         assert choice.unread() == Unread()
         for source in telling:
@@ -142,16 +142,16 @@ class IndexRules:
 
 
 def for_usage(facts: Iterable[Facts]) -> list[Facts]:
-    """Facts without what a reading for "usage" may leave out."""
+    """Return facts without the fields that a reading for "usage" may omit."""
     return [msgspec.structs.replace(one, **_LEFT_OUT) for one in facts]
 
 
 def _read_all(adapter: Queryable, choice: Choice) -> dict[SourceRef, Sequence[str]]:
-    """Everything that a choice comes to."""
+    """Return the session ids selected in all rounds, by source."""
     found: dict[SourceRef, Sequence[str]] = {}
     chosen = choice.first()
     while chosen:
-        assert not found.keys() & chosen.keys(), "nothing is chosen twice"
+        assert not found.keys() & chosen.keys(), "a source must not be selected twice"
         found.update(chosen)
         chosen = choice.more(
             [
@@ -167,11 +167,11 @@ def _facts(items: Iterable[Item]) -> list[Facts]:
     return [item for item in items if isinstance(item, Facts)]
 
 
-def _copy_alone(source: SourceRef, home: Path, place: Path) -> SourceRef:
-    """Copy a source and what it names to another home; returns the source there."""
+def _copy_alone(source: SourceRef, home: Path, target_home: Path) -> SourceRef:
+    """Copy a source and the files it names to another home; return the source in that home."""
     companions = (source.path.with_name(source.path.name + end) for end in _COMPANIONS)
     for path in (source.path, *companions, *source.beside):
-        target = place / path.relative_to(home)
+        target = target_home / path.relative_to(home)
         target.parent.mkdir(parents=True, exist_ok=True)
         if path in source.beside and path.is_dir():
             shutil.copytree(path, target, symlinks=True, dirs_exist_ok=True)
@@ -180,14 +180,14 @@ def _copy_alone(source: SourceRef, home: Path, place: Path) -> SourceRef:
         elif path.exists():
             shutil.copy2(path, target)
     return source.replace(
-        path=place / source.path.relative_to(home),
-        root=place / source.root.relative_to(home),
-        beside=tuple(place / path.relative_to(home) for path in source.beside),
+        path=target_home / source.path.relative_to(home),
+        root=target_home / source.root.relative_to(home),
+        beside=tuple(target_home / path.relative_to(home) for path in source.beside),
     )
 
 
 def _without_place(facts: Iterable[Facts], home: Path) -> bytes:
-    """Facts as bytes that are equal wherever the home lies."""
+    """Return facts as bytes that do not depend on the path of the home."""
     return encode_json(list(facts)).replace(encode_json(str(home))[1:-1], b"~")
 
 
@@ -196,7 +196,7 @@ def _is_line_log(source: SourceRef) -> bool:
 
 
 def _cuts(whole: bytes) -> Iterator[int]:
-    """Places to stop at: nowhere, inside lines, before and behind the last line end, the end."""
+    """Yield offsets to stop at: the start, inside lines, around the last line feed, the end."""
     yield from (len(whole) * part // _CUTS for part in range(_CUTS + 1))
     last = whole.rstrip(b"\n").rfind(b"\n")
     yield from (max(0, last), last + 1)
@@ -205,10 +205,10 @@ def _cuts(whole: bytes) -> Iterator[int]:
 def _told(
     items: Iterable[Item], want: Literal["usage", "facts"]
 ) -> tuple[list[Facts], set[Problem]]:
-    """The facts, and the problems that concern no session, as far as they were wanted."""
+    """Return the facts and the problems that concern no session, as far as `want` includes them."""
     items = list(items)
     facts = _facts(items)
     if want == "usage":
         return for_usage(facts), set()
-    told = {problem for one in facts for problem in one.problems}
-    return facts, {item for item in items if isinstance(item, Problem)} - told
+    of_sessions = {problem for one in facts for problem in one.problems}
+    return facts, {item for item in items if isinstance(item, Problem)} - of_sessions

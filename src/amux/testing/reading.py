@@ -1,4 +1,4 @@
-"""Reading an adapter's items in tests: everything of a source, sorted by kind."""
+"""Helpers of tests that read the items of an adapter."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from amux.model.problems import Problem
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """What one source gave."""
+    """The items of one source."""
 
     items: list[Item]
 
     @property
     def messages(self) -> list[SessionMessage]:
-        """Messages of all sessions of the source, in order."""
+        """Return the messages of all sessions of the source in order."""
         return [item for item in self.items if isinstance(item, SessionMessage)]
 
     @property
     def facts(self) -> list[Facts]:
-        """The closing facts of each session."""
+        """Return the facts of each session."""
         return [item for item in self.items if isinstance(item, Facts)]
 
     @property
     def problems(self) -> list[Problem]:
-        """Problems, also those that concern no session."""
+        """Return all problems, including those that concern no session."""
         return [item for item in self.items if isinstance(item, Problem)]
 
     def by_session(self) -> dict[str, list[SessionMessage]]:
-        """Messages under the head they follow."""
+        """Return the messages of each session by session id."""
         sessions: dict[str, list[SessionMessage]] = {}
         current: list[SessionMessage] = []
         for item in self.items:
@@ -49,19 +49,19 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_source(adapter: Adapter, source: SourceRef, want: Want = "all") -> Reading:
-    """Read one source to its end."""
+    """Read one source completely."""
     return Reading(items=list(adapter.read(source, want=want)))
 
 
 def sources_of(adapter: Adapter, home: Path) -> list[SourceRef]:
-    """Every source of an agent in a home, in a stable order."""
+    """Return every source of an agent in a home, sorted by path."""
     host = Host(home)
     found = (s for root in adapter.roots(host) if root.is_dir() for s in adapter.discover(root))
     return sorted(found, key=lambda source: str(source.path))
 
 
 def smallest_log(sources: Iterable[SourceRef]) -> SourceRef | None:
-    """The smallest uncompressed line log of a session: cheap to cut at every byte."""
+    """Return the smallest uncompressed line log, which is cheap to cut at every byte; or None."""
     logs = [s for s in sources if s.role == "session" and s.path.suffix == ".jsonl"]
     logs = [source for source in logs if source.path.stat().st_size > 0]
     return min(logs, key=lambda source: source.path.stat().st_size, default=None)
@@ -82,7 +82,7 @@ _hooked: list[bool] = []
 @contextmanager
 def opened_files() -> Generator[list[str]]:
     """Record the paths that Python opens inside the block."""
-    if not _hooked:  # an audit hook cannot be removed: one for all
+    if not _hooked:  # an audit hook cannot be removed, so it is added only once
         sys.addaudithook(_audit)
         _hooked.append(True)
     record: list[str] = []

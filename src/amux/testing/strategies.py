@@ -1,7 +1,7 @@
-"""Hypothesis strategies for the model: sessions and messages as hostile as real ones can be.
+"""Hypothesis strategies for the model: sessions and messages with hostile content.
 
-Texts mix ordinary characters with what breaks renderers: markup, fences, terminal escapes, text
-that runs backwards, line ends of other systems. This is the only module of amux that imports
+Texts mix ordinary characters with those that break renderers: markup, fences, terminal escapes,
+direction overrides, line ends of other systems. This is the only module of amux that imports
 hypothesis; install `agent-mux[testing]` to use it.
 """
 
@@ -71,7 +71,7 @@ HOSTILE: Final = (
     "\n\n",
     "    indented",
 )
-"""Snippets that have broken renderers of transcripts."""
+"""Texts that have broken renderers of transcripts."""
 
 _TOKENS: Final = st.integers(min_value=0, max_value=10**9)
 _TIMES: Final = st.datetimes(
@@ -82,7 +82,7 @@ _TIMES: Final = st.datetimes(
 
 
 def texts() -> st.SearchStrategy[str]:
-    """Any text, often put together from hostile snippets; never half a surrogate pair."""
+    """Return a strategy for texts, often composed of hostile snippets; no lone surrogates."""
     snippets = st.lists(
         st.sampled_from(HOSTILE) | st.sampled_from(["\n", " ", "word", "`code`"]), max_size=8
     )
@@ -90,7 +90,7 @@ def texts() -> st.SearchStrategy[str]:
 
 
 def json_values() -> st.SearchStrategy[Any]:
-    """Whatever a tool may be given or give back."""
+    """Return a strategy for JSON values: the input or output of a tool."""
     scalars = (
         st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts()
     ).filter(lambda value: value not in (float("inf"), float("-inf")))
@@ -104,7 +104,7 @@ def json_values() -> st.SearchStrategy[Any]:
 
 
 def costs() -> st.SearchStrategy[CostRecord]:
-    """Exact and incomplete cost records."""
+    """Return a strategy for exact and incomplete cost records."""
     return st.builds(
         CostRecord,
         total_usd=st.integers(min_value=0, max_value=10**12).map(lambda nano: nano / 10**9),
@@ -152,7 +152,7 @@ def _usages() -> st.SearchStrategy[TokenUsage]:
 
 
 def messages() -> st.SearchStrategy[SessionMessage]:
-    """Messages of every role, with and without each optional part."""
+    """Return a strategy for messages of every role, with and without each optional part."""
     return st.builds(
         SessionMessage,
         role=st.sampled_from(get_args(Role)),
@@ -186,7 +186,7 @@ def _calls() -> st.SearchStrategy[Call]:
 
 
 def sessions(*, depth: int = 1) -> st.SearchStrategy[Session]:
-    """Whole sessions; sub-agents are nested up to `depth` levels."""
+    """Return a strategy for sessions with sub-agents nested up to `depth` levels."""
     children = st.lists(sessions(depth=depth - 1), max_size=2) if depth > 0 else st.just([])
     return st.builds(
         Session,

@@ -1,8 +1,8 @@
-"""Comparing what amux finds in a capture with the truth, field by field.
+"""Comparison of the sessions read from a capture with the expected ones, field by field.
 
-A field is right when it equals the expected value or one of its accepted alternatives; null means
-that the truth is not established. Texts count by their concatenation: how an answer is split into
-messages is free. Optional texts may be there or not.
+A field is correct if it equals the expected value or one of its accepted alternatives; null means
+that the expected value is unknown. Texts are concatenated before they are compared: an answer may
+be split into messages in any way. Optional texts may be missing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TOLERANCE_USD = 1e-6
 
 
 def session_mismatches(session: Session, expected: Expected) -> list[str]:
-    """What is wrong with one session; empty = all right."""
+    """Return the differences between a session and the expected one; empty if it is correct."""
     wrong: list[str] = []
     for field, value_of in _FIELDS.items():
         allowed = _allowed(expected, field)
@@ -39,7 +39,7 @@ def session_mismatches(session: Session, expected: Expected) -> list[str]:
 
 
 def listing_mismatches(listed: Sequence[SessionSummary], sessions: Iterable[Expected]) -> list[str]:
-    """Whether the default list shows what it must and hides what it must not show."""
+    """Return the differences between the default list and the expected sessions."""
     shown = [summary.session_id for summary in listed]
     wrong = [f"{name} is listed twice" for name in set(shown) if shown.count(name) > 1]
     groups: dict[str, bool] = {}
@@ -55,7 +55,7 @@ def listing_mismatches(listed: Sequence[SessionSummary], sessions: Iterable[Expe
 
 
 def token_counts(cost: CostRecord | None) -> dict[str, int]:
-    """The five buckets of a cost record, as captures write them."""
+    """Return the token counts of a cost record under the names used in captures."""
     if cost is None:
         return dict.fromkeys(("input", "cache_read", "cache_write", "output", "thinking"), 0)
     return {
@@ -90,7 +90,7 @@ def _equal(field: str, actual: Any, value: Any, expected: Expected) -> bool:
 def _same_models(actual: Sequence[str], value: Sequence[str], expected: Expected) -> bool:
     if set(actual) == set(value):
         return True
-    # Where the copied prefix used another model than the session itself, either may be named.
+    # If the copied prefix used another model than the session itself, either may be named.
     inherited: dict[str, int] = expected.get("inherited") or {}
     return bool(inherited.get("user_prompts") and actual and set(actual) < set(value))
 
@@ -118,8 +118,8 @@ def _tool_mismatches(session: Session, expected: Expected) -> Iterator[str]:
     for wanted in allowed:
         if len(wanted) == len(found) and all(
             name == one["name"]
-            and (_right_outcome(expected, succeeded=succeeded, ok=one.get("ok")) or place < cut_off)
-            for place, (name, succeeded), one in zip(
+            and (_right_outcome(expected, succeeded=succeeded, ok=one.get("ok")) or index < cut_off)
+            for index, (name, succeeded), one in zip(
                 reversed(range(len(found))), found, wanted, strict=True
             )
         ):
@@ -130,8 +130,8 @@ def _tool_mismatches(session: Session, expected: Expected) -> Iterator[str]:
 def _right_outcome(expected: Expected, *, succeeded: bool | None, ok: bool | None) -> bool:
     if ok is None or ok is succeeded:
         return True
-    # The outcomes inside a sub-agent's file are what was planned, not what was watched: a call
-    # that the agent itself recorded as failed did fail.
+    # The expected outcomes inside a sub-agent's file were planned, not observed: a call that the
+    # agent itself recorded as failed did fail.
     return ok and succeeded is False and expected.get("addressable") is False
 
 
@@ -141,7 +141,7 @@ def _tool_calls(messages: Iterable[SessionMessage]) -> Iterator[SessionToolCall]
 
 
 def _last_calls(messages: Sequence[SessionMessage]) -> tuple[SessionToolCall, ...]:
-    """Calls nothing came after: the agent died, and how they went is not on disk."""
+    """Return the calls of the last message if none has an output: the agent died during them."""
     calls = messages[-1].tool_calls if messages else ()
     return calls if all(call.output is None for call in calls) else ()
 
@@ -185,7 +185,7 @@ def _cost_mismatches(session: Session, expected: Expected) -> Iterator[str]:
 
 
 def own_tokens(session: Session) -> dict[str, int]:
-    """The tokens of the session's own calls, sub-agents left out."""
+    """Return the tokens of the session's own calls, without those of sub-agents."""
     return {
         "input": _sum(session.calls, lambda call: call.tokens.input),
         "cache_read": _sum(session.calls, lambda call: call.tokens.cache_read),
