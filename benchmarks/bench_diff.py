@@ -1,4 +1,4 @@
-"""How long the comparison of two sessions takes: `python benchmarks/bench_diff.py [messages]`.
+"""Measure the comparison of two sessions: `python benchmarks/bench_diff.py [messages]`.
 
 The cases are the hard ones for an alignment: nothing in common, endless repetition, a shuffled
 copy, and two sessions that share every other message.

@@ -1,8 +1,8 @@
-"""amux and its peers on the same made-up homes: `python benchmarks/bench_peers.py [S|M]...`.
+"""Compare amux and its peers on synthetic homes: `python benchmarks/bench_peers.py [S|M]...`.
 
-Writes docs/performance.md. Everything it needs is made or installed below build/bench and kept
-there; delete that folder to begin from nothing. Speeds of different machines cannot be compared,
-those of one run can.
+Writes docs/performance.md. Everything it needs is built or installed below build/bench and reused;
+delete that directory to start from scratch. Times of one run can be compared with each other, but
+not with those of another machine.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PAGE: Final = ROOT / "docs" / "performance.md"
 ROUNDS: Final = {"XS": 2, "S": 3, "M": 2}
 SMALL_SESSIONS: Final = 10_000
 _TOO_LARGE: Final = "M"
-"""The size at which agentsview is left out, because of its first index."""
+"""The size at which agentsview is omitted because its first index takes too long."""
 
 _TOO_LONG: Final = Failure("not run at this size, its first index takes too long")
 _HERE: Final = Path(__file__).resolve().parent
@@ -63,7 +63,7 @@ class Bench:
         self.runs: dict[str, Result] = {}
 
     def prepare(self) -> None:
-        """Write the corpus and give every peer a home."""
+        """Write the corpus and a home for every peer."""
         print(f"corpus {self.size}", file=sys.stderr, flush=True)
         # In a process of its own: this one must stay small, a child begins with its parent's peak.
         subprocess.run(
@@ -79,11 +79,11 @@ class Bench:
         shutil.rmtree(self.place / "cache", ignore_errors=True)
 
     def home(self, peer: str) -> Path:
-        """The home of a peer."""
+        """Return the home of a peer."""
         return self.place / "homes" / peer
 
     def output(self, name: str) -> Path:
-        """What a program printed."""
+        """Return the output of a program."""
         return self.place / "out" / f"{name}.txt"
 
     def measure(self) -> None:
@@ -92,7 +92,7 @@ class Bench:
         for name in self.peers.failures.keys() & tasks.keys():
             del tasks[name]
         before, small = _stamps(self.corpus), tasks["list, 10,000 sessions, again"]
-        small.run()  # from here on it is "again"
+        small.run()  # all later runs are warm
         small.results.clear()
         self.runs = {**run_rounds(tasks, ROUNDS[self.size]), **self.peers.failures}
         if self.size == _TOO_LARGE:
@@ -186,7 +186,7 @@ class Bench:
         return str(self.place / "cache" / cache / "texts.db")
 
     def searches(self) -> dict[str, Any]:
-        """Medians by query and party."""
+        """Return medians by query and program."""
         command = [sys.executable, str(_HERE / "search_rounds.py"), str(self.corpus)]
         command.append(str(self.place / "cache" / "cost"))
         output = self.output("searches")
@@ -201,7 +201,7 @@ class Bench:
 
     @contextmanager
     def _server(self) -> Generator[str | None]:
-        """The address of agentsview's server, while it is needed."""
+        """Run the server of agentsview during the block and yield its address."""
         if isinstance(self.runs["agentsview"], Failure):
             yield None
             return
@@ -224,7 +224,7 @@ class Bench:
             process.wait()
 
     def tokens(self) -> dict[str, Tokens | Failure]:
-        """What everybody has counted."""
+        """Return the counts of all programs."""
         usage = "usage daily --all --breakdown --json --no-sync --offline"
         if isinstance(self.runs["agentsview"], Figures):
             command = self.peers.agentsview(*usage.split())
@@ -242,7 +242,7 @@ class Bench:
         return counted
 
     def sizes(self) -> list[str]:
-        """How large the indexes are, against what they are made from."""
+        """Return the sizes of the indexes and of their sources."""
         raw = sum(agent["bytes"] for agent in self.truth["agents"].values())
         rows = [
             [name, f"{size / 1e6:,.1f} MB", f"{100 * size / raw:.1f} %"]
@@ -260,7 +260,7 @@ class Bench:
         return table(["index", "size", "of the files"], rows)
 
     def rows(self) -> list[Row]:
-        """Every comparison of processes."""
+        """Return all comparisons of processes."""
         run, again = self.runs, 20 if self.size == "M" else None
         ccusage, tokscale, sdk = run["ccusage"], run["tokscale"], run["claude-agent-sdk"]
         first, repeated = run["cost report, first"], run["cost report, again"]
@@ -327,7 +327,7 @@ def _section(bench: Bench) -> list[str]:
 
 
 def _hidden(truth: Truth) -> str:
-    """How many sessions hold what was searched for, where that is known."""
+    """Return the number of sessions that match a query, where it is known."""
     said = truth["needles"]
     rare = sum(said[query.search] for query in QUERIES["rare word"])
     ideographs = said[IDEOGRAPHS] * len(QUERIES["ideographs"])
@@ -339,7 +339,7 @@ def _hidden(truth: Truth) -> str:
 
 
 def _growth(done: Mapping[str, Runs]) -> list[str]:
-    """How much more the large corpus takes than the small one."""
+    """Return the ratio of the large corpus to the small one."""
     if "S" not in done:
         return []
     rows: list[list[str]] = []
@@ -352,13 +352,13 @@ def _growth(done: Mapping[str, Runs]) -> list[str]:
 
 
 def _own_environment() -> dict[str, str]:
-    """Ours, without what would change how amux is loaded or where it looks."""
+    """Return the environment without variables that affect the modules or paths of amux."""
     kept = ("PATH", "PYTHONPATH", "LANG", "SYSTEMROOT")
     return {name: os.environ[name] for name in kept if name in os.environ}
 
 
 def _stamps(folder: Path) -> list[tuple[str, int, int]]:
-    """Enough of every file to see whether somebody wrote into it."""
+    """Return the state of every file, to detect whether a program wrote to it."""
     found = ((path, path.stat()) for path in folder.rglob("*.jsonl"))
     return sorted((str(path), stat.st_size, stat.st_mtime_ns) for path, stat in found)
 

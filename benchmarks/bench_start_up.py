@@ -1,7 +1,7 @@
-"""What starting the command costs beyond Python: `python benchmarks/bench_start_up.py [runs]`.
+"""Measure the start of the command beyond Python: `python benchmarks/bench_start_up.py [runs]`.
 
 The commands take turns, so that a busy machine slows all of them alike; the fastest run of each
-counts. The wish is less than three times the time of an empty Python program.
+counts. The target is less than three times the time of an empty Python program.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Homes of heavy users, made up: `python benchmarks/corpus.py XS|S|M PLACE`.
+"""Synthetic homes of heavy users: `python benchmarks/corpus.py XS|S|M DIRECTORY`.
 
-The same size gives the same bytes, whatever the number of processes. Beside the home stands the
-truth about it, noted by the writers while they wrote: sessions, calls and tokens of every agent,
-and what can be searched for. Nothing of amux is used to find it out.
+Equal sizes give equal bytes, whatever the number of processes. The expected totals are written
+next to the home: sessions, calls and tokens of every agent, and the words that can be searched for.
+The writers record them while they write; no code of amux is involved.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from corpus_texts import texts
 Truth = dict[str, Any]
 
 FORMAT: Final = 1
-"""Raised with every change of the bytes: a kept corpus of another format is written anew."""
+"""Increased with every change of the bytes: a corpus of another format is written again."""
 
 PHRASE: Final = "quixotic marmalade bulkhead"
 IDEOGRAPHS: Final = "検索索引構築"
@@ -37,7 +37,7 @@ _NEEDLES: Final = 18
 
 
 class Size(NamedTuple):
-    """How large a corpus is, about."""
+    """The approximate size of a corpus."""
 
     sessions: int
     megabytes: int
@@ -53,7 +53,7 @@ SIZES: Final = {
 
 
 class _Part(NamedTuple):
-    """What one job has added to the truth."""
+    """The expected totals of one job."""
 
     agent: str
     bill: Bill
@@ -64,7 +64,7 @@ class _Part(NamedTuple):
 
 
 def make_corpus(place: Path, size: str, *, workers: int = 1) -> Truth:
-    """The corpus of a size below `place`: written unless it is there; its truth."""
+    """Write the corpus of a size below `place` unless it exists; return its expected totals."""
     kept = place / "truth.json"
     if kept.is_file():
         truth: Truth = json.loads(kept.read_text(encoding="utf-8"))
@@ -77,7 +77,7 @@ def make_corpus(place: Path, size: str, *, workers: int = 1) -> Truth:
 
 
 def make_small_sessions(home: Path, count: int) -> None:
-    """A home of very many sessions with a single exchange each, for lists."""
+    """Write a home with very many sessions of a single exchange each, for lists."""
     if (home / "complete").is_file():
         return
     chance = random.Random(f"{_SEED}/small")
@@ -104,7 +104,7 @@ def make_small_sessions(home: Path, count: int) -> None:
 
 
 def _hidden() -> dict[str, int]:
-    """What can be searched for, and how many sessions are to say it."""
+    """Return the words that can be searched for, and the number of sessions that contain each."""
     single = {f"zqneedle{number:03d}x": 1 for number in range(_NEEDLES)}
     return {**single, PHRASE: _NEEDLES, IDEOGRAPHS: 4}
 
@@ -121,7 +121,7 @@ def _write(home: Path, size: str, workers: int) -> Truth:
 
 
 def _needles(parts: list[_Part]) -> dict[str, int]:
-    """In how many sessions a needle is said: forks say it again."""
+    """Return the number of sessions that contain a needle, including forks."""
     said = dict.fromkeys(_hidden(), 0)
     for part in parts:
         if part.needle is not None:
@@ -146,7 +146,7 @@ def _sums(parts: list[_Part]) -> dict[str, Truth]:
 
 
 def _jobs(size: str) -> Iterator[tuple[int, int, str | None]]:
-    """Numbers, bytes and needles of all sessions."""
+    """Yield the numbers, sizes and needles of all sessions."""
     chance = random.Random(f"{_SEED}/{size}/jobs")
     needles = [needle for needle, count in _hidden().items() for _ in range(count)]
     places = chance.sample(range(SIZES[size].sessions), len(needles))
@@ -156,7 +156,7 @@ def _jobs(size: str) -> Iterator[tuple[int, int, str | None]]:
 
 
 def _lengths(chance: random.Random, size: Size) -> list[int]:
-    """Most sessions are small, a few are very large: a log-normal body and a Pareto tail."""
+    """Return a random size: log-normal with a Pareto tail, so a few sessions are very large."""
     largest, total = size.largest * 1e6, size.megabytes * 1e6
     tail = [min(largest, 1e6 * chance.paretovariate(0.9)) for _ in range(size.sessions // 120)]
     tail = [largest, *tail]

@@ -1,4 +1,4 @@
-"""Sessions of Claude Code as three eras of it wrote them.
+"""Writes sessions in the formats of three eras of Claude Code.
 
     old  1.0  a summary line in front; sub-agents inside the file; one usage on every line
     mid  2.0  one line per block of an answer, and only the last of them has the final number of
@@ -6,7 +6,7 @@
     new  2.1  attachments, requests and queues beside the messages; sub-agents in a folder of their
               session
 
-A fork repeats the first turns of its session, ids and all, and goes on from there.
+A fork repeats the first turns of its session including their ids, and continues from there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST_CHILDREN: Final = 6
 
 
 def write_claude(chance: random.Random, texts: Texts, job: Job) -> Written:
-    """A session with its sub-agents, and for a few of them a fork."""
+    """Return a session with its sub-agents, and for a few sessions a fork."""
     session = _Session(chance, texts, job)
     session.run()
     folder = ".claude/projects/" + "".join(c if c.isalnum() else "-" for c in job.folder)
@@ -67,7 +67,7 @@ class _Session:
         self._is_sidechain = agent_id is not None
 
     def run(self) -> None:
-        """Turn after turn until the file is large enough."""
+        """Write turns until the file is large enough."""
         if self.job.era == "old" and self._chance.random() < 0.6:
             summary = self._texts.prose(self._chance, 40).strip()[:60]
             self._put({"type": "summary", "summary": summary, "leafUuid": uuid4(self._chance)})
@@ -75,7 +75,7 @@ class _Session:
             self._turn()
 
     def fork(self) -> _Session:
-        """Another session with the same beginning and a turn of its own."""
+        """Return a fork: another session with the same beginning and one further turn."""
         cut, parent = self._chance.choice(self.turn_ends[:-1])
         job = Job(
             uuid4(self._chance), self._now + 60_000, self.job.folder, self.job.era, self.job.size
@@ -131,7 +131,7 @@ class _Session:
         self._put({"type": "api-request-shape", **named, **at, "shape": shape})
 
     def _call(self, *, is_last: bool) -> None:
-        """An answer, one line per block of it, and the results of its tools."""
+        """Write an answer, one line per block, and the results of its tools."""
         chance = self._chance
         self._now += chance.randint(1500, 30_000)
         usage = self._usage()
@@ -241,7 +241,7 @@ class _Session:
         )
 
     def _child(self) -> tuple[Json, Json, Json | str]:
-        """A call of a sub-agent, and all that this one does."""
+        """Write the call of a sub-agent, and its whole session."""
         chance, use_id = self._chance, token(self._chance, "toolu_01")
         prompt, answer = self._texts.prose(chance, 240), self._texts.prose(chance, 300)
         agent_id = f"a{chance.getrandbits(24):06x}"
@@ -260,7 +260,7 @@ class _Session:
         return use, result, {"status": "completed", "agentId": agent_id, "content": said}
 
     def _inside(self) -> None:
-        """A sub-agent of the old era: a side chain among the lines of its session."""
+        """Write a sub-agent of the old era: a side chain among the lines of its session."""
         before, self._parent, self._is_sidechain = self._parent, None, True
         task = self._texts.prose(self._chance, 200)
         self._message("user", {"role": "user", "content": task})
@@ -273,7 +273,7 @@ class _Session:
         self._record(kind, {"message": message, **more})
 
     def _record(self, kind: str, more: Json, *, behind: Json | None = None) -> None:
-        """One line, its fields in the order in which the version writes them."""
+        """Append one line with its fields in the order of the version."""
         begin: Json = {"parentUuid": self._parent, "isSidechain": self._is_sidechain}
         envelope: Json = {
             "userType": "external",

@@ -1,11 +1,11 @@
-"""Sessions of Codex as two eras of it wrote them.
+"""Writes sessions in the formats of two eras of Codex.
 
     old  0.58   prompts and answers twice, as items and as events; a first count of tokens that is
                 null; counts written twice now and then
     new  0.166  numbered lines, completed items instead of events, a record of tokens per response
 
-Counts are cumulative. A fork repeats the first turns of its session, stamped with its own time, and
-goes on counting from there.
+Counts are cumulative. A fork repeats the first turns of its session with new timestamps and
+continues the counts from there.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COUNTS: Final = (
 
 
 def write_codex(chance: random.Random, texts: Texts, job: Job) -> Written:
-    """A session, and for a few of them a fork."""
+    """Return a session, and for a few sessions a fork."""
     session = _Session(chance, texts, job)
     session.begin()
     while not session.turn_ends or session.size < job.size:
@@ -68,7 +68,7 @@ class _Session:
         self._context = 9000
 
     def begin(self, *, forked_from: str | None = None) -> None:
-        """What stands before the first prompt."""
+        """Write the lines before the first prompt."""
         meta: Json = {
             "id": self.job.id,
             "timestamp": moment(self._now),
@@ -97,7 +97,7 @@ class _Session:
             self._put("event_msg", {"type": "token_count", "info": None, "rate_limits": None})
 
     def fork(self) -> _Session:
-        """Another session with the same beginning and a turn of its own."""
+        """Return a fork: another session with the same beginning and one further turn."""
         cut, total = self._chance.choice(self.turn_ends[:-1])
         begun = self._now + 60_000
         job = Job(uuid7(self._chance, begun), begun, self.job.folder, self.job.era, self.job.size)
@@ -112,7 +112,7 @@ class _Session:
         return fork
 
     def turn(self) -> None:
-        """A prompt and everything until the last answer to it."""
+        """Write a prompt and everything until the last answer to it."""
         chance, turn_id = self._chance, uuid7(self._chance, self._now)
         prompt = self._texts.prompt(chance, in_ideographs=self._in_ideographs)
         if self.job.needle and not self.turn_ends:
@@ -158,7 +158,7 @@ class _Session:
             self._event("token_count", info={**counts, "model_context_window": 258_400})
 
     def _usage(self) -> Json:
-        """The tokens of one call, added to the sum; cached input is part of the input."""
+        """Add the tokens of one call to the sum; cached input is part of the input."""
         chance, cached = self._chance, self._context
         fresh = chance.randint(100, 3000)
         said = int(max(20, chance.lognormvariate(5.3, 1.0)))

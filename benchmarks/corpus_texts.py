@@ -1,8 +1,8 @@
-"""What the made-up sessions say: prose, code, logs, and bytes that are no text.
+"""The texts of the synthetic sessions: prose, code, logs, and bytes that are not text.
 
-Everything is drawn from stocks made once per process from the seed alone, and cut from them in
-slices: that is how two gigabytes are written in a minute. Words follow Zipf's law, so that a search
-has hits of every rarity.
+All texts are slices of stocks that are generated once per process from the seed, so that two
+gigabytes are written in a minute. Words follow Zipf's law, so that searches have frequent and rare
+hits.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BASE64: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789
 
 
 class ToolText(NamedTuple):
-    """What a tool gave back, and which kind of tool would."""
+    """The output of a tool, and the kind of tool."""
 
     tool: str  # read, shell or edit
     text: str
@@ -59,19 +59,19 @@ class Texts:
         self.request = self.prose(chance, 34_000)
 
     def prose(self, chance: random.Random, length: int) -> str:
-        """Sentences of about `length` characters together."""
+        """Return sentences of about `length` characters in total."""
         return " ".join(_slice(chance, self._sentences, max(1, length // _SENTENCE)))
 
     def code(self, chance: random.Random, lines: int) -> str:
-        """So many lines of a program."""
+        """Return the given number of lines of a program."""
         return "\n".join(_slice(chance, self._code, lines))
 
     def noise(self, chance: random.Random, length: int) -> str:
-        """Base64 of nothing: signatures, pictures, encrypted reasoning."""
+        """Return random base64: signatures, images, encrypted reasoning."""
         return "".join(_slice_text(chance, self._noise, length))
 
     def prompt(self, chance: random.Random, *, in_ideographs: bool) -> str:
-        """What a person asks."""
+        """Return a prompt."""
         if in_ideographs and chance.random() < 0.5:
             return f"{self.ideographs(chance)} ✅ {self.prose(chance, 80)}"
         text = self.prose(chance, int(chance.lognormvariate(4.9, 0.8)))
@@ -80,19 +80,19 @@ class Texts:
         return text
 
     def ideographs(self, chance: random.Random) -> str:
-        """A few characters of a script without spaces."""
+        """Return a few characters of a script without spaces."""
         start = chance.randrange(len(_IDEOGRAPHS) - 12)
         return _IDEOGRAPHS[start : start + chance.randint(6, 12)]
 
     def answer(self, chance: random.Random, *, is_last: bool) -> str:
-        """What a model says: more at the end of a turn."""
+        """Return an answer of a model, longer at the end of a turn."""
         text = self.prose(chance, int(chance.lognormvariate(6.6 if is_last else 5.6, 0.8)))
         if chance.random() < 0.15:
             text += f"\n\n```python\n{self.code(chance, chance.randint(4, 30))}\n```\n"
         return text
 
     def tool_text(self, chance: random.Random, *, is_large: bool) -> ToolText:
-        """The output of a tool: from a line to 100 KB, mostly a few KB."""
+        """Return the output of a tool: from a line to 100 KB, mostly a few KB."""
         length = int(min(100_000, max(120, chance.lognormvariate(8.0 if is_large else 7.2, 1.2))))
         kind = chance.random()
         if kind < 0.40:
@@ -104,7 +104,7 @@ class Texts:
         return ToolText("edit", self.code(chance, max(3, min(120, length // 40))))
 
     def _log(self, chance: random.Random, lines: int) -> str:
-        """Lines that no other session has: each holds numbers of its own."""
+        """Return lines that no other session has: each contains unique numbers."""
         state: int = chance.getrandbits(64)
         written: list[str] = []
         for said in _slice(chance, self._sentences, lines):
@@ -124,7 +124,7 @@ class Texts:
 
 @cache
 def texts(seed: str) -> Texts:
-    """The stocks of a seed, made once per process."""
+    """Return the stocks of a seed, created once per process."""
     return Texts(seed)
 
 

@@ -1,9 +1,9 @@
 """Coverage-guided fuzzing of the parsers: `python benchmarks/fuzz.py FAMILY [SECONDS]`.
 
-Needs the dependency group `fuzz`. Each input is a changed capture, put into its place in a
-temporary home and read for facts, for texts and for everything. A finding is an exception, facts
-that depend on what was wanted, or an item that cannot be written as JSON. Findings do not end a
-run: the smallest input of each is kept below build/fuzz/FAMILY, and the exit code tells of them.
+Needs the dependency group `fuzz`. Each input is a mutated capture, which is written to a temporary
+home and read for facts, for texts and for everything. A finding is an exception, facts that depend
+on the depth of reading, or an item that cannot be written as JSON. Findings do not end a run: the
+smallest input of each is stored below build/fuzz/FAMILY, and the exit code is not 0.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MEMORY_MB = 3072
 
 
 class DisagreementError(Exception):
-    """Facts depend on what was wanted; `field` is the first that does."""
+    """The facts depend on the depth of reading; `field` is the first that differs."""
 
     def __init__(self, without_bodies: bytes, facts: bytes) -> None:
         pairs = zip(without_bodies, facts, strict=False)
@@ -54,21 +54,21 @@ class DisagreementError(Exception):
 
 
 class Findings:
-    """What went wrong, once per place in the code, with the smallest input that shows it."""
+    """The findings, one per location in the code, each with its smallest input."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._sizes: dict[str, int] = {}
-        self._executions = RawValue("Q", 0)  # shared: counted in the child, told by the parent
+        self._executions = RawValue("Q", 0)  # shared: counted in the child, reported by the parent
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
 
     def count(self) -> None:
-        """One more input was read."""
+        """Count one input."""
         self._executions.value += 1
 
     def add(self, error: Exception, slot: Slot, data: bytes) -> None:
-        """Keep an input unless a smaller one for the same place is known."""
+        """Store an input unless a smaller one for the same location is stored."""
         name = f"{slot.adapter.info.name}-{type(error).__name__}-{place_of(error)}"
         known = self._sizes.get(name)
         if known is not None and known <= len(data):
@@ -81,14 +81,14 @@ class Findings:
             print(f"finding: {name}: {str(error)[:300]}", flush=True)
 
     def report(self, family: str) -> int:
-        """Say what a run gave, also what made libFuzzer itself stop; the number of findings."""
+        """Report the findings of a run, including crashes of libFuzzer; return their number."""
         found = sorted(path.name for path in self._folder.iterdir() if path.suffix != ".txt")
         print(f"{family}: {self._executions.value} executions, {len(found)} findings", *found)
         return len(found)
 
 
 def place_of(error: Exception) -> str:
-    """What tells one mistake from another: the field, or the line of ours that raised."""
+    """Return what identifies a mistake: the field, or the line of amux that raised."""
     if isinstance(error, DisagreementError):
         return error.field
     frames = traceback.extract_tb(error.__traceback__)
@@ -97,7 +97,7 @@ def place_of(error: Exception) -> str:
 
 
 def check(slot: Slot) -> None:
-    """Read the sources of a slot in every way; raises whatever is wrong."""
+    """Read the sources of a slot in every way; raise whatever is wrong."""
     for source in slot.sources:
         without_bodies = facts_of(slot.adapter, source, "facts")
         for want in ("texts", "all"):
@@ -118,7 +118,7 @@ def check(slot: Slot) -> None:
 
 
 def kept_of(items: Iterable[Item], want: Want) -> bytes:
-    """The facts among some items as JSON, without what this depth may leave out."""
+    """Return the facts among items as JSON, without fields that this depth may omit."""
     from amux.adapters._base import USAGE_LEAVES_OUT
 
     facts = [item for item in items if type(item).__name__ == "Facts"]
@@ -130,13 +130,13 @@ def kept_of(items: Iterable[Item], want: Want) -> bytes:
 
 
 def facts_of(adapter: Adapter, source: SourceRef, want: Want) -> bytes:
-    """The facts of a source as JSON; every other item must be writable, too."""
+    """Return the facts of a source as JSON; every other item must be writable as well."""
     written = [(item, msgspec.json.encode(item)) for item in adapter.read(source, want=want)]
     return b"\n".join(line for item, line in written if type(item).__name__ == "Facts")
 
 
 def target(slots: list[Slot], findings: Findings) -> Callable[[bytes], None]:
-    """What libFuzzer calls with every input; the first byte names the slot."""
+    """Read one input; libFuzzer calls this. The first byte identifies the slot."""
 
     def read(data: bytes) -> None:
         if not data:
@@ -170,7 +170,7 @@ def instrument() -> None:
 
 
 def prepare(family: str, place: Path) -> tuple[list[Slot], Mutator]:
-    """Write the seeds of a family below a place."""
+    """Write the seeds of a family to a directory."""
     from fuzz_mutation import Mutator
     from fuzz_seeds import collect
 
@@ -184,7 +184,7 @@ def prepare(family: str, place: Path) -> tuple[list[Slot], Mutator]:
 
 
 def fuzz(family: str, seconds: int, place: Path) -> bool:
-    """Fuzz in a child, because libFuzzer ends its process; whether all was well."""
+    """Fuzz in a child, because libFuzzer ends its process; return whether there was no finding."""
     slots, mutator = prepare(family, place)
     findings = Findings(OUT / family)
     options = (

@@ -1,7 +1,7 @@
 """A database as lines of JSON, so that one mutator serves logs and databases.
 
-A line makes a table, adds a row or overwrites bytes of the finished file. Columns have no type: a
-cell keeps whatever type a mutation gave it.
+A line creates a table, adds a row or overwrites bytes of the finished file. Columns have no type:
+a cell keeps the type that a mutation gave it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Patch = tuple[int, int, int]
 
 MAGIC = b"SQLite format 3\x00"
 NO_PATCHES = b"".join(b'{"bytes": [%d, 255, 0]}\n' % offset for offset in (20, 105, 4099))
-"""Patches without effect, for mutations to start from."""
+"""Patches without effect, from which mutations start."""
 
 SPECIFIED_TABLES = """
 {"table": "sessions", "columns": ["id", "title", "parent_id", "cwd", "created_at"]}
@@ -33,11 +33,11 @@ SPECIFIED_TABLES = """
 {"row": "tool_calls", "cells": {"id": "c", "session_id": "a", "message_id": 2, "name": "bash", \
 "input": "{\\"command\\": \\"ls\\"}", "output": "ok"}}
 """
-"""What the specification says of two agents whose captures look different."""
+"""Tables from the specification of two agents whose captures differ from it."""
 
 
 def dump_database(path: Path) -> dict[str, list[bytes]]:
-    """Every ordinary table of a database (a copy of ours) as lines."""
+    """Return every ordinary table of a database (a copy) as lines."""
     tables: dict[str, list[bytes]] = {}
     with closing(sqlite3.connect(path)) as connection:
         names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
@@ -55,7 +55,7 @@ def dump_database(path: Path) -> dict[str, list[bytes]]:
 
 
 def write_database(path: Path, data: bytes) -> None:
-    """Make the database that lines describe; what cannot be done is left out."""
+    """Build the database that lines describe; ignore lines that fail."""
     path.unlink(missing_ok=True)
     patches: list[Patch] = []
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -69,7 +69,7 @@ def write_database(path: Path, data: bytes) -> None:
 
 
 def _follow(connection: sqlite3.Connection, line: Any) -> list[Patch]:
-    """Do what a line says; what it says of the file itself is for later."""
+    """Execute a line, except for patches of the file itself, which are applied later."""
     match line:
         case {"table": str(table), "columns": [*columns]}:
             names = ", ".join(_quoted(column) for column in columns)
@@ -84,7 +84,7 @@ def _follow(connection: sqlite3.Connection, line: Any) -> list[Patch]:
 
 
 def _patched(content: bytes, patches: Iterable[Patch]) -> bytes:
-    """Overwrite runs of bytes in the file itself; every number stands for some place in it."""
+    """Overwrite runs of bytes in the file; every number is mapped to an offset in it."""
     changed = bytearray(content)
     for offset, byte, length in patches if content else ():
         start = offset % len(content)
@@ -102,7 +102,7 @@ def _insert(connection: sqlite3.Connection, table: str, cells: dict[str, Any]) -
 
 
 def _bound(cell: Any) -> tuple[object, bool]:
-    """A value for SQLite, and whether it is bytes that stand for text."""
+    """Return a value for SQLite, and whether it is bytes that represent text."""
     match cell:
         case {"hex": str(text)}:
             return bytes.fromhex(text), False

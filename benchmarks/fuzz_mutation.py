@@ -1,7 +1,7 @@
 """Mutations that keep most of a record well-formed: only those reach the code behind the decoder.
 
-An input is a log of JSON lines, one JSON document or anything else. A line that is JSON is changed
-within its tree, also inside texts that hold JSON themselves; the rest is left to libFuzzer.
+An input is a log of JSON lines, one JSON document or anything else. A JSON line is mutated within
+its tree, also inside strings that contain JSON; libFuzzer mutates the rest.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LINE_ENDS = (b"\n", b"\r\n", b"\n\n", b"\x00\n", b"")
 
 
 class Mutator:
-    """Changes inputs; words and lines of all seeds are its dictionary."""
+    """Mutates inputs; words and lines of all seeds are its dictionary."""
 
     def __init__(self, seeds: Iterable[bytes], mutate_bytes: Callable[[bytes, int], bytes]) -> None:
         self._mutate_bytes = mutate_bytes
@@ -43,7 +43,7 @@ class Mutator:
         self._words = sorted(words) or [""]
 
     def __call__(self, data: bytes, max_size: int, seed: int) -> bytes:
-        """The next input; the first byte says where it is read and stays."""
+        """Return the next input; the first byte identifies the slot and stays."""
         chance = random.Random(seed)
         place, body = data[:1], data[1:]
         if chance.random() < 0.15:
@@ -116,7 +116,7 @@ class Mutator:
                 _reshape(container, key, chance)
 
     def _known(self, nodes: Sequence[Node], chance: random.Random) -> Any:
-        """A word of the format, or a copy of another value of the same record."""
+        """Return a word of the format, or a copy of another value of the same record."""
         if chance.random() < 0.5:
             return chance.choice(self._words)
         container, key = chance.choice(nodes)
@@ -167,7 +167,7 @@ def _nodes(tree: Any) -> Iterator[Node]:
 
 
 def _parsed(data: bytes) -> Any:
-    """The JSON value that bytes hold; None when they hold none, or one too deep to change."""
+    """Return the JSON value of bytes; None if they hold none, or one too deep to mutate."""
     try:
         return json.loads(data) if data.count(b"[[[[[[[[") == 0 else None
     except (ValueError, RecursionError):
@@ -182,7 +182,7 @@ def _written(tree: Any) -> bytes:
 
 
 def _words(tree: Any) -> Iterator[str]:
-    """Keys and short texts: the words of a format."""
+    """Yield keys and short texts: the words of a format."""
     if isinstance(tree, dict):
         yield from (key for key in tree if len(key) <= 40)
         for value in tree.values():

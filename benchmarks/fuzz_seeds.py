@@ -1,7 +1,7 @@
-"""Where the fuzzer begins: small inputs made of the captures, and the homes they are read in.
+"""The seeds of the fuzzer: small inputs built from the captures, and their homes.
 
-A slot is one file of a home that some sources are read from; no other file changes meanwhile. Of
-its lines only those are kept whose shape no earlier seed has: short inputs make many executions.
+A slot is one file of a home that some sources are read from; only this file is changed. A seed
+contains only lines with a shape that no earlier seed has: short inputs allow many executions.
 """
 
 from __future__ import annotations
@@ -93,19 +93,19 @@ class Slot(NamedTuple):
     is_database: bool
 
     def fill(self, data: bytes) -> None:
-        """Put an input in its place."""
+        """Write an input to its file."""
         if self.is_database:
             write_database(self.path, data)
         else:
             self.path.write_bytes(data)
 
     def restore(self) -> None:
-        """Put the seed back: neighbours are read beside it."""
+        """Restore the seed, because other files are read together with it."""
         self.path.write_bytes(self.original)
 
 
 def collect(name: str, place: Path) -> list[tuple[Slot, bytes]]:
-    """The slots of a family, each with its seed."""
+    """Return the slots of a family, each with its seed."""
     family = FAMILIES[name]
     shapes: dict[str, set[str]] = {agent: set() for agent in family.agents}
     found: list[tuple[Slot, bytes]] = []
@@ -122,7 +122,7 @@ def collect(name: str, place: Path) -> list[tuple[Slot, bytes]]:
 
 
 def _homes(agents: Iterable[str], place: Path) -> Iterator[Path]:
-    """Copies of the captured homes, and one with what no capture holds."""
+    """Create copies of the captured homes, and a home with formats that no capture has."""
     for agent in agents:
         for home in sorted((TESTS / "captures").glob(f"{agent}*/*/home")):
             copy = place / agent / home.parent.name
@@ -165,7 +165,7 @@ def _slots(adapter: Adapter, home: Path, kind: Kind) -> Iterator[Slot]:
 
 
 def _seed(slot: Slot, shapes: set[str]) -> bytes:
-    """The content of a slot as far as its shapes are new; nothing when none is."""
+    """Return the records of a slot whose shapes are new; b"" if there are none."""
     if slot.is_database:
         return _database_seed(slot, shapes)
     if slot.path.suffix == ".jsonl":
@@ -178,7 +178,7 @@ def _seed(slot: Slot, shapes: set[str]) -> bytes:
 
 
 def _document_seed(slot: Slot) -> bytes:
-    """A document without the fields that nobody looks at."""
+    """Return a document without the fields that no adapter reads."""
     try:
         fields = json.loads(slot.original)
     except ValueError:
@@ -195,7 +195,7 @@ def _document_seed(slot: Slot) -> bytes:
 
 
 def _database_seed(slot: Slot, shapes: set[str]) -> bytes:
-    """Rows of new shapes of the tables the adapter looks at."""
+    """Return rows of new shapes from the tables that the adapter reads."""
     tables = {
         name: [line for n, line in enumerate(lines) if _is_new(line, shapes) or n <= FIRST_ROWS]
         for name, lines in dump_database(slot.path).items()
@@ -226,7 +226,7 @@ def _line(value: object) -> bytes:
 
 
 def _is_new(line: bytes, shapes: set[str]) -> bool:
-    """Whether a record has a key, a type of value or a kind that no record before it had."""
+    """Return whether a record has a key, type of value or kind that no earlier record has."""
     try:
         found = set(_shapes(json.loads(line), ""))
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""Whole processes, measured: processor time of a program and all it started, time, memory.
+"""Measure whole processes: processor time including children, elapsed time, memory.
 
 Programs take turns, round after round, so that a busy machine slows all of them alike; of every
-program the least of all rounds counts. Whoever fails is reported with its reason, never left out.
+program the least of all rounds counts. A program that fails is reported with the reason.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Figures(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """Why there are no figures."""
+    """The reason why there are no figures."""
 
     reason: str
 
@@ -43,18 +43,18 @@ class Task:
     env: Mapping[str, str]
     output: Path
     prepare: Callable[[], None] | None = None  # before every run, not measured
-    times: int = 1  # in every round: quick programs need more luck
+    times: int = 1  # runs per round: quick programs need more
     results: list[Result] = field(default_factory=list[Result])
 
     def run(self) -> None:
-        """Run it once and note the figures."""
+        """Run the program once and record the figures."""
         if self.prepare is not None:
             self.prepare()
         self.results.append(run_once(self.command, self.env, self.output))
 
     @property
     def best(self) -> Result:
-        """The least times and the most memory of all runs; a failure if one of them failed."""
+        """Return the least times and the peak memory of all runs; a failure if any run failed."""
         runs = [result for result in self.results if isinstance(result, Figures)]
         if len(runs) < len(self.results) or not runs:
             return next(
@@ -66,7 +66,7 @@ class Task:
 
 
 def run_rounds(tasks: Mapping[str, Task], rounds: int) -> dict[str, Result]:
-    """Every program in turn, so many times."""
+    """Run every program in turn, for the given number of rounds."""
     for number in range(rounds):
         for name, task in tasks.items():
             print(f"  round {number + 1} of {rounds}: {name}", file=sys.stderr, flush=True)
@@ -76,7 +76,7 @@ def run_rounds(tasks: Mapping[str, Task], rounds: int) -> dict[str, Result]:
 
 
 def run_once(command: Sequence[str], env: Mapping[str, str], output: Path) -> Result:
-    """Run a program to its end; what it prints goes into a file, its complaints beside it."""
+    """Run a program to its end; stdout and stderr are written to files."""
     output.parent.mkdir(parents=True, exist_ok=True)
     complaints = output.with_suffix(".err")
     with output.open("wb") as out, complaints.open("wb") as err:
@@ -91,7 +91,7 @@ def run_once(command: Sequence[str], env: Mapping[str, str], output: Path) -> Re
         wall = time.perf_counter() - start
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        # What it said may name places of this machine, which belong into no page.
+        # The output may contain paths of this machine, which must not be published.
         print(complaints.read_text(encoding="utf-8", errors="replace"), file=sys.stderr)
         return Failure(f"ended with {process.returncode}")
     return Figures(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss / _PEAK_PER_MB)

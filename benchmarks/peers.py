@@ -1,8 +1,7 @@
-"""The programs amux is compared with: installed below build/, each with a home of its own.
+"""The programs that amux is compared with: installed below build/, each with a separate home.
 
-They come from npm and PyPI in the versions of `peers/`. Nothing they do needs the network
-afterwards. A home is a copy by hard links: a program may put files of its own into it, and the
-corpus stays as it is.
+They come from npm and PyPI in the versions of `peers/` and do not need the network afterwards. A
+home is a copy with hard links: a program may add files to it without changing the corpus.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ _QUIET: Final = {
 }
 
 Tokens = dict[str, dict[str, int]]
-"""By agent, by the names of `corpus_session.FIELDS`."""
+"""The sums by agent and by the names of `corpus_session.FIELDS`."""
 
 
 class Peers:
-    """Where the programs are; what could not be installed stands in `failures`."""
+    """The paths of the programs. `failures` names those that could not be installed."""
 
     def __init__(self, place: Path) -> None:
         self._place = place
@@ -44,7 +43,7 @@ class Peers:
         self.failures: dict[str, Failure] = {}
 
     def install(self) -> None:
-        """Install what is not there yet in the versions wanted."""
+        """Install the programs that are missing in the required versions."""
         for names, install, files in (
             ("ccusage tokscale", self._install_npm, "package.json"),
             ("agentsview claude-agent-sdk", self._install_pypi, "requirements.txt"),
@@ -87,44 +86,44 @@ class Peers:
         subprocess.run([*pip, "install", "-r", str(wanted)], check=True)
 
     def _natives(self, name: str) -> list[Path]:
-        """The programs of this platform in the packages that npm has chosen for it."""
+        """Return the programs in the packages that npm has selected for this platform."""
         return sorted(self._node.glob(f"@*/{name}-*/bin/{name}"))
 
     def _native(self, name: str) -> str:
         return str(next(iter(self._natives(name)), Path(name)))
 
     def ccusage(self) -> list[str]:
-        """All tokens by day. The program itself, without its launcher in JavaScript."""
+        """Return the command for all tokens by day, without the launcher in JavaScript."""
         return [self._native("ccusage"), "daily", "--offline", "--json"]
 
     def tokscale(self) -> list[str]:
-        """All tokens by model."""
+        """Return the command for all tokens by model."""
         return [self._native("bun"), str(self._node / "tokscale" / "bin.js"), "models", "--json"]
 
     def agentsview(self, *words: str) -> list[str]:
-        """A command of it. The program itself, without its launcher in Python."""
+        """Return a command of agentsview, without its launcher in Python."""
         found = self._place.glob("venv/lib/python*/site-packages/agentsview/bin/agentsview")
         return [str(next(found, Path("agentsview"))), *words]
 
     def list_sessions(self) -> list[str]:
-        """The list of Claude's own library."""
+        """Return the command that lists sessions with Claude's own library."""
         program = "from claude_agent_sdk import list_sessions; print(len(list_sessions()))"
         return [str(self._bin / "python"), "-c", program]
 
 
 def peer_env(home: Path) -> dict[str, str]:
-    """Variables that ask for no tracking, no updates and no daemon."""
+    """Return variables that disable tracking, updates and daemons."""
     return {**_QUIET, "HOME": str(home)}
 
 
 def make_home(corpus: Path, home: Path) -> None:
-    """A copy of a corpus by hard links, made anew."""
+    """Create a new copy of a corpus with hard links."""
     shutil.rmtree(home, ignore_errors=True)
     shutil.copytree(corpus, home, copy_function=os.link)
 
 
 def plant_prices(home: Path) -> None:
-    """An empty table of prices: without one, tokscale asks the network and counts nothing."""
+    """Write an empty table of prices; without it, tokscale needs the network and counts nothing."""
     folder = home / ".cache" / "tokscale"
     folder.mkdir(parents=True, exist_ok=True)
     table = json.dumps({"timestamp": int(time.time()), "data": {}})
@@ -133,7 +132,7 @@ def plant_prices(home: Path) -> None:
 
 
 def daily_tokens(output: Path) -> Tokens:
-    """What ccusage or agentsview has counted; whose tokens they are follows from the model."""
+    """Return the counts of ccusage or agentsview; the agent follows from the model."""
     counted = _nothing()
     names = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheCreationTokens")
     for day in _load(output)["daily"]:
@@ -143,7 +142,7 @@ def daily_tokens(output: Path) -> Tokens:
 
 
 def tokscale_tokens(output: Path) -> Tokens:
-    """What tokscale has counted."""
+    """Return the counts of tokscale."""
     counted = _nothing()
     for entry in _load(output)["entries"]:
         _add(counted, entry["source"], entry, ("input", "output", "cacheRead", "cacheWrite"))
@@ -151,7 +150,7 @@ def tokscale_tokens(output: Path) -> Tokens:
 
 
 def amux_tokens(output: Path) -> Tokens:
-    """What amux has counted."""
+    """Return the counts of amux."""
     counted = _nothing()
     for agent, entry in _load(output)["breakdowns"].items():
         names = ("inputTokens", "outputTokens", "cachedTokens", "cacheWriteTokens")

@@ -1,4 +1,4 @@
-"""Measurements as tables of docs/performance.md, each size between markers of its own."""
+"""Writes measurements as tables to docs/performance.md, each size between its own markers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from peers import Tokens
 _COUNTED: Final = ("input", "output", "cache_read", "cache_write")
 _BUSY: Final = 1.5
 SEARCH_WISH: Final = 3.0
-"""How many times faster than the server every search should be."""
+"""The target: how many times faster than the server every search should be."""
 
 
 class Row(NamedTuple):
-    """A comparison of one figure; `wish`: how many times less than the peer amux wants to take."""
+    """A comparison of one figure. `wish` is the target ratio of the peer to amux."""
 
     job: str
     unit: str
@@ -31,7 +31,7 @@ class Row(NamedTuple):
     wish: float | None = None
 
     def cells(self) -> list[str]:
-        """What stands in the table."""
+        """Return the row of the table."""
         own = _amount(self.ours, self.unit)
         if isinstance(self.theirs, Failure):
             return [self.job, own, f"**{self.peer}: {self.theirs.reason}**", "", self._wish(), ""]
@@ -47,7 +47,7 @@ class Row(NamedTuple):
 def compare(
     job: str, figure: str, ours: Result, peer: str, theirs: Result, *, wish: float | None = None
 ) -> Row:
-    """A row for one figure of two runs."""
+    """Return a row for one figure of two runs."""
     if isinstance(ours, Failure):
         msg = f"{job}: amux {ours.reason}"
         raise SystemExit(msg)
@@ -57,13 +57,13 @@ def compare(
 
 
 def speed_table(rows: Iterable[Row]) -> list[str]:
-    """What amux and its peers take; the factor says how many times less amux takes."""
+    """Return a table of amux and its peers; the factor is the ratio of the peer to amux."""
     head = ["job", "amux", "peer", "factor", "wanted", ""]
     return table(head, [row.cells() for row in rows])
 
 
 def search_table(searches: Mapping[str, Mapping[str, tuple[float, int]]]) -> list[str]:
-    """Medians of amux as a library, of its index alone, and of a server, with what was found."""
+    """Return a table of the medians of amux as a library, of its index alone, and of a server."""
     shown = {
         "messages": "amux, messages",
         "engine": "its text index alone",
@@ -89,7 +89,7 @@ def _search_cell(answer: tuple[float, int] | None) -> str:
 
 
 def memory_table(runs: Mapping[str, Result]) -> list[str]:
-    """The most memory every command has held."""
+    """Return a table of the peak memory of every command."""
     rows: list[list[str]] = []
     for name, result in runs.items():
         if isinstance(result, Failure):
@@ -100,7 +100,7 @@ def memory_table(runs: Mapping[str, Result]) -> list[str]:
 
 
 def token_table(truth: Truth, counted: Mapping[str, Tokens | Failure]) -> list[str]:
-    """Everybody's sums against what the corpus says of itself."""
+    """Return a table that compares the sums of all programs with those of the corpus."""
     head = ["program", *(f"{agent} {_words(name)}" for agent, name in _columns(truth))]
     true = ["truth", *(f"{_true(truth, *column):,}" for column in _columns(truth))]
     rows = [true]
@@ -114,13 +114,13 @@ def token_table(truth: Truth, counted: Mapping[str, Tokens | Failure]) -> list[s
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """A table in Markdown."""
+    """Return a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return [f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines] + [""]
 
 
 def conditions(size: str, truth: Truth) -> list[str]:
-    """When and on what it was measured."""
+    """Return the date and the machine of the measurement."""
     agents = truth["agents"].values()
     megabytes = sum(agent["bytes"] for agent in agents) / 1e6
     sessions, files = (sum(agent[name] for agent in agents) for name in ("sessions", "files"))
@@ -135,7 +135,7 @@ def conditions(size: str, truth: Truth) -> list[str]:
 
 
 def write_section(page: Path, name: str, lines: Sequence[str]) -> None:
-    """Put lines between the markers of a section; the rest of the page stays."""
+    """Replace the lines between the markers of a section."""
     begin, end = f"<!-- {name}: begin, written by make bench -->", f"<!-- {name}: end -->"
     text = page.read_text(encoding="utf-8")
     before, _, rest = text.partition(begin)

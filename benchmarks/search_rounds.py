@@ -1,11 +1,10 @@
-"""How long a search takes once everything is indexed: `search_rounds.py HOME CACHE [URL]`.
+"""Measure searches after everything is indexed: `search_rounds.py HOME CACHE [URL]`.
 
-Eight queries of every kind (four of some), to several parties in turn: amux as a library in a
-process that stays, which answers from a look at the files that was taken shortly before, as a
-server does (`max_age`), over messages as the server does, with one passage per result; the same
-with tool text and three passages; that with a look before every answer; amux' text index of
-messages alone (which documents have the words); and the server of agentsview at URL. Prints medians
-in milliseconds as JSON.
+Eight queries of every kind (four of some) are sent to several programs in turn: amux as a library
+in a long-lived process that answers from a recent snapshot of the files (`max_age`), over messages
+as the server does, with one passage per result; amux with tool text and three passages; that with a
+new snapshot before every answer; the text index of amux for messages alone (which documents contain
+the words); and the server of agentsview at URL. Prints medians in milliseconds as JSON.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _LESS_FREQUENT: Final = (
 
 
 class Query(NamedTuple):
-    """One question in the words of every party."""
+    """One query in the syntax of every program."""
 
     search: str
     engine: tuple[tuple[TermKind, str], ...]  # all of them, in one document
@@ -76,7 +75,7 @@ QUERIES: Final[dict[str, list[Query]]] = {
 
 
 class Answer(NamedTuple):
-    """The median of many searches in milliseconds, and how many results all queries had."""
+    """Return the median time of many searches in milliseconds, and the number of results."""
 
     milliseconds: float
     results: int
@@ -103,7 +102,7 @@ def main() -> None:
 
 
 def _medians(queries: list[Query], parties: dict[str, Callable[[Query], int]]) -> dict[str, Answer]:
-    """Every party is asked all queries in a row, then the next; several times."""
+    """Run all queries with one program after the other, several times."""
     times: dict[str, list[float]] = {name: [] for name in parties}
     found: dict[str, int] = {}
     for number in range(max(_ROUNDS.values())):
@@ -116,7 +115,7 @@ def _medians(queries: list[Query], parties: dict[str, Callable[[Query], int]]) -
 
 
 def _timed(ask: Callable[[Query], int], query: Query) -> tuple[float, int]:
-    """Milliseconds, and how many results there were."""
+    """Return milliseconds and the number of results."""
     start = time.perf_counter()
     results = ask(query)
     return 1000 * (time.perf_counter() - start), results

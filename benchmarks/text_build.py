@@ -1,7 +1,7 @@
-"""The text index of a home, built by the engine alone: `text_build.py HOME FILE messages|tools`.
+"""Build the text index of a home by the engine alone: `text_build.py HOME FILE messages|tools`.
 
-A process of its own, so that it can be measured like any program. With `messages`, only what people
-and models said is indexed, as the peers do; with `tools`, what tools were given and gave back too.
+This is a separate process, so that it can be measured like any program. `messages` indexes only
+the texts of users and models, as the peers do; `tools` also indexes the input and output of tools.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes docs/reference/cli.md and the text of `amux --help` from the command table and parsers.
+"""Write docs/reference/cli.md and the text of `amux --help` from the command table and parsers.
 
 With `--check` nothing is written: the exit code says whether the page is up to date.
 """
@@ -27,17 +27,18 @@ INTRODUCTION = """\
 
 <!-- written by tools/gen_cli_docs.py; change the commands, not this page -->
 
-`amux` alone shows what is on this machine. stdout is data, stderr is talk: notes, warnings, errors
-and progress. On a terminal people get tables; through a pipe the rows are separated by tabs and
-have no headings, ids are whole and times are RFC 3339 in UTC.
+`amux` without arguments shows an overview of this machine. Data is written to stdout; notes,
+warnings, errors and progress are written to stderr. On a terminal the output is a table; in a pipe
+the columns are separated by tabs, there are no headings, ids are complete and times are RFC 3339 in
+UTC.
 
 `--json` prints bare arrays and objects with the field names of the specification. When a command
 fails, `--json` prints `{"ok": false, "error": {"code", "message", "recoverable"}}` instead, and the
 exit code is not 0.
 
-A cost is `$1.23` when every call is known, `>= $1.20` when the agent left some of them out, and `?`
-when nothing is known. Text from sessions never steers the terminal: control characters are shown,
-not obeyed.
+A cost is shown as `$1.23` if it is exact, as `>= $1.20` if the agent did not record all usage, and
+as `?` if it is unknown. Control characters in the text of sessions are replaced by visible symbols,
+so they cannot affect the terminal.
 """
 
 
@@ -59,7 +60,7 @@ def main() -> int:
 
 
 def help_text() -> str:
-    """What `amux --help` prints: kept in a file, so that showing it imports no parser."""
+    """Return the output of `amux --help`, which is stored so that showing it imports no parser."""
     os.environ["COLUMNS"] = WIDTH
     text = io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
@@ -72,12 +73,12 @@ def _read(path: Path) -> str:
 
 
 def _words(text: str) -> set[str]:
-    """Versions of Python lay the same help out differently."""
+    """Return the words of a text: versions of Python format the help differently."""
     return {word.rstrip(",") for word in text.split()}
 
 
 def render() -> str:
-    """The whole page."""
+    """Return the page."""
     root = build_parser()
     root.load_all()
     parts = [INTRODUCTION, *_global_options(root)]

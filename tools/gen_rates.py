@@ -1,7 +1,7 @@
-"""Writes src/amux/pricing/shipped.json from the genai-prices that is installed.
+"""Write src/amux/pricing/shipped.json from the installed version of genai-prices.
 
-With `--check` nothing is written: the exit code says whether the file is up to date. The file of
-another version of genai-prices is; amux does not use it then.
+With `--check` nothing is written: the exit code says whether the file is up to date. A file of
+another version of genai-prices counts as up to date, because amux does not use it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from amux.pricing.catalogue import (
 from amux.pricing.rates import TokenRates
 
 PROVIDERS = ("anthropic", "google", "openai")
-"""Whose models most agents call."""
+"""The providers whose models most agents call."""
 
 
 def main() -> int:
@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def render() -> str:
-    """The file: a model per line, for whoever compares two versions."""
+    """Return the content of the file: one model per line, so that versions can be compared."""
     shipped = Shipped(
         version=genai_prices.__version__,
         owners=tuple((p.id, names) for p in providers if (names := names_of(p.model_match))),
@@ -87,7 +87,7 @@ def _json(value: object) -> str:
 
 
 def model_of(model: types.ModelInfo, provider: types.Provider) -> ShippedModel:
-    """A model as amux keeps it."""
+    """Return a model in the form of the file."""
     claude = is_claude(provider.id, "")
     listed = (
         model.prices
@@ -104,7 +104,7 @@ def model_of(model: types.ModelInfo, provider: types.Provider) -> ShippedModel:
 
 
 def _prices(price: types.ConditionalPrice, *, claude: bool) -> Prices | None:
-    """None: its price depends on more than the day."""
+    """Return the prices from a day on; None if they depend on more than the day."""
     constraint = price.constraint
     if constraint is not None and not isinstance(constraint, types.StartDateConstraint):
         return None
@@ -117,7 +117,7 @@ def _prices(price: types.ConditionalPrice, *, claude: bool) -> Prices | None:
 
 
 def names_of(clause: types.MatchLogic | None) -> tuple[str, ...]:
-    """A rule for names as `ShippedModel` has it."""
+    """Return a rule for names in the form that `ShippedModel` documents."""
     match clause:
         case None:
             return ()

@@ -1,6 +1,6 @@
 """Check that every relative link in the Markdown files leads to a file and a heading that exist.
 
-    python tools/links.py            exit 1 and name the broken ones
+    python tools/links.py            name the broken links and exit with 1 if there are any
 
 Links to the web are not followed: the check needs no network.
 """
@@ -20,23 +20,23 @@ _ELSEWHERE = ("http://", "https://", "mailto:")
 
 
 def pages() -> list[Path]:
-    """Every Markdown file people read here."""
+    """Return every Markdown file of the documentation."""
     return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
 def anchor(heading: str) -> str:
-    """The fragment a heading gets: lower case, punctuation dropped, spaces to dashes."""
+    """Return the fragment of a heading: lower case, no punctuation, dashes instead of spaces."""
     words = re.sub(r"[^\w\- ]", "", heading.strip().lower())
     return words.replace(" ", "-")
 
 
 def prose(page: Path) -> str:
-    """The text of a page without its code blocks."""
+    """Return the text of a page without its code blocks."""
     return _FENCE.sub("", page.read_text(encoding="utf-8"))
 
 
 def leads_somewhere(page: Path, target: str) -> bool:
-    """Whether a relative link names a file, and in it a heading, that exist."""
+    """Return whether the file and the heading that a relative link names exist."""
     name, _, fragment = target.partition("#")
     goal = (page.parent / name).resolve() if name else page
     if not goal.exists():
@@ -45,14 +45,14 @@ def leads_somewhere(page: Path, target: str) -> bool:
 
 
 def broken_links(page: Path) -> Iterator[str]:
-    """Links of one page that lead nowhere."""
+    """Yield the broken links of one page."""
     for target in _LINK.findall(prose(page)):
         if not target.startswith(_ELSEWHERE) and not leads_somewhere(page, target):
             yield target
 
 
 def main() -> int:
-    """Name the broken links; their number decides the exit code."""
+    """Print the broken links; return the exit code."""
     broken = [(page, target) for page in pages() for target in broken_links(page)]
     for page, target in broken:
         where = page.relative_to(ROOT).as_posix()

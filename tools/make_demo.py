@@ -1,8 +1,8 @@
-"""Writes src/amux/demo/home: sample sessions for machines that have none.
+"""Write src/amux/demo/home: sample sessions for machines that have none.
 
-The stories in `demo_kit` are told in the formats of the agents; every run gives the same bytes.
+The stories in `demo_kit` are written in the formats of the agents; every run gives the same bytes.
 With `--check` nothing is written: the exit code says whether the files are up to date. With
-`--ledger` the truth about the sessions is printed as JSON, from the stories and not from the files.
+`--ledger` the expected totals of the sessions are printed as JSON, computed from the stories.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STORIES = (*stories_shop.STORIES, *stories_tidy.STORIES, *stories_handbook.STORI
 
 
 def build() -> Home:
-    """Tell every story, the oldest first: a fork comes after its parent."""
+    """Write every story, oldest first, so that a fork comes after its parent."""
     home, rollouts = Home(), dict[str, Rollout]()
     stories = sorted(STORIES, key=lambda story: story.start)
     for story in stories:
@@ -39,7 +39,7 @@ def build() -> Home:
 
 
 def _add_thread_names(home: Home, stories: list[Story]) -> None:
-    """Names of Codex threads; a fork takes over its parent's."""
+    """Write the names of Codex threads; a fork inherits the name of its parent."""
     names = {story.key: story.name for story in stories if story.agent == "codex"}
     lines: list[dict[str, str]] = []
     for story in stories:
@@ -78,7 +78,7 @@ def _existing() -> dict[str, bytes]:
 
 
 def _update(files: dict[str, bytes]) -> None:
-    """Write what has changed and remove what is no longer made."""
+    """Write changed files and remove obsolete ones."""
     found = _existing()
     for name in found.keys() - files.keys():
         (TARGET / name).unlink()
@@ -93,7 +93,7 @@ def main() -> int:
     """Write the home, compare it, or print its ledger."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--check", action="store_true", help="compare, write nothing")
-    options.add_argument("--ledger", action="store_true", help="print the truth as JSON")
+    options.add_argument("--ledger", action="store_true", help="print the expected totals as JSON")
     chosen = options.parse_args()
     home = build()
     if chosen.ledger:

@@ -3,8 +3,8 @@
     python tools/reference.py            write
     python tools/reference.py --check    exit 1 and name what differs
 
-`schema.json` is generated whole, from the public types. In `exit-codes.md` only the lines between
-`<!-- generated -->` and `<!-- end -->` are; the words around them are written by hand.
+`schema.json` is generated completely, from the public types. In `exit-codes.md` only the lines
+between `<!-- generated -->` and `<!-- end -->` are generated; the rest is written by hand.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PUBLIC_TYPES = (
 
 
 def json_schema() -> str:
-    """JSON Schema of everything `--json` and `export` print."""
+    """Return the JSON Schema of everything `--json` and `export` print."""
     _, components = msgspec.json.schema_components(PUBLIC_TYPES, ref_template="#/$defs/{name}")
     for written_whole in _types_that_leave_nothing_out():
         if written_whole.__name__ in components:
@@ -49,12 +49,12 @@ def json_schema() -> str:
 
 
 def _types_that_leave_nothing_out() -> list[type[Model]]:
-    """Those whose defaults are written, too; msgspec calls a field with a default optional."""
+    """Return the types whose defaults are written; msgspec calls their fields optional."""
     return [each for each in Model.__subclasses__() if not each.__struct_config__.omit_defaults]
 
 
 def exit_code_table() -> str:
-    """One row per exit code: the error codes that lead to it."""
+    """Return a table of the exit codes and the error codes that lead to them."""
     codes: dict[int, list[str]] = defaultdict(list)
     for code in ErrorCode:
         codes[EXIT_CODES.get(code, 1)].append(f"`{code}`")
@@ -63,14 +63,14 @@ def exit_code_table() -> str:
 
 
 def with_block(page: str, block: str) -> str:
-    """The page with its generated lines replaced."""
+    """Return a page with its generated lines replaced."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return before + BEGIN + block + END + after
 
 
 def generated() -> dict[Path, str]:
-    """What each generated file should hold."""
+    """Return the current content of each generated file."""
     exit_codes = REFERENCE / "exit-codes.md"
     return {
         REFERENCE / "schema.json": json_schema(),
@@ -79,7 +79,7 @@ def generated() -> dict[Path, str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Write or check; the number of stale files decides the exit code."""
+    """Write the files, or with `--check` compare them; return the exit code."""
     stale = [
         (path, text)
         for path, text in generated().items()

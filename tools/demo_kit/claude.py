@@ -1,4 +1,4 @@
-"""Writes a story as Claude Code would have: 2.0.77 and 2.1.325 as captured."""
+"""Writes a story in the format of Claude Code 2.0.77 or 2.1.325, as in the captures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from demo_kit.story import (
 
 HELPER_MODEL = "claude-haiku-4-5-20251001"
 _INSTRUCTIONS = 24_600
-_PLACEHOLDER = 3  # output tokens as the stream says at its beginning
+_PLACEHOLDER = 3  # output tokens at the beginning of the stream
 _COPIED = {"user", "assistant", "system", "attachment"}
 _CONTINUED = (
     "This session is being continued from a previous conversation that ran out of context. "
@@ -39,7 +39,7 @@ _COMPACT_COMMAND = (
 
 
 class Transcript:
-    """One file of a session: the conversation itself, or that of a sub-agent."""
+    """One file of a session: its own conversation or that of a sub-agent."""
 
     def __init__(self, story: Story, session_id: str, clock: Clock, agent: str = "") -> None:
         self.lines: list[dict[str, Any]] = []
@@ -54,7 +54,7 @@ class Transcript:
         self._prompt_id = ""
 
     def add(self, fields: dict[str, Any]) -> str:
-        """Append a line to the chain of messages; its id."""
+        """Append a line to the chain of messages; return its id."""
         story, self._count = self._story, self._count + 1
         uuid = random_uuid(f"{story.key}/{self._agent}/{self._count}")
         link: dict[str, Any] = {"parentUuid": self.leaf}
@@ -82,7 +82,7 @@ class Transcript:
         return self.add({**prompt, "type": "user", "message": message, **more})
 
     def prompt(self, text: str) -> None:
-        """The person, or the parent of a sub-agent, asks for something."""
+        """Write a prompt of the user or of the parent of a sub-agent."""
         self.clock.tick()
         self._prompt_id = random_uuid(f"{self._story.key}/{self._agent}/prompt{self._count}")
         self.meter.hear(text)
@@ -94,7 +94,7 @@ class Transcript:
             self.aside({"type": "last-prompt", "lastPrompt": text[:200], "leafUuid": self.leaf})
 
     def reply(self, step: Reply, model: str) -> Usage:
-        """One model call, block by block, and the results of its tools."""
+        """Write one model call, block by block, and the results of its tools."""
         uses = [use_tool(tool, self._story.cwd, modern=self.modern) for tool in step.tools]
         said = step.text + "".join(str(use.input) for use in uses)
         usage = self.meter.bill(said, step.thinking)
@@ -174,7 +174,7 @@ class Transcript:
         self.user([block], toolUseResult=use.record, sourceToolAssistantUUID=uuid)
 
     def interrupt(self, text: str, model: str) -> Usage:
-        """A call that was stopped: its text so far, its output tokens never counted."""
+        """Write an interrupted call: its text so far, without its final output tokens."""
         usage = replace(self.meter.bill(text, ""), output=_PLACEHOLDER, thinking=0)
         self.clock.tick(6)
         seed = f"{self._story.key}/{self._agent}/call{self._count}"
@@ -185,7 +185,7 @@ class Transcript:
         return usage
 
     def compact(self, summary: str) -> Usage:
-        """Replace the conversation by its summary; what the call that wrote it was billed."""
+        """Replace the conversation by its summary; return the usage of the call that wrote it."""
         usage = self.meter.bill(summary, "")
         self.clock.tick(usage.output / 50)
         before, self.leaf, old_leaf = usage.context, None, self.leaf
@@ -205,7 +205,7 @@ class Transcript:
         return usage
 
     def report(self, task: Delegate, result: str) -> None:
-        """Tell the model that a background task is done."""
+        """Write a notice to the model that a background task is done."""
         self.clock.tick()
         told = (
             f"<task-notification>\n<task-id>{task.key}</task-id>\n<status>completed</status>\n"
@@ -217,7 +217,7 @@ class Transcript:
 
 
 class ClaudeWriter:
-    """Tells one story into a home."""
+    """Writes one story to a home."""
 
     def __init__(self, story: Story, home: Home) -> None:
         self._story = story
@@ -247,7 +247,7 @@ class ClaudeWriter:
         self._home.put_lines(f"{self._folder}/{self._id}.jsonl", self._main.lines)
 
     def _copy(self, parent: Account) -> None:
-        """`/branch`: the new file begins with the other one's messages."""
+        """Write a fork (`/branch`): the new file begins with the messages of the other one."""
         account, main = self._account, self._main
         account.kind, account.parent = "fork", parent.session_id
         account.inherit(parent)
@@ -286,7 +286,7 @@ class ClaudeWriter:
         self._main.meter.cool_down()
 
     def _delegate(self, task: Delegate) -> None:
-        """Let a sub-agent work in its own file, beside the session."""
+        """Write the separate file of a sub-agent."""
         story, parent = self._story, self._account
         child = Account("claude", task.key, "subagent", story.cwd, parent=self._id)
         child.title = task.task
@@ -309,7 +309,7 @@ class ClaudeWriter:
         self._home.put_object(f"{path}.meta.json", meta)
 
     def _close(self) -> None:
-        """What Claude Code writes when it ends: names and, since 2.1, the total."""
+        """Write the last lines of Claude Code: names and, since 2.1, the total."""
         story, main = self._story, self._main
         if story.name is not None:
             main.aside({"type": "custom-title", "customTitle": story.name})
@@ -322,7 +322,7 @@ class ClaudeWriter:
             self._total()
 
     def _bill_title(self) -> None:
-        """A small model makes up the title, once; no line records its call."""
+        """Count the call of a small model that generates the title; no line records it."""
         if not self._has_title:
             self._has_title = True
             prompt = number(self._story.key + "/title", 380, 720)
@@ -330,7 +330,7 @@ class ClaudeWriter:
             self._account.calls.append(Billed(HELPER_MODEL, usage, on_disk=False))
 
     def _total(self) -> None:
-        """The total so far, calls of sub-agents and helpers included."""
+        """Write the total so far, including calls of sub-agents and helpers."""
         account = self._account
         total = sum(call.nano_usd for call in account.calls)
         fields = {
@@ -362,7 +362,7 @@ def _model_usage(calls: list[Billed]) -> dict[str, dict[str, Any]]:
 
 
 def _last_call(lines: list[dict[str, Any]]) -> str:
-    """The id of the newest tool call."""
+    """Return the id of the newest tool call."""
     blocks = (
         block
         for line in reversed(lines)

@@ -17,12 +17,12 @@ class ToolUse:
     name: str
     input: dict[str, Any]
     output: str
-    record: Any  # a text when the tool failed
-    is_error: bool | None = None  # None: the tool does not say
+    record: Any  # a string if the tool failed
+    is_error: bool | None = None  # None: not recorded
 
 
 def use_tool(tool: Tool, cwd: str, *, modern: bool) -> ToolUse:
-    """What Claude Code writes for a tool; a sub-agent runs in the background."""
+    """Return what Claude Code writes for a tool; a sub-agent runs in the background."""
     match tool:
         case Command():
             return _run(tool, modern=modern)

@@ -23,7 +23,7 @@ _RULES = "Sandbox: workspace-write. Network access is off. Ask before leaving th
 
 
 class Rollout:
-    """One file: a thread, told in the format of its version."""
+    """One file: a thread in the format of its version."""
 
     def __init__(self, story: Story, clock: Clock, origin: dict[str, Any], first: int = 0) -> None:
         self.id = timed_uuid(story.key, clock.now)
@@ -42,11 +42,11 @@ class Rollout:
 
     @property
     def end(self) -> int:
-        """The number of the next line."""
+        """Return the number of the next line."""
         return self._first + len(self.lines)
 
     def take_over(self, parent: Rollout) -> None:
-        """Go on with the conversation and the totals of another thread, some time later."""
+        """Continue the conversation and the totals of another thread, some time later."""
         self.total = parent.total
         self.meter = copy(parent.meter)
         self.meter.cool_down()
@@ -101,7 +101,7 @@ class Rollout:
         self._line("turn_context", context)
 
     def _add_context(self) -> None:
-        """Texts that nobody typed: rules of the sandbox and the place of work."""
+        """Write injected texts: the rules of the sandbox and the working directory."""
         where = f"<environment_context>\n  <cwd>{self._story.cwd}</cwd>\n  <shell>bash</shell>\n"
         rules = f"<permissions instructions>\n{_RULES}\n</permissions instructions>"
         for role, text, kind in (
@@ -112,7 +112,7 @@ class Rollout:
             self._item({"type": "message", "role": role, "content": content}, kind)
 
     def prompt(self, text: str) -> None:
-        """The person, or the parent of a sub-agent, asks for something."""
+        """Write a prompt of the user or of the parent of a sub-agent."""
         self._start_turn()
         self.meter.hear(text)
         content = [{"type": "input_text", "text": text}]
@@ -125,7 +125,7 @@ class Rollout:
             self._event("user_message", message=text, images=[], local_images=[], text_elements=[])
 
     def reply(self, step: Reply, outcomes: list[Outcome]) -> Usage:
-        """One model call and what its tools gave back."""
+        """Write one model call and the output of its tools."""
         said = step.text + "".join(str(outcome.call) for outcome in outcomes)
         usage = self.meter.bill(said, step.thinking)
         self.clock.tick(2 + usage.output / 70)
@@ -169,7 +169,7 @@ class Rollout:
         if self._numbered and outcome.shown is not None:
             self._completed(outcome.shown)
         self._item(outcome.output)
-        self._count_tokens()  # said again with every request
+        self._count_tokens()  # repeated with every request
 
     def _bill(self, usage: Usage, seed: str) -> None:
         self.total, self._last = self.total + usage, usage
@@ -190,7 +190,7 @@ class Rollout:
         self._event("token_count", info=info, rate_limits=_LIMITS)
 
     def _figures(self, usage: Usage) -> dict[str, int]:
-        """Codex counts cached tokens as input, too, and reasoning as output."""
+        """Return usage as Codex records it: cached tokens are input, reasoning is output."""
         written = {"cache_write_input_tokens": usage.cache_write} if self._numbered else {}
         return {
             "input_tokens": usage.context,
@@ -207,7 +207,7 @@ class Rollout:
         self._event("task_complete", turn_id=self._turn, last_agent_message=last, **done)
 
     def notify(self, child: str, result: str) -> None:
-        """A sub-agent is done: a text that nobody typed."""
+        """Write the injected notice that a sub-agent is done."""
         told = f'{{"agent_path":"{child}","status":{{"completed":"{result}"}}}}'
         content = [
             {
@@ -218,13 +218,13 @@ class Rollout:
         self._item({"type": "message", "role": "user", "content": content})
 
     def rename(self, name: str) -> None:
-        """The person names the thread; before 0.166 the rollout says so, too."""
+        """Write the name given by the user; before 0.166 the rollout contains it as well."""
         if not self._numbered:
             self._event("thread_name_updated", thread_id=self.id, thread_name=name)
 
 
 class CodexWriter:
-    """Tells one story into a home."""
+    """Writes one story to a home."""
 
     def __init__(self, story: Story, home: Home, rollouts: dict[str, Rollout]) -> None:
         self._story = story
@@ -290,7 +290,7 @@ class CodexWriter:
         self._account.calls.append(Billed(self._story.model, self._main.reply(step, outcomes)))
 
     def _wait(self) -> None:
-        """One more call of the parent, to get the answer of its sub-agent."""
+        """Write a further call of the parent, which gets the answer of its sub-agent."""
         child, answer = self._children[-1]
         outcome = wait_for_agent(child, answer, f"{child}/wait")
         usage = self._main.reply(Reply(), [outcome])
@@ -298,7 +298,7 @@ class CodexWriter:
         self._main.notify(child, answer)
 
     def _delegate(self, task: Delegate) -> str:
-        """Let a sub-agent work in its own file; its id."""
+        """Write the file of a sub-agent; return its id."""
         story, parent = self._story, self._main.id
         spawn = {"parent_thread_id": parent, "depth": 1, "agent_path": None}
         spawn |= {"agent_nickname": task.purpose, "agent_role": None}
@@ -322,7 +322,7 @@ class CodexWriter:
 
 
 def _work(story: Story, task: Delegate, rollout: Rollout, account: Account) -> None:
-    """What a sub-agent does; it has no sub-agents of its own."""
+    """Write the events of a sub-agent, which has no sub-agents itself."""
     for step in task.steps:
         if isinstance(step, Reply):
             seed = f"{story.key}/{len(rollout.lines)}"

@@ -12,7 +12,7 @@ from demo_kit.story import Command, Delegate, Edit, Read, Story, Write
 
 @dataclass(frozen=True)
 class Outcome:
-    """One call and what came back."""
+    """One call and its output."""
 
     call: dict[str, Any]
     output: dict[str, Any]
@@ -21,7 +21,7 @@ class Outcome:
 
 
 def use_tool(tool: Command | Read | Edit | Write, story: Story, seed: str) -> Outcome:
-    """What Codex writes for a tool. It reads files by shell commands."""
+    """Return what Codex writes for a tool. It reads files with shell commands."""
     match tool:
         case Command():
             return _run(tool, story, seed)
@@ -41,14 +41,14 @@ def use_tool(tool: Command | Read | Edit | Write, story: Story, seed: str) -> Ou
 
 
 def spawn_agent(task: Delegate, child: str, seed: str) -> Outcome:
-    """The call that starts a sub-agent."""
+    """Return the call that starts a sub-agent."""
     started = json.dumps({"agent_id": child, "nickname": task.purpose}, separators=(",", ":"))
     call = _function(seed, "spawn_agent", {"message": task.task})
     return Outcome(call, _function_output(seed, started))
 
 
 def wait_for_agent(child: str, answer: str, seed: str) -> Outcome:
-    """The call that gets a sub-agent's answer."""
+    """Return the call that gets the answer of a sub-agent."""
     status = {"status": {child: {"completed": answer}}, "timed_out": False}
     ended = json.dumps(status, ensure_ascii=False, separators=(",", ":"))
     call = _function(seed, "wait_agent", {"targets": [child], "timeout_ms": 60_000})

@@ -1,4 +1,4 @@
-"""The home directory that is being made: its files, and the account of every session in it."""
+"""The demo home: its files, and the account of every session in it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class Home:
         self.accounts: dict[str, Account] = {}
 
     def put_lines(self, path: str, lines: Iterable[dict[str, Any]]) -> None:
-        """Write one JSON object a line."""
+        """Write a file with one JSON object per line."""
         self.files[path] = b"".join(encode(line) + b"\n" for line in lines)
 
     def put_object(self, path: str, fields: dict[str, Any]) -> None:
-        """Write one JSON object."""
+        """Write a file with one JSON object."""
         self.files[path] = encode(fields)
 
     def lines_of(self, path: str) -> list[dict[str, Any]]:
-        """The lines of a file that was written before."""
+        """Return the lines of a file that was written before."""
         return [json.loads(line) for line in self.files[path].splitlines()]
 
 
 def encode(fields: dict[str, Any]) -> bytes:
-    """JSON as the agents write it: compact, not escaped."""
+    """Return JSON as the agents write it: compact, not escaped."""
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,4 +1,4 @@
-"""Who was billed for what: the truth against which a reader of the demo home can be checked.
+"""The expected calls and costs, against which a reader of the demo home can be checked.
 
 The ledger is kept while the stories are told. It never looks at the files.
 """
@@ -31,7 +31,7 @@ class Usage:
 
     @property
     def context(self) -> int:
-        """All tokens that went in."""
+        """Return the total input tokens."""
         return self.input + self.cache_read + self.cache_write
 
     def __add__(self, other: Usage) -> Usage:
@@ -54,7 +54,7 @@ class Billed:
 
     @property
     def nano_usd(self) -> int:
-        """What Claude Code takes it to cost; known for its own models only."""
+        """Return the cost as computed by Claude Code, for its own models only."""
         per_token = [round(usd * 1000) for usd in _USD_PER_MILLION[self.model]]
         used = (self.usage.input, self.usage.cache_read, self.usage.cache_write, self.usage.output)
         return sum(rate * count for rate, count in zip(per_token, used, strict=True))
@@ -62,7 +62,7 @@ class Billed:
 
 @dataclass
 class Account:
-    """One session: what was said and what it cost."""
+    """The expected content and cost of one session."""
 
     agent: str
     session_id: str
@@ -80,10 +80,10 @@ class Account:
     calls: list[Billed] = field(default_factory=list[Billed])
     incomplete: list[str] = field(default_factory=list[str])
     records_thinking: bool = True
-    recorded_nano_usd: int | None = None  # the agent's own total, when it writes one
+    recorded_nano_usd: int | None = None  # the agent's own total, if it records one
 
     def note(self, step: Step) -> None:
-        """Count what a reader must find again."""
+        """Count the content that a reader must find."""
         if isinstance(step, Compaction):
             self.compactions += 1
         elif isinstance(step, (Reply, Interruption)) and step.text:
@@ -97,17 +97,17 @@ class Account:
             self.commands += 1
             self.failed_commands += tool.exit_code != 0
         elif isinstance(tool, Read) and self.agent == "codex":
-            self.commands += 1  # it has no tool for that but the shell
+            self.commands += 1  # Codex has only the shell for that
 
     def inherit(self, parent: Account) -> None:
-        """Begin with the history of another session; its calls stay with it."""
+        """Copy the history of another session, without its calls."""
         self.prompts += parent.prompts
         self.replies += parent.replies
         self.commands += parent.commands
         self.failed_commands += parent.failed_commands
 
     def to_dict(self) -> dict[str, Any]:
-        """The account as JSON, with the tokens on disk by model."""
+        """Return the account as JSON, with the recorded tokens by model."""
         by_model: dict[str, Usage] = {}
         for call in self.calls:
             if call.on_disk:

@@ -1,4 +1,4 @@
-"""The published suite, on a capture of `notes`."""
+"""Runs the published suite on a capture of `notes`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from amux.testing import AdapterSuite, find_captures
 
 
 class TestNotes(AdapterSuite):
-    """Every rule, on every capture."""
+    """Runs every rule on every capture."""
 
     adapter = ADAPTER
     captures = find_captures(Path(__file__).parent / "captures", "notes")

@@ -1,8 +1,8 @@
-"""The agent `notes`, for amux.
+"""An amux adapter for the agent `notes`.
 
-Store     $NOTES_HOME or ~/.notes, one <id>.jsonl per session
-Counting  one call per answer, known by the answer's id
-Title     the last name that was given, else the first prompt
+Files     $NOTES_HOME or ~/.notes, one <id>.jsonl per session
+Counting  one call per answer, identified by the id of the answer
+Title     the last given name, else the first prompt
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from amux.adapters.kit import Fold, count, mapping, moment, read_records, text
 
 
 class Line(msgspec.Struct):
-    """A line. Types are wide: an odd value costs its field, not the line."""
+    """A line. Every type is accepted: an unexpected value costs its field, not the line."""
 
     id: Any = None
     role: Any = None
@@ -36,7 +36,7 @@ LINES = msgspec.json.Decoder(Line)
 
 
 class NotesAdapter:
-    """Reads the sessions of `notes`. Stateless."""
+    """Reads the sessions of `notes`. It has no state."""
 
     info = amux.AgentInfo(
         name="notes",
@@ -48,12 +48,12 @@ class NotesAdapter:
     )
 
     def roots(self, host: amux.Host) -> Sequence[Path]:
-        """The one folder, wherever a variable has moved it."""
+        """Return the directory of the sessions; `NOTES_HOME` relocates it."""
         return [host.path_from("NOTES_HOME") or host.home / ".notes"]
 
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[amux.SourceRef]:
-        """Every log."""
-        del cwd  # the names of the logs do not tell it
+        """Yield every log."""
+        del cwd  # the names of the logs do not contain it
         for path in sorted(root.glob("*.jsonl")):
             yield amux.SourceRef(agent="notes", path=path, root=root, session_id=path.stem)
 
@@ -61,7 +61,7 @@ class NotesAdapter:
         self, source: amux.SourceRef, *, want: amux.Want,
         only: str | None = None, until: int | None = None,
     ) -> Iterator[amux.Item]:  # fmt: skip
-        """One pass over the lines."""
+        """Yield the head, messages, calls and facts of a log in one pass."""
         del only, until  # a file is one session and refers to no other
         session_id, fold, known, is_open = source.path.stem, Fold(), dict[str, str](), False
         for found in read_records(source.path, LINES, cut_texts=want != "all"):
@@ -71,7 +71,7 @@ class NotesAdapter:
                 continue
             number, line, _ = found
             message = _message(line)
-            known |= {key: said for key in ABOUT if (said := text(getattr(line, key)))}
+            known |= {key: value for key in ABOUT if (value := text(getattr(line, key)))}
             if not is_open and (message or known):
                 is_open = True
                 yield amux.Head(session_id=session_id)
@@ -90,8 +90,8 @@ class NotesAdapter:
         self, action: Literal["new", "resume", "fork"], *, session_id: str | None = None,
         prompt: str | None = None, cwd: str | None = None, version: str | None = None,
     ) -> amux.Command | None:  # fmt: skip
-        """`notes`, with the session to go on with and what to say; it cannot fork."""
-        del version  # there is only one
+        """Return the command that starts or resumes a session; None for a fork."""
+        del version  # there is only one version
         if action == "fork" or (action == "resume" and not session_id):
             return None
         resume = ("--resume", session_id) if action == "resume" and session_id else ()
@@ -100,10 +100,10 @@ class NotesAdapter:
 
 def _message(line: Line) -> amux.SessionMessage | None:
     if line.role not in ("user", "assistant"):
-        return None  # a line about the session, or one that a later version writes
-    said, at = text(line.text) or "", moment(line.time)
+        return None  # a line about the session, or one written by a later version
+    content, at = text(line.text) or "", moment(line.time)
     name, model = text(line.id), text(line.model)
-    return amux.SessionMessage(role=line.role, content=said, timestamp=at, id=name, model=model)
+    return amux.SessionMessage(role=line.role, content=content, timestamp=at, id=name, model=model)
 
 
 def _call(line: Line, message: amux.SessionMessage, *, key: str) -> amux.Call:
