@@ -37,12 +37,11 @@ class AnnotationFile:
     def current(self) -> Annotations:
         """Return the current annotations; their `problems` name what could not be read."""
         try:
-            fingerprint = _fingerprint_of(
-                self.path
-            )  # before reading: a later change is seen next time
-            seen, known = self._last
-            if fingerprint == seen:
-                return known
+            # taken before reading, so that a later change is noticed by the next call
+            fingerprint = _fingerprint_of(self.path)
+            last, annotations = self._last
+            if fingerprint == last:
+                return annotations
             data = b"" if fingerprint is None else self.path.read_bytes()
             found = AnnotationLog(data, path=str(self.path)).annotations()
         except OSError as error:

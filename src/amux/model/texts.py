@@ -41,11 +41,11 @@ def text_doc(ordinal: int, message: SessionMessage, *, tools: bool) -> TextDoc:
     """Return the texts of a message; without its tool text unless `tools` is set."""
     if message.role == "tool":
         return TextDoc(ordinal, (), tool_text(message) if tools else "")
-    said = (message.content,) if message.content else ()
+    spoken = (message.content,) if message.content else ()
     if message.thinking:
-        said = (*said, message.thinking)
+        spoken = (*spoken, message.thinking)
     has_traffic = tools and (message.tool_calls or message.tool_result is not None)
-    return TextDoc(ordinal, said, tool_text(message) if has_traffic else "")
+    return TextDoc(ordinal, spoken, tool_text(message) if has_traffic else "")
 
 
 def tool_text(message: SessionMessage) -> str:

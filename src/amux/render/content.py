@@ -129,16 +129,16 @@ def with_unanswered(
     messages: Iterable[SessionMessage],
 ) -> Iterator[tuple[SessionMessage, frozenset[str]]]:
     """Yield each message with the ids of its calls whose output no later message repeats."""
-    held: deque[tuple[SessionMessage, set[str]]] = deque()
+    buffer: deque[tuple[SessionMessage, set[str]]] = deque()
     for message in messages:
         if message.tool_result is not None:
-            for _, waiting in held:
+            for _, waiting in buffer:
                 waiting.discard(message.tool_result.tool_call_id)
-        held.append((message, _calls_with_output(message)))
-        while held and (not held[0][1] or len(held) > LOOK_AHEAD):
-            yield _released(held)
-    while held:
-        yield _released(held)
+        buffer.append((message, _calls_with_output(message)))
+        while buffer and (not buffer[0][1] or len(buffer) > LOOK_AHEAD):
+            yield _released(buffer)
+    while buffer:
+        yield _released(buffer)
 
 
 def _calls_with_output(message: SessionMessage) -> set[str]:
@@ -146,9 +146,9 @@ def _calls_with_output(message: SessionMessage) -> set[str]:
 
 
 def _released(
-    held: deque[tuple[SessionMessage, set[str]]],
+    buffer: deque[tuple[SessionMessage, set[str]]],
 ) -> tuple[SessionMessage, frozenset[str]]:
-    message, unanswered = held.popleft()
+    message, unanswered = buffer.popleft()
     return message, frozenset(unanswered)
 
 

@@ -116,11 +116,11 @@ def _fact_list(*facts: tuple[str, str], wide: tuple[tuple[str, str], ...] = ()) 
 
 def _messages(messages: Iterable[SessionMessage], *, anchor: str) -> Iterator[str]:
     for number, (message, unanswered) in enumerate(with_unanswered(messages), start=1):
-        place = f"{anchor}{number}"
+        id = f"{anchor}{number}"
         yield (
-            f'<article class="message {_classes(message)}" id="{place}">\n'
+            f'<article class="message {_classes(message)}" id="{id}">\n'
             f"<header>{_notes(message)}"
-            f'<a class="anchor" href="#{place}">{number}</a></header>\n'
+            f'<a class="anchor" href="#{id}">{number}</a></header>\n'
             f"{''.join(_blocks(message, unanswered))}</article>\n"
         )
 
@@ -192,8 +192,8 @@ def _child(child: Session, number: str) -> Iterator[str]:
     yield f'<section class="child">\n<h2>Sub-agent {number}: {escaped(title)}</h2>\n'
     yield _facts(child)
     yield from _messages(child.messages, anchor=f"s{number}-m")
-    for place, grandchild in enumerate(child.children, start=1):
-        yield from _child(grandchild, f"{number}.{place}")
+    for position, grandchild in enumerate(child.children, start=1):
+        yield from _child(grandchild, f"{number}.{position}")
     yield "</section>\n"
 
 

@@ -153,8 +153,8 @@ def _child(child: Session, number: str) -> Iterator[str]:
     yield f"## Sub-agent {number}: {inline(child.title) or DEFAULT_TITLE}\n\n"
     yield _facts(child)
     yield from _messages(child.messages)
-    for place, grandchild in enumerate(child.children, start=1):
-        yield from _child(grandchild, f"{number}.{place}")
+    for position, grandchild in enumerate(child.children, start=1):
+        yield from _child(grandchild, f"{number}.{position}")
 
 
 def _problems(session: Session) -> Iterator[str]:

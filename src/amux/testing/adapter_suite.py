@@ -57,8 +57,8 @@ class AdapterSuite(IndexRules):
         assert ":" not in info.name
         assert info.label
         assert info.cli_command
-        assert info.evidence, "say how the format is known"
-        assert self.captures, "an adapter without a capture proves nothing"
+        assert info.evidence, "describe the evidence for the format"
+        assert self.captures, "an adapter needs at least one capture"
 
     @pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
     def test_a02_roots_follow_home_and_environment_and_touch_no_disk(
@@ -241,7 +241,7 @@ class AdapterSuite(IndexRules):
         part = reading.messages
         assert len(part) <= len(whole)
         settled = [m for m in part if any(m == other for other in whole)]
-        assert len(settled) >= len(part) - 2, "only the last answer may be unfinished"
+        assert len(settled) >= len(part) - 2, "only the last answer may be incomplete"
         tails = [problem for problem in reading.problems if problem.code == "torn-tail"]
         assert len(tails) == (1 if torn.strip(b" \t\r\0") and not _is_json(torn) else 0)
 
@@ -259,7 +259,7 @@ class AdapterSuite(IndexRules):
             found = [p.code for p in reading.problems if p.code != "orphan-result"]
             assert found == ["bad-line"]
             kept = sum(message in reading.messages for message in before)
-            assert kept >= len(before) - 3, "the neighbours are still there"
+            assert kept >= len(before) - 3, "only the messages around the bad line may be missing"
 
     def test_a13_a_record_of_the_future_changes_nothing(self, sources: list[SourceRef]) -> None:
         source = smallest_log(sources)
