@@ -18,12 +18,12 @@ from datetime import UTC, datetime, timedelta
 
 from amux.errors import ValidationError
 from amux.model.cost import BlockProjection, BurnRate, CostBlock
+from amux.model.incomplete import UNPRICED_MODEL, UNREADABLE_SOURCE
 from amux.model.options import BlockOptions
 from amux.model.problems import Problem, in_order
 from amux.model.reports import BlockReport
 from amux.model.usage import NANO
 from amux.sessions.cells import SpendTotals
-from amux.sessions.costing import UNPRICED
 from amux.sessions.filters import check_moment
 from amux.sessions.hours import (
     Hour,
@@ -33,7 +33,6 @@ from amux.sessions.hours import (
     hourly_spending,
 )
 from amux.sessions.reader import SessionReader
-from amux.sessions.spending import UNREAD
 
 LONGEST_BLOCK = 168
 
@@ -97,7 +96,7 @@ def _blocks(
     agent: str, spending: HourlySpending, length: timedelta, *, model: str | None, now: datetime
 ) -> Iterator[CostBlock]:
     gaps = [each for each in spending.hours if each.is_gap and model in (None, each.model)]
-    unread = {UNREAD} if spending.problems else set[str]()
+    unread = {UNREADABLE_SOURCE} if spending.problems else set[str]()
     for start, spent in _windows((each for each in spending.hours if not each.is_gap), length):
         chosen = [each for each in spent if model in (None, each.model)]
         if chosen:
@@ -166,7 +165,7 @@ def _block(
 
 def _incomplete(spent: SpendTotals, hours: Iterable[Hour], missing: set[str]) -> tuple[str, ...]:
     reasons = missing.union(*(each.reasons for each in hours))
-    return tuple(sorted(reasons | {UNPRICED} if spent.unpriced_calls else reasons))
+    return tuple(sorted(reasons | {UNPRICED_MODEL} if spent.unpriced_calls else reasons))
 
 
 def _burn_rate(spent: SpendTotals, span: timedelta) -> BurnRate | None:

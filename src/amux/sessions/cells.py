@@ -19,9 +19,10 @@ from typing import Any, Literal
 import msgspec
 
 from amux.model.ids import unified_id
+from amux.model.incomplete import UNPRICED_MODEL
 from amux.model.usage import Call, Tokens
 from amux.sessions.assemble import Assembly
-from amux.sessions.costing import UNPRICED, Coster, SessionCost, gaps_of, sum_tokens
+from amux.sessions.costing import Coster, SessionCost, gaps_of, sum_tokens
 from amux.sessions.days import local_day, runs_of
 from amux.sessions.parts import Joined, sole_names
 from amux.sessions.spans import time_span
@@ -209,7 +210,7 @@ def has_extra(cost: SessionCost) -> bool:
 def reasons_of(session: Joined, cost: SessionCost | None) -> tuple[str, ...]:
     """Why its figures are a lower bound; a missing price is known from the calls themselves."""
     gaps = gaps_of(session.with_children()) if cost is None else cost.incomplete
-    return tuple(reason for reason in gaps if reason != UNPRICED)
+    return tuple(reason for reason in gaps if reason != UNPRICED_MODEL)
 
 
 def _add_calls(

@@ -14,6 +14,7 @@ from itertools import chain
 
 from amux.model.cost import CostBreakdown, CostRecord, CostSummary, UnpricedModel
 from amux.model.ids import unified_id
+from amux.model.incomplete import UNPRICED_MODEL, UNREADABLE_SOURCE, USAGE_NOT_RECORDED
 from amux.model.list_filter import has_any_tag, in_span
 from amux.model.options import CostAggregationOptions, group_names
 from amux.model.problems import Problem, in_order
@@ -21,17 +22,10 @@ from amux.model.usage import NANO
 from amux.run_index import Run
 from amux.sessions.assemble import Assembly
 from amux.sessions.cells import UNKNOWN_MODEL, Cell, SpendTotals
-from amux.sessions.costing import (
-    UNPRICED,
-    UNRECORDED,
-    Coster,
-    cost_record,
-    nano_usd,
-    recorded_tokens,
-)
+from amux.sessions.costing import Coster, cost_record, nano_usd, recorded_tokens
 from amux.sessions.days import local_day
 from amux.sessions.grouping import Grouping, Keys, joined_key
-from amux.sessions.spending import UNREAD, Spending, spending_of
+from amux.sessions.spending import Spending, spending_of
 
 
 @dataclass(slots=True)
@@ -51,7 +45,7 @@ class _Sum:
     @property
     def incomplete(self) -> tuple[str, ...]:
         """Why it is a lower bound; in an order that does not depend on that of the cells."""
-        unpriced = {UNPRICED} if self.spent.unpriced_calls else set[str]()
+        unpriced = {UNPRICED_MODEL} if self.spent.unpriced_calls else set[str]()
         return tuple(sorted(self.reasons | unpriced))
 
     def breakdown(self, keys: Keys) -> CostBreakdown:
@@ -179,13 +173,13 @@ class CostReport:
         """What was not read may belong to any group but one of other agents or sessions."""
         if not self._unread:
             return
-        self._total.reasons.add(UNREAD)
+        self._total.reasons.add(UNREADABLE_SOURCE)
         if self._is_by_session:
             return
         names = group_names(self._options.group_by)
         for keys, group in self._groups.items():
             if "agent" not in names or keys[names.index("agent")] in self._unread:
-                group.reasons.add(UNREAD)
+                group.reasons.add(UNREADABLE_SOURCE)
 
     def _count(self, cell: Cell, tags: Sequence[str]) -> None:
         self._total.add(cell)
@@ -195,7 +189,9 @@ class CostReport:
                 group = self._groups[keys] = _Sum()
             group.add(cell)
             if cell.kind == "unrecorded" and self._is_by_session and not cell.reasons:
-                group.reasons.add(UNRECORDED)  # unknown by itself, though nothing lacks in a sum
+                group.reasons.add(
+                    USAGE_NOT_RECORDED
+                )  # unknown by itself, though nothing lacks in a sum
         if cell.unpriced_calls:
             self._unpriced.setdefault(cell.model, SpendTotals()).add(cell)
 

@@ -14,6 +14,7 @@ from amux.annotations.events import Annotations
 from amux.annotations.file import AnnotationFile
 from amux.model.annotation import Note
 from amux.model.cost import CostRecord, CostSource
+from amux.model.incomplete import UNPRICED_MODEL, USAGE_NOT_RECORDED
 from amux.model.problems import Problem
 from amux.model.usage import NANO, Call, Tokens
 from amux.pricing.rates import Rates, cost_nusd, usd_per_million
@@ -22,9 +23,6 @@ from amux.run_index import Run, RunIndex
 from amux.sessions.days import local_day, runs_of
 from amux.sessions.parts import Joined
 from amux.sessions.spans import time_span
-
-UNPRICED = "unpriced-model"
-UNRECORDED = "usage-not-recorded"
 
 
 @dataclass(slots=True, frozen=True)
@@ -224,7 +222,7 @@ class Coster:
         if not calls:
             return _nothing_of_its_own(session, gaps)
         if None in prices:
-            gaps = (*gaps, UNPRICED)
+            gaps = (*gaps, UNPRICED_MODEL)
         return SessionCost(calls, prices, "estimate", 0, gaps)
 
 
@@ -256,7 +254,7 @@ def gaps_of(members: Iterable[Joined]) -> tuple[str, ...]:
 
 def why_unknown(session: Joined) -> tuple[str, ...]:
     """Why nothing is known of what it cost, when nothing is."""
-    return gaps_of(session.with_children()) or (UNRECORDED,)
+    return gaps_of(session.with_children()) or (USAGE_NOT_RECORDED,)
 
 
 def _billed_runs(runs: Iterable[Run]) -> list[CostRecord]:

@@ -20,9 +20,6 @@ from amux.sessions.cells import Cell, assembly_cells
 from amux.sessions.costing import Coster
 from amux.sessions.parts import Part
 
-UNREAD: Final = "unreadable-source"
-"""Why a sum is a lower bound when sources of it could not be read."""
-
 _OF_WHOLE_SOURCES: Final = frozenset({"unreadable", "unknown-format", "decoder-missing"})
 
 

@@ -154,7 +154,7 @@ class CallState(msgspec.Struct):
             self.take_record(entry)
 
     def take_answer(self, entry: Entry) -> LineKind:
-        """Record an assistant line; return the mark of the message it begins, or `LineKind.LINE`."""
+        """Record an assistant line; return the kind of the message it begins, or `LINE`."""
         line = entry.line
         message = line.message
         content = line.content
