@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from amux.faces.cli.commands import COMMANDS, GROUPS
+from amux.faces.cli.commands.help import TOPICS, topic_text
 from amux.faces.cli.parser import CommandParser, build_parser
-from amux.faces.cli.topics import TOPICS, topic_text
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "reference" / "cli.md"

@@ -31,7 +31,7 @@ from hypothesis import strategies as st
 from pseudo_terminal import COLOR, on_terminal, width
 
 from amux.faces.cli.commands.cost_report import GROUPINGS
-from amux.faces.cli.fitting import bar, shortened
+from amux.faces.cli.tables import bar, shortened
 from amux.model.options import GroupBy
 from amux.model.usage import Tokens
 

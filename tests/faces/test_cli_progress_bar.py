@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amux.faces.cli.progress_bar import Report, working
+from amux.faces.cli.progress import Report, working
 
 ERASE = "\r\x1b[K"
 MB = 1 << 20
@@ -179,7 +179,7 @@ def test_nobody_is_told_when_nobody_watches(capfd: pytest.CaptureFixture[str]) -
 
 SCRIPT = """
 import argparse, sys
-from amux.faces.cli import progress_bar
+from amux.faces.cli import progress as progress_bar
 from amux.faces.cli.context import Context
 from amux.faces.cli.output import Output
 progress_bar.DELAY_S = 0

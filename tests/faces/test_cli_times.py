@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amux.faces.cli.times import ago, rfc3339
+from amux.faces.cli.figures import ago, rfc3339
 from amux.model.when import parse_when
 
 NOW = datetime(2026, 11, 15, 18, 30, tzinfo=UTC)

@@ -8,9 +8,9 @@ from cli_process import Cli
 
 from amux.errors import EXIT_CODES, ErrorCode, ValidationError
 from amux.faces.cli.commands import COMMANDS
+from amux.faces.cli.commands.help import TOPICS, topic_text
 from amux.faces.cli.parser import build_parser, parse
 from amux.faces.cli.plain_lines import PLAIN_LINES, plain_arguments
-from amux.faces.cli.topics import TOPICS, topic_text
 
 
 @pytest.mark.parametrize(

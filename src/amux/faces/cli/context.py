@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from types import SimpleNamespace
 
     from amux.client import Client
-    from amux.faces.cli.progress_bar import Report
+    from amux.faces.cli.progress import Report
     from amux.model.ids import NativeRef
     from amux.model.problems import Problem
 
@@ -99,7 +99,7 @@ class Context:
 
     def working(self, text: str) -> AbstractContextManager[Report]:
         """Show how far work has come: the body gets a function to report to."""
-        from amux.faces.cli.progress_bar import working
+        from amux.faces.cli.progress import working
 
         is_dumb = os.environ.get("TERM") == "dumb"  # noqa: TID251 - a face asks the process
         return working(text, is_watched=self.output.is_watched and not is_dumb)

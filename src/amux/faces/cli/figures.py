@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 
 TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
@@ -24,10 +25,12 @@ if TYPE_CHECKING:
 
 UNKNOWN = "?"
 SHORTEST_ID = 8
+TIMES_HELP = "7d, 24h, 30m, 1w, today, yesterday, 2026-11-01 or 2026-11-01T09:30Z"
 
 _MICRO = 1_000_000
 _CENT, _HUNDREDTH_CENT = 10_000, 100
 _TWO_DIGITS = 10
+_MINUTE, _HOUR = 60, 3600
 _KILO, _UNITS = 1024, ("B", "KB", "MB", "GB", "TB")
 
 
@@ -102,3 +105,22 @@ def _common(one: str, other: str) -> int:
             break
         length += 1
     return length
+
+
+def ago(moment: datetime, *, now: datetime) -> str:
+    """The time for people: relative within a day, else the local date."""
+    local, here = moment.astimezone(), now.astimezone()
+    seconds = (here - local).total_seconds()
+    days = (here.date() - local.date()).days
+    if seconds < 0 or days > 1:  # a clock that runs ahead is shown as it is
+        return local.strftime("%Y-%m-%d")
+    if seconds < _MINUTE:
+        return "just now"
+    if seconds < _HOUR:
+        return f"{int(seconds // _MINUTE)} min ago"
+    return f"{int(seconds // _HOUR)} h ago" if days == 0 else "yesterday"
+
+
+def rfc3339(moment: datetime) -> str:
+    """The time for machines: UTC with a `Z`."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

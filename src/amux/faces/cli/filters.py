@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 from datetime import UTC, datetime
 
+from amux.errors import ValidationError
+from amux.faces.cli.context import Context
+from amux.faces.cli.figures import TIMES_HELP
 from amux.faces.cli.parser import CommandParser
-from amux.faces.cli.times import TIMES_HELP
 
 
 def add_session(parser: CommandParser) -> None:
@@ -52,6 +54,18 @@ def add_limit(parser: CommandParser, *, default: int) -> None:
         default=default,
         help=f"at most so many, or all ({default})",
     )
+
+
+def add_csv(parser: CommandParser) -> None:
+    """`--csv`."""
+    parser.add_argument("--csv", action="store_true", help="print comma-separated values")
+
+
+def wants_csv(context: Context) -> bool:
+    """Whether comma-separated values were asked for, and not JSON as well."""
+    if context.args.csv and context.is_json:
+        raise ValidationError("give one of `--json` and `--csv`", fields=("csv",))
+    return bool(context.args.csv)
 
 
 def _time(text: str) -> str:

@@ -60,7 +60,7 @@ def _row(each: IndexedSources) -> tuple[str, ...]:
 
 
 def _draw(context: Context, status: IndexStatus) -> None:
-    from amux.faces.cli.fitting import Figures
+    from amux.faces.cli.tables import Figures
 
     output = context.output
     output.text(f"{status.path}: {size(status.bytes)}")

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
     ColorWhen = Literal["auto", "always", "never"]
 
+Value = str | int | float | bool | None
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""How a formula may begin; the last four are the same signs in full width."""
+
 
 class Column:
     """A heading and how its cells are set.
@@ -183,6 +188,32 @@ class Output:
         if not self.is_quiet:
             sys.stdout.flush()  # talk about data comes after the data
             sys.stderr.write(f"{kind}: {safe_text(text)}\n")
+
+
+def write_csv(header: Sequence[str], rows: Iterable[Sequence[Value]]) -> None:
+    """Write a header and rows to stdout."""
+    import csv
+
+    writer = csv.writer(sys.stdout, lineterminator="\r\n")
+    writer.writerow(header)
+    writer.writerows([_csv_text(value) for value in row] for row in rows)
+
+
+def dollars(amount: float) -> str:
+    """An amount to the nano-USD, which is what sums are made in."""
+    return f"{amount:.9f}"
+
+
+def _csv_text(value: Value) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return safe_text(f"'{value}" if value.startswith(_FORMULA) else value)
+        case _:
+            return str(value)
 
 
 def _is_terminal(stream: io.TextIOBase | object) -> bool:

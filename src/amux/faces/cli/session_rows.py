@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from amux.faces.cli.figures import UNKNOWN, count, money, short_ids
+from amux.faces.cli.figures import UNKNOWN, ago, count, money, rfc3339, short_ids
 from amux.faces.cli.output import Column, Output
-from amux.faces.cli.times import ago, rfc3339
 
 TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def _draw(output: Output, sessions: Sequence[Shown], *, now: datetime, by_update
         )
         for each in sessions
     ]
-    from amux.faces.cli.fitting import Figures
+    from amux.faces.cli.tables import Figures
 
     Figures(columns, rows, None).draw(output, spare=("Model", "Turns", when))
 

@@ -10,11 +10,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from amux.faces.cli.context import Context, one_agent
-from amux.faces.cli.figures import UNKNOWN, count, size
+from amux.faces.cli.figures import UNKNOWN, ago, count, rfc3339, size
 from amux.faces.cli.filters import add_examples
 from amux.faces.cli.output import Column
 from amux.faces.cli.parser import CommandParser
-from amux.faces.cli.times import ago, rfc3339
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -69,7 +68,7 @@ def _draw(context: Context, chosen: Sequence[AgentStatus]) -> None:
         return
     shown = len(_COLUMNS) - (output.console().width < _WIDTH_FOR_ALL)
     rows = [_for_people(context, each)[:shown] for each in chosen]
-    from amux.faces.cli.fitting import Figures
+    from amux.faces.cli.tables import Figures
 
     Figures(_COLUMNS[:shown], rows, None).draw(output, spare=_SPARE)
     found = sum(1 for each in chosen if each.session_count)

@@ -7,12 +7,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from amux.faces.cli.context import Context
-from amux.faces.cli.csv_rows import Value, add_csv, dollars, wants_csv, write_csv
-from amux.faces.cli.figures import UNKNOWN, amount, money
-from amux.faces.cli.filters import add_examples, whole_number
-from amux.faces.cli.output import Column
+from amux.faces.cli.figures import UNKNOWN, amount, money, rfc3339
+from amux.faces.cli.filters import add_csv, add_examples, wants_csv, whole_number
+from amux.faces.cli.output import Column, Value, dollars, write_csv
 from amux.faces.cli.parser import CommandParser
-from amux.faces.cli.times import rfc3339
 
 if TYPE_CHECKING:
     from amux.model.cost import CostBlock
@@ -94,7 +92,7 @@ def _options(context: Context) -> BlockOptions:
 def _draw(context: Context, blocks: Sequence[CostBlock]) -> None:
     if not blocks:
         return
-    from amux.faces.cli.fitting import Figures
+    from amux.faces.cli.tables import Figures
 
     rows = [tuple(_for_people(block)) for block in blocks]
     Figures(_COLUMNS, rows, None).draw(context.output, spare=_SPARE)

@@ -7,11 +7,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from amux.faces.cli.context import Context
-from amux.faces.cli.figures import UNKNOWN, amount, count, money
+from amux.faces.cli.figures import UNKNOWN, amount, count, money, rfc3339
 from amux.faces.cli.filters import add_session
 from amux.faces.cli.output import Column
 from amux.faces.cli.parser import CommandParser
-from amux.faces.cli.times import rfc3339
 
 if TYPE_CHECKING:
     from amux.model.reports import CostExplanation, ExplainedCall
@@ -56,7 +55,7 @@ def _draw(context: Context, explanation: CostExplanation) -> None:
     output.heading(f"{explanation.unified_id}  {explanation.title}")
     columns = _COLUMNS if all(each.counted for each in explanation.calls) else (*_COLUMNS, _OWNER)
     rows = [_for_people(each)[: len(columns)] for each in explanation.calls]
-    from amux.faces.cli.fitting import Figures
+    from amux.faces.cli.tables import Figures
 
     Figures(columns, rows, None).draw(output, spare=_SPARE)
     for line in sorted({_rates_line(each) for each in explanation.calls if each.rates}):

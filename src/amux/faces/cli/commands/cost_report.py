@@ -6,10 +6,9 @@ import argparse
 from collections.abc import Sequence
 
 from amux.faces.cli.context import Context
-from amux.faces.cli.csv_rows import add_csv, dollars, wants_csv, write_csv
 from amux.faces.cli.figures import count, money
-from amux.faces.cli.filters import add_examples, add_period, add_tags
-from amux.faces.cli.output import Column
+from amux.faces.cli.filters import add_csv, add_examples, add_period, add_tags, wants_csv
+from amux.faces.cli.output import Column, dollars, write_csv
 from amux.faces.cli.parser import CommandParser, one_of
 
 TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
@@ -124,7 +123,7 @@ def _write(
     if not output.is_terminal:
         output.rows([*rows, total])
         return
-    from amux.faces.cli.fitting import Figures
+    from amux.faces.cli.tables import Figures
 
     columns = [
         *(Column(name.capitalize(), style="cyan") for name in names),

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amux.faces.cli.context import Context
-from amux.faces.cli.figures import count, size
+from amux.faces.cli.figures import count, rfc3339, size
 from amux.faces.cli.output import Column
 from amux.faces.cli.parser import CommandParser
-from amux.faces.cli.times import rfc3339
 
 if TYPE_CHECKING:
     from amux.model.reports import FileReport, RootReport

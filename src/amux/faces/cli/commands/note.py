@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from amux.errors import ValidationError
 from amux.faces.cli.context import Context
+from amux.faces.cli.figures import ago, rfc3339
 from amux.faces.cli.filters import add_examples
 from amux.faces.cli.parser import CommandParser
-from amux.faces.cli.times import ago, rfc3339
 
 if TYPE_CHECKING:
     from amux.model.annotation import SessionAnnotations

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from amux.faces.cli.context import Context
-from amux.faces.cli.figures import count, money, short_ids
+from amux.faces.cli.figures import ago, count, money, rfc3339, short_ids
 from amux.faces.cli.output import Column
 from amux.faces.cli.parser import CommandParser
 from amux.faces.cli.session_rows import write_sessions
-from amux.faces.cli.times import ago, rfc3339
 
 TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def _draw(context: Context, overview: Overview, found: list[AgentStatus]) -> Non
         )
         for each in found
     ]
-    from amux.faces.cli.fitting import Figures
+    from amux.faces.cli.tables import Figures
 
     Figures(_COLUMNS, rows, None).draw(output, spare=("Newest",))
     output.text()

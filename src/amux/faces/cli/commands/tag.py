@@ -70,7 +70,7 @@ def _show_all(context: Context) -> None:
     elif output.is_terminal and counts:
         columns = (Column("Tag", style="cyan"), Column("Sessions", is_number=True))
         rows = [(tag, f"{number:,}") for tag, number in counts.items()]
-        from amux.faces.cli.fitting import Figures
+        from amux.faces.cli.tables import Figures
 
         Figures(columns, rows, None).draw(output)
     else:
