@@ -9,21 +9,23 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # `typing` is half of what a help text would import
 if TYPE_CHECKING:
-    from typing import Any, Protocol
+    from collections.abc import Callable
+    from typing import Any
 
     from amux.faces.cli.context import Context
     from amux.faces.cli.parser import CommandParser
 
-    class CommandModule(Protocol):
-        """Interface of a command module: its arguments and its work."""
 
-        def configure(self, parser: CommandParser) -> None:
-            """Add the arguments of the command."""
-            ...
+class LoadedCommand:
+    """The two functions of a command: one adds its arguments, the other runs it."""
 
-        def run(self, context: Context) -> None:
-            """Do what was asked; failures are raised."""
-            ...
+    __slots__ = ("configure", "run")
+
+    def __init__(
+        self, configure: Callable[[CommandParser], None], run: Callable[[Context], None]
+    ) -> None:
+        self.configure = configure
+        self.run = run
 
 
 class Command:
@@ -65,17 +67,17 @@ COMMANDS = (
     Command("diff", "diff", "compare two sessions message by message"),
     Command("tag", "tag", "give a session tags, or see which tags there are"),
     Command("star", "star", "mark a session with a star"),
-    Command("unstar", "unstar", "take the star from a session"),
+    Command("unstar", "star:unstar", "take the star from a session"),
     Command("note", "note", "write a note on a session, or read its notes"),
     Command("cost report", "cost_report", "sum the cost of sessions"),
     Command("cost blocks", "cost_blocks", "show spending in windows of five hours"),
     Command("cost explain", "cost_explain", "show how the cost of one session comes about"),
     Command("agents", "agents", "the agents amux can read and what they left here"),
     Command("doctor", "doctor", "account for every file, and see what will be deleted next"),
-    Command("index status", "index_status", "where the index is, what it holds, what is stale"),
-    Command("index update", "index_update", "read what is new or has changed"),
-    Command("index rebuild", "index_rebuild", "throw the index away and read everything again"),
-    Command("index check", "index_check", "read a sample of sources again and compare"),
+    Command("index status", "index:status", "where the index is, what it holds, what is stale"),
+    Command("index update", "index:update", "read what is new or has changed"),
+    Command("index rebuild", "index:rebuild", "throw the index away and read everything again"),
+    Command("index check", "index:check", "read a sample of sources again and compare"),
     Command("demo", "overview", "look around in built-in sample sessions"),
     Command("sessions list", "list", "list sessions, newest first"),
     Command("sessions show", "show", "print one session"),
@@ -83,7 +85,7 @@ COMMANDS = (
     Command("sessions export", "export", "write one session as JSON, JSONL, Markdown or HTML"),
     Command("sessions diff", "diff", "compare two sessions message by message"),
     Command("sessions resume", "resume", "go on with a session in the agent itself"),
-    Command("sessions fork", "fork", "begin a new session with the history of an old one"),
+    Command("sessions fork", "resume:fork", "begin a new session with the history of an old one"),
     Command("adapters list", "agents", "the agents amux can read and what they left here"),
     Command("config show", "config_show", "every setting with its origin"),
     Command("completion", "completion", "print a completion script for your shell"),
@@ -94,8 +96,12 @@ OVERVIEW = "overview"
 """The module that runs when no command is typed."""
 
 
-def load_command(module: str) -> CommandModule:
-    """Import a module of this package."""
+def load_command(name: str) -> LoadedCommand:
+    """Import a module of this package and return the functions of the command.
+
+    `index:update` names the functions `configure_update` and `run_update` of the module `index`.
+    """
+    module, _, verb = name.partition(":")
+    suffix = f"_{verb}" if verb else ""
     loaded: Any = import_module(f"amux.faces.cli.commands.{module}")
-    command: CommandModule = loaded
-    return command
+    return LoadedCommand(getattr(loaded, f"configure{suffix}"), getattr(loaded, f"run{suffix}"))

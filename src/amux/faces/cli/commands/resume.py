@@ -17,10 +17,18 @@ def configure(parser: CommandParser) -> None:
 
 def run(context: Context) -> None:
     """Resume: the same session goes on."""
-    go_on(context, fork=False)
+    _go_on(context, fork=False)
 
 
-def go_on(context: Context, *, fork: bool) -> None:
+configure_fork = configure
+
+
+def run_fork(context: Context) -> None:
+    """Fork: the original stays as it is."""
+    _go_on(context, fork=True)
+
+
+def _go_on(context: Context, *, fork: bool) -> None:
     """Start the agent with the session's history, or say how."""
     found = context.find(context.args.session)
     client, output = context.client, context.output

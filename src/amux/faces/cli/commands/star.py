@@ -15,10 +15,18 @@ def configure(parser: CommandParser) -> None:
 
 def run(context: Context) -> None:
     """Give a star."""
-    change_star(context, give=True)
+    _change_star(context, give=True)
 
 
-def change_star(context: Context, *, give: bool) -> None:
+configure_unstar = configure
+
+
+def run_unstar(context: Context) -> None:
+    """Take the star back."""
+    _change_star(context, give=False)
+
+
+def _change_star(context: Context, *, give: bool) -> None:
     """Give a star or take it back."""
     ref, agent = context.address(context.args.session)
     manager = context.client.annotations

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amux.errors import AmuxError
 from amux.faces.cli.context import Context
 from amux.faces.cli.figures import UNKNOWN, count, size
+from amux.faces.cli.filters import add_examples, limit_of
 from amux.faces.cli.output import Column
+from amux.faces.cli.parser import CommandParser
 
 if TYPE_CHECKING:
     from amux.model.reports import IndexedSources, IndexStatus
@@ -21,15 +24,87 @@ _COLUMNS = (
     Column("Sessions", is_number=True),
     Column("Sub-agents", is_number=True),
 )
+_SAMPLE = 50
 
 
-def write_update(context: Context, status: IndexStatus) -> None:
+def configure_status(parser: CommandParser) -> None:
+    """Add examples; there are no arguments."""
+    add_examples(parser, "amux index status", "amux index status --json")
+
+
+def run_status(context: Context) -> None:
+    """Show it."""
+    _write_status(context, context.client.index.status())
+
+
+def configure_update(parser: CommandParser) -> None:
+    """What to update."""
+    parser.add_argument("--texts", action="store_true", help="the texts for searching, too")
+    add_examples(parser, "amux index update", "amux index update --texts")
+
+
+def run_update(context: Context) -> None:
+    """Update and show the outcome."""
+    with context.reading("reading sources"):
+        status = context.client.index.update(texts=context.args.texts)
+    _write_update(context, status)
+
+
+def configure_rebuild(parser: CommandParser) -> None:
+    """What to rebuild."""
+    parser.add_argument("--texts", action="store_true", help="the texts for searching, too")
+    add_examples(parser, "amux index rebuild --texts")
+
+
+def run_rebuild(context: Context) -> None:
+    """Rebuild and show the outcome."""
+    with context.reading("reading everything"):
+        status = context.client.index.rebuild(texts=context.args.texts)
+    _write_update(context, status)
+
+
+def configure_check(parser: CommandParser) -> None:
+    """How much to check."""
+    parser.add_argument(
+        "--sample",
+        type=limit_of,
+        default=_SAMPLE,
+        metavar="N|all",
+        help=f"how many sources ({_SAMPLE})",
+    )
+    parser.add_argument("--all", action="store_true", help="every source")
+    add_examples(parser, "amux index check", "amux index check --all")
+
+
+def run_check(context: Context) -> None:
+    """Check; a difference is an error."""
+    args, output = context.args, context.output
+    with context.busy("comparing"):
+        report = context.client.index.check(sample=None if args.all else args.sample)
+    if context.is_json:
+        output.json(report)
+    else:
+        output.rows((m.agent, m.path, ", ".join(m.fields)) for m in report.mismatches)
+    if report.mismatches:
+        raise AmuxError(
+            f"{count(len(report.mismatches), 'source')} of {report.checked} differ from the index",
+            hint="`amux index rebuild` makes it anew; please report this",
+        )
+    if report.checked:
+        output.note(f"{count(report.checked, 'source')} checked, none differs")
+    elif args.sample == 0 and not args.all:
+        output.note("nothing was checked: `--sample 0` asks for no source")
+    else:
+        output.note("nothing was checked: no source is in the index as it is now")
+
+
+def _write_update(context: Context, status: IndexStatus) -> None:
     """Print the state after an update; that it could not be made is an error."""
-    write_status(context, status, warns=False)
+    _write_status(context, status, warns=False)
     status.insist()
 
 
-def write_status(context: Context, status: IndexStatus, *, warns: bool = True) -> None:
+def _write_status(context: Context, status: IndexStatus, *, warns: bool = True) -> None:
     """Print the state of the index."""
     output = context.output
     if warns and status.trouble is not None:
