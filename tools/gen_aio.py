@@ -124,7 +124,7 @@ PURE = {
     "AdapterManager": {"register", "unregister"},
     "Client": {"watch", "render_change"},
 }
-FOR_THE_COMMAND_LINE = {"quick_list", "quick_texts", "has_settings", "has_kept_more", "start"}
+SYNC_ONLY = {"quick_list", "quick_texts", "has_settings", "has_kept_more", "start"}
 """What has no twin: a quick list needs no loop, and `start` gives the process to the agent."""
 
 
@@ -193,7 +193,7 @@ def _class(node: ast.ClassDef, wrapped: str) -> str:
 
 
 def _is_public(method: ast.FunctionDef) -> bool:
-    return not method.name.startswith("_") and method.name not in FOR_THE_COMMAND_LINE
+    return not method.name.startswith("_") and method.name not in SYNC_ONLY
 
 
 def _returned(function: ast.FunctionDef) -> str:

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from amux.model.usage import Call, Tokens
     from amux.sessions.manager import SessionManager
 
-_PLACES = {
+_EXPORTS = {
     "amux.adapters._base": (
         "Adapter",
         "AgentInfo",
@@ -95,7 +95,7 @@ _PLACES = {
     "amux.model.usage": ("Call", "Tokens"),
     "amux.sessions.manager": ("SessionManager",),
 }
-_HOMES = {name: module for module, names in _PLACES.items() for name in names}
+_MODULES = {name: module for module, names in _EXPORTS.items() for name in names}
 
 __all__ = [
     "Adapter",
@@ -151,7 +151,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    module = _HOMES.get(name)
+    module = _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module `amux` has no attribute `{name}`")
     from importlib import import_module

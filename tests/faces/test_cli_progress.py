@@ -13,7 +13,7 @@ WAIT_FOR_THE_SIGN = """
 import threading
 from amux.faces.cli import progress
 progress.DELAY_S = {delay}
-with progress.busy("reading sessions", is_watched=True):
+with progress.busy("reading sessions", shows_progress=True):
     timer = next(each for each in threading.enumerate() if isinstance(each, threading.Timer))
     {wait}
 """
@@ -46,6 +46,6 @@ def test_quick_work_shows_nothing() -> None:
 
 
 def test_nothing_is_shown_when_nobody_watches(capfd: pytest.CaptureFixture[str]) -> None:
-    with busy("reading sessions", is_watched=False):
+    with busy("reading sessions", shows_progress=False):
         pass
     assert capfd.readouterr() == ("", "")

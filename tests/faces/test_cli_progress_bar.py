@@ -46,7 +46,7 @@ class Work:
         self.terminal = Terminal(encoding)
         self._context = working(
             "reading",
-            is_watched=True,
+            shows_progress=True,
             stream=self.terminal,
             columns=lambda: self.columns,
             clock=lambda: self.now,
@@ -172,7 +172,7 @@ def test_a_terminal_that_goes_away_does_not_end_the_work() -> None:
 
 
 def test_nobody_is_told_when_nobody_watches(capfd: pytest.CaptureFixture[str]) -> None:
-    with working("reading", is_watched=False) as report:
+    with working("reading", shows_progress=False) as report:
         report(1, 2, "files")
     assert capfd.readouterr() == ("", "")
 

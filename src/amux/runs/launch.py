@@ -65,12 +65,12 @@ def plan_launch(
     )
     if command is None:
         raise _incapable(info.label, info.name, action, version=version)
-    place = cwd if cwd is not None and os.path.isdir(cwd) else None  # noqa: PTH112 - never raises
+    directory = cwd if cwd is not None and os.path.isdir(cwd) else None  # noqa: PTH112 - never raises
     return Launch(
         agent=info.name,
         action=action,
         argv=(program, *command.argv[1:]),
-        cwd=place,
+        cwd=directory,
         version=version,
     )
 

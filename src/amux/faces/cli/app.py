@@ -60,7 +60,7 @@ def _execute(words: Sequence[str]) -> None:
     try:
         load_command(args.module).run(context)
     except KeyboardInterrupt:
-        context.say_stopped()
+        context.note_interrupted()
         raise
 
 

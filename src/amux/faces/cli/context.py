@@ -27,8 +27,10 @@ PROBLEMS_SHOWN = 3
 
 _OWN_VARIABLES = ("AMUX_", "AGENT_MUX_")
 _ADDRESS_WORDS = 2
-_STOPPED = "stopped"
-_STOPPED_KEPT = "stopped; what was read is kept in the index, the next run goes on from there"
+_INTERRUPTED = "stopped"
+_INTERRUPTED_INDEXED = (
+    "stopped; what was read is kept in the index, the next run goes on from there"
+)
 
 
 class Context:
@@ -95,30 +97,30 @@ class Context:
         """Show that work is under way when it takes long."""
         from amux.faces.cli.progress import busy
 
-        return busy(text, is_watched=self.output.is_watched)
+        return busy(text, shows_progress=self.output.shows_progress)
 
     def working(self, text: str) -> AbstractContextManager[Report]:
         """Show how far work has come: the body gets a function to report to."""
         from amux.faces.cli.progress import working
 
         is_dumb = os.environ.get("TERM") == "dumb"  # noqa: TID251 - a face asks the process
-        return working(text, is_watched=self.output.is_watched and not is_dumb)
+        return working(text, shows_progress=self.output.shows_progress and not is_dumb)
 
     @contextmanager
     def reading(self, text: str) -> Generator[None]:
         """Show how far reading has come, in the index and in the sources."""
         with self.working(text) as report:
-            if self.output.is_watched:
+            if self.output.shows_progress:
                 self.client.watch(report)
             yield
 
-    def say_stopped(self) -> None:
+    def note_interrupted(self) -> None:
         """Say that Ctrl-C has ended the command, and that its work was not in vain if so."""
         if self.is_endless:
             return
         client: Client | None = self.__dict__.get("client")
         kept = client is not None and client.has_kept_more
-        self.output.stopped(_STOPPED_KEPT if kept else _STOPPED)
+        self.output.stopped(_INTERRUPTED_INDEXED if kept else _INTERRUPTED)
 
     def report_problems(self, problems: Sequence[Problem]) -> None:
         """Say what could not be read, in one line; all of it with `--debug`."""
@@ -135,7 +137,7 @@ class Context:
         more = f"; and {len(lines) - PROBLEMS_SHOWN} more" if len(lines) > PROBLEMS_SHOWN else ""
         self.output.warning(f"{count(len(lines), 'problem')} while reading: {shown}{more}")
 
-    def warn_of_unknown_agent(self) -> None:
+    def warn_unknown_agent(self) -> None:
         """Searching and summing accept any name; say so when nobody has it."""
         agent: str | None = self.args.agent
         known = [info.name for info in self.client.adapters.list()]

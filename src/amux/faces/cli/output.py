@@ -58,7 +58,7 @@ class Output:
 
     def __init__(self, *, color: ColorWhen | None = None, is_quiet: bool = False) -> None:
         self.is_quiet = is_quiet
-        self.is_watched = not is_quiet and _is_terminal(sys.stderr)
+        self.shows_progress = not is_quiet and _is_terminal(sys.stderr)
         self.use_color(color or "auto")
         _prepare_streams(is_data=not _is_terminal(sys.stdout))
 
@@ -143,20 +143,20 @@ class Output:
 
     def note(self, text: str) -> None:
         """Say something worth knowing."""
-        self._say("note", text)
+        self._write_message("note", text)
 
     def warning(self, text: str) -> None:
         """Say that something could not be done in full."""
-        self._say("warning", text)
+        self._write_message("warning", text)
 
     def hint(self, text: str) -> None:
         """Say what to do next."""
-        self._say("hint", text)
+        self._write_message("hint", text)
 
     def stopped(self, text: str) -> None:
         """Say why there is no more output; waits for nobody who reads what there is."""
         if not self.is_quiet:
-            echo = "\r" if self.is_watched else ""  # over the ^C that terminals show
+            echo = "\r" if self.shows_progress else ""  # over the ^C that terminals show
             sys.stderr.write(f"{echo}note: {text}\n")
 
     def error(self, text: str) -> None:
@@ -184,7 +184,7 @@ class Output:
             return not os.environ.get("NO_COLOR")  # noqa: TID251 - a face asks the process
         return self.color == "always"
 
-    def _say(self, kind: str, text: str) -> None:
+    def _write_message(self, kind: str, text: str) -> None:
         if not self.is_quiet:
             sys.stdout.flush()  # talk about data comes after the data
             sys.stderr.write(f"{kind}: {safe_text(text)}\n")
@@ -222,10 +222,10 @@ def _is_terminal(stream: io.TextIOBase | object) -> bool:
 
 def _prepare_streams(*, is_data: bool) -> None:
     """UTF-8 and bare line feeds for programs, and no character that makes writing fail."""
-    for stream, is_ours in ((sys.stdout, is_data), (sys.stderr, False)):
+    for stream, is_machine_readable in ((sys.stdout, is_data), (sys.stderr, False)):
         if not isinstance(stream, io.TextIOWrapper):
             continue
-        if is_ours:
+        if is_machine_readable:
             stream.reconfigure(encoding="utf-8", errors="replace", newline="\n")
         else:
             stream.reconfigure(errors="replace")

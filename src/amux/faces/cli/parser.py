@@ -20,7 +20,7 @@ TYPE_CHECKING = False  # `typing` is half of what a help text would import
 if TYPE_CHECKING:
     from typing import Any, NoReturn, Protocol
 
-    class Place(Protocol):
+    class Subcommands(Protocol):
         """Where a parser's commands are added; argparse has no public name for it."""
 
         def add_parser(self, name: str, *, prog: str, help: str, description: str) -> CommandParser:  # noqa: A002 - argparse's word
@@ -161,32 +161,36 @@ def build_parser(named: Container[str] | None = None) -> CommandParser:
         epilog=_EXAMPLES,
     )
     groups = {group.word: group for group in GROUPS}
-    places: dict[str, Place] = {"": _open_commands(root)}
+    subcommands: dict[str, Subcommands] = {"": _open_commands(root)}
     for command in COMMANDS:
         first, _, verb = command.words.partition(" ")
         if named is not None and (
             first not in named or (verb and verb not in named and verb != groups[first].default)
         ):
             continue
-        if verb and first not in places:
-            parser = _add_command(root, places[""], word=first, summary=groups[first].summary)
+        if verb and first not in subcommands:
+            parser = _add_command(root, subcommands[""], word=first, summary=groups[first].summary)
             parser.default = groups[first].default
-            places[first] = _open_commands(parser)
+            subcommands[first] = _open_commands(parser)
         parent = root.children[first] if verb else root
-        place = places[first if verb else ""]
-        child = _add_command(parent, place, word=verb or first, summary=command.summary)
+        siblings = subcommands[first if verb else ""]
+        child = _add_command(parent, siblings, word=verb or first, summary=command.summary)
         child.module = command.module
     root.set_defaults(**GLOBAL_DEFAULTS, module=OVERVIEW, parser=root)
     return root
 
 
-def _open_commands(parser: CommandParser) -> Place:
+def _open_commands(parser: CommandParser) -> Subcommands:
     return parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=CommandParser)
 
 
-def _add_command(parent: CommandParser, place: Place, *, word: str, summary: str) -> CommandParser:
+def _add_command(
+    parent: CommandParser, siblings: Subcommands, *, word: str, summary: str
+) -> CommandParser:
     sentence = f"{summary[0].upper()}{summary[1:]}."
-    child = place.add_parser(word, prog=f"{parent.prog} {word}", help=summary, description=sentence)
+    child = siblings.add_parser(
+        word, prog=f"{parent.prog} {word}", help=summary, description=sentence
+    )
     parent.children[word] = child
     return child
 

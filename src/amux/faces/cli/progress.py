@@ -32,25 +32,25 @@ _ERASE: Final = "\r\x1b[K"
 
 
 @contextmanager
-def busy(text: str, *, is_watched: bool) -> Generator[None]:
+def busy(text: str, *, shows_progress: bool) -> Generator[None]:
     """Show a spinner while the body runs, if somebody watches and it takes half a second."""
-    if not is_watched:
+    if not shows_progress:
         yield
         return
     from threading import Timer
 
-    sign = _Sign(text)
-    timer = Timer(DELAY_S, sign.show)
+    spinner = _Spinner(text)
+    timer = Timer(DELAY_S, spinner.show)
     timer.daemon = True
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
-        sign.clear()
+        spinner.clear()
 
 
-class _Sign:
+class _Spinner:
     """Shown by the timer's thread and cleared by the main one, in either order."""
 
     def __init__(self, text: str) -> None:
@@ -80,14 +80,14 @@ class _Sign:
 def working(
     text: str,
     *,
-    is_watched: bool,
+    shows_progress: bool,
     stream: TextIO | None = None,
     columns: Callable[[], int] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Generator[Report]:
     """Give the body a function to report to; show what it reports if somebody watches."""
-    if not is_watched:
-        yield _nobody_watches
+    if not shows_progress:
+        yield _ignore
         return
     terminal = sys.stderr if stream is None else stream
     bar = _Bar(text, terminal, columns or _width_of(terminal), clock)
@@ -97,7 +97,7 @@ def working(
         bar.clear()
 
 
-def _nobody_watches(done: int, total: int, what: str, /) -> None:
+def _ignore(done: int, total: int, what: str, /) -> None:
     """Report to nobody."""
 
 

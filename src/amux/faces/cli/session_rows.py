@@ -70,9 +70,9 @@ def _draw(output: Output, sessions: Sequence[Shown], *, now: datetime, by_update
         )
         for each in sessions
     ]
-    from amux.faces.cli.tables import Figures
+    from amux.faces.cli.tables import FittedTable
 
-    Figures(columns, rows, None).draw(output, spare=("Model", "Turns", when))
+    FittedTable(columns, rows, None).draw(output, spare=("Model", "Turns", when))
 
 
 def _drawn_summary(output: Output, session: Shown) -> str:
@@ -82,11 +82,11 @@ def _drawn_summary(output: Output, session: Shown) -> str:
 
 def _summary(session: Shown, *words: str | None) -> str:
     """The title, with words before it when the session is not an ordinary one."""
-    marks: list[str] = [session.kind] if session.kind != "session" else []
-    marks += ["archived"] if session.archived else []
-    marks += [word for word in words if word]
+    labels: list[str] = [session.kind] if session.kind != "session" else []
+    labels += ["archived"] if session.archived else []
+    labels += [word for word in words if word]
     title = session.title or "(no prompt)"
-    return f"[{', '.join(marks)}] {title}" if marks else title
+    return f"[{', '.join(labels)}] {title}" if labels else title
 
 
 def write_hits(output: Output, sessions: Sequence[SessionSummary], *, now: datetime) -> None:
@@ -114,16 +114,16 @@ def _draw_hits(output: Output, session: SessionSummary) -> None:
     if not session.hits and session.snippet and session.snippet != session.title:
         output.text(f"  {session.snippet}")
     for hit in session.hits:
-        place = f"  {_place(hit)}  "
-        shift = len(place)
+        prefix = f"  {_location(hit)}  "
+        shift = len(prefix)
         ranges = ((start + shift, end + shift) for start, end in hit.ranges)
-        output.marked(place + hit.snippet, ranges)
+        output.marked(prefix + hit.snippet, ranges)
     more = (session.hit_count or 0) - len(session.hits)
     if session.hits and more > 0:
         output.text(f"  and {count(more, 'more message')}")
 
 
-def _place(hit: SearchHit) -> str:
+def _location(hit: SearchHit) -> str:
     """`#12 assistant`; of a sub-agent with its id, as `amux show` takes it."""
     number = "#?" if hit.message_number is None else f"#{hit.message_number}"
     words = [number, *([hit.role] if hit.role else [])]

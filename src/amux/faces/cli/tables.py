@@ -60,7 +60,7 @@ def build_table(
     return table
 
 
-class Figures:
+class FittedTable:
     """A table of text columns, number columns and perhaps bars, made to fit."""
 
     def __init__(self, columns: Sequence[Column], rows: Sequence[Row], total: Row | None) -> None:

@@ -28,7 +28,7 @@ class LoadedCommand:
         self.run = run
 
 
-class Command:
+class CommandEntry:
     """One command; its `module` is imported when the words are typed."""
 
     __slots__ = ("module", "summary", "words")
@@ -39,7 +39,7 @@ class Command:
         self.summary = summary
 
 
-class Group:
+class CommandGroup:
     """A noun with several verbs; `default` is the verb meant when none is typed."""
 
     __slots__ = ("default", "summary", "word")
@@ -51,45 +51,51 @@ class Group:
 
 
 GROUPS = (
-    Group("sessions", "list", "list, show, search, export, compare and resume sessions"),
-    Group("cost", "report", "what sessions cost, and why"),
-    Group("index", "status", "what amux keeps to be quick, and keeping it up to date"),
-    Group("adapters", "list", "the agents amux can read"),
-    Group("config", "show", "settings and where they come from"),
+    CommandGroup("sessions", "list", "list, show, search, export, compare and resume sessions"),
+    CommandGroup("cost", "report", "what sessions cost, and why"),
+    CommandGroup("index", "status", "what amux keeps to be quick, and keeping it up to date"),
+    CommandGroup("adapters", "list", "the agents amux can read"),
+    CommandGroup("config", "show", "settings and where they come from"),
 )
 
 COMMANDS = (
-    Command("list", "list", "list sessions, newest first"),
-    Command("show", "show", "print one session"),
-    Command("follow", "follow", "print the messages of a session as they are written"),
-    Command("search", "search", "find sessions by their words"),
-    Command("export", "export", "write one session as JSON, JSONL, Markdown or HTML"),
-    Command("diff", "diff", "compare two sessions message by message"),
-    Command("tag", "tag", "give a session tags, or see which tags there are"),
-    Command("star", "star", "mark a session with a star"),
-    Command("unstar", "star:unstar", "take the star from a session"),
-    Command("note", "note", "write a note on a session, or read its notes"),
-    Command("cost report", "cost_report", "sum the cost of sessions"),
-    Command("cost blocks", "cost_blocks", "show spending in windows of five hours"),
-    Command("cost explain", "cost_explain", "show how the cost of one session comes about"),
-    Command("agents", "agents", "the agents amux can read and what they left here"),
-    Command("doctor", "doctor", "account for every file, and see what will be deleted next"),
-    Command("index status", "index:status", "where the index is, what it holds, what is stale"),
-    Command("index update", "index:update", "read what is new or has changed"),
-    Command("index rebuild", "index:rebuild", "throw the index away and read everything again"),
-    Command("index check", "index:check", "read a sample of sources again and compare"),
-    Command("demo", "overview", "look around in built-in sample sessions"),
-    Command("sessions list", "list", "list sessions, newest first"),
-    Command("sessions show", "show", "print one session"),
-    Command("sessions search", "search", "find sessions by their words"),
-    Command("sessions export", "export", "write one session as JSON, JSONL, Markdown or HTML"),
-    Command("sessions diff", "diff", "compare two sessions message by message"),
-    Command("sessions resume", "resume", "go on with a session in the agent itself"),
-    Command("sessions fork", "resume:fork", "begin a new session with the history of an old one"),
-    Command("adapters list", "agents", "the agents amux can read and what they left here"),
-    Command("config show", "config_show", "every setting with its origin"),
-    Command("completion", "completion", "print a completion script for your shell"),
-    Command("help", "help", "help on a command or a topic"),
+    CommandEntry("list", "list", "list sessions, newest first"),
+    CommandEntry("show", "show", "print one session"),
+    CommandEntry("follow", "follow", "print the messages of a session as they are written"),
+    CommandEntry("search", "search", "find sessions by their words"),
+    CommandEntry("export", "export", "write one session as JSON, JSONL, Markdown or HTML"),
+    CommandEntry("diff", "diff", "compare two sessions message by message"),
+    CommandEntry("tag", "tag", "give a session tags, or see which tags there are"),
+    CommandEntry("star", "star", "mark a session with a star"),
+    CommandEntry("unstar", "star:unstar", "take the star from a session"),
+    CommandEntry("note", "note", "write a note on a session, or read its notes"),
+    CommandEntry("cost report", "cost_report", "sum the cost of sessions"),
+    CommandEntry("cost blocks", "cost_blocks", "show spending in windows of five hours"),
+    CommandEntry("cost explain", "cost_explain", "show how the cost of one session comes about"),
+    CommandEntry("agents", "agents", "the agents amux can read and what they left here"),
+    CommandEntry("doctor", "doctor", "account for every file, and see what will be deleted next"),
+    CommandEntry(
+        "index status", "index:status", "where the index is, what it holds, what is stale"
+    ),
+    CommandEntry("index update", "index:update", "read what is new or has changed"),
+    CommandEntry(
+        "index rebuild", "index:rebuild", "throw the index away and read everything again"
+    ),
+    CommandEntry("index check", "index:check", "read a sample of sources again and compare"),
+    CommandEntry("demo", "overview", "look around in built-in sample sessions"),
+    CommandEntry("sessions list", "list", "list sessions, newest first"),
+    CommandEntry("sessions show", "show", "print one session"),
+    CommandEntry("sessions search", "search", "find sessions by their words"),
+    CommandEntry("sessions export", "export", "write one session as JSON, JSONL, Markdown or HTML"),
+    CommandEntry("sessions diff", "diff", "compare two sessions message by message"),
+    CommandEntry("sessions resume", "resume", "go on with a session in the agent itself"),
+    CommandEntry(
+        "sessions fork", "resume:fork", "begin a new session with the history of an old one"
+    ),
+    CommandEntry("adapters list", "agents", "the agents amux can read and what they left here"),
+    CommandEntry("config show", "config_show", "every setting with its origin"),
+    CommandEntry("completion", "completion", "print a completion script for your shell"),
+    CommandEntry("help", "help", "help on a command or a topic"),
 )
 
 OVERVIEW = "overview"

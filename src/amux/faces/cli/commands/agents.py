@@ -49,13 +49,13 @@ def run(context: Context) -> None:
     with context.reading("looking for agents"):
         chosen = context.client.agents(args.agent)
     if not chosen:
-        context.warn_of_unknown_agent()
+        context.warn_unknown_agent()
     if context.is_json:
         output.json(chosen)
     elif output.is_terminal:
         _draw(context, chosen)
     else:
-        output.rows(_for_programs(each) for each in chosen)
+        output.rows(_plain_row(each) for each in chosen)
 
 
 def _draw(context: Context, chosen: Sequence[AgentStatus]) -> None:
@@ -67,15 +67,15 @@ def _draw(context: Context, chosen: Sequence[AgentStatus]) -> None:
                 output.text(line)
         return
     shown = len(_COLUMNS) - (output.console().width < _WIDTH_FOR_ALL)
-    rows = [_for_people(context, each)[:shown] for each in chosen]
-    from amux.faces.cli.tables import Figures
+    rows = [_terminal_row(context, each)[:shown] for each in chosen]
+    from amux.faces.cli.tables import FittedTable
 
-    Figures(_COLUMNS[:shown], rows, None).draw(output, spare=_SPARE)
+    FittedTable(_COLUMNS[:shown], rows, None).draw(output, spare=_SPARE)
     found = sum(1 for each in chosen if each.session_count)
     output.text(f"{count(found, 'agent')} with sessions here; `amux agents NAME` shows one in full")
 
 
-def _for_people(context: Context, agent: AgentStatus) -> tuple[str, ...]:
+def _terminal_row(context: Context, agent: AgentStatus) -> tuple[str, ...]:
     here = bool(agent.roots)
     return (
         agent.name,
@@ -107,7 +107,7 @@ def _details(context: Context, agent: AgentStatus) -> Iterator[str]:
     yield f"  evidence   {agent.evidence or UNKNOWN}"
 
 
-def _for_programs(agent: AgentStatus) -> tuple[str, ...]:
+def _plain_row(agent: AgentStatus) -> tuple[str, ...]:
     return (
         agent.name,
         agent.label,

@@ -73,7 +73,7 @@ def run(context: Context) -> None:
         context.output.rows(map(_row, blocks))
     if not blocks:
         context.output.note("no window is open now" if args.active else "no calls were found")
-        context.warn_of_unknown_agent()
+        context.warn_unknown_agent()
     context.report_problems((*report.problems, *context.client.run_index.problems))
 
 
@@ -92,16 +92,16 @@ def _options(context: Context) -> BlockOptions:
 def _draw(context: Context, blocks: Sequence[CostBlock]) -> None:
     if not blocks:
         return
-    from amux.faces.cli.tables import Figures
+    from amux.faces.cli.tables import FittedTable
 
-    rows = [tuple(_for_people(block)) for block in blocks]
-    Figures(_COLUMNS, rows, None).draw(context.output, spare=_SPARE)
+    rows = [tuple(_terminal_row(block)) for block in blocks]
+    FittedTable(_COLUMNS, rows, None).draw(context.output, spare=_SPARE)
     for block in blocks:
         if block.active:
             context.output.text(_outlook(block))
 
 
-def _for_people(block: CostBlock) -> Iterator[str]:
+def _terminal_row(block: CostBlock) -> Iterator[str]:
     start, end = block.start.astimezone(), block.end.astimezone()
     yield block.agent
     yield f"{start:%Y-%m-%d %H:%M}"

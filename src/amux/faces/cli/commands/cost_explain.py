@@ -47,17 +47,17 @@ def run(context: Context) -> None:
     else:
         output.rows(_row(each) for each in explanation.calls)
     if explanation.incomplete and not output.is_terminal:
-        output.note(_what_is_missing(explanation))
+        output.note(_incomplete_sentence(explanation))
 
 
 def _draw(context: Context, explanation: CostExplanation) -> None:
     output = context.output
     output.heading(f"{explanation.unified_id}  {explanation.title}")
     columns = _COLUMNS if all(each.counted for each in explanation.calls) else (*_COLUMNS, _OWNER)
-    rows = [_for_people(each)[: len(columns)] for each in explanation.calls]
-    from amux.faces.cli.tables import Figures
+    rows = [_terminal_row(each)[: len(columns)] for each in explanation.calls]
+    from amux.faces.cli.tables import FittedTable
 
-    Figures(columns, rows, None).draw(output, spare=_SPARE)
+    FittedTable(columns, rows, None).draw(output, spare=_SPARE)
     for line in sorted({_rates_line(each) for each in explanation.calls if each.rates}):
         output.text(line)
     counted = sum(1 for each in explanation.calls if each.counted)
@@ -70,10 +70,10 @@ def _draw(context: Context, explanation: CostExplanation) -> None:
     if explanation.repeats:
         output.text(f"{count(explanation.repeats, 'further record')} of the same calls ignored")
     if explanation.incomplete:
-        output.text(_what_is_missing(explanation))
+        output.text(_incomplete_sentence(explanation))
 
 
-def _what_is_missing(explanation: CostExplanation) -> str:
+def _incomplete_sentence(explanation: CostExplanation) -> str:
     known = "unknown" if explanation.cost is None else "a lower bound"
     return f"the cost is {known}: {', '.join(explanation.incomplete)}"
 
@@ -87,7 +87,7 @@ def _from(source: str) -> str:
     return words.get(source, "")
 
 
-def _for_people(each: ExplainedCall) -> tuple[str, ...]:
+def _terminal_row(each: ExplainedCall) -> tuple[str, ...]:
     at = each.call.at
     _, *others, _ = _row(each)
     time = "" if at is None else f"{at.astimezone():%Y-%m-%d %H:%M:%S}"

@@ -22,7 +22,7 @@ GROUPINGS: tuple[GroupBy, ...] = (
     *("project", "session", "tag"),
 )
 TIMES = ("day", "week", "month")
-PEOPLES_GROUP: tuple[GroupBy, ...] = ("agent",)
+DEFAULT_GROUPING: tuple[GroupBy, ...] = ("agent",)
 """How the table is grouped when nothing is said; JSON is grouped only when asked."""
 
 _NUMBERS = ("Sessions", "Input", "Cache read", "Cache write", "Output", "Thinking", "Cost")
@@ -68,7 +68,7 @@ def run(context: Context) -> None:
     """Sum."""
     args = context.args
     is_csv = wants_csv(context)
-    names: tuple[GroupBy, ...] = args.group_by or (() if context.is_json else PEOPLES_GROUP)
+    names: tuple[GroupBy, ...] = args.group_by or (() if context.is_json else DEFAULT_GROUPING)
     with context.reading("adding up"):
         summary = context.client.sessions.total_cost(
             agent=args.agent,
@@ -85,7 +85,7 @@ def run(context: Context) -> None:
         write_csv([*names, *_CSV], map(_csv_row, groups))
     else:
         _write(context, summary, groups, names)
-    _say_what_is_unknown(context, summary)
+    _note_unknown(context, summary)
     context.report_problems((*summary.problems, *context.client.run_index.problems))
 
 
@@ -123,7 +123,7 @@ def _write(
     if not output.is_terminal:
         output.rows([*rows, total])
         return
-    from amux.faces.cli.tables import Figures
+    from amux.faces.cli.tables import FittedTable
 
     columns = [
         *(Column(name.capitalize(), style="cyan") for name in names),
@@ -131,8 +131,8 @@ def _write(
     ]
     dearest = max((each.total_usd for each in groups), default=0.0)
     shares = [each.total_usd / dearest if dearest else 0.0 for each in groups]
-    drawn = [_for_people(row, len(names)) for row in rows]
-    table = Figures(columns, drawn, _for_people(total, len(names)))
+    drawn = [_terminal_row(row, len(names)) for row in rows]
+    table = FittedTable(columns, drawn, _terminal_row(total, len(names)))
     table.draw(output, spare=_SPARE, spare_for_bars=_SPARE_FOR_BARS, shares=shares)
 
 
@@ -163,7 +163,7 @@ def _csv_row(group: CostBreakdown) -> tuple[str | int, ...]:
     )
 
 
-def _for_people(row: tuple[str, ...], keys: int) -> tuple[str, ...]:
+def _terminal_row(row: tuple[str, ...], keys: int) -> tuple[str, ...]:
     return (*row[:keys], *(f"{int(each):,}" for each in row[keys:-1]), row[-1])
 
 
@@ -177,7 +177,7 @@ def _amount(figures: Priced, *, is_used: bool) -> str:
     return "$0.00" if not is_used and not figures.incomplete else money(figures)
 
 
-def _say_what_is_unknown(context: Context, summary: CostSummary) -> None:
+def _note_unknown(context: Context, summary: CostSummary) -> None:
     note = context.output.note
     if summary.unpriced:
         models = ", ".join(
@@ -190,4 +190,4 @@ def _say_what_is_unknown(context: Context, summary: CostSummary) -> None:
     if summary.unattributed is not None:
         note(f"{money(summary.unattributed)} of it was billed for no session")
     if not summary.session_count:
-        context.warn_of_unknown_agent()
+        context.warn_unknown_agent()

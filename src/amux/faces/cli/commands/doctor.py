@@ -43,12 +43,12 @@ def run(context: Context) -> None:
         for report in reports:
             output.text(f"{report.agent}: {report.root}: {_counts(report)}")
         if rows:
-            output.table(_COLUMNS, (_for_people(report, file) for report, file in rows))
+            output.table(_COLUMNS, (_terminal_row(report, file) for report, file in rows))
     else:
-        output.rows(_for_programs(report, file) for report, file in rows)
+        output.rows(_plain_row(report, file) for report, file in rows)
     for report in reports:
         _warn(context, report)
-    _account_for_annotations(context)
+    _report_annotations(context)
 
 
 def _shown(context: Context, report: RootReport) -> Iterator[FileReport]:
@@ -61,11 +61,11 @@ def _counts(report: RootReport) -> str:
     return ", ".join(f"{number:,} {status}" for status, number in report.counts.items()) or "empty"
 
 
-def _for_people(report: RootReport, file: FileReport) -> tuple[str, ...]:
+def _terminal_row(report: RootReport, file: FileReport) -> tuple[str, ...]:
     return (report.agent, file.path, file.status, size(file.bytes), file.what)
 
 
-def _for_programs(report: RootReport, file: FileReport) -> tuple[str, ...]:
+def _plain_row(report: RootReport, file: FileReport) -> tuple[str, ...]:
     return (report.agent, report.root, file.path, file.status, str(file.bytes), file.what)
 
 
@@ -83,7 +83,7 @@ def _warn(context: Context, report: RootReport) -> None:
         )
 
 
-def _account_for_annotations(context: Context) -> None:
+def _report_annotations(context: Context) -> None:
     lost = context.client.lost_annotations(context.args.agent)
     if lost:
         context.output.note(

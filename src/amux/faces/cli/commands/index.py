@@ -135,7 +135,7 @@ def _row(each: IndexedSources) -> tuple[str, ...]:
 
 
 def _draw(context: Context, status: IndexStatus) -> None:
-    from amux.faces.cli.tables import Figures
+    from amux.faces.cli.tables import FittedTable
 
     output = context.output
     output.text(f"{status.path}: {size(status.bytes)}")
@@ -147,7 +147,7 @@ def _draw(context: Context, status: IndexStatus) -> None:
         for each in status.agents
     ]  # fmt: skip
     if rows:
-        table = Figures(_COLUMNS, rows, None)
+        table = FittedTable(_COLUMNS, rows, None)
         table.draw(output, spare=("Kept", "To read", "Sub-agents", "Stale"))
 
 

@@ -49,7 +49,7 @@ def run(context: Context) -> None:
         report = context.client.list_report(agents, _options(context))
     if context.is_json:
         context.output.json(report.sessions)
-        _say_what_is_missing(context, report)
+        _note_omitted(context, report)
     else:
         _write(context, report)
     context.report_problems(report.problems)
@@ -75,7 +75,7 @@ def _list_quickly(context: Context, agents: list[str] | None) -> bool:
         if texts is None:
             return False
         context.output.json_texts(texts.sessions)
-        _say_what_is_missing(context, texts)
+        _note_omitted(context, texts)
         return True
     report = context.client.quick_list(agents, **wanted)
     if report is None:
@@ -89,7 +89,7 @@ def _write(context: Context, report: ListReport | QuickReport) -> None:
 
     by_update = context.args.sort == "updated"
     write_sessions(context.output, report.sessions, now=context.now, by_update=by_update)
-    _say_what_is_missing(context, report)
+    _note_omitted(context, report)
 
 
 def _options(context: Context) -> SessionListOptions:
@@ -111,7 +111,7 @@ def _options(context: Context) -> SessionListOptions:
     )
 
 
-def _say_what_is_missing(context: Context, report: ListReport | QuickReport | QuickTexts) -> None:
+def _note_omitted(context: Context, report: ListReport | QuickReport | QuickTexts) -> None:
     from amux.faces.cli.figures import count
 
     hidden = [

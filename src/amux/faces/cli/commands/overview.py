@@ -37,11 +37,11 @@ def run(context: Context) -> None:
     elif found:
         _write_rows(context, overview, found)
     if not found:
-        _say_nothing_was_found(context, overview)
+        _note_nothing_found(context, overview)
     context.report_problems((*overview.problems, *context.client.run_index.problems))
 
 
-def _say_nothing_was_found(context: Context, overview: Overview) -> None:
+def _note_nothing_found(context: Context, overview: Overview) -> None:
     if overview.problems:
         context.output.note("no session could be read in this home")
         context.output.hint("`amux doctor` shows what it could not read")
@@ -65,9 +65,9 @@ def _draw(context: Context, overview: Overview, found: list[AgentStatus]) -> Non
         )
         for each in found
     ]
-    from amux.faces.cli.tables import Figures
+    from amux.faces.cli.tables import FittedTable
 
-    Figures(_COLUMNS, rows, None).draw(output, spare=("Newest",))
+    FittedTable(_COLUMNS, rows, None).draw(output, spare=("Newest",))
     output.text()
     output.heading("Last sessions")
     write_sessions(output, overview.recent, now=context.now, by_update=True)

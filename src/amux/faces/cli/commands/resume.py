@@ -17,7 +17,7 @@ def configure(parser: CommandParser) -> None:
 
 def run(context: Context) -> None:
     """Resume: the same session goes on."""
-    _go_on(context, fork=False)
+    _continue_session(context, fork=False)
 
 
 configure_fork = configure
@@ -25,10 +25,10 @@ configure_fork = configure
 
 def run_fork(context: Context) -> None:
     """Fork: the original stays as it is."""
-    _go_on(context, fork=True)
+    _continue_session(context, fork=True)
 
 
-def _go_on(context: Context, *, fork: bool) -> None:
+def _continue_session(context: Context, *, fork: bool) -> None:
     """Start the agent with the session's history, or say how."""
     found = context.find(context.args.session)
     client, output = context.client, context.output

@@ -93,7 +93,7 @@ def run(context: Context) -> None:
         from amux.faces.cli.session_rows import write_hits
 
         write_hits(context.output, report.sessions, now=context.now)
-    _say_how_it_went(context, report)
+    _note_outcome(context, report)
     context.report_problems(report.problems)
 
 
@@ -129,7 +129,7 @@ def _query(context: Context) -> SessionQuery:
     )
 
 
-def _say_how_it_went(context: Context, report: SearchReport) -> None:
+def _note_outcome(context: Context, report: SearchReport) -> None:
     from amux.faces.cli.figures import count
 
     output = context.output

@@ -70,9 +70,9 @@ def _show_all(context: Context) -> None:
     elif output.is_terminal and counts:
         columns = (Column("Tag", style="cyan"), Column("Sessions", is_number=True))
         rows = [(tag, f"{number:,}") for tag, number in counts.items()]
-        from amux.faces.cli.tables import Figures
+        from amux.faces.cli.tables import FittedTable
 
-        Figures(columns, rows, None).draw(output)
+        FittedTable(columns, rows, None).draw(output)
     else:
         output.rows((tag, str(number)) for tag, number in counts.items())
     if not counts:
