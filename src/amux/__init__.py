@@ -6,15 +6,15 @@
     for session in client.sessions.list("claude"):
         print(session.unified_id, session.title, session.cost)
 
-Names are resolved when they are first used, so that importing the package costs next to nothing.
-Only what `__all__` lists is a promise.
+Names are imported on first use, so that importing the package takes almost no time. Only the names
+in `__all__` are a stable interface.
 """
 
 from __future__ import annotations
 
 from amux._version import __version__
 
-TYPE_CHECKING = False  # type checkers know the name; importing `typing` would double the start
+TYPE_CHECKING = False  # importing `typing` would double the start-up time
 if TYPE_CHECKING:
     from amux.adapters._base import (
         Adapter,

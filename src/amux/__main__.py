@@ -1,10 +1,10 @@
-"""The entry point of the command `amux`; answers `--version` and `--help` without a parser."""
+"""The entry point of the command `amux`; prints `--version` and `--help` without a parser."""
 
 from __future__ import annotations
 
 import sys
 
-INTERRUPTED = 130  # what shells report for a program ended by Ctrl-C
+INTERRUPTED = 130  # the exit code that shells report after Ctrl-C
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -22,7 +22,7 @@ def main(argv: list[str] | None = None) -> int:
         code = run(words)
     except KeyboardInterrupt:
         return INTERRUPTED
-    if argv is None:  # the process ends: looking for cycles would be all that is left to do
+    if argv is None:  # the process ends: skip the final garbage collection
         import gc
 
         gc.freeze()
@@ -30,14 +30,14 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _help() -> str:
-    """The text that tools/gen_cli_docs.py wrote."""
-    with open(f"{__file__.removesuffix('__main__.py')}faces/cli/help.txt", "rb") as text:  # noqa: PTH123 - pathlib would be most of the start
+    """Return the help text that tools/gen_cli_docs.py generated."""
+    with open(f"{__file__.removesuffix('__main__.py')}faces/cli/help.txt", "rb") as text:  # noqa: PTH123 - importing pathlib would take most of the start
         return text.read().decode()
 
 
 def _print(text: str) -> int:
-    """Write a text; a reader may close the pipe early, and a disk may be full."""
-    if sys.stdout is None:  # started without one
+    """Write a text and return the exit code; the pipe may be closed, the disk full."""
+    if sys.stdout is None:  # the process has no stdout
         return 0
     try:
         sys.stdout.write(text)

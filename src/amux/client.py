@@ -1,9 +1,9 @@
-"""`create_client()` and the client: one object, a namespace per concern, each loaded when used.
+"""`create_client()` and `Client`: one object, a namespace per concern, each loaded on first use.
 
-Building a client does no I/O. The faces talk to the client and to nothing below it.
+Creating a client does no I/O. The command line uses the client and no layer below it.
 
-One client may be used by any number of threads. Answers that the index has a part in are made one
-after the other; an iterator that was given out keeps nobody waiting.
+Any number of threads may share a client. Calls that use the index run one after the other; an
+iterator that was returned does not block other calls.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from amux.errors import ValidationError
 from amux.host import Host
 from amux.workspace import Workspace
 
-TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
+TYPE_CHECKING = False  # importing `typing` would take a tenth of the time of a fast list
 if TYPE_CHECKING:
     from typing import Literal, Self
 
@@ -59,17 +59,17 @@ def create_client(
     now: datetime | None = None,
     max_age: float = 0.0,
 ) -> Client:
-    """A client for this machine, or for another home.
+    """Create a client for this machine, or for another home directory.
 
-    With `home` and no `env` the environment is empty: variables that move an agent's store on this
-    machine say nothing about another home. Nor is an index kept in another home, unless
-    AMUX_CACHE_DIR in `env` says where.
+    With `home` and no `env` the environment is empty: variables that move an agent's files on this
+    machine do not apply to another home. For another home there is no index, unless
+    AMUX_CACHE_DIR in `env` names its directory.
 
-    `profile` is one of those in the settings; `config` stands for all settings, so there is none
-    to choose then.
+    `profile` names a profile of the settings; `config` replaces all settings, so it excludes
+    `profile`.
 
-    Every question looks at the agents' files first. With `max_age` a client that stays may answer
-    from a look that is at most so many seconds old, as it would have answered then.
+    Every call checks the agents' files first. With `max_age` a long-lived client may answer from a
+    check that is at most so many seconds old.
     """
     if not max_age >= 0.0:
         raise ValidationError("max_age must not be negative", fields=("max_age",))
@@ -96,7 +96,7 @@ def create_client(
 
 
 class Client:
-    """One opened workspace: a host, its settings, and what can be asked of it."""
+    """Access to the sessions, costs and annotations of one home directory."""
 
     def __init__(
         self,
@@ -123,24 +123,24 @@ class Client:
 
     @property
     def config(self) -> Config:
-        """The settings, layer over layer."""
+        """The settings, merged from all their sources."""
         return self._parts.config
 
     @property
     def default_agent(self) -> str | None:
-        """The agent meant when none is named."""
+        """The agent that is used if none is named."""
         return self._default_agent or self.config.default_agent
 
     @cached_property
     def sessions(self) -> SessionManager:
-        """The eight read operations."""
+        """The eight operations that read sessions."""
         from amux.sessions.manager import SessionManager
 
         return SessionManager(self._parts.reader)
 
     @cached_property
     def adapters(self) -> AdapterManager:
-        """Which agents there are."""
+        """The supported agents and their adapters."""
         from amux.adapter_manager import AdapterManager
         from amux.runs.abilities import installed_capabilities
         from amux.runs.launch import detect
@@ -155,25 +155,25 @@ class Client:
 
     @cached_property
     def index(self) -> IndexManager:
-        """The index: what it holds, updating, checking."""
+        """The index: its state, updating and checking it."""
         from amux.sessions.upkeep import IndexManager
 
         return IndexManager(self._parts.reader, self._parts.store)
 
     def watch(self, report: Callable[[int, int, str], None] | None) -> None:
-        """Be told how far reading has come: done, total, of what."""
+        """Set a callback for `(done, total, unit)` while sources are read; `None` removes it."""
         self._parts.catalogue.watch(
             None if report is None else lambda done, all_: report(done, all_, "bytes")
         )
 
     @property
     def models(self) -> ModelRegistry:
-        """Prices, with the user's overrides."""
+        """The prices of models, with the user's overrides."""
         return self._parts.models
 
     @property
     def run_index(self) -> RunIndex:
-        """Every run that was recorded."""
+        """All recorded runs."""
         return self._parts.run_index
 
     @cached_property
@@ -190,11 +190,11 @@ class Client:
         )
 
     def find(self, ref: str, *, agent: str | None = None) -> NativeRef:
-        """A session by unified id, native id, unique prefix or title.
+        """Return the session with this unified id, native id, unique prefix of an id, or title.
 
         Raises:
-            SessionNotFoundError: Nothing fits, or several do (AMBIGUOUS_ID).
-            ParseError: A source has the name of the session, but cannot be read.
+            SessionNotFoundError: No session matches, or several do (AMBIGUOUS_ID).
+            ParseError: The source of the session cannot be read.
             AgentNotFoundError: The given agent is unknown.
         """
         from amux.sessions.address import find_session
@@ -204,11 +204,11 @@ class Client:
         ).ref
 
     def list_report(self, agents: Sequence[str] | None, options: SessionListOptions) -> ListReport:
-        """A list over some agents (None: all), with what it leaves out."""
+        """Return the sessions of some agents (None: all), with the counts of omitted ones."""
         return self._parts.reader.list_report(agents, options)
 
     def quick_list(self, agents: Sequence[str] | None, **wanted: object) -> QuickReport | None:
-        """The same as `list_report` from what is kept, if nothing has changed; else None.
+        """Return the result of `list_report` from the index alone; None if it is not up to date.
 
         `wanted` are since, until, model, sort, descending, limit, children and archived.
         """
@@ -216,33 +216,33 @@ class Client:
         return None if lists is None else lists.report(agents, wanted)
 
     def quick_texts(self, agents: Sequence[str] | None, **wanted: object) -> QuickTexts | None:
-        """As `quick_list`, with each session as indented JSON."""
+        """Return the result of `quick_list` with each session as indented JSON."""
         lists = self._parts.quick_lists
         return None if lists is None else lists.texts(agents, wanted)
 
     @property
     def has_settings(self) -> bool:
-        """Whether a person has written settings, or runs are recorded."""
+        """Whether there are settings files or recorded runs."""
         return self._parts.has_settings
 
     @property
     def zone(self) -> tzinfo:
-        """The time zone of the settings: whose days are meant by a day."""
+        """The time zone of the settings, in which days begin and end."""
         return self._parts.zone
 
     @property
     def has_kept_more(self) -> bool:
-        """Whether this client has added to its index: what was read need not be read again."""
+        """Whether this client has written to its index, so that less must be read next time."""
         return self._parts.has_kept_more
 
     def search_report(self, query: SessionQuery) -> SearchReport:
-        """A search, with what could not be read."""
+        """Return the result of a search, with the problems of reading."""
         return self._parts.reader.search_report(query)
 
     def stream_export(
         self, agent: str, session_id: str, format: ExportFormat, *, title: str | None = None
     ) -> Iterator[str]:
-        """As `sessions.export`, piece by piece, in bounded memory."""
+        """Yield the text of `sessions.export` in pieces, in bounded memory."""
         from amux.render import exporter
 
         render = exporter(format, title=title)
@@ -258,17 +258,17 @@ class Client:
         stop: Stop | None = None,
         idle_timeout: float | None = None,
     ) -> Follow:
-        """A session as it grows: an iterator of changes, its sub-agents' included.
+        """Return an iterator over the changes of a session and its sub-agents, as they happen.
 
         Args:
             agent: The session's agent.
             session_id: Its id or an unambiguous prefix of it.
-            from_start: Tell the messages that are already there, too.
-            poll: Seconds between two looks; by default 0.25 for files and 2 for databases.
-            stop: Asked before every look, or an event: whether to end.
+            from_start: Report the existing messages, too.
+            poll: Seconds between two checks; by default 0.25 for files and 2 for databases.
+            stop: An event, or a function that is called before every check: whether to end.
             idle_timeout: End after so many seconds without a change.
 
-        Raises as `sessions.get` does, before anything is followed.
+        Raises the errors of `sessions.get`, before the iterator is returned.
         """
         from amux.sessions.follow import Follow
 
@@ -285,10 +285,10 @@ class Client:
         )
 
     def find_latest(self, *, agent: str | None = None) -> NativeRef:
-        """The session that was written to last, by the times of its files.
+        """Return the session that was written to last, by the times of its files.
 
         Raises:
-            SessionNotFoundError: There is none.
+            SessionNotFoundError: There is no session.
             AgentNotFoundError: The given agent is unknown.
         """
         from amux.sessions.latest import find_latest
@@ -296,16 +296,16 @@ class Client:
         return find_latest(self._parts.registry, self._parts.library, agent=agent)
 
     def render_change(self, change: SessionChange, *, speaker: str | None = None) -> Iterator[str]:
-        """The message of a change as an export shows it, in Markdown; nothing if it has none.
+        """Yield the message of a change in Markdown, as in an export; nothing if it has none.
 
-        `speaker` is the unified id of the session shown before: another one gets a heading.
+        `speaker` is the unified id of the session shown before; a different session gets a heading.
         """
         from amux.render.markdown import render_change
 
         return render_change(change, speaker=speaker)
 
     def explain_cost(self, agent: str, session_id: str) -> CostExplanation:
-        """Every counted call, every ignored copy and every rate of one session."""
+        """Return every counted call, every ignored copy and every rate of one session."""
         return self._parts.reader.explain(agent, session_id)
 
     def cost_blocks(
@@ -317,12 +317,12 @@ class Client:
         until: Moment = None,
         hours: int = 5,
     ) -> tuple[CostBlock, ...]:
-        """Windows of so many hours with what was spent in each, by agent, oldest first.
+        """Return windows of `hours` hours with the spending in each, by agent, oldest first.
 
-        `since` and `until` keep the windows that reach into that span.
+        `since` and `until` select the windows that overlap that span.
 
         Raises:
-            ValidationError: A window must last a whole number of hours, from 1 to 168.
+            ValidationError: `hours` is not a whole number from 1 to 168.
         """
         from amux.model.options import BlockOptions
 
@@ -330,7 +330,7 @@ class Client:
         return self.block_report(options).blocks
 
     def block_report(self, options: BlockOptions) -> BlockReport:
-        """The same, with what could not be read."""
+        """Return the windows of `cost_blocks`, with the problems of reading."""
         from amux.sessions.blocks import find_blocks
 
         return find_blocks(self._parts.reader, options, now=self._parts.host.now())
@@ -343,7 +343,7 @@ class Client:
         agent: str | None = None,
         prompt: str | None = None,
     ) -> Launch:
-        """How the agent itself would be started; starts nothing.
+        """Return the command that starts the agent itself; start nothing.
 
         Raises:
             CapabilityError: The agent, or its installed version, cannot do that.
@@ -367,13 +367,13 @@ class Client:
         )
 
     def start(self, launch: Launch) -> int:
-        """Become the agent (where the system allows it), else run it; its exit code."""
+        """Replace this process with the agent; on Windows run it and return its exit code."""
         from amux.runs.launch import start
 
         return start(launch)
 
     def agents(self, agent: str | None = None) -> tuple[AgentStatus, ...]:
-        """Each agent (or one): found where, how many sessions, what its installed version can."""
+        """Return the roots, sessions and installed capabilities of each agent, or of one."""
         from amux.runs.abilities import as_installed
         from amux.sessions.overview import agent_statuses
 
@@ -381,14 +381,14 @@ class Client:
         return as_installed(statuses, self._parts.registry, self._parts.host)
 
     def doctor(self, agent: str | None = None) -> tuple[RootReport, ...]:
-        """Every file below the agents' roots, read or not and why; what will be lost next."""
+        """Return every file below the agents' roots with its status, and what is deleted next."""
         from amux.sessions.doctor import examine
 
         names = self._parts.registry.names() if agent is None else (agent,)
         return examine(self._parts.reader, names)
 
     def lost_annotations(self, agent: str | None = None) -> tuple[str, ...]:
-        """The annotated sessions (of one agent) that are not on this machine any more."""
+        """Return the annotated sessions, of all agents or one, that no longer exist here."""
         from amux.sessions.lost import lost_sessions
 
         entries = self.annotations.entries()
@@ -396,16 +396,16 @@ class Client:
         return lost_sessions(self._parts.registry, self._parts.library, ids, agent=agent)
 
     def overview(self) -> Overview:
-        """What a person wants to see first: agents, last sessions, this week's cost."""
+        """Return the agents, the last sessions and the cost of the last seven days."""
         from amux.sessions.overview import make_overview
 
         return make_overview(self._parts.reader, now=self._parts.host.now())
 
     def close(self) -> None:
-        """Free what is held open: the index, if it was used.
+        """Close the index, if it is open.
 
-        Any thread may do it; it waits for a question that is being answered. A client that is asked
-        again opens the index again.
+        Any thread may call this; it waits for a call in progress. The next call opens the index
+        again.
         """
         self._parts.close()
 
@@ -422,7 +422,7 @@ class Client:
 
 
 def create_demo_client() -> Client:
-    """A client on the built-in sample sessions, on the day they end."""
+    """Create a client for the built-in sample sessions, whose current time is the day they end."""
     from amux.demo import DEMO_NOW, demo_home
 
     host = Host(demo_home(), now=lambda: DEMO_NOW)

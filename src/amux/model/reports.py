@@ -199,7 +199,7 @@ def unusable_index(reason: str) -> AmuxError:
 
 
 class InstalledAgent(Model, frozen=True, kw_only=True):
-    """An agent on this machine; without a `program` only its Python package is importable."""
+    """An agent on this machine; if `program` is None, only its Python package is installed."""
 
     agent: str
     program: str | None = None

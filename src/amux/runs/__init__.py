@@ -1,1 +1,1 @@
-"""Effects on other programs: starting the real agents."""
+"""Starts the agents' own programs."""

@@ -1,7 +1,7 @@
-"""What the agents that are installed here can do: that depends on their versions.
+"""Capabilities of the installed agents, which depend on their versions.
 
-An agent is asked for its version only where that makes a difference, and only on a host with a
-PATH: of another home, or of the sample sessions, no program is known.
+An agent's program is run with `--version` only if the version makes a difference, and only on a
+host with a PATH: another home and the sample sessions have no programs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ASKED_AT_ONCE: Final = 8
 
 
 def installed_capabilities(registry: AdapterRegistry, host: Host, agent: str) -> Capabilities:
-    """What the installed version of an agent can do; of one that is not here, what the newest can.
+    """Return the capabilities of the installed version, or of the newest if none is installed.
 
     Raises:
         AgentNotFoundError: No agent has that name.
@@ -31,7 +31,7 @@ def installed_capabilities(registry: AdapterRegistry, host: Host, agent: str) ->
     if not host.env.get("PATH"):
         return declared
     if registry.capabilities(agent, version=_FIRST_VERSION) == declared:
-        return declared  # every version can do the same
+        return declared  # the version makes no difference
     found = detect(registry.require(agent), host)
     return registry.capabilities(agent, version=None if found is None else found.version)
 
@@ -39,12 +39,12 @@ def installed_capabilities(registry: AdapterRegistry, host: Host, agent: str) ->
 def as_installed(
     statuses: Sequence[AgentStatus], registry: AdapterRegistry, host: Host
 ) -> tuple[AgentStatus, ...]:
-    """The same agents, with what their installed versions can do."""
+    """Return the statuses with the capabilities of the installed versions."""
     from concurrent.futures import ThreadPoolExecutor
 
     def adjusted(status: AgentStatus) -> AgentStatus:
         able = installed_capabilities(registry, host, status.name)
         return msgspec.structs.replace(status, can_resume=able.can_resume, can_fork=able.can_fork)
 
-    with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:  # each waits for a program of its own
+    with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:  # each thread waits for a program
         return tuple(pool.map(adjusted, statuses))

@@ -1,7 +1,7 @@
-"""Starting, resuming and forking an agent: first a plan, then the agent's own program in our place.
+"""Plans and starts an agent's own program, to begin, resume or fork a session.
 
-The adapter says which words the agent understands, by the version that is installed; nothing passes
-through a shell. What the agent cannot do is refused before anything is started.
+The adapter builds the command line for the installed version; no shell is involved. An action that
+the agent does not support is refused before anything is started.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _VERSION_SECONDS = 20
 
 
 class Launch(Model, frozen=True, kw_only=True):
-    """What would be started, and where."""
+    """A command to start an agent, and its working directory."""
 
     agent: str
     action: Action
     argv: tuple[str, ...]
     cwd: str | None = None
-    version: str | None = None  # of the installed program, when it told
+    version: str | None = None  # of the installed program; None if unknown
 
 
 def plan_launch(
@@ -44,7 +44,7 @@ def plan_launch(
     prompt: str | None = None,
     cwd: str | None = None,
 ) -> Launch:
-    """The command for an action, as the installed version understands it.
+    """Return the command for an action, as the installed version accepts it.
 
     Raises:
         CapabilityError: The agent, or its installed version, cannot do that.
@@ -76,7 +76,7 @@ def plan_launch(
 
 
 def detect(adapter: Adapter, host: Host) -> InstalledAgent | None:
-    """Whether and where the agent is installed: its program, else its Python package alone."""
+    """Return the installed program, or else Python package, of an agent; None if there is none."""
     info = adapter.info
     program = shutil.which(info.cli_command, path=host.env.get("PATH"))
     if program is not None:
@@ -91,19 +91,19 @@ def detect(adapter: Adapter, host: Host) -> InstalledAgent | None:
         return None
 
 
-def start(launch: Launch) -> int:  # noqa: RET503 - `execv` does not come back
-    """Become the agent where the system allows it; else run it and give back its exit code."""
+def start(launch: Launch) -> int:  # noqa: RET503 - `execv` does not return
+    """Replace this process with the agent; on Windows run it and return its exit code."""
     if launch.cwd is not None:
         os.chdir(launch.cwd)
     sys.stdout.flush()
     sys.stderr.flush()
     if sys.platform == "win32":
         return subprocess.run(launch.argv, check=False).returncode  # noqa: S603 - no shell
-    os.execv(launch.argv[0], launch.argv)  # noqa: S606 - no shell: the words arrive as they are
+    os.execv(launch.argv[0], launch.argv)  # noqa: S606 - no shell: arguments are passed unchanged
 
 
 def installed_version(program: str) -> str | None:
-    """What the program answers to `--version`; None when it does not tell."""
+    """Return the version that `--version` prints; None if there is none."""
     try:
         done = subprocess.run(  # noqa: S603 - no shell, a program found on the PATH
             [program, "--version"],

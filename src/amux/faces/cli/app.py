@@ -1,7 +1,7 @@
-"""Runs one command line: parse, load the command's module, turn every failure into one sentence.
+"""Runs one command line: parse it, load the command's module, report every failure as a message.
 
-Exit codes: 0 done, 2 wrong usage, the error's own code otherwise, 130 interrupted. A reader that
-closes the pipe early ends the command in silence. A traceback is shown only with `--debug`.
+Exit codes: 0 for success, 2 for wrong usage, 130 for Ctrl-C, else the code of the error. If the
+reading program closes the pipe early, the command ends silently. Tracebacks need `--debug`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from amux.faces.cli.commands import load_command
 from amux.faces.cli.output import Output
 from amux.faces.cli.plain_lines import plain_arguments
 
-TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
+TYPE_CHECKING = False  # importing `typing` would take a tenth of the time of a fast list
 if TYPE_CHECKING:
     import argparse
 
@@ -30,9 +30,9 @@ def run(words: Sequence[str]) -> int:
         code = _attempt(words)
         sys.stdout.flush()
     except KeyboardInterrupt:
-        _discard_stdout()  # the reader may be gone too; ending must not wait for it
+        _discard_stdout()  # flushing at exit could block on a pipe that is no longer read
         raise
-    except OSError as error:  # the last bytes could not be written
+    except OSError as error:  # the final flush failed
         return end_unwritten(error, code)
     return code
 
@@ -46,7 +46,7 @@ def _attempt(words: Sequence[str]) -> int:
         raise
     except AmuxError as error:
         return _report(error, words)
-    except Exception as error:  # noqa: BLE001 - the outermost handler: no traceback for people
+    except Exception as error:  # noqa: BLE001 - the outermost handler shows no traceback
         return _report(_unexpected(error), words)
     return 0
 
@@ -121,7 +121,7 @@ def _candidates(error: AmbiguousIdError) -> str:
 
 
 def _options_of(words: Sequence[str]) -> Sequence[str]:
-    """The words before `--`: wrong usage leaves nothing parsed, but must be reported as asked."""
+    """Return the words before `--`; after a usage error there are no parsed options to consult."""
     from amux.faces.cli.parser import without_separator
 
     words = without_separator(words)
@@ -129,7 +129,7 @@ def _options_of(words: Sequence[str]) -> Sequence[str]:
 
 
 def end_unwritten(error: OSError, code: int = 0) -> int:
-    """End a command whose output cannot be written; a reader that left early is no failure."""
+    """Return the exit code after stdout could not be written; a closed pipe is no error."""
     _discard_stdout()
     if code or isinstance(error, BrokenPipeError):
         return code
@@ -138,14 +138,14 @@ def end_unwritten(error: OSError, code: int = 0) -> int:
 
 
 def _open_missing_streams() -> None:
-    """Give a program started without stdout or stderr a place to write to."""
+    """Open the null device for a process that was started without stdout or stderr."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
 
 
 def _discard_stdout() -> None:
-    """Point stdout at nothing, so that ending the process does not fail on it again."""
+    """Redirect stdout to the null device, so that the flush at exit cannot fail again."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

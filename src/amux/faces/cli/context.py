@@ -1,4 +1,4 @@
-"""What a command gets: the parsed words, where to write, and the client, made when first asked."""
+"""The context of a command: its arguments, its output and a client, created on first use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from amux.errors import ValidationError
 from amux.faces.cli.output import Output
 
-TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
+TYPE_CHECKING = False  # importing `typing` would take a tenth of the time of a fast list
 if TYPE_CHECKING:
     import argparse
     from types import SimpleNamespace
@@ -39,11 +39,11 @@ class Context:
     def __init__(self, args: argparse.Namespace | SimpleNamespace, output: Output) -> None:
         self.args = args
         self.output = output
-        self.is_endless = False  # then Ctrl-C is how it ends, and nothing to talk about
+        self.is_endless = False  # if set, Ctrl-C is the normal end and needs no message
 
     @cached_property
     def now(self) -> datetime:
-        """The time; the sample sessions have a clock of their own."""
+        """The current time; with `--demo` the fixed time of the sample sessions."""
         if self.args.demo:
             from amux.demo import DEMO_NOW
 
@@ -57,17 +57,17 @@ class Context:
 
     @property
     def until(self) -> datetime | None:
-        """The moment of `--until`; a day means its end."""
+        """The moment of `--until`; a date without a time means the end of that day."""
         return self._moment(self.args.until, is_end=True)
 
     @property
     def is_json(self) -> bool:
-        """Whether JSON was asked for."""
+        """Whether `--json` was given."""
         return bool(self.args.json)
 
     @cached_property
     def client(self) -> Client:
-        """The client on the home that was asked for."""
+        """The client for the home directory that the options select."""
         client = self._choose_client()
         if client.has_settings:
             if self.args.color is None:
@@ -77,12 +77,12 @@ class Context:
         return client
 
     def find(self, words: Sequence[str]) -> NativeRef:
-        """The session meant by `ID`, `AGENT:ID` or `AGENT ID`."""
+        """Return the session that is named as `ID`, `AGENT:ID` or `AGENT ID`."""
         ref, agent = self.address(words)
         return self.client.find(ref, agent=agent)
 
     def address(self, words: Sequence[str]) -> tuple[str, str | None]:
-        """The words that name a session, and the agent if they name one."""
+        """Return the id of a session, and its agent if the words or `--agent` name one."""
         agent: str | None = self.args.agent
         if len(words) > _ADDRESS_WORDS:
             raise ValidationError(
@@ -94,13 +94,13 @@ class Context:
         return words[-1], agent
 
     def busy(self, text: str) -> AbstractContextManager[None]:
-        """Show that work is under way when it takes long."""
+        """Show a spinner while the body runs, if it takes long."""
         from amux.faces.cli.progress import busy
 
         return busy(text, shows_progress=self.output.shows_progress)
 
     def working(self, text: str) -> AbstractContextManager[Report]:
-        """Show how far work has come: the body gets a function to report to."""
+        """Show a progress bar; the body calls the function it gets to report progress."""
         from amux.faces.cli.progress import working
 
         is_dumb = os.environ.get("TERM") == "dumb"  # noqa: TID251 - a face asks the process
@@ -108,14 +108,14 @@ class Context:
 
     @contextmanager
     def reading(self, text: str) -> Generator[None]:
-        """Show how far reading has come, in the index and in the sources."""
+        """Show a progress bar while the client reads sources and updates the index."""
         with self.working(text) as report:
             if self.output.shows_progress:
                 self.client.watch(report)
             yield
 
     def note_interrupted(self) -> None:
-        """Say that Ctrl-C has ended the command, and that its work was not in vain if so."""
+        """Write a note that Ctrl-C ended the command, and whether the index was updated."""
         if self.is_endless:
             return
         client: Client | None = self.__dict__.get("client")
@@ -123,7 +123,7 @@ class Context:
         self.output.stopped(_INTERRUPTED_INDEXED if kept else _INTERRUPTED)
 
     def report_problems(self, problems: Sequence[Problem]) -> None:
-        """Say what could not be read, in one line; all of it with `--debug`."""
+        """Warn about what could not be read, in one line; `--debug` gives each problem a line."""
         if not problems:
             return
         from amux.faces.cli.figures import count
@@ -138,7 +138,7 @@ class Context:
         self.output.warning(f"{count(len(lines), 'problem')} while reading: {shown}{more}")
 
     def warn_unknown_agent(self) -> None:
-        """Searching and summing accept any name; say so when nobody has it."""
+        """Warn if `--agent` names no known agent, which a search or a cost report accepts."""
         agent: str | None = self.args.agent
         known = [info.name for info in self.client.adapters.list()]
         if agent is not None and agent not in known:
@@ -151,7 +151,7 @@ class Context:
 
         try:
             return parse_when(text, now=self.now, is_end=is_end, zone=self.client.zone)
-        except ValueError as error:  # a time it is, or else the parser had refused it
+        except ValueError as error:  # the parser accepted the syntax, but the time is out of range
             raise ValidationError(str(error), fields=["until" if is_end else "since"]) from error
 
     def _choose_client(self) -> Client:
@@ -179,7 +179,7 @@ class Context:
 
 
 def one_agent(word: str | None, option: str | None) -> str | None:
-    """The agent named by a word or by `--agent`; both must agree."""
+    """Return the agent named by an argument or by `--agent`; if both are given, they must agree."""
     if word is not None and option is not None and word != option:
         raise ValidationError(f"two agents were named, `{word}` and `{option}`", fields=["agent"])
     return word if word is not None else option
@@ -190,7 +190,7 @@ def _path(text: str | None) -> Path | None:
 
 
 def usable_path(text: str) -> Path:
-    """A path typed by a person, of characters that paths may have."""
+    """Return a typed path; raise `ValidationError` if it contains a NUL character."""
     if "\0" in text:
         raise ValidationError(f"`{text}` is no path: it holds a NUL")
     return Path(text)
@@ -198,7 +198,7 @@ def usable_path(text: str) -> Path:
 
 def _existing(text: str) -> Path:
     path = usable_path(text).expanduser().absolute()
-    if not os.path.isdir(path):  # noqa: PTH112 - a closed one does not raise
+    if not os.path.isdir(path):  # noqa: PTH112 - does not raise for an unreadable parent directory
         raise ValidationError(f"`{path}` is no directory", fields=["home"])
     return path
 
@@ -206,17 +206,17 @@ def _existing(text: str) -> Path:
 def _current_directory() -> Path | None:
     try:
         return Path.cwd()
-    except OSError:  # it was removed under our feet
+    except OSError:  # the directory was removed
         return None
 
 
 def _own_environment() -> dict[str, str]:
-    """The settings of amux itself: variables that move an agent's folder speak of our own home."""
+    """Return amux's own variables; those that move an agent's folder apply to this home only."""
     environment = os.environ  # noqa: TID251 - a face is where the process is asked
     return {name: value for name, value in environment.items() if name.startswith(_OWN_VARIABLES)}
 
 
 def working_directory(text: str) -> str:
-    """A directory typed by a person as an absolute path; paths of another platform stay."""
+    """Return a typed directory as an absolute path; a foreign Windows path stays unchanged."""
     is_foreign = sys.platform != "win32" and text[1:3] in (":\\", ":/")
-    return text if is_foreign else os.path.abspath(text)  # noqa: PTH100 - `..` must go too
+    return text if is_foreign else os.path.abspath(text)  # noqa: PTH100 - also resolves `..`

@@ -1,25 +1,25 @@
-"""Money, counts, sizes and ids as people read them. Unknown is `?`, never zero."""
+"""Formats amounts of money, counts, sizes, ids and times. Unknown is `?`, never zero."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
-TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
+TYPE_CHECKING = False  # importing `typing` would take a tenth of the time of a fast list
 if TYPE_CHECKING:
     from typing import Protocol
 
     class Priced(Protocol):
-        """A cost record, a breakdown or a summary."""
+        """Interface of a cost record, a breakdown and a summary."""
 
         @property
         def total_usd(self) -> float:
-            """The sum that is known."""
+            """The sum of all known amounts."""
             ...
 
         @property
         def incomplete(self) -> tuple[str, ...]:
-            """Why it is a lower bound; empty when it is exact."""
+            """The reasons why the sum is a lower bound; empty if it is exact."""
             ...
 
 
@@ -35,14 +35,14 @@ _KILO, _UNITS = 1024, ("B", "KB", "MB", "GB", "TB")
 
 
 def money(cost: Priced | None) -> str:
-    """The cost of something: exact, a lower bound, or unknown."""
+    """Format a cost; None is `?`."""
     if cost is None:
         return UNKNOWN
     return amount(cost.total_usd, is_lower_bound=bool(cost.incomplete))
 
 
 def amount(total: float | None, *, is_lower_bound: bool = False) -> str:
-    """`$1.23`; `>= $1.23` for a lower bound; `?` when nothing is known."""
+    """Format an amount as `$1.23`, a lower bound as `>= $1.23`, an unknown one as `?`."""
     if total is None:
         return UNKNOWN
     if not is_lower_bound:
@@ -51,11 +51,11 @@ def amount(total: float | None, *, is_lower_bound: bool = False) -> str:
     step = _step(micro)
     if micro < step:
         return UNKNOWN
-    return f">= {usd(micro // step * step / _MICRO)}"  # rounded down: it must stay a lower bound
+    return f">= {usd(micro // step * step / _MICRO)}"  # rounded down to stay a lower bound
 
 
 def usd(amount: float) -> str:
-    """An amount with cents, or with hundredths of a cent when it is small."""
+    """Format an amount in cents, or in hundredths of a cent if it is small."""
     micro = round(amount * _MICRO)
     if 0 < micro < _HUNDREDTH_CENT:
         return "< $0.0001"
@@ -68,12 +68,12 @@ def _step(micro: int) -> int:
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
-    """`1 session`, `1,234 sessions`."""
+    """Format a number with its noun: `1 session`, `1,234 sessions`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def size(number: int) -> str:
-    """Bytes in the largest unit that leaves at least one."""
+    """Format a number of bytes in the largest unit of which it holds at least one."""
     amount, unit = float(number), _UNITS[0]
     for unit in _UNITS:
         if amount < _KILO or unit == _UNITS[-1]:
@@ -84,7 +84,7 @@ def size(number: int) -> str:
 
 
 def short_ids(ids: Iterable[str]) -> Mapping[str, str]:
-    """The beginning of each id that none of the others has, at least eight characters."""
+    """Map each id to its shortest unique prefix, of at least eight characters."""
     ordered = sorted(set(ids))
     return {
         each: each[: max(SHORTEST_ID, 1 + _longest_common(each, ordered, position))]
@@ -93,7 +93,7 @@ def short_ids(ids: Iterable[str]) -> Mapping[str, str]:
 
 
 def _longest_common(each: str, ordered: Sequence[str], position: int) -> int:
-    """How much an id shares with its neighbours in sorted order, thus with any other."""
+    """Return the length of the prefix an id shares with its neighbours, thus with any id."""
     neighbours = (*ordered[max(0, position - 1) : position], *ordered[position + 1 : position + 2])
     return max((_common(each, other) for other in neighbours), default=0)
 
@@ -108,11 +108,11 @@ def _common(one: str, other: str) -> int:
 
 
 def ago(moment: datetime, *, now: datetime) -> str:
-    """The time for people: relative within a day, else the local date."""
+    """Format a time for the terminal: relative up to yesterday, else as a local date."""
     local, here = moment.astimezone(), now.astimezone()
     seconds = (here - local).total_seconds()
     days = (here.date() - local.date()).days
-    if seconds < 0 or days > 1:  # a clock that runs ahead is shown as it is
+    if seconds < 0 or days > 1:  # a time in the future is shown as a date
         return local.strftime("%Y-%m-%d")
     if seconds < _MINUTE:
         return "just now"
@@ -122,5 +122,5 @@ def ago(moment: datetime, *, now: datetime) -> str:
 
 
 def rfc3339(moment: datetime) -> str:
-    """The time for machines: UTC with a `Z`."""
+    """Format a time in UTC, with a final `Z`."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

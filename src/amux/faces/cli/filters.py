@@ -1,4 +1,4 @@
-"""Arguments that several commands share: which sessions, from when, how many."""
+"""Arguments that several commands share: session, period, tags, limit, CSV."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from amux.faces.cli.parser import CommandParser
 
 
 def add_session(parser: CommandParser) -> None:
-    """One session, in one word or two."""
+    """Add SESSION, which takes one or two words."""
     parser.add_argument(
         "session",
         metavar="SESSION",
@@ -23,12 +23,12 @@ def add_session(parser: CommandParser) -> None:
 
 
 def add_examples(parser: CommandParser, *lines: str) -> None:
-    """Show how the command is used below its help."""
+    """Add examples below the help text of a command."""
     parser.epilog = "\n".join(["examples:", *(f"  {line}" for line in lines)])
 
 
 def add_period(parser: CommandParser) -> None:
-    """`--since` and `--until`, both inclusive."""
+    """Add `--since` and `--until`, both inclusive."""
     parser.add_argument(
         "--since",
         metavar="TIME",
@@ -39,14 +39,14 @@ def add_period(parser: CommandParser) -> None:
 
 
 def add_tags(parser: CommandParser) -> None:
-    """`--tag`, any number of times; one match is enough."""
+    """Add `--tag`, which may be repeated; a session needs only one of the tags."""
     parser.add_argument(
         "--tag", metavar="TAG", action="append", dest="tags", help="with this tag; may be repeated"
     )
 
 
 def add_limit(parser: CommandParser, *, default: int) -> None:
-    """`--limit N` or `--limit all`."""
+    """Add `--limit`, which takes a number or `all`."""
     parser.add_argument(
         "--limit",
         metavar="N|all",
@@ -57,19 +57,19 @@ def add_limit(parser: CommandParser, *, default: int) -> None:
 
 
 def add_csv(parser: CommandParser) -> None:
-    """`--csv`."""
+    """Add `--csv`."""
     parser.add_argument("--csv", action="store_true", help="print comma-separated values")
 
 
 def wants_csv(context: Context) -> bool:
-    """Whether comma-separated values were asked for, and not JSON as well."""
+    """Return whether `--csv` was given; raise `ValidationError` if `--json` was given, too."""
     if context.args.csv and context.is_json:
         raise ValidationError("give one of `--json` and `--csv`", fields=("csv",))
     return bool(context.args.csv)
 
 
 def _time(text: str) -> str:
-    """A time as typed; what it means depends on the clock and the zone of the client."""
+    """Check and return a typed time; its meaning depends on the client's clock and zone."""
     from amux.model.when import parse_when
 
     try:
@@ -80,14 +80,14 @@ def _time(text: str) -> str:
 
 
 def whole_number(text: str) -> int:
-    """A number from 0 up."""
+    """Parse an integer of at least 0."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"`{text}` is no whole number")
     return int(text)
 
 
 def limit_of(text: str) -> int | None:
-    """A number from 0 up; None for `all`."""
+    """Parse an integer of at least 0; return None for `all`."""
     if text == "all":
         return None
     if not text.isdecimal():

@@ -1,7 +1,7 @@
-"""stdout is data, stderr is talk.
+"""Writes data to stdout and messages to stderr.
 
-On a terminal people get tables; everywhere else rows are separated by tabs, without headings. JSON
-is the specification's types, indented. Everything that comes from a session passes `safety`.
+A terminal gets tables; any other stdout gets rows separated by tabs, without headings. JSON has the
+field names of the specification and is indented. All text from sessions passes through `safety`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from amux.faces.cli.safety import safe_json, safe_text
 
-TYPE_CHECKING = False  # `typing` is half of what a help text would import
+TYPE_CHECKING = False  # `typing` would double the imports of a help text
 if TYPE_CHECKING:
     from typing import Literal
 
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 Value = str | int | float | bool | None
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""How a formula may begin; the last four are the same signs in full width."""
+"""First characters of a formula; the last four are the full-width forms of the first four."""
 
 
 class Column:
-    """A heading and how its cells are set.
+    """The heading of a column and the format of its cells.
 
-    `grows` takes the width that is left; `is_whole` is never shortened, as numbers never are.
+    A column that `grows` takes the remaining width. A column that `is_whole` is never shortened;
+    numbers never are.
     """
 
     __slots__ = ("grows", "heading", "is_number", "is_whole", "style", "widest")
@@ -54,7 +55,7 @@ class Column:
 
 
 class Output:
-    """Where a command writes."""
+    """The output of a command: data on stdout, messages on stderr."""
 
     def __init__(self, *, color: ColorWhen | None = None, is_quiet: bool = False) -> None:
         self.is_quiet = is_quiet
@@ -63,12 +64,12 @@ class Output:
         _prepare_streams(is_data=not _is_terminal(sys.stdout))
 
     def use_color(self, color: ColorWhen) -> None:
-        """Follow `--color` or the setting; `always` means as on a terminal."""
+        """Apply `--color` or the setting; `always` writes as on a terminal."""
         self.color: ColorWhen = color
         self.is_terminal = color == "always" or _is_terminal(sys.stdout)
 
     def glyph(self, sign: str, plain: str) -> str:
-        """A sign, or its plain stand-in where stdout cannot show it."""
+        """Return a symbol, or its ASCII replacement if the encoding of stdout lacks the symbol."""
         try:
             sign.encode(sys.stdout.encoding or "ascii")
         except (UnicodeEncodeError, LookupError):
@@ -87,32 +88,32 @@ class Output:
         *,
         footer: Sequence[str] | None = None,
     ) -> None:
-        """Draw a table for people; the footer is one more row below a line."""
+        """Draw a table on the terminal; the footer is a last row in bold."""
         from amux.faces.cli.tables import build_table
 
         self.console().print(build_table(columns, rows, footer=footer))
 
     def text(self, text: str = "") -> None:
-        """Write one line for people."""
+        """Write one line of text."""
         sys.stdout.write(safe_text(text) + "\n")
 
     def marked(self, text: str, ranges: Iterable[tuple[int, int]]) -> None:
-        """Write one line for people with some of its characters standing out."""
+        """Write one line of text with the characters in `ranges` highlighted."""
         from rich.text import Text
 
-        line = Text(safe_text(text))  # no character becomes two: the ranges still fit
+        line = Text(safe_text(text))  # maps single characters, so the ranges stay valid
         for start, end in ranges:
             line.stylize("bold yellow", start, end)
         self.console().print(line, soft_wrap=True)
 
     def heading(self, text: str) -> None:
-        """Write one line for people that stands out."""
+        """Write one line of text in bold."""
         from rich.text import Text
 
         self.console().print(Text(safe_text(text), style="bold"), soft_wrap=True)
 
     def stream(self, pieces: Iterable[str], *, is_json: bool) -> None:
-        """Write an export: as it is off a terminal, harmless on one."""
+        """Write an export: unchanged to a file or pipe, made safe on a terminal."""
         for piece in pieces:
             if not self.is_terminal:
                 sys.stdout.write(piece)
@@ -131,8 +132,8 @@ class Output:
         sys.stdout.write(safe_json(text) + "\n")
 
     def json_texts(self, texts: Sequence[str]) -> None:
-        """Write a list of values that are indented JSON already, as `json` would."""
-        inner = ",\n".join(texts).replace("\n", "\n  ")  # no line ends inside a JSON string
+        """Write a list of texts that are already indented JSON, in the format of `json`."""
+        inner = ",\n".join(texts).replace("\n", "\n  ")  # a JSON string contains no line break
         sys.stdout.write(safe_json(f"[\n  {inner}\n]\n" if texts else "[]\n"))
 
     def json_line(self, value: object) -> None:
@@ -142,36 +143,36 @@ class Output:
         sys.stdout.write(safe_json(encode_json(value).decode("utf-8", "replace")) + "\n")
 
     def note(self, text: str) -> None:
-        """Say something worth knowing."""
+        """Write a note to stderr."""
         self._write_message("note", text)
 
     def warning(self, text: str) -> None:
-        """Say that something could not be done in full."""
+        """Write a warning to stderr: something could not be done completely."""
         self._write_message("warning", text)
 
     def hint(self, text: str) -> None:
-        """Say what to do next."""
+        """Write a hint to stderr: what to do next."""
         self._write_message("hint", text)
 
     def stopped(self, text: str) -> None:
-        """Say why there is no more output; waits for nobody who reads what there is."""
+        """Write a note after Ctrl-C, without flushing stdout, which could block."""
         if not self.is_quiet:
-            echo = "\r" if self.shows_progress else ""  # over the ^C that terminals show
+            echo = "\r" if self.shows_progress else ""  # overwrites the ^C that terminals show
             sys.stderr.write(f"{echo}note: {text}\n")
 
     def error(self, text: str) -> None:
-        """Say what failed; never quiet."""
+        """Write an error message to stderr, even if messages are off."""
         sys.stdout.flush()
         sys.stderr.write(f"error: {safe_text(text)}\n")
 
     def console(self) -> Console:
-        """The rich console on stdout."""
+        """Return a rich console on stdout."""
         from rich.console import Console
 
         return Console(
             file=sys.stdout,
             force_terminal=True,
-            color_system="auto" if self._is_coloured else None,  # None: nothing stands out either
+            color_system="auto" if self._is_coloured else None,  # None: no bold text either
             no_color=False,
             highlight=False,
             emoji=False,
@@ -186,12 +187,16 @@ class Output:
 
     def _write_message(self, kind: str, text: str) -> None:
         if not self.is_quiet:
-            sys.stdout.flush()  # talk about data comes after the data
+            sys.stdout.flush()  # messages about data come after the data
             sys.stderr.write(f"{kind}: {safe_text(text)}\n")
 
 
 def write_csv(header: Sequence[str], rows: Iterable[Sequence[Value]]) -> None:
-    """Write a header and rows to stdout."""
+    """Write a header and rows to stdout as RFC 4180 CSV.
+
+    A spreadsheet evaluates a cell that looks like a formula, and models, folders and tags are text
+    from sessions. Such a text gets a leading apostrophe, which marks it as text.
+    """
     import csv
 
     writer = csv.writer(sys.stdout, lineterminator="\r\n")
@@ -200,7 +205,7 @@ def write_csv(header: Sequence[str], rows: Iterable[Sequence[Value]]) -> None:
 
 
 def dollars(amount: float) -> str:
-    """An amount to the nano-USD, which is what sums are made in."""
+    """Format an amount in nano-USD, the precision of sums."""
     return f"{amount:.9f}"
 
 
@@ -221,7 +226,7 @@ def _is_terminal(stream: io.TextIOBase | object) -> bool:
 
 
 def _prepare_streams(*, is_data: bool) -> None:
-    """UTF-8 and bare line feeds for programs, and no character that makes writing fail."""
+    """Set both streams to replace unencodable characters; data is UTF-8 with bare line feeds."""
     for stream, is_machine_readable in ((sys.stdout, is_data), (sys.stderr, False)):
         if not isinstance(stream, io.TextIOWrapper):
             continue

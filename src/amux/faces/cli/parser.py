@@ -1,8 +1,8 @@
-"""Parsers that configure themselves when their command is typed.
+"""Argument parsers that load the arguments of a command only when the command is typed.
 
-Global options are accepted before and after the command: every parser knows them, but only the root
-gives them a default, so that a later parser never resets what an earlier one has read. Wrong usage
-raises `ValidationError` with a suggestion instead of ending the process.
+Global options are accepted before and after the command: every parser defines them, but only the
+root parser gives them a default, so that a later parser never resets a value that an earlier one
+has read. Wrong usage raises `ValidationError` with a suggestion instead of ending the process.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from amux.errors import ValidationError
 from amux.faces.cli.commands import COMMANDS, GROUPS, OVERVIEW, load_command
 from amux.faces.cli.plain_lines import GLOBAL_DEFAULTS
 
-TYPE_CHECKING = False  # `typing` is half of what a help text would import
+TYPE_CHECKING = False  # `typing` would double the imports of a help text
 if TYPE_CHECKING:
     from typing import Any, NoReturn, Protocol
 
     class Subcommands(Protocol):
-        """Where a parser's commands are added; argparse has no public name for it."""
+        """Accepts the commands of a parser; argparse has no public type for it."""
 
-        def add_parser(self, name: str, *, prog: str, help: str, description: str) -> CommandParser:  # noqa: A002 - argparse's word
+        def add_parser(self, name: str, *, prog: str, help: str, description: str) -> CommandParser:  # noqa: A002 - named by argparse
             """Add a command."""
             ...
 
@@ -53,9 +53,9 @@ examples:
 class CommandParser(argparse.ArgumentParser):
     """A parser that loads its command's module when it is first used.
 
-    `default` is the verb of a group when none is typed. `words` names a list of free words; those
-    standing after an option join it, which argparse alone would refuse. So do `-key:value`, which
-    argparse would take for the option `-k`, where `has_filters`.
+    `default` is the verb of a group when none is typed. `words` is the name of an argument that
+    takes any number of words; it also gets the words after an option, which argparse would refuse.
+    With `has_filters` it also gets `-key:value`, which argparse would read as the option `-k`.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -68,7 +68,7 @@ class CommandParser(argparse.ArgumentParser):
         self._is_loaded = False
 
     def load(self) -> None:
-        """Import the command's module and let it add its arguments; once."""
+        """Import the command's module and let it add its arguments; later calls do nothing."""
         if self._is_loaded:
             return
         self._is_loaded = True
@@ -79,7 +79,7 @@ class CommandParser(argparse.ArgumentParser):
         add_globals(self)
 
     def load_all(self) -> None:
-        """Load this parser and everything below it, for completion and documentation."""
+        """Load this parser and all parsers below it, for completion scripts and documentation."""
         self.load()
         for child in self.children.values():
             child.load_all()
@@ -87,7 +87,7 @@ class CommandParser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override] # one signature
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Parse after loading; a group without a verb gets its default one."""
+        """Load the command and parse; a group without a verb gets its default verb."""
         self.load()
         given = without_separator(args or ()) if self.children else list(args or ())
         if self.default is not None and _lacks_verb(given):
@@ -100,25 +100,25 @@ class CommandParser(argparse.ArgumentParser):
         return parsed, extra
 
     def all_actions(self) -> Sequence[argparse.Action]:
-        """Every argument added so far."""
+        """Return every argument that was added."""
         return tuple(self._actions)
 
     def positionals(self) -> Sequence[argparse.Action]:
-        """The arguments that are no options."""
+        """Return the positional arguments."""
         return tuple(action for action in self._actions if not action.option_strings)
 
     def error(self, message: str) -> NoReturn:
-        """Raise instead of printing and exiting."""
+        """Raise `ValidationError`, where argparse would print a message and exit."""
         _, found, rest = message.partition("invalid choice: '")
         word = rest.partition("'")[0]
-        if found:  # only the words of commands are left to argparse to check
+        if found:  # argparse itself checks the choice of a command only
             message = f"unknown command `{word}`"
         near = closest(word, self.children) if found else None
         hint = near or f"`{self.prog} --help` shows how it is used"
         raise ValidationError(message.removeprefix("argument "), hint=hint)
 
     def refuse(self, extra: Sequence[str]) -> NoReturn:
-        """Complain about arguments that nobody took."""
+        """Raise `ValidationError` for an argument that the command does not accept."""
         word = extra[0]
         kind = "option" if word.startswith("-") else "argument"
         options = [text for action in self._actions for text in action.option_strings]
@@ -128,10 +128,10 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def parse(words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    """What a command line says, and the words that nobody took.
+    """Return the parsed arguments of a command line, and the words that no argument accepted.
 
-    Only the commands that are named get a parser, since most of the time goes into making them.
-    Help and complaints speak of all commands: for those everything is built.
+    Building parsers takes most of the time, so only the commands that the line names get one. Help
+    texts and usage errors refer to all commands: for these the whole tree is built.
     """
     if not any(map(_may_ask_for_help, words)):
         try:
@@ -145,13 +145,13 @@ def parse(words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
 
 
 def _may_ask_for_help(word: str) -> bool:
-    """Whether a word is, or ends in, an option that shows something else: `-qh` does."""
+    """Return whether a word may contain `-h` or `-V`, alone or among short options as in `-qh`."""
     is_bundle = word.startswith("-") and not word.startswith("--") and len(word) > len("-h")
     return is_bundle or word in _OTHER_ANSWERS
 
 
 def build_parser(named: Container[str] | None = None) -> CommandParser:
-    """The whole command tree, or what a line with these words may need of it.
+    """Build the tree of all commands, or only of those that are among the words in `named`.
 
     No command module is imported yet.
     """
@@ -196,7 +196,7 @@ def _add_command(
 
 
 def add_globals(parser: CommandParser) -> None:
-    """Add the options every command accepts; below the root they have no default."""
+    """Add the options that every command accepts; only the root parser gives them a default."""
     group = parser.add_argument_group("global options")
     is_root = parser.prog == "amux"
 
@@ -230,7 +230,7 @@ def add_globals(parser: CommandParser) -> None:
 
 
 def one_of(*choices: str) -> dict[str, Any]:
-    """Settings of an argument that takes one of some words and suggests the nearest one."""
+    """Return argparse settings for a choice of words; an error suggests the closest word."""
 
     def convert(text: str) -> str:
         if text in choices:
@@ -244,7 +244,7 @@ def one_of(*choices: str) -> dict[str, Any]:
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """The question "did you mean `x`?" for the known word most like this one, if any is."""
+    """Return "did you mean `x`?" for the most similar known word; None if none is similar."""
     from difflib import get_close_matches
 
     near = get_close_matches(word, list(known), n=1, cutoff=0.6)
@@ -263,7 +263,7 @@ def _usage_of(argument: argparse.Action) -> str:
 
 
 def without_separator(args: Sequence[str]) -> list[str]:
-    """The words without a `--` in front of the command: it only says that options end here."""
+    """Return the words without a `--` before the command, where it only ends the options."""
     words = iter(enumerate(args))
     for at, word in words:
         if word == "--":
@@ -276,7 +276,7 @@ def without_separator(args: Sequence[str]) -> list[str]:
 
 
 def _lacks_verb(args: Sequence[str]) -> bool:
-    """Whether a group was named without a verb: nothing, or only options, before any word."""
+    """Return whether a group is followed by no verb: by nothing or options only."""
     words = iter(args)
     for word in words:
         if not word.startswith("-"):
@@ -292,7 +292,7 @@ def _lacks_verb(args: Sequence[str]) -> bool:
 
 
 def _set_apart(args: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Words in front of `--`, and `-key:value` among them apart."""
+    """Return the words without the `-key:value` filters before `--`, and these filters."""
     end = args.index("--") if "--" in args else len(args)
     filters = [word for word in args[:end] if _is_dashed_filter(word)]
     others = [word for word in args[:end] if not _is_dashed_filter(word)]
@@ -305,7 +305,7 @@ def _is_dashed_filter(word: str) -> bool:
 
 
 def _free_words(extra: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Divide what is left over into words and unknown options; after `--` all are words."""
+    """Split the remaining words into words and unknown options; after `--` all are words."""
     words: list[str] = []
     options: list[str] = []
     rest = iter(extra)
@@ -318,7 +318,7 @@ def _free_words(extra: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
-    # argparse would import shutil to learn the width, which takes longer than all the rest
+    # argparse would import shutil for the width, which takes longer than everything else
     try:
         width = os.get_terminal_size().columns
     except (OSError, ValueError, AttributeError):  # not a terminal, or no stdout at all

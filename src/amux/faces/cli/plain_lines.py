@@ -1,7 +1,7 @@
-"""Command lines that need no parser: a command and `--json`, nothing else.
+"""Command lines that need no parser: a command and optionally `--json`.
 
-Loading argparse and building a parser takes longer than such a list does. What it would make of
-these lines is written down here; a test compares.
+Importing argparse and building a parser takes longer than a fast list. The result of parsing these
+lines is written down here; a test compares it with the parser's.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PLAIN_LINES = {"list": _LIST_DEFAULTS, "sessions list": _LIST_DEFAULTS}
 
 
 def plain_arguments(words: Sequence[str]) -> SimpleNamespace | None:
-    """What a parser would say of a plain line; None for any other one."""
+    """Return the arguments of a command line listed here; None for any other line."""
     wants_json = bool(words) and words[-1] == "--json"
     found = PLAIN_LINES.get(" ".join(words[:-1] if wants_json else words))
     if found is None:

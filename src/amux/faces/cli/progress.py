@@ -1,9 +1,8 @@
-"""How far long work has come, on one line of a terminal: bar, share, rate, time left.
+"""Shows the progress of long work on stderr, on terminals only: a spinner or a progress bar.
 
-The work itself calls back; there is no thread. Nothing is drawn in the first half second and at
-most ten times a second after it. The line fits the terminal as wide as it is now, holds no colour,
-and is gone when the work is over, however it ends. A terminal that cannot move the cursor gets
-nothing.
+Nothing is drawn in the first half second. The bar is one line with share, amount, remaining time
+and rate. It needs no thread: the work itself calls back, and the line is drawn at most ten times a
+second. It fits the current width of the terminal, has no colour, and is erased when the work ends.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 Report = Callable[[int, int, str], None]
-"""Called with what is done, what there is in all (0: nobody knows) and of what: bytes, files."""
+"""Called with the amount done, the total (0 if unknown) and the unit, such as bytes or files."""
 
 DELAY_S: Final = 0.5
 STEP_S: Final = 0.1
@@ -33,7 +32,7 @@ _ERASE: Final = "\r\x1b[K"
 
 @contextmanager
 def busy(text: str, *, shows_progress: bool) -> Generator[None]:
-    """Show a spinner while the body runs, if somebody watches and it takes half a second."""
+    """Show a spinner if `shows_progress` and the body takes more than half a second."""
     if not shows_progress:
         yield
         return
@@ -51,7 +50,7 @@ def busy(text: str, *, shows_progress: bool) -> Generator[None]:
 
 
 class _Spinner:
-    """Shown by the timer's thread and cleared by the main one, in either order."""
+    """A spinner that the timer's thread shows and the main thread clears, in either order."""
 
     def __init__(self, text: str) -> None:
         from threading import Lock
@@ -85,7 +84,7 @@ def working(
     columns: Callable[[], int] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Generator[Report]:
-    """Give the body a function to report to; show what it reports if somebody watches."""
+    """Yield a function that reports progress; it draws a bar if `shows_progress`."""
     if not shows_progress:
         yield _ignore
         return
@@ -98,11 +97,11 @@ def working(
 
 
 def _ignore(done: int, total: int, what: str, /) -> None:
-    """Report to nobody."""
+    """Accept a report and show nothing."""
 
 
 class _Bar:
-    """One line that is drawn over and over again."""
+    """A progress bar on one line, which is drawn again with each report."""
 
     def __init__(
         self, text: str, stream: TextIO, columns: Callable[[], int], clock: Callable[[], float]
@@ -128,8 +127,8 @@ class _Bar:
             self._write(_ERASE)
 
     def _line(self, pace: _Pace, done: int, total: int, now: float) -> str:
-        """As many parts as fit; those that say least go first."""
-        room = self._columns() - 1  # a full line would wrap on some terminals
+        """Return as many parts as fit; the last, least informative ones are dropped first."""
+        room = self._columns() - 1  # some terminals wrap a full line
         parts = [self._text, *pace.parts(done, total, now)]
         if total > 0:
             parts.insert(1, self._bar_of(done / total))
@@ -146,20 +145,20 @@ class _Bar:
         self._is_shown = True
 
     def _write(self, text: str) -> None:
-        with suppress(OSError, ValueError):  # the terminal is gone; the work is not
+        with suppress(OSError, ValueError):  # the terminal is gone, but the work continues
             self._stream.write(text)
             self._stream.flush()
 
 
 class _Pace:
-    """How fast one kind of thing gets done, since it was first reported."""
+    """The rate of one unit since its first report."""
 
     def __init__(self, what: str, done: int, now: float) -> None:
         self.what = what
         self._begun_with, self._begun_at = done, now
 
     def parts(self, done: int, total: int, now: float) -> Iterator[str]:
-        """Amount, time left, rate: the less telling, the later."""
+        """Yield the amount, the remaining time and the rate, the most informative part first."""
         yield self._amount(done, total)
         seconds = now - self._begun_at
         rate = (done - self._begun_with) / seconds if seconds >= _ESTIMATE_AFTER_S else 0.0
@@ -185,7 +184,7 @@ def _duration(seconds: float) -> str:
 
 
 def _characters(stream: TextIO) -> tuple[str, str]:
-    """Blocks where the terminal's encoding has them."""
+    """Return block characters, or ASCII characters if the stream's encoding lacks them."""
     blocks = ("█", "░")
     try:
         "".join(blocks).encode(stream.encoding or "ascii")

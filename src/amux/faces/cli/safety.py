@@ -1,8 +1,8 @@
-"""Text from sessions is hostile: nothing that steers a terminal may leave here.
+"""Makes text from sessions safe to print: it may contain sequences that control a terminal.
 
-Control characters (C0, DEL, C1), bidirectional overrides and lone surrogates are made visible, not
-dropped, so that a reader sees that something was there. All tables map single characters: text may
-be cut into pieces anywhere.
+Control characters (C0, DEL, C1), bidirectional overrides and lone surrogates are made visible
+instead of dropped, so that the reader sees that they were there. All tables map single characters,
+so a text may be split anywhere.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _JSON: dict[int, str | None] = {
 
 
 def safe_text(text: str, *, multiline: bool = False) -> str:
-    """Make text harmless on a terminal: one line, or with its line breaks and tabs kept."""
+    """Return a text that is safe on a terminal, on one line unless `multiline`."""
     return text.translate(_BLOCK if multiline else _LINE)
 
 
 def safe_json(text: str) -> str:
-    """Escape what JSON allows inside strings but a terminal would obey; the value is the same."""
+    """Escape control characters that JSON allows in strings; the encoded value is unchanged."""
     return text.translate(_JSON)

@@ -1,4 +1,4 @@
-"""Sessions as rows: short and relative for people, whole and exact for programs."""
+"""Writes sessions as rows: abbreviated on a terminal, complete and exact elsewhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from amux.faces.cli.figures import UNKNOWN, ago, count, money, rfc3339, short_ids
 from amux.faces.cli.output import Column, Output
 
-TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
+TYPE_CHECKING = False  # importing `typing` would take a tenth of the time of a fast list
 if TYPE_CHECKING:
     from amux.model.session import SearchHit, SessionSummary
     from amux.sessions.quick import QuickSummary
@@ -26,7 +26,7 @@ def write_sessions(
     now: datetime,
     by_update: bool = False,
 ) -> None:
-    """Draw a table on a terminal, write rows elsewhere; `by_update` shows the last change."""
+    """Draw a table on a terminal, else write rows; `by_update` shows the last change."""
     if output.is_terminal:
         if sessions:
             _draw(output, sessions, now=now, by_update=by_update)
@@ -81,7 +81,7 @@ def _drawn_summary(output: Output, session: Shown) -> str:
 
 
 def _summary(session: Shown, *words: str | None) -> str:
-    """The title, with words before it when the session is not an ordinary one."""
+    """Return the title, preceded by the session's kind and state unless it is an ordinary one."""
     labels: list[str] = [session.kind] if session.kind != "session" else []
     labels += ["archived"] if session.archived else []
     labels += [word for word in words if word]
@@ -90,7 +90,7 @@ def _summary(session: Shown, *words: str | None) -> str:
 
 
 def write_hits(output: Output, sessions: Sequence[SessionSummary], *, now: datetime) -> None:
-    """Search results: the sessions, and below each the words that were found."""
+    """Write search results: each session with its matching messages."""
     if not output.is_terminal:
         output.rows(
             (*_row(each, by_update=False), each.snippet or "", _numbers(each)) for each in sessions
@@ -110,7 +110,7 @@ def write_hits(output: Output, sessions: Sequence[SessionSummary], *, now: datet
 
 
 def _draw_hits(output: Output, session: SessionSummary) -> None:
-    """Below a session: where it was found, with the wanted words standing out."""
+    """Write the matching messages of a session, with the matching words highlighted."""
     if not session.hits and session.snippet and session.snippet != session.title:
         output.text(f"  {session.snippet}")
     for hit in session.hits:
@@ -124,13 +124,13 @@ def _draw_hits(output: Output, session: SessionSummary) -> None:
 
 
 def _location(hit: SearchHit) -> str:
-    """`#12 assistant`; of a sub-agent with its id, as `amux show` takes it."""
+    """Return `#12 assistant`; for a message of a sub-agent, add the id that `amux show` accepts."""
     number = "#?" if hit.message_number is None else f"#{hit.message_number}"
     words = [number, *([hit.role] if hit.role else [])]
     return " ".join([*words, *([f"in {hit.session_id}"] if hit.session_id else [])])
 
 
 def _numbers(session: SessionSummary) -> str:
-    """The messages that are shown, for programs; those of sub-agents count elsewhere."""
+    """Return the numbers of the shown messages; those of sub-agents belong to other sessions."""
     numbers = (hit.message_number for hit in session.hits if hit.session_id is None)
     return ",".join(f"#{number}" for number in numbers if number is not None)

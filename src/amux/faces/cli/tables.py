@@ -1,8 +1,8 @@
-"""Tables with figures on narrow terminals: a cut figure would be a wrong one.
+"""Tables that fit the terminal without cutting a number, which would make it a wrong one.
 
-Columns that can be spared are left out, the least important first, until the rest fits with long
-keys shortened. Some of them also make room for a bar; the others have the room before it has. Where
-even the last columns do not fit beside each other, each row becomes a block of lines.
+Optional columns are dropped, the least important first, until the rest fits with long texts
+shortened. Some of them are also dropped to make room for a bar; the others take precedence over the
+bar. If even the required columns do not fit, each row is written as a block of lines.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from amux.faces.cli.safety import safe_text
 
 PADDING = 2
 SHORTEST_KEY = 16
-SHORTEST_CUT = 8  # of a text that is cut where the room ends
+SHORTEST_CUT = 8  # minimum width of a growing column
 INDENT = "  "
 BAR_WIDTHS = (8, 24)
 
@@ -34,7 +34,7 @@ def build_table(
     *,
     footer: Sequence[str] | None = None,
 ) -> Table:
-    """A table without lines; the growing column is cut, the others are not."""
+    """Build a table without borders; only a column that grows is cut."""
     table = Table(
         box=None,
         padding=(0, 2, 0, 0),
@@ -61,7 +61,7 @@ def build_table(
 
 
 class FittedTable:
-    """A table of text columns, number columns and perhaps bars, made to fit."""
+    """A table of texts, numbers and optional bars that is fitted to the terminal."""
 
     def __init__(self, columns: Sequence[Column], rows: Sequence[Row], total: Row | None) -> None:
         self._columns = list(columns)
@@ -76,10 +76,10 @@ class FittedTable:
         spare_for_bars: int = 0,
         shares: Sequence[float] = (),
     ) -> None:
-        """Draw it.
+        """Draw the table.
 
-        `spare` are headings to do without, the first so many of them for bars, too; `shares` are
-        the lengths of the bars, from 0 to 1.
+        `spare` are the headings of optional columns; the first `spare_for_bars` of them are also
+        dropped to make room for bars. `shares` are the lengths of the bars, from 0 to 1.
         """
         console = output.console()
         bar_room = PADDING + BAR_WIDTHS[0] if any(shares) else 0
@@ -111,18 +111,18 @@ class FittedTable:
         return sum(widths) + PADDING * (len(widths) - 1)
 
     def _narrowest(self) -> int:
-        """How wide it is when its texts are as short as they may become."""
+        """Return the width of the table with its texts shortened to their minimum."""
         widths = self._widths()
         return self._width() - sum(max(0, widths[at] - SHORTEST_KEY) for at in self._texts())
 
     def _least(self) -> int:
-        """How wide it has to be for no figure to be cut, and for texts to tell anything."""
+        """Return the width below which numbers would be cut or growing texts become unreadable."""
         widths = self._widths()
         growing = [at for at in self._texts() if self._columns[at].grows]
         return self._narrowest() - sum(max(0, widths[at] - SHORTEST_CUT) for at in growing)
 
     def _draw_blocks(self, output: Output, room: int) -> None:
-        """One row below the other: its texts, then its figures, each with its heading."""
+        """Write each row as a block: its texts, then each number with its heading."""
         for row in (*self._rows, *(() if self._total is None else (self._total,))):
             cells = [*zip(self._columns, row, strict=True)]
             texts = [cell for column, cell in cells if cell and not column.is_number]
@@ -133,7 +133,7 @@ class FittedTable:
                     output.text(_labelled(column.heading, figure, room))
 
     def _texts(self) -> list[int]:
-        """The columns that can do with less room."""
+        """Return the indexes of the columns that may be shortened."""
         return [at for at, column in enumerate(self._columns) if not column.is_whole]
 
     def _drop(self, heading: str) -> None:
@@ -147,7 +147,7 @@ class FittedTable:
     def _shorten_keys(self, room: int) -> None:
         for at in reversed(self._texts()):
             if self._columns[at].grows:
-                continue  # it is cut where the room ends
+                continue  # rich cuts it at the edge of the terminal
             excess = self._width() - room
             if excess <= 0:
                 return
@@ -164,20 +164,20 @@ class FittedTable:
 
 
 def _needed(column: Column, width: int) -> int:
-    """How much room a column takes whose widest cell has this width."""
+    """Return the width that a column needs if its widest cell has this width."""
     if column.grows:
         return min(width, SHORTEST_KEY)
     return width if column.widest is None else min(width, column.widest)
 
 
 def _labelled(heading: str, figure: str, room: int) -> str:
-    """A figure on a line of its own, without what there is no room for beside it."""
+    """Return a line with heading and number, without the heading or indent if there is no room."""
     lines = (f"{INDENT}{heading} {figure}", f"{INDENT}{figure}", figure)
     return next((line for line in lines if cell_len(line) <= room), figure)
 
 
 def shortened(text: str, width: int) -> str:
-    """A text cut to so many cells; a path keeps its end, which tells most."""
+    """Cut a text to a width in cells; a path keeps its end, the most informative part."""
     if cell_len(text) <= width:
         return text
     keeps_end = "/" in text
@@ -187,7 +187,7 @@ def shortened(text: str, width: int) -> str:
 
 
 def bar(share: float, width: int, *, is_plain: bool = False) -> str:
-    """A bar of a share of the width; what is not nothing is drawn."""
+    """Return a bar for a share of the width; any share above 0 is visible."""
     if share <= 0:
         return ""
     if is_plain:

@@ -1,13 +1,13 @@
-"""The table of commands: their words, the module that runs them and one line of help.
+"""The table of commands: the words, the module that runs them and one line of help.
 
-No command is imported before its words are typed, so that `amux --help` can show all of them.
+A command is imported only when its words are typed; `amux --help` imports none.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 
-TYPE_CHECKING = False  # `typing` is half of what a help text would import
+TYPE_CHECKING = False  # `typing` would double the imports of a help text
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -29,7 +29,7 @@ class LoadedCommand:
 
 
 class CommandEntry:
-    """One command; its `module` is imported when the words are typed."""
+    """A command; its `module` is imported when its `words` are typed."""
 
     __slots__ = ("module", "summary", "words")
 
@@ -40,7 +40,7 @@ class CommandEntry:
 
 
 class CommandGroup:
-    """A noun with several verbs; `default` is the verb meant when none is typed."""
+    """A noun with several verbs; `default` is the verb if none is typed."""
 
     __slots__ = ("default", "summary", "word")
 
@@ -99,7 +99,7 @@ COMMANDS = (
 )
 
 OVERVIEW = "overview"
-"""The module that runs when no command is typed."""
+"""The module that runs if no command is typed."""
 
 
 def load_command(name: str) -> LoadedCommand:

@@ -1,6 +1,6 @@
-"""`amux agents`, `amux adapters list`: the agents amux can read and what they left here.
+"""`amux agents`, `amux adapters list`: the supported agents and the sessions found here.
 
-The table fits a terminal of a hundred columns; one agent alone is shown with all that is known.
+The table fits a terminal of a hundred columns; a single agent is shown with all details.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COLUMNS = (
     Column("Offers"),
 )
 _SPARE = ("Version", "Oldest", "Newest")
-_WIDTH_FOR_ALL = 96  # narrower terminals go without the last column, so that places can be read
+_WIDTH_FOR_ALL = 96  # narrower terminals get no last column, to leave room for the paths
 
 
 def configure(parser: CommandParser) -> None:
@@ -43,7 +43,7 @@ def configure(parser: CommandParser) -> None:
 
 
 def run(context: Context) -> None:
-    """Show every agent, found here or not; one alone in full."""
+    """Show every agent, found here or not, or one with all details."""
     args, output = context.args, context.output
     args.agent = one_agent(args.agent_word, args.agent)
     with context.reading("looking for agents"):
@@ -90,7 +90,7 @@ def _terminal_row(context: Context, agent: AgentStatus) -> tuple[str, ...]:
 
 
 def _details(context: Context, agent: AgentStatus) -> Iterator[str]:
-    """One line a fact; nothing is cut, however narrow the terminal."""
+    """Yield one line per fact; lines are not cut to the terminal."""
     for root in agent.roots or (_NOT_FOUND,):
         yield f"  found      {root}"
     if agent.session_count:
@@ -123,7 +123,7 @@ def _plain_row(agent: AgentStatus) -> tuple[str, ...]:
 
 
 def _offers(agent: AgentStatus) -> Iterator[str]:
-    """What can be done with its sessions; `usage`: it records the tokens it used."""
+    """Yield what the agent's sessions support; `usage` means that it records tokens."""
     if agent.can_resume:
         yield "resume"
     if agent.can_fork:
@@ -140,11 +140,11 @@ def _version(agent: AgentStatus) -> str:
     return agent.version or UNKNOWN
 
 
-def _yes(can: bool) -> str:  # noqa: FBT001 - the word for a flag
+def _yes(can: bool) -> str:  # noqa: FBT001 - formats a flag
     return "yes" if can else "no"
 
 
 def _short(root: str) -> str:
-    """A place below the person's own home begins with `~`."""
-    home = os.path.expanduser("~").replace(os.sep, "/").rstrip("/")  # noqa: PTH111 - having no home is no error
+    """Return a path with the user's home directory abbreviated to `~`."""
+    home = os.path.expanduser("~").replace(os.sep, "/").rstrip("/")  # noqa: PTH111 - a missing home is no error
     return f"~{root[len(home) :]}" if home and root.startswith(f"{home}/") else root

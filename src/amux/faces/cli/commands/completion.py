@@ -1,4 +1,4 @@
-"""`amux completion`, `amux --completions`: a completion script made from the parser itself."""
+"""`amux completion`, `amux --completions`: print a completion script generated from the parser."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(context: Context) -> None:
 
 
 def completion_script(shell: str) -> str:
-    """The script for one shell."""
+    """Return the completion script for a shell."""
     import shtab
 
     root = build_parser()

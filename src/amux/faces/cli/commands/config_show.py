@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from amux.config import Config
 
 _COLUMNS = (Column("Setting", style="cyan"), Column("Value"), Column("From", grows=True))
-_ABOUT_SETTINGS = ("origins", "warnings")  # what the object says of itself
+_ABOUT_SETTINGS = ("origins", "warnings")  # fields that are no settings
 
 
 def configure(parser: CommandParser) -> None:
-    """No arguments of its own."""
+    """Add nothing: the command has no arguments."""
     del parser
 
 

@@ -1,4 +1,4 @@
-"""`amux cost blocks`: spending in windows of a few hours, and how fast the open one is used up."""
+"""`amux cost blocks`: spending in windows of a few hours, and the rate of the open one."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def configure(parser: CommandParser) -> None:
 
 
 def run(context: Context) -> None:
-    """Cut the time into windows."""
+    """Show the spending per window."""
     args = context.args
     is_csv = wants_csv(context)
     with context.reading("adding up"):
@@ -122,7 +122,7 @@ def _terminal_row(block: CostBlock) -> Iterator[str]:
 
 
 def _outlook(block: CostBlock) -> str:
-    """How the open window goes on."""
+    """Return a sentence with the rate and the projected total of an open window."""
     until = f"{block.agent}: open until {block.end.astimezone():%H:%M}"
     plan, rate = block.projection, block.burn_rate
     if plan is None or rate is None:

@@ -1,4 +1,4 @@
-"""`amux cost explain`: how the cost of one session comes about, call by call."""
+"""`amux cost explain`: show each call of a session with its cost."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def configure(parser: CommandParser) -> None:
 
 
 def run(context: Context) -> None:
-    """Explain one session's cost."""
+    """Explain the cost of one session."""
     output = context.output
     ref = context.find(context.args.session)
     with context.reading("reading the calls"):
@@ -110,7 +110,7 @@ def _row(each: ExplainedCall) -> tuple[str, ...]:
 
 
 def _price(each: ExplainedCall) -> str:
-    """What a call costs; in brackets when that is no part of the sum."""
+    """Format the cost of a call; in brackets if it is not part of the sum."""
     is_lower_bound = bool(each.call.gaps)
     if each.counted:
         return amount(each.usd, is_lower_bound=is_lower_bound)
@@ -124,5 +124,5 @@ def _rates_line(each: ExplainedCall) -> str:
 
 
 def _spaced(name: str) -> str:
-    """`cacheWrite1h` as words."""
+    """Return `cacheWrite1h` as separate words."""
     return _WORD.sub(lambda match: f" {match[0].lower()}", name)

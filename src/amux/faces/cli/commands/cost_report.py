@@ -1,4 +1,4 @@
-"""`amux cost report`, `amux cost`: what sessions cost, every billed call counted once."""
+"""`amux cost report`, `amux cost`: the cost of sessions, with each billed call counted once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from amux.faces.cli.filters import add_csv, add_examples, add_period, add_tags, 
 from amux.faces.cli.output import Column, dollars, write_csv
 from amux.faces.cli.parser import CommandParser, one_of
 
-TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
+TYPE_CHECKING = False  # importing `typing` would take a tenth of the time of a fast list
 if TYPE_CHECKING:
     from amux.faces.cli.figures import Priced
     from amux.model.cost import CostBreakdown, CostSummary
@@ -23,7 +23,7 @@ GROUPINGS: tuple[GroupBy, ...] = (
 )
 TIMES = ("day", "week", "month")
 DEFAULT_GROUPING: tuple[GroupBy, ...] = ("agent",)
-"""How the table is grouped when nothing is said; JSON is grouped only when asked."""
+"""How the table is grouped without `--group-by`; JSON is then not grouped."""
 
 _NUMBERS = ("Sessions", "Input", "Cache read", "Cache write", "Output", "Thinking", "Cost")
 _SPARE = ("Thinking", "Sessions", "Cache write", "Cache read", "Input", "Output")
@@ -35,7 +35,7 @@ _CSV = (
 
 
 class _Words(tuple[str, ...]):
-    """Words to show and complete; lists of them are checked where they are taken apart."""
+    """Choices to show and complete; `_groupings` checks the words of a list."""
 
     __slots__ = ()
 
@@ -65,7 +65,7 @@ def configure(parser: CommandParser) -> None:
 
 
 def run(context: Context) -> None:
-    """Sum."""
+    """Show the total cost."""
     args = context.args
     is_csv = wants_csv(context)
     names: tuple[GroupBy, ...] = args.group_by or (() if context.is_json else DEFAULT_GROUPING)
@@ -90,7 +90,7 @@ def run(context: Context) -> None:
 
 
 def in_order(groups: Sequence[CostBreakdown], names: Sequence[str]) -> list[CostBreakdown]:
-    """Times as they passed, everything else the dearest first; equal keys stay together."""
+    """Sort periods by time and other keys by cost, highest first; equal keys stay together."""
     sums: dict[tuple[str, ...], float] = {}
     for group in groups:
         for length in range(1, len(names) + 1):
@@ -173,7 +173,7 @@ def _is_used(figures: CostBreakdown | CostSummary) -> bool:
 
 
 def _amount(figures: Priced, *, is_used: bool) -> str:
-    """Nothing used and nothing missing is nothing to pay."""
+    """Format a cost; a group without tokens and gaps costs $0.00, which is not unknown."""
     return "$0.00" if not is_used and not figures.incomplete else money(figures)
 
 

@@ -36,7 +36,7 @@ def configure(parser: CommandParser) -> None:
 
 
 def run(context: Context) -> None:
-    """Compare."""
+    """Compare two sessions."""
     args, output = context.args, context.output
     sides = [context.find([words]) for words in (args.a, args.b)]
     with context.busy("comparing"):
@@ -63,7 +63,7 @@ def _totals(diff: SessionDiff) -> str:
 
 
 def _folded(diff: SessionDiff) -> Iterator[tuple[str, ...]]:
-    """The rows for people: what is equal is one line."""
+    """Yield the rows of a table; consecutive unchanged messages become one row."""
     for is_equal, operations in groupby(diff.operations, key=lambda each: each.type == "unchanged"):
         run_of = list(operations)
         if is_equal:
@@ -74,7 +74,7 @@ def _folded(diff: SessionDiff) -> Iterator[tuple[str, ...]]:
 
 
 def _rows(operation: DiffOperation) -> Iterator[tuple[str, ...]]:
-    """One row, or two for a modification: before and after."""
+    """Yield one row, or two for a modification: before and after."""
     sign, is_equal = SIGNS[operation.type], operation.type == "unchanged"
     if operation.message_a is not None:
         index_b = operation.index_b if is_equal else None
@@ -90,7 +90,7 @@ def _row(
 
 
 def _text(message: SessionMessage) -> str:
-    """The words of a message; of one without any, its tools."""
+    """Return the text of a message, or its tools if it has no text."""
     if message.content:
         return message.content[:TEXT_LENGTH]
     if message.tool_result is not None:

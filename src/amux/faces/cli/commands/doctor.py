@@ -1,4 +1,4 @@
-"""`amux doctor`: every file below the agents' roots accounted for, and what will be lost next."""
+"""`amux doctor`: classify every file below the agents' roots, show what is deleted next."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _COLUMNS = (
 
 
 def configure(parser: CommandParser) -> None:
-    """Which files to show."""
+    """Add the arguments."""
     parser.add_argument(
         "--files", action="store_true", help="show every file, not only those that were not read"
     )
 
 
 def run(context: Context) -> None:
-    """Look at every file and say what it is."""
+    """Classify every file."""
     output = context.output
     with context.busy("looking at every file"):
         reports = context.client.doctor(context.args.agent)

@@ -1,7 +1,7 @@
-"""`amux sessions export`, `amux export`: write one session to stdout or to a file of its own.
+"""`amux sessions export`, `amux export`: write one session to stdout or to a file.
 
-A session may hold secrets: the file is readable by its owner only, and it never replaces another
-one unless told to.
+A session may contain secrets, so only the owner can read the file. An existing file is replaced
+only with `--force`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def run(context: Context) -> None:
 
 
 def _replace(target: Path, pieces: Iterable[str]) -> None:
-    """Put a finished file in place of the old one; a failure leaves the old one alone."""
+    """Write a temporary file and rename it; a failure leaves the old file unchanged."""
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     _create(part, pieces)
     try:
@@ -64,7 +64,7 @@ def _replace(target: Path, pieces: Iterable[str]) -> None:
 
 
 def _create(target: Path, pieces: Iterable[str]) -> None:
-    """Write a new file; nothing half-written stays behind."""
+    """Write a new file; remove it if writing fails."""
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
     is_written = False
     try:

@@ -30,7 +30,7 @@ def configure(parser: CommandParser) -> None:
 
 
 def run(context: Context) -> None:
-    """Print messages until Ctrl-C, until nobody reads any more or until the session is gone."""
+    """Print messages until Ctrl-C, until stdout is closed or until the session is deleted."""
     ref = _session(context)
     client, output = context.client, context.output
     changes = client.follow(
@@ -53,7 +53,7 @@ def _session(context: Context) -> NativeRef:
 
 
 class _JsonLines:
-    """Every change as one line of JSON."""
+    """Writes each change as one line of JSON."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -63,7 +63,7 @@ class _JsonLines:
 
 
 class _Document:
-    """Messages as `amux show` prints them; what is no message is said on stderr."""
+    """Writes messages as `amux show` prints them, and other changes to stderr."""
 
     def __init__(self, output: Output, client: Client, ref: NativeRef) -> None:
         self._output, self._client = output, client
@@ -85,10 +85,10 @@ class _Document:
 
 
 def _is_reader_gone() -> bool:
-    """Whether stdout is a pipe that nobody reads any more: waiting for a write could take hours."""
+    """Return whether stdout is a closed pipe; the next write could be hours away."""
     import select
 
-    if not hasattr(select, "poll"):  # Windows: the next write will tell
+    if not hasattr(select, "poll"):  # Windows: the next write fails instead
         return False
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)

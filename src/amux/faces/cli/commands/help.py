@@ -1,4 +1,4 @@
-"""`amux help`: help on a command, or on one of the topics that belong to no command."""
+"""`amux help`: help on a command, or on a topic that concerns several commands."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def run(context: Context) -> None:
 
 
 def topic_text(topic: str) -> str:
-    """The text of one topic."""
+    """Return the text of a topic."""
     written = {"addresses": _ADDRESSES, "queries": _QUERIES, "environment": _ENVIRONMENT}
     return written.get(topic) or "\n".join(_exit_code_lines()) + "\n"
 

@@ -1,4 +1,4 @@
-"""The state of the index, for people and for programs."""
+"""`amux index`: show the state of the index, update, rebuild and check it."""
 
 from __future__ import annotations
 
@@ -28,43 +28,43 @@ _SAMPLE = 50
 
 
 def configure_status(parser: CommandParser) -> None:
-    """Add examples; there are no arguments."""
+    """Add examples; the command has no arguments."""
     add_examples(parser, "amux index status", "amux index status --json")
 
 
 def run_status(context: Context) -> None:
-    """Show it."""
+    """Show the state of the index."""
     _write_status(context, context.client.index.status())
 
 
 def configure_update(parser: CommandParser) -> None:
-    """What to update."""
+    """Add the arguments."""
     parser.add_argument("--texts", action="store_true", help="the texts for searching, too")
     add_examples(parser, "amux index update", "amux index update --texts")
 
 
 def run_update(context: Context) -> None:
-    """Update and show the outcome."""
+    """Update the index and show its state."""
     with context.reading("reading sources"):
         status = context.client.index.update(texts=context.args.texts)
     _write_update(context, status)
 
 
 def configure_rebuild(parser: CommandParser) -> None:
-    """What to rebuild."""
+    """Add the arguments."""
     parser.add_argument("--texts", action="store_true", help="the texts for searching, too")
     add_examples(parser, "amux index rebuild --texts")
 
 
 def run_rebuild(context: Context) -> None:
-    """Rebuild and show the outcome."""
+    """Rebuild the index and show its state."""
     with context.reading("reading everything"):
         status = context.client.index.rebuild(texts=context.args.texts)
     _write_update(context, status)
 
 
 def configure_check(parser: CommandParser) -> None:
-    """How much to check."""
+    """Add the arguments."""
     parser.add_argument(
         "--sample",
         type=limit_of,
@@ -77,7 +77,7 @@ def configure_check(parser: CommandParser) -> None:
 
 
 def run_check(context: Context) -> None:
-    """Check; a difference is an error."""
+    """Compare a sample of sources with the index; a difference is an error."""
     args, output = context.args, context.output
     with context.busy("comparing"):
         report = context.client.index.check(sample=None if args.all else args.sample)
@@ -99,7 +99,7 @@ def run_check(context: Context) -> None:
 
 
 def _write_update(context: Context, status: IndexStatus) -> None:
-    """Print the state after an update; that it could not be made is an error."""
+    """Print the state after an update; raise an error if the update failed."""
     _write_status(context, status, warns=False)
     status.insist()
 
@@ -129,7 +129,7 @@ def _write_status(context: Context, status: IndexStatus, *, warns: bool = True) 
 
 
 def _row(each: IndexedSources) -> tuple[str, ...]:
-    """What programs get; new figures come last."""
+    """Return a row of tab-separated output; new columns are added at the end."""
     kept = (each.sources, each.kept, each.stale, each.stale_bytes, each.sessions, each.subagents)
     return each.agent, *map(str, kept), "" if each.texts is None else str(each.texts)
 
@@ -152,7 +152,7 @@ def _draw(context: Context, status: IndexStatus) -> None:
 
 
 def _texts(status: IndexStatus) -> str:
-    """How much of what can be searched is ready for it."""
+    """Return how many sources have their texts in the index."""
     if status.text_trouble is not None:
         return UNKNOWN
     if not status.text_bytes:

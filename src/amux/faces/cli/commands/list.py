@@ -1,11 +1,11 @@
-"""`amux sessions list`, `amux list`: sessions, newest first."""
+"""`amux sessions list`, `amux list`: list sessions, newest first."""
 
 from __future__ import annotations
 
 from amux.faces.cli.context import Context, one_agent, working_directory
 from amux.faces.cli.plain_lines import LIST_LIMIT
 
-TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
+TYPE_CHECKING = False  # importing `typing` would take a tenth of the time of a fast list
 if TYPE_CHECKING:
     from amux.faces.cli.parser import CommandParser
     from amux.model.options import SessionListOptions
@@ -39,7 +39,7 @@ def configure(parser: CommandParser) -> None:
 
 
 def run(context: Context) -> None:
-    """List."""
+    """List sessions."""
     args = context.args
     agent = one_agent(args.agent_word, args.agent)
     agents = None if agent is None else [agent]
@@ -56,7 +56,7 @@ def run(context: Context) -> None:
 
 
 def _list_quickly(context: Context, agents: list[str] | None) -> bool:
-    """Whether the list could be written from what is kept; else nothing has been written."""
+    """Write the list from the index alone if it is up to date; return whether it was written."""
     args = context.args
     if args.tags or args.starred or args.debug or args.cwd is not None:
         return False

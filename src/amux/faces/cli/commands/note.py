@@ -1,4 +1,4 @@
-"""`amux note`: write on a session, read what was written, take it back."""
+"""`amux note`: add a note to a session, show its notes, remove a note."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def configure(parser: CommandParser) -> None:
         "text",
         metavar="TEXT",
         nargs="*",
-        default=[],  # else argparse says that it is required
+        default=[],  # without it argparse reports the argument as required
         help="the note, or `-` to read it from stdin; without it, the notes are shown",
     )
     parser.words = "text"
@@ -40,7 +40,7 @@ def configure(parser: CommandParser) -> None:
 
 
 def run(context: Context) -> None:
-    """Write, remove or show."""
+    """Add, remove or show notes."""
     args, manager = context.args, context.client.annotations
     if args.remove is not None:
         if args.text:

@@ -1,4 +1,4 @@
-"""`amux` alone, and `amux demo`: what is on this machine and what to do next."""
+"""`amux` without a command, and `amux demo`: the sessions found here and what to do next."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from amux.faces.cli.output import Column
 from amux.faces.cli.parser import CommandParser
 from amux.faces.cli.session_rows import write_sessions
 
-TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
+TYPE_CHECKING = False  # importing `typing` would take a tenth of the time of a fast list
 if TYPE_CHECKING:
     from amux.model.reports import AgentStatus, Overview
 
@@ -21,12 +21,12 @@ _COLUMNS = (
 
 
 def configure(parser: CommandParser) -> None:
-    """Turn on the sample sessions: `amux demo` is the one command word that leads here."""
+    """Select the sample sessions: `amux demo` is the only command that uses this module."""
     parser.set_defaults(demo=True)
 
 
 def run(context: Context) -> None:
-    """Look around."""
+    """Show the overview."""
     with context.reading("looking around"):
         overview = context.client.overview()
     found = [each for each in overview.agents if each.session_count]

@@ -1,4 +1,4 @@
-"""`amux sessions resume` and `amux sessions fork`: go on in the agent itself."""
+"""`amux sessions resume` and `amux sessions fork`: continue a session in its agent."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from amux.faces.cli.parser import CommandParser
 
 
 def configure(parser: CommandParser) -> None:
-    """A session, perhaps a prompt."""
+    """Add the arguments."""
     parser.add_argument("session", nargs="+", metavar="SESSION", help="AGENT ID, or AGENT:ID")
     parser.add_argument("--prompt", metavar="TEXT", help="say this and run without a terminal")
     parser.add_argument("--dry-run", action="store_true", help="print the command, start nothing")
 
 
 def run(context: Context) -> None:
-    """Resume: the same session goes on."""
+    """Continue the session itself."""
     _continue_session(context, fork=False)
 
 
@@ -24,12 +24,12 @@ configure_fork = configure
 
 
 def run_fork(context: Context) -> None:
-    """Fork: the original stays as it is."""
+    """Continue in a new session; the original stays unchanged."""
     _continue_session(context, fork=True)
 
 
 def _continue_session(context: Context, *, fork: bool) -> None:
-    """Start the agent with the session's history, or say how."""
+    """Start the agent with the session's history; with `--dry-run` print the command."""
     found = context.find(context.args.session)
     client, output = context.client, context.output
     with context.busy("asking the agent for its version"):

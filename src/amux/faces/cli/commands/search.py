@@ -1,4 +1,4 @@
-"""`amux sessions search`, `amux search`: find sessions by their words."""
+"""`amux sessions search`, `amux search`: find sessions by their text."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def configure(parser: CommandParser) -> None:
 
 
 def _add_filters(parser: CommandParser) -> None:
-    def add(name: str, metavar: str, help: str) -> None:  # noqa: A002 - argparse's word
+    def add(name: str, metavar: str, help: str) -> None:  # noqa: A002 - named by argparse
         parser.add_argument(
             f"--{name}",
             metavar=metavar,
@@ -83,7 +83,7 @@ def _add_filters(parser: CommandParser) -> None:
 
 
 def run(context: Context) -> None:
-    """Search."""
+    """Search sessions."""
     query = _query(context)
     with context.reading("searching sessions"):
         report = context.client.search_report(query)

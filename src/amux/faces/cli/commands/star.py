@@ -1,4 +1,4 @@
-"""`amux star` and `amux unstar`: mark the sessions worth finding again."""
+"""`amux star` and `amux unstar`: add or remove the star of a session."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def configure(parser: CommandParser) -> None:
 
 
 def run(context: Context) -> None:
-    """Give a star."""
+    """Add the star."""
     _change_star(context, give=True)
 
 
@@ -22,12 +22,12 @@ configure_unstar = configure
 
 
 def run_unstar(context: Context) -> None:
-    """Take the star back."""
+    """Remove the star."""
     _change_star(context, give=False)
 
 
 def _change_star(context: Context, *, give: bool) -> None:
-    """Give a star or take it back."""
+    """Add or remove the star and confirm it."""
     ref, agent = context.address(context.args.session)
     manager = context.client.annotations
     change = manager.star if give else manager.unstar

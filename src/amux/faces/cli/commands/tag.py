@@ -1,4 +1,4 @@
-"""`amux tag`: give a session tags, take them back, see which tags there are."""
+"""`amux tag`: add tags to a session, remove them, show all tags."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def configure(parser: CommandParser) -> None:
 
 
 def run(context: Context) -> None:
-    """Tag, untag or show."""
+    """Add, remove or show tags."""
     args = context.args
     if args.session is None:
         if args.tags or args.remove:
