@@ -1,4 +1,4 @@
-"""Write docs/reference/cli.md and the text of `amux --help` from the command table and parsers.
+"""Writes docs/reference/cli.md and the text of `amux --help` from the command table and parsers.
 
 With `--check` nothing is written: the exit code says whether the page is up to date.
 """
@@ -27,18 +27,17 @@ INTRODUCTION = """\
 
 <!-- written by tools/gen_cli_docs.py; change the commands, not this page -->
 
-`amux` without arguments shows an overview of this machine. Data is written to stdout; notes,
-warnings, errors and progress are written to stderr. On a terminal the output is a table; in a pipe
-the columns are separated by tabs, there are no headings, ids are complete and times are RFC 3339 in
-UTC.
+`amux` without a command shows an overview of this machine. Data is written to stdout; notes,
+warnings, errors and progress are written to stderr. A terminal gets tables. A pipe or a file gets
+rows that are separated by tabs, without headings, with full ids and with RFC 3339 times in UTC.
 
 `--json` prints bare arrays and objects with the field names of the specification. When a command
 fails, `--json` prints `{"ok": false, "error": {"code", "message", "recoverable"}}` instead, and the
 exit code is not 0.
 
-A cost is shown as `$1.23` if it is exact, as `>= $1.20` if the agent did not record all usage, and
-as `?` if it is unknown. Control characters in the text of sessions are replaced by visible symbols,
-so they cannot affect the terminal.
+A cost is `$1.23` if every call is known, `>= $1.20` if some calls were not recorded, and `?` if
+nothing is known. Text from sessions never controls the terminal: control characters are made
+visible.
 """
 
 
@@ -60,7 +59,7 @@ def main() -> int:
 
 
 def help_text() -> str:
-    """Return the output of `amux --help`, which is stored so that showing it imports no parser."""
+    """What `amux --help` prints: kept in a file, so that showing it imports no parser."""
     os.environ["COLUMNS"] = WIDTH
     text = io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
@@ -73,12 +72,12 @@ def _read(path: Path) -> str:
 
 
 def _words(text: str) -> set[str]:
-    """Return the words of a text: versions of Python format the help differently."""
+    """Versions of Python lay the same help out differently."""
     return {word.rstrip(",") for word in text.split()}
 
 
 def render() -> str:
-    """Return the page."""
+    """The whole page."""
     root = build_parser()
     root.load_all()
     parts = [INTRODUCTION, *_global_options(root)]
@@ -88,7 +87,7 @@ def render() -> str:
         parser = root.children[first].children[verb] if verb else root.children[first]
         parts += _command(parser)
         if verb and groups[first].default == verb:
-            parts.append(f"`amux {first}` alone means `amux {first} {verb}`.\n")
+            parts.append(f"`amux {first}` is short for `amux {first} {verb}`.\n")
     for topic in TOPICS:
         parts.append(f"## amux help {topic}\n\n```text\n{topic_text(topic)}```\n")
     return "\n".join(parts)
@@ -105,7 +104,7 @@ def _command(parser: CommandParser) -> Iterator[str]:
 
 def _global_options(root: CommandParser) -> Iterator[str]:
     yield "## Global options\n"
-    yield "They may stand before or after the command.\n"
+    yield "Global options are accepted before and after the command.\n"
     yield from _table([each for each in root.all_actions() if each.option_strings])
 
 

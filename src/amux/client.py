@@ -72,9 +72,9 @@ def create_client(
     check that is at most so many seconds old.
     """
     if not max_age >= 0.0:
-        raise ValidationError("max_age must not be negative", fields=("max_age",))
+        raise ValidationError("`max_age` must not be negative", fields=("max_age",))
     if config is not None and profile is not None:
-        raise ValidationError("config and profile exclude each other", fields=("profile",))
+        raise ValidationError("`config` and `profile` cannot be combined", fields=("profile",))
     host = Host.from_process()
     if home is not None:
         host = Host(Path(home).absolute(), env={} if env is None else env)
@@ -353,7 +353,7 @@ class Client:
 
         name = agent or (ref.agent if ref is not None else self.default_agent)
         if name is None:
-            raise ValidationError("no agent is named", hint="name one, or set `default_agent`")
+            raise ValidationError("no agent is given", hint="name one, or set `default_agent`")
         cwd = None
         if ref is not None:
             cwd = self._parts.reader.open(ref.agent, ref.native_session_id)[1].facts.cwd

@@ -106,7 +106,7 @@ def test_an_agent_named_twice_must_be_the_same(several: Cli) -> None:
     assert several("agents", "claude", "-a", "claude").code == 0
     refused = several("agents", "claude", "-a", "codex")
     assert (refused.code, refused.out) == (2, "")
-    assert "two agents were named" in refused.err
+    assert "two agents are given" in refused.err
 
 
 def test_an_unknown_agent_is_a_warning_that_names_the_known_ones(several: Cli) -> None:

@@ -32,7 +32,7 @@ def test_tags_are_given_shown_counted_and_taken_back(claude: Cli) -> None:
     assert [row[0] for row in claude("list", "--tag", "to-review").rows()] == [WHOLE]
     for words in (["--remove", SHORT, "flaky"], [SHORT, "--remove", "to-review"]):
         assert claude("tag", *words).code == 0
-    assert claude("tag", SHORT).err == f"note: {WHOLE} has no tags of yours\n"
+    assert claude("tag", SHORT).err == f"note: {WHOLE} has no tags of your own\n"
     assert claude("tag", "--json").json() == {"flaky": 1}
 
 
@@ -50,7 +50,7 @@ def test_stars_mark_sessions_in_lists(claude: Cli) -> None:
     assert summary["starred"] is True
     assert "\u2605 Use a" in COLOR.sub("", on_terminal(claude, "list", columns=140))
     assert "  \u2605 Use a" in COLOR.sub("", on_terminal(claude, "search", "subagent"))
-    assert claude("unstar", SHORT).err == f"note: {WHOLE}: no star\n"
+    assert claude("unstar", SHORT).err == f"note: {WHOLE}: not starred\n"
     assert claude("list", "--starred").out == ""
 
 
@@ -62,7 +62,7 @@ def test_a_terminal_without_the_sign_gets_a_plain_one(claude: Cli) -> None:
 
 
 def test_notes_are_written_shown_and_removed(claude: Cli) -> None:
-    assert claude("note", SHORT, "the fix", "is", "here").err.startswith("note: note 1 written on")
+    assert claude("note", SHORT, "the fix", "is", "here").err.startswith("note: note 1 added to")
     assert say(claude, "zwei\nZeilen ü\n".encode(), "note", SHORT, "-").code == 0
     claude("note", SHORT, "--", "--dashes", "too")
     rows = claude("note", SHORT).rows()
@@ -158,7 +158,7 @@ def test_doctor_counts_annotations_without_a_session(claude: Cli) -> None:
     assert "annotated" not in claude("doctor").err
     for path in (claude.home / ".claude").rglob(f"{SHORT}*.jsonl"):
         path.unlink()
-    assert f"note: 1 annotated session not here any more: {WHOLE}\n" in claude("doctor").err
+    assert f"note: 1 annotated session no longer here: {WHOLE}\n" in claude("doctor").err
     assert "annotated" not in claude("doctor", "-a", "codex").err
     assert claude("unstar", WHOLE).code == 0
 

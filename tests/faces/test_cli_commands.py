@@ -63,7 +63,7 @@ def test_hidden_sessions_are_counted_on_stderr_and_shown_when_asked(claude: Cli)
 def test_a_limit_says_what_it_leaves_out(claude: Cli) -> None:
     result = claude("list", "--limit", "2", "--children")
     assert len(result.rows()) == 2
-    assert "beyond the limit (`--limit all`)" in result.err
+    assert "beyond the limit (`--limit all` shows them)" in result.err
     assert claude("list", "--limit", "0").out == ""
     assert claude("list", "--limit", "all").out == claude("list").out
 
@@ -80,7 +80,7 @@ def test_json_is_the_bare_array_of_the_specification(both: Cli) -> None:
 
 def test_filters_of_a_list_narrow_it(both: Cli) -> None:
     assert both("list", "--since", "2099-01-01").out == ""
-    assert both("list", "--until", "2000-01-01").err.startswith("note: no session fits")
+    assert both("list", "--until", "2000-01-01").err.startswith("note: no session matches")
     assert {row[1] for row in both("list", "-m", "gpt-5-codex").rows()} == {"gpt-5-codex"}
     here = both("list", "--cwd", "/home/dev/src/webapp-claude/../webapp-claude", "--json").json()
     assert {each["cwd"] for each in here} == {"/home/dev/src/webapp-claude"}
@@ -151,7 +151,7 @@ def test_an_export_to_a_file_is_private_and_never_replaces_another(
     target.write_text("mine", encoding="utf-8")
     refused = claude(*export)
     assert (refused.code, target.read_text(encoding="utf-8")) == (2, "mine")
-    assert "`--force` replaces it" in refused.err
+    assert "use `--force` to replace it" in refused.err
 
     assert claude(*export, "--force").code == 0
     assert target.read_text(encoding="utf-8") != "mine"
@@ -239,7 +239,7 @@ def test_copies_are_explained_in_brackets_with_where_they_are_counted(claude: Cl
     assert all(re.fullmatch(r"\((>= )?\$[\d.]+\)", price) for price in prices)
     wide = Cli(claude.home, {"COLUMNS": "140"})
     screen = wide("cost", "explain", FORK, "--color", "always").out
-    assert f"in brackets, no part of it: counted in claude:{TOOL_SESSION}\n" in screen
+    assert f"in brackets, not part of the sum: counted in claude:{TOOL_SESSION}\n" in screen
     assert "Counted in" in screen.splitlines()[1]
 
 

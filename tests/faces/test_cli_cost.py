@@ -104,7 +104,7 @@ def test_both_names_of_the_option_mean_the_same(spent: Cli) -> None:
         ("--by day,modle", "did you mean `model`?"),
         ("--by day,day", "twice"),
         ("--by day,", "is not one of"),
-        ("--json --csv", "one of `--json` and `--csv`"),
+        ("--json --csv", "`--json` and `--csv` cannot be combined"),
     ],
 )
 def test_wrong_usage_is_explained(spent: Cli, words: str, said: str) -> None:
@@ -127,7 +127,7 @@ def test_what_belongs_to_no_session_is_said_and_not_counted_twice(tmp_path: Path
     (agent, *figures), (total, *sums) = result.rows()
     assert (agent, total) == ("claude", "total")
     assert figures == sums
-    assert "of it was billed for no session" in result.err
+    assert "of the total belongs to no session" in result.err
 
 
 # CSV
@@ -295,7 +295,7 @@ def test_the_open_window_is_explained_to_people(working: Cli) -> None:
     assert lines[0].split()[:3] == ["Agent", "Begin", "End"]
     assert max(map(width, lines[:3])) <= 90
     assert lines[3].startswith("claude: open until ")
-    assert "tokens a minute" in screen
+    assert "tokens per minute" in screen
 
 
 def test_a_length_must_be_a_whole_number_of_hours(working: Cli) -> None:

@@ -147,7 +147,7 @@ def test_an_interrupt_ends_with_130_and_no_traceback(claude: Cli) -> None:
         assert process.stdout.read(1) == b"{"  # now it writes, and cannot come to an end
         process.send_signal(signal.SIGINT)
         assert process.wait() == 130
-        assert process.stderr.read() == b"note: stopped\n"
+        assert process.stderr.read() == b"note: interrupted\n"
 
 
 def test_an_unexpected_failure_is_one_line_and_a_hint(claude: Cli, tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_an_unexpected_failure_is_one_line_and_a_hint(claude: Cli, tmp_path: Pat
     assert (result.code, result.out) == (1, "")
     assert result.err.splitlines() == [
         "error: unexpected RuntimeError: the sky fell\u241b[31m",
-        "hint: `--debug` shows where; please report it",
+        "hint: run it again with `--debug` for a traceback, and please report it",
     ]
     assert "Traceback" in claude.python("-c", broken, "list", "--debug").err
     assert claude.python("-c", broken, "list", "--json").json()["error"]["code"] == "INTERNAL"

@@ -74,7 +74,7 @@ def following(cli: Cli, *words: str) -> Generator[Follower]:
 
 def test_messages_are_printed_as_show_prints_them(cli: Cli, session: ClaudeSession) -> None:
     with following(cli, ID[:8]) as follower:
-        assert follower.begun() == f"note: following claude:{ID}; Ctrl-C ends it\n"
+        assert follower.begun() == f"note: following claude:{ID}; press Ctrl-C to stop\n"
         session.prompt("second").reply("two").write()
         printed = follower.until("two")
         assert follower.stop() == 130
@@ -118,7 +118,7 @@ def test_problems_and_the_end_are_talk(cli: Cli, session: ClaudeSession) -> None
             file.write(b"{oops\n")
         assert follower.begun().startswith(f"warning: claude:{ID}: a line is not valid JSON")
         session.path.unlink()
-        assert follower.begun() == f"note: claude:{ID} is gone\n"
+        assert follower.begun() == f"note: claude:{ID} no longer exists\n"
         assert follower.process.wait(timeout=30) == 0
         assert follower.out() == ""
 
@@ -130,7 +130,9 @@ def test_it_ends_by_itself_when_nobody_reads_any_more(cli: Cli, session: ClaudeS
         follower.process.stdout.close()
         assert follower.process.wait(timeout=30) == 0
         assert follower.process.stderr is not None
-        assert follower.process.stderr.read() == f"note: following claude:{ID}; Ctrl-C ends it\n"
+        assert (
+            follower.process.stderr.read() == f"note: following claude:{ID}; press Ctrl-C to stop\n"
+        )
 
 
 def test_hostile_text_does_not_steer_a_terminal(cli: Cli, session: ClaudeSession) -> None:

@@ -50,7 +50,7 @@ def test_a_run_that_was_stopped_is_gone_on_with(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait() == 130
         assert process.stderr.read() == (
-            "note: stopped; what was read is kept in the index, the next run goes on from there\n"
+            "note: interrupted; the index holds what was read, the next run continues there\n"
         )
     (claude,) = cli("index", "--json").json()["agents"]
     assert claude["kept"] > 0

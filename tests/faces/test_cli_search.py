@@ -96,7 +96,9 @@ def test_flags_without_a_hit_say_so(talk: Cli) -> None:
 def test_a_guess_is_shown_and_said(talk: Cli) -> None:
     result = talk("search", "neddle", "again")
     assert len(result.rows()) == 1
-    assert result.err == 'note: no hit for "neddle again"; showing "needle again"\n'
+    assert (
+        result.err == 'note: nothing found for "neddle again"; showing results for "needle again"\n'
+    )
     exact = talk("search", "neddle", "--exact")
     assert (exact.out, exact.err) == ("", "note: nothing found\n")
     named = talk("search", "neddle hay")

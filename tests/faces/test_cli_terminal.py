@@ -50,7 +50,7 @@ def test_a_narrow_terminal_shows_fewer_columns_and_no_figure_is_cut(claude: Cli)
 
 def test_the_index_says_what_it_holds_for_people_and_programs(claude: Cli) -> None:
     claude("index", "update")
-    assert "texts for searching: none yet" in on_terminal(claude, "index")
+    assert "text index: none yet" in on_terminal(claude, "index")
     assert claude("index").rows() == [["claude", "12", "12", "0", "0", "11", "1", "0"]]
     claude("search", "hello")
     screen = COLOR.sub("", on_terminal(claude, "index"))
@@ -69,8 +69,8 @@ def test_texts_that_cannot_be_used_are_told_of(claude: Cli) -> None:
         path.write_bytes(b"no database" * 1000)
     result = claude("index")
     assert result.rows() == [["claude", "12", "12", "0", "0", "11", "1", ""]]
-    assert "warning: the texts cannot be used: " in result.err
-    assert "texts for searching: ?" in on_terminal(claude, "index")
+    assert "warning: the text index cannot be used: " in result.err
+    assert "text index: ?" in on_terminal(claude, "index")
 
 
 @pytest.mark.parametrize("columns", [20, 40, 60, 80, 100])

@@ -92,15 +92,15 @@ def test_a_failure_behind_two_dashes_is_json_when_asked_for(empty: Cli) -> None:
         ("list --sort dat", "did you mean `date`?", "`amux list --help`"),
         ("list --limit -1", "neither a number nor `all`", "`amux list --help`"),
         ("list --limit many", "neither a number nor `all`", "`amux list --help`"),
-        ("list --since soon", "`soon` is no time", "`amux list --help`"),
+        ("list --since soon", "`soon` is not a time", "`amux list --help`"),
         ("list --sinc 7d", "unknown option `--sinc`", "did you mean `--since`?"),
         ("list claude codex", "unknown argument `codex`", "`amux list --help`"),
         ("show", "SESSION", "`amux show --help`"),
         ("show a b c", "expected one session", "AGENT:ID"),
-        ("show claude x --agent codex", "two agents were named", ""),
+        ("show claude x --agent codex", "two agents are given", ""),
         ("help lsit", "no help on `lsit`", "did you mean `list`?"),
         ("--completions tcsh", "not one of bash, zsh, fish", ""),
-        ("list --home /no/such/home", "`/no/such/home` is no directory", ""),
+        ("list --home /no/such/home", "`/no/such/home` is not a directory", ""),
     ],
 )
 def test_wrong_usage_is_one_sentence_and_a_way_out(

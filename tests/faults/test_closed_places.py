@@ -303,7 +303,7 @@ def test_a_home_behind_a_closed_folder_is_a_wrong_argument(captured: Path) -> No
     (captured / "closed").chmod(0)
     result = amux(captured, "list", "--home", str(captured / "closed" / "home"))
     assert result.code == 2
-    assert "is no directory" in result.err
+    assert "is not a directory" in result.err
 
 
 def test_a_closed_home_is_named_once(captured: Path) -> None:

@@ -65,7 +65,7 @@ def test_the_agent_gets_the_session_and_the_prompt_word_for_word(
     assert session in got
     assert PROMPT in got
     assert place == str(Path.cwd())  # the captured project is not on this machine
-    assert "directory of the session is gone" in done.stderr
+    assert "directory of the session no longer exists" in done.stderr
 
 
 def test_a_dry_run_prints_the_command_and_starts_nothing(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Faces: how people and programs speak to amux. They hold no logic; below them is the client."""
+"""User interfaces of amux. They contain no logic and use only the client."""

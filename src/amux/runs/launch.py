@@ -133,8 +133,8 @@ def _incapable(label: str, agent: str, action: Action, *, version: str | None) -
     which = label if version is None else f"{label} {version}"
     verb = {"new": "start sessions", "resume": "resume sessions", "fork": "fork sessions"}[action]
     return CapabilityError(
-        f"{which} cannot {verb} this way",
+        f"{which} cannot {verb}",
         agent=agent,
         capability=f"can_{action}",
-        hint="a newer version of the agent may be able to" if version else None,
+        hint="a newer version of the agent may support it" if version else None,
     )

@@ -78,13 +78,13 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
 def _unexpected(error: Exception) -> AmuxError:
     wrapped: AmuxError
     if isinstance(error, OSError) and error.strerror:
-        doing = "go on" if error.filename is None else f"use `{error.filename}`"
+        doing = "continue" if error.filename is None else f"use `{error.filename}`"
         wrapped = AmuxError(f"cannot {doing}: {error.strerror}")
     else:
         reason = f": {error}" if str(error) else ""
         wrapped = AmuxError(
             f"unexpected {type(error).__name__}{reason}",
-            hint="`--debug` shows where; please report it",
+            hint="run it again with `--debug` for a traceback, and please report it",
         )
     wrapped.__cause__ = error
     return wrapped
@@ -117,7 +117,7 @@ def _error_object(error: AmuxError) -> dict[str, object]:
 def _candidates(error: AmbiguousIdError) -> str:
     shown = ", ".join(f"`{each}`" for each in error.candidates[:CANDIDATES_SHOWN])
     more = len(error.candidates) - CANDIDATES_SHOWN
-    return f"it could be {shown}" + (f" and {more} more" if more > 0 else "")
+    return f"matching sessions: {shown}" + (f" and {more} more" if more > 0 else "")
 
 
 def _options_of(words: Sequence[str]) -> Sequence[str]:

@@ -27,10 +27,8 @@ PROBLEMS_SHOWN = 3
 
 _OWN_VARIABLES = ("AMUX_", "AGENT_MUX_")
 _ADDRESS_WORDS = 2
-_INTERRUPTED = "stopped"
-_INTERRUPTED_INDEXED = (
-    "stopped; what was read is kept in the index, the next run goes on from there"
-)
+_INTERRUPTED = "interrupted"
+_INTERRUPTED_INDEXED = "interrupted; the index holds what was read, the next run continues there"
 
 
 class Context:
@@ -87,7 +85,7 @@ class Context:
         if len(words) > _ADDRESS_WORDS:
             raise ValidationError(
                 f"expected one session, got {len(words)} words",
-                hint="give `AGENT ID`, `AGENT:ID` or the beginning of an id",
+                hint="name it as `AGENT ID`, `AGENT:ID` or by the beginning of its id",
             )
         if len(words) == _ADDRESS_WORDS:
             agent = one_agent(words[0], agent)
@@ -181,7 +179,7 @@ class Context:
 def one_agent(word: str | None, option: str | None) -> str | None:
     """Return the agent named by an argument or by `--agent`; if both are given, they must agree."""
     if word is not None and option is not None and word != option:
-        raise ValidationError(f"two agents were named, `{word}` and `{option}`", fields=["agent"])
+        raise ValidationError(f"two agents are given, `{word}` and `{option}`", fields=["agent"])
     return word if word is not None else option
 
 
@@ -192,14 +190,14 @@ def _path(text: str | None) -> Path | None:
 def usable_path(text: str) -> Path:
     """Return a typed path; raise `ValidationError` if it contains a NUL character."""
     if "\0" in text:
-        raise ValidationError(f"`{text}` is no path: it holds a NUL")
+        raise ValidationError(f"`{text}` is not a valid path: it contains a NUL character")
     return Path(text)
 
 
 def _existing(text: str) -> Path:
     path = usable_path(text).expanduser().absolute()
     if not os.path.isdir(path):  # noqa: PTH112 - does not raise for an unreadable parent directory
-        raise ValidationError(f"`{path}` is no directory", fields=["home"])
+        raise ValidationError(f"`{path}` is not a directory", fields=["home"])
     return path
 
 

@@ -33,15 +33,21 @@ def add_period(parser: CommandParser) -> None:
         "--since",
         metavar="TIME",
         type=_time,
-        help=f"begun at or after: {TIMES_HELP}",
+        help=f"only sessions started at or after this time: {TIMES_HELP}",
     )
-    parser.add_argument("--until", metavar="TIME", type=_time, help="begun at or before")
+    parser.add_argument(
+        "--until", metavar="TIME", type=_time, help="only sessions started at or before this time"
+    )
 
 
 def add_tags(parser: CommandParser) -> None:
     """Add `--tag`, which may be repeated; a session needs only one of the tags."""
     parser.add_argument(
-        "--tag", metavar="TAG", action="append", dest="tags", help="with this tag; may be repeated"
+        "--tag",
+        metavar="TAG",
+        action="append",
+        dest="tags",
+        help="only sessions with this tag; may be repeated",
     )
 
 
@@ -52,7 +58,7 @@ def add_limit(parser: CommandParser, *, default: int) -> None:
         metavar="N|all",
         type=limit_of,
         default=default,
-        help=f"at most so many, or all ({default})",
+        help=f"maximum number of sessions, or all ({default})",
     )
 
 
@@ -64,7 +70,7 @@ def add_csv(parser: CommandParser) -> None:
 def wants_csv(context: Context) -> bool:
     """Return whether `--csv` was given; raise `ValidationError` if `--json` was given, too."""
     if context.args.csv and context.is_json:
-        raise ValidationError("give one of `--json` and `--csv`", fields=("csv",))
+        raise ValidationError("`--json` and `--csv` cannot be combined", fields=("csv",))
     return bool(context.args.csv)
 
 
@@ -75,14 +81,14 @@ def _time(text: str) -> str:
     try:
         parse_when(text, now=datetime.now(UTC), zone=UTC)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"`{text}` is no time; try {TIMES_HELP}") from error
+        raise argparse.ArgumentTypeError(f"`{text}` is not a time; use {TIMES_HELP}") from error
     return text
 
 
 def whole_number(text: str) -> int:
     """Parse an integer of at least 0."""
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"`{text}` is no whole number")
+        raise argparse.ArgumentTypeError(f"`{text}` is not a whole number")
     return int(text)
 
 

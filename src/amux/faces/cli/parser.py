@@ -42,11 +42,11 @@ _FLAG_GLOBALS = frozenset(("--json", "--demo", "--no-color", "-q", "--quiet", "-
 _OTHER_ANSWERS = frozenset(("-h", "--help", "-V", "--version"))
 _EXAMPLES = """\
 examples:
-  amux                              what is on this machine
-  amux list claude --since 7d       the last week of one agent
-  amux search "flaky test"          find a session by its words
-  amux show 29c5cee3                read it
-  amux cost --group-by model        what it all cost
+  amux                              show an overview of this machine
+  amux list claude --since 7d       list the last week of one agent
+  amux search "flaky test"          find sessions by their text
+  amux show 29c5cee3                print a session
+  amux cost --group-by model        show the cost of each model
 """
 
 
@@ -114,7 +114,7 @@ class CommandParser(argparse.ArgumentParser):
         if found:  # argparse itself checks the choice of a command only
             message = f"unknown command `{word}`"
         near = closest(word, self.children) if found else None
-        hint = near or f"`{self.prog} --help` shows how it is used"
+        hint = near or f"run `{self.prog} --help` for its usage"
         raise ValidationError(message.removeprefix("argument "), hint=hint)
 
     def refuse(self, extra: Sequence[str]) -> NoReturn:
@@ -123,7 +123,7 @@ class CommandParser(argparse.ArgumentParser):
         kind = "option" if word.startswith("-") else "argument"
         options = [text for action in self._actions for text in action.option_strings]
         near = closest(word.partition("=")[0], options) if kind == "option" else None
-        hint = near or f"`{self.prog} --help` shows what it takes"
+        hint = near or f"run `{self.prog} --help` for its usage"
         raise ValidationError(f"unknown {kind} `{word}`", hint=hint)
 
 
@@ -211,22 +211,30 @@ def add_globals(parser: CommandParser) -> None:
     add("--json", action="store_true", help="print JSON")
     add("--home", metavar="DIR", help="read the sessions of another home directory")
     add("--demo", action="store_true", help="use the built-in sample sessions")
-    add("--config-dir", metavar="DIR", help="where settings and the run index are")
-    add("--project-dir", metavar="DIR", help="the project whose settings apply")
-    add("--profile", metavar="NAME", help="the profile of the settings that applies")
+    add("--config-dir", metavar="DIR", help="directory of the settings and the run index")
+    add("--project-dir", metavar="DIR", help="directory of the project whose settings apply")
+    add("--profile", metavar="NAME", help="profile of the settings to use")
     add(
         "--color",
         **one_of(*COLOR_WORDS),
-        help="auto; always: tables and colour through a pipe too; never",
+        help="when to print tables and colour; always: also to a pipe (auto)",
     )
-    add("--no-color", action="store_const", const="never", dest="color", help="as --color never")
-    add("-q", "--quiet", action="store_true", help="no notes, warnings or progress")
+    add(
+        "--no-color",
+        action="store_const",
+        const="never",
+        dest="color",
+        help="same as --color never",
+    )
+    add("-q", "--quiet", action="store_true", help="print no notes, warnings or progress")
     add("--debug", action="store_true", help="show tracebacks and every problem")
     if is_root:
         add("--completions", **one_of(*SHELLS), help="print a completion script")
     version = f"amux {__version__}"
-    group.add_argument("-V", "--version", action="version", version=version, help="the version")
-    group.add_argument("-h", "--help", action="help", help="this text")
+    group.add_argument(
+        "-V", "--version", action="version", version=version, help="print the version"
+    )
+    group.add_argument("-h", "--help", action="help", help="print this help")
 
 
 def one_of(*choices: str) -> dict[str, Any]:

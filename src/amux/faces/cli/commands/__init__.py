@@ -52,50 +52,46 @@ class CommandGroup:
 
 GROUPS = (
     CommandGroup("sessions", "list", "list, show, search, export, compare and resume sessions"),
-    CommandGroup("cost", "report", "what sessions cost, and why"),
-    CommandGroup("index", "status", "what amux keeps to be quick, and keeping it up to date"),
-    CommandGroup("adapters", "list", "the agents amux can read"),
-    CommandGroup("config", "show", "settings and where they come from"),
+    CommandGroup("cost", "report", "report and explain the cost of sessions"),
+    CommandGroup("index", "status", "show, update and check the index that makes amux fast"),
+    CommandGroup("adapters", "list", "list the supported agents"),
+    CommandGroup("config", "show", "show the settings and where they come from"),
 )
 
 COMMANDS = (
     CommandEntry("list", "list", "list sessions, newest first"),
     CommandEntry("show", "show", "print one session"),
     CommandEntry("follow", "follow", "print the messages of a session as they are written"),
-    CommandEntry("search", "search", "find sessions by their words"),
+    CommandEntry("search", "search", "find sessions by their text"),
     CommandEntry("export", "export", "write one session as JSON, JSONL, Markdown or HTML"),
     CommandEntry("diff", "diff", "compare two sessions message by message"),
-    CommandEntry("tag", "tag", "give a session tags, or see which tags there are"),
+    CommandEntry("tag", "tag", "add tags to a session, or list all tags"),
     CommandEntry("star", "star", "mark a session with a star"),
-    CommandEntry("unstar", "star:unstar", "take the star from a session"),
-    CommandEntry("note", "note", "write a note on a session, or read its notes"),
-    CommandEntry("cost report", "cost_report", "sum the cost of sessions"),
+    CommandEntry("unstar", "star:unstar", "remove the star from a session"),
+    CommandEntry("note", "note", "add a note to a session, or show its notes"),
+    CommandEntry("cost report", "cost_report", "show the total cost of sessions"),
     CommandEntry("cost blocks", "cost_blocks", "show spending in windows of five hours"),
-    CommandEntry("cost explain", "cost_explain", "show how the cost of one session comes about"),
-    CommandEntry("agents", "agents", "the agents amux can read and what they left here"),
-    CommandEntry("doctor", "doctor", "account for every file, and see what will be deleted next"),
-    CommandEntry(
-        "index status", "index:status", "where the index is, what it holds, what is stale"
-    ),
-    CommandEntry("index update", "index:update", "read what is new or has changed"),
-    CommandEntry(
-        "index rebuild", "index:rebuild", "throw the index away and read everything again"
-    ),
-    CommandEntry("index check", "index:check", "read a sample of sources again and compare"),
-    CommandEntry("demo", "overview", "look around in built-in sample sessions"),
+    CommandEntry("cost explain", "cost_explain", "show how the cost of a session is calculated"),
+    CommandEntry("agents", "agents", "list the supported agents and their sessions found here"),
+    CommandEntry("doctor", "doctor", "check every file, and show what will be deleted next"),
+    CommandEntry("index status", "index:status", "show the path, contents and state of the index"),
+    CommandEntry("index update", "index:update", "read new and changed sources"),
+    CommandEntry("index rebuild", "index:rebuild", "delete the index and read all sources again"),
+    CommandEntry("index check", "index:check", "compare a sample of sources with the index"),
+    CommandEntry("demo", "overview", "show an overview of the built-in sample sessions"),
     CommandEntry("sessions list", "list", "list sessions, newest first"),
     CommandEntry("sessions show", "show", "print one session"),
-    CommandEntry("sessions search", "search", "find sessions by their words"),
+    CommandEntry("sessions search", "search", "find sessions by their text"),
     CommandEntry("sessions export", "export", "write one session as JSON, JSONL, Markdown or HTML"),
     CommandEntry("sessions diff", "diff", "compare two sessions message by message"),
-    CommandEntry("sessions resume", "resume", "go on with a session in the agent itself"),
+    CommandEntry("sessions resume", "resume", "continue a session in its agent"),
+    CommandEntry("sessions fork", "resume:fork", "continue a copy of a session in its agent"),
     CommandEntry(
-        "sessions fork", "resume:fork", "begin a new session with the history of an old one"
+        "adapters list", "agents", "list the supported agents and their sessions found here"
     ),
-    CommandEntry("adapters list", "agents", "the agents amux can read and what they left here"),
-    CommandEntry("config show", "config_show", "every setting with its origin"),
+    CommandEntry("config show", "config_show", "show every setting with its origin"),
     CommandEntry("completion", "completion", "print a completion script for your shell"),
-    CommandEntry("help", "help", "help on a command or a topic"),
+    CommandEntry("help", "help", "show help on a command or a topic"),
 )
 
 OVERVIEW = "overview"

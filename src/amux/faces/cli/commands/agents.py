@@ -38,7 +38,9 @@ _WIDTH_FOR_ALL = 96  # narrower terminals get no last column, to leave room for 
 
 def configure(parser: CommandParser) -> None:
     """Add the arguments."""
-    parser.add_argument("agent_word", metavar="AGENT", nargs="?", help="all about this agent")
+    parser.add_argument(
+        "agent_word", metavar="AGENT", nargs="?", help="show all details of this agent"
+    )
     add_examples(parser, "amux agents", "amux agents claude", "amux agents --json")
 
 
@@ -72,7 +74,7 @@ def _draw(context: Context, chosen: Sequence[AgentStatus]) -> None:
 
     FittedTable(_COLUMNS[:shown], rows, None).draw(output, spare=_SPARE)
     found = sum(1 for each in chosen if each.session_count)
-    output.text(f"{count(found, 'agent')} with sessions here; `amux agents NAME` shows one in full")
+    output.text(f"{count(found, 'agent')} with sessions here; `amux agents NAME` shows its details")
 
 
 def _terminal_row(context: Context, agent: AgentStatus) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ DIRECTORY_OPTIONS = ("home", "config_dir", "project_dir", "cwd")
 FILE_OPTIONS = ("output",)
 
 _INSTALL = """\
-install it:
+to install it:
   bash  amux completion bash > ~/.local/share/bash-completion/completions/amux
   zsh   amux completion zsh > ~/.zfunc/_amux   (with ~/.zfunc in $fpath)
   fish  amux completion fish > ~/.config/fish/completions/amux.fish
@@ -20,7 +20,7 @@ install it:
 
 def configure(parser: CommandParser) -> None:
     """Add the arguments."""
-    parser.add_argument("shell", **one_of(*SHELLS), help="which shell")
+    parser.add_argument("shell", **one_of(*SHELLS), help="the shell")
     parser.epilog = _INSTALL
 
 

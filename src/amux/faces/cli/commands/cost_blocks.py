@@ -42,16 +42,18 @@ _CSV = (
 def configure(parser: CommandParser) -> None:
     """Add the arguments."""
     add_examples(parser, "amux cost blocks --recent", "amux cost blocks -a claude --active --json")
-    parser.add_argument("--active", action="store_true", help="only windows that are open now")
+    parser.add_argument("--active", action="store_true", help="show only windows that are open now")
     parser.add_argument(
-        "--recent", action="store_true", help=f"only the last {RECENT.days} days and what is open"
+        "--recent",
+        action="store_true",
+        help=f"show only open windows and those of the last {RECENT.days} days",
     )
     parser.add_argument(
         "--session-length",
         metavar="HOURS",
         type=whole_number,
         default=HOURS,
-        help=f"how long a window is, in whole hours ({HOURS})",
+        help=f"length of a window in whole hours ({HOURS})",
     )
     add_csv(parser)
 
@@ -60,7 +62,7 @@ def run(context: Context) -> None:
     """Show the spending per window."""
     args = context.args
     is_csv = wants_csv(context)
-    with context.reading("adding up"):
+    with context.reading("adding up the cost"):
         report = context.client.block_report(_options(context))
     blocks = [block for block in report.blocks if block.active or not args.active]
     if context.is_json:
@@ -126,13 +128,13 @@ def _outlook(block: CostBlock) -> str:
     until = f"{block.agent}: open until {block.end.astimezone():%H:%M}"
     plan, rate = block.projection, block.burn_rate
     if plan is None or rate is None:
-        return f"{until}; too short yet to say how fast it is used up"
+        return f"{until}; too short to estimate a rate"
     hours, minutes = divmod(plan.remaining_minutes, 60)
     price = amount(plan.total_usd, is_lower_bound=bool(block.incomplete))
     return (
-        f"{until}, {hours} h {minutes} min left; {rate.tokens_per_minute:,.0f} tokens a minute and "
-        f"{_per_hour(block, rate.usd_per_hour)} an hour make {plan.total_tokens:,} tokens and "
-        f"{price} by then"
+        f"{until}, {hours} h {minutes} min remaining; at {rate.tokens_per_minute:,.0f} tokens per "
+        f"minute and {_per_hour(block, rate.usd_per_hour)} per hour, the window will have "
+        f"{plan.total_tokens:,} tokens and cost {price}"
     )
 
 

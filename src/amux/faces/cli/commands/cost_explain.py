@@ -66,7 +66,7 @@ def _draw(context: Context, explanation: CostExplanation) -> None:
     copies = Counter(each.counted_in for each in explanation.calls if each.counted_in)
     for owner, number in copies.items():
         what = count(number, "copy", "copies")
-        output.text(f"{what} in brackets, no part of it: counted in {owner}")
+        output.text(f"{what} in brackets, not part of the sum: counted in {owner}")
     if explanation.repeats:
         output.text(f"{count(explanation.repeats, 'further record')} of the same calls ignored")
     if explanation.incomplete:
@@ -80,9 +80,9 @@ def _incomplete_sentence(explanation: CostExplanation) -> str:
 
 def _from(source: str) -> str:
     words = {
-        "native": ", as the agent recorded it",
-        "run-index": ", from the record of runs",
-        "estimate": ", from the price list of the day of each call",
+        "native": ", as recorded by the agent",
+        "run-index": ", from the run index",
+        "estimate": ", from the list prices on the day of each call",
     }
     return words.get(source, "")
 

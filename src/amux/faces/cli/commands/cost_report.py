@@ -59,7 +59,7 @@ def configure(parser: CommandParser) -> None:
         type=_groupings,
         choices=_Words(GROUPINGS),
         metavar="NAME[,NAME]",
-        help=f"{', '.join(GROUPINGS)}, or several (table: agent; JSON: nothing)",
+        help=f"{', '.join(GROUPINGS)}, or several of them (agent; none with --json)",
     )
     add_csv(parser)
 
@@ -69,7 +69,7 @@ def run(context: Context) -> None:
     args = context.args
     is_csv = wants_csv(context)
     names: tuple[GroupBy, ...] = args.group_by or (() if context.is_json else DEFAULT_GROUPING)
-    with context.reading("adding up"):
+    with context.reading("adding up the cost"):
         summary = context.client.sessions.total_cost(
             agent=args.agent,
             since=context.since,
@@ -110,7 +110,7 @@ def _groupings(text: str) -> tuple[str, ...]:
     check = one_of(*GROUPINGS)["type"]
     names: tuple[str, ...] = tuple(check(name.strip()) for name in text.split(","))
     if len(set(names)) < len(names):
-        raise argparse.ArgumentTypeError(f"`{text}` names a grouping twice")
+        raise argparse.ArgumentTypeError(f"`{text}` contains a grouping twice")
     return names
 
 
@@ -183,11 +183,11 @@ def _note_unknown(context: Context, summary: CostSummary) -> None:
         models = ", ".join(
             f"`{each.model}` ({count(each.calls, 'call')})" for each in summary.unpriced
         )
-        note(f"no price is known for {models}; settings may give one (`prices`)")
+        note(f"no price is known for {models}; the setting `prices` can define one")
     reasons = [reason for reason in summary.incomplete if reason != "unpriced-model"]
     if reasons:
         note(f"the sum is a lower bound: {', '.join(reasons)}")
     if summary.unattributed is not None:
-        note(f"{money(summary.unattributed)} of it was billed for no session")
+        note(f"{money(summary.unattributed)} of the total belongs to no session")
     if not summary.session_count:
         context.warn_unknown_agent()

@@ -94,7 +94,7 @@ def _text(message: SessionMessage) -> str:
     if message.content:
         return message.content[:TEXT_LENGTH]
     if message.tool_result is not None:
-        return f"({message.tool_result.tool_name} gave a result)"
+        return f"(result of {message.tool_result.tool_name})"
     tools = ", ".join(call.tool_name for call in message.tool_calls)
     return f"(called {tools})" if tools else ""
 

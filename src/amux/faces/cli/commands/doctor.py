@@ -25,15 +25,13 @@ _COLUMNS = (
 
 def configure(parser: CommandParser) -> None:
     """Add the arguments."""
-    parser.add_argument(
-        "--files", action="store_true", help="show every file, not only those that were not read"
-    )
+    parser.add_argument("--files", action="store_true", help="show all files, not only unread ones")
 
 
 def run(context: Context) -> None:
     """Classify every file."""
     output = context.output
-    with context.busy("looking at every file"):
+    with context.busy("checking every file"):
         reports = context.client.doctor(context.args.agent)
     if context.is_json:
         output.json(reports)
@@ -78,8 +76,8 @@ def _warn(context: Context, report: RootReport) -> None:
     if report.next_loss is not None:
         loss = report.next_loss
         context.output.warning(
-            f"{report.agent} deletes old sessions ({loss.reason}): the next, {loss.path}, "
-            f"from {rfc3339(loss.at)} on"
+            f"{report.agent} deletes old sessions ({loss.reason}): the next is {loss.path}, "
+            f"at {rfc3339(loss.at)} or later"
         )
 
 
@@ -87,7 +85,7 @@ def _report_annotations(context: Context) -> None:
     lost = context.client.lost_annotations(context.args.agent)
     if lost:
         context.output.note(
-            f"{count(len(lost), 'annotated session')} not here any more: "
+            f"{count(len(lost), 'annotated session')} no longer here: "
             f"{lost[0]}{', ...' if len(lost) > 1 else ''}"
         )
     client = context.client

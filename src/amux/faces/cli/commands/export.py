@@ -23,8 +23,8 @@ def configure(parser: CommandParser) -> None:
     """Add the arguments."""
     add_session(parser)
     add_examples(parser, "amux export claude:29c5cee3 --format markdown --output session.md")
-    parser.add_argument("--format", **one_of(*FORMATS), default="json", help="of the text (json)")
-    parser.add_argument("--title", metavar="TEXT", help="the heading, in Markdown and HTML")
+    parser.add_argument("--format", **one_of(*FORMATS), default="json", help="output format (json)")
+    parser.add_argument("--title", metavar="TEXT", help="title of a Markdown or HTML export")
     parser.add_argument("-o", "--output", metavar="FILE", help="write to this file; `-` is stdout")
     parser.add_argument("--force", action="store_true", help="replace the file if it exists")
 
@@ -46,7 +46,9 @@ def run(context: Context) -> None:
         else:
             _create(target, pieces)
     except FileExistsError as error:
-        raise ValidationError(f"`{target}` exists", hint="`--force` replaces it") from error
+        raise ValidationError(
+            f"`{target}` already exists", hint="use `--force` to replace it"
+        ) from error
     except OSError as error:
         raise AmuxError(f"cannot write `{target}`: {error.strerror}") from error
     context.output.note(f"wrote `{target}`")

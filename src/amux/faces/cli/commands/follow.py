@@ -22,10 +22,12 @@ def configure(parser: CommandParser) -> None:
         "session",
         metavar="SESSION",
         nargs="*",
-        help="`AGENT ID`, `AGENT:ID` or the beginning of an id; else the one written to last",
+        help="`AGENT ID`, `AGENT:ID` or the beginning of an id (the session written to last)",
     )
     parser.words = "session"
-    parser.add_argument("--from-start", action="store_true", help="the messages so far, too")
+    parser.add_argument(
+        "--from-start", action="store_true", help="also print the existing messages"
+    )
     add_examples(parser, "amux follow", "amux follow 29c5cee3 --json | jq .message.content")
 
 
@@ -37,7 +39,7 @@ def run(context: Context) -> None:
         ref.agent, ref.native_session_id, from_start=context.args.from_start, stop=_is_reader_gone
     )
     with changes:
-        output.note(f"following {ref.agent}:{ref.native_session_id}; Ctrl-C ends it")
+        output.note(f"following {ref.agent}:{ref.native_session_id}; press Ctrl-C to stop")
         context.is_endless = True
         show = _JsonLines(output) if context.is_json else _Document(output, client, ref)
         for change in changes:
@@ -75,9 +77,9 @@ class _Document:
             case "problem":
                 self._output.warning(f"{name}: {change.problem}")
             case "replaced":
-                self._output.note(f"{name}: from message {change.number} on it was rewritten")
+                self._output.note(f"{name}: rewritten from message {change.number} on")
             case "ended":
-                self._output.note(f"{name} is gone")
+                self._output.note(f"{name} no longer exists")
             case _:
                 pieces = self._client.render_change(change, speaker=self._speaker)
                 self._output.stream(pieces, is_json=False)

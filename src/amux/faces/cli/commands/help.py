@@ -15,80 +15,86 @@ _ADDRESSES = """\
 How to name a session
 
   AGENT:ID   the unified id that `amux list --json` shows, such as claude:29c5cee3-3f53-4795-b157
-  AGENT ID   the same in two words
-  ID         the agent's own id, when only one agent has it
-  29c5cee3   any beginning of an id that fits one session; `--agent` narrows it down
+  AGENT ID   the unified id in two words
+  ID         the agent's own id, if only one agent has a session with it
+  29c5cee3   any beginning of an id that only one session has; `--agent` restricts the choice
 
-An id that fits several sessions is refused, and the sessions it fits are named.
+If several sessions match, the command fails and names them.
 """
 
 _QUERIES = """\
-What `amux search` understands
+The syntax of queries
 
   rounding coupon      both words, anywhere in one message or in a title
-  "dead links"         these whole words in a row: Dead  links, dead-links, dead, links
-  "a.b(c)"             with other signs than words: this very text
-  cache OR index       one of the two; AND binds tighter than OR
-  search NOT regex     the first without the second; search -regex is the same
+  "dead links"         consecutive whole words: Dead  links, dead-links, dead, links
+  "a.b(c)"             with characters other than words: exactly this text
+  cache OR index       either of the two; AND binds tighter than OR
+  search NOT regex     the first without the second; also: search -regex
   (a OR b) -(c d)      parentheses group
-  auth*                only where a word begins
+  auth*                words that begin with this
   /time(d )?out/       a regular expression
-  日本                 scripts without spaces: any part of a text
+  日本                 in scripts without spaces: any part of a text
 
-Filters hold for the whole query. Several of one kind are alternatives, different kinds must all
-fit, `-` or NOT turns one round. A query may consist of filters alone.
+Filters apply to the whole query. Filters of the same kind are alternatives; filters of different
+kinds must all match; `-` or NOT excludes what matches. A query may consist of filters alone.
+
+Filters for sessions:
 
   agent:codex          sessions of this agent
-  project:shop         begun in a folder whose name holds this; project:work/shop: the last two;
-                       project:/home/me/shop: there or below
-  model:opus           that used a model whose name holds this
-  tag:release          with this tag
-  since:7d             begun at or after; until:2026-11-01 at or before
-  is:starred           that you starred
-  tool:Bash            messages that call this tool, or are its result
-  file:src/x.py        in which a tool is given a path that holds this
-  role:user            user, assistant, tool, system, or thinking
-  is:error             a tool that failed, or a notice that the model did
+  project:shop         sessions started in a folder whose name contains this
+  project:work/shop    likewise, with the last two folder names
+  project:/home/me/x   sessions started in this folder or below it
+  model:opus           sessions that used a model whose name contains this
+  tag:release          sessions with this tag
+  since:7d             sessions started at or after this time; until:2026-11-01: at or before
+  is:starred           sessions that you starred
 
-Values may be quoted: project:"my shop". What looks like a filter and is none is looked for as text.
+Filters for messages:
 
-Case and accents do not matter. Prompts, answers, thinking, tool input and tool output are searched,
-those of sub-agents too. No query is wrong: what cannot be an operator is looked for as it stands.
-A query without a hit is tried again with words that differ by a letter or two; --exact turns that
-off. In a shell, put a query with quotes, stars or a dash between single quotes: 'timeout -docker'.
+  tool:Bash            messages that call this tool, or contain its result
+  file:src/x.py        messages in which a tool gets a path that contains this
+  role:user            messages of this role: user, assistant, tool, system, or thinking
+  is:error             messages with a failed tool call or a model error
+
+Values may be quoted: project:"my shop". An unknown filter such as foo:bar is searched as text.
+
+Case and accents are ignored. Prompts, answers, thinking, tool input and tool output are searched,
+including those of sub-agents. No query is invalid: an operator in a wrong position is searched as
+text. If nothing is found, the query is repeated with words that differ by one or two letters;
+--exact turns this off. In a shell, quote queries with quotes, stars or a dash: 'timeout -docker'.
 """
 
 _ENVIRONMENT = """\
 Environment variables
 
-  AGENT_MUX_CONFIG_DIR    settings and run index (~/.agent-mux)
-  AGENT_MUX_PROJECT_DIR   settings of the project, instead of the nearest .agent-mux
-  AMUX_DATA_DIR           your tags, stars and notes (`amux` below the platform's user data)
-  AMUX_CACHE_DIR          what amux may keep to be faster; safe to delete
-  AMUX_INDEX              off: keep nothing to be faster, and use nothing that was kept
+  AGENT_MUX_CONFIG_DIR    directory of the settings and the run index (~/.agent-mux)
+  AGENT_MUX_PROJECT_DIR   directory of the project settings (the nearest .agent-mux)
+  AMUX_DATA_DIR           directory of your tags, stars and notes (`amux` in your data directory)
+  AMUX_CACHE_DIR          directory of the index; safe to delete
+  AMUX_INDEX              off: neither use nor write the index
   NO_COLOR                any value: no colour, as with --no-color
-  HOME, XDG_*             where agents and amux keep their files
+  HOME, XDG_*             base directories of the files of agents and amux
 
-The variables that move an agent's folder are followed too, such as CLAUDE_CONFIG_DIR and
-CODEX_HOME; with `--home DIR` they are ignored. amux sends nothing over the network.
+Variables that move an agent's folder, such as CLAUDE_CONFIG_DIR and CODEX_HOME, are respected;
+with `--home DIR` they are ignored. amux sends nothing over the network.
 """
 
 _MEANINGS = {
-    0: "done; a reader that closed the pipe early included",
-    1: "failed: unreadable session, unexpected error",
+    0: "success, also if the output was closed early",
+    1: "failure: unreadable session, unexpected error",
     2: "wrong usage",
-    3: "no agent of that name",
+    3: "unknown agent",
     4: "the agent is not installed",
     5: "the agent is not signed in",
-    6: "the agent cannot do that",
-    7: "broken settings",
-    8: "no session with that id, or several",
-    9: "no profile of that name",
+    6: "the agent does not support the action",
+    7: "invalid settings",
+    8: "no session with this id, or several",
+    9: "unknown profile",
     10: "a plugin failed",
-    11: "took too long",
+    11: "timeout",
     12: "the agent crashed",
     13: "aborted",
-    14: "the provider's rate limit",
+    14: "the provider's rate limit is reached",
     15: "the context window is full",
     130: "interrupted with Ctrl-C",
 }
@@ -128,7 +134,7 @@ def topic_text(topic: str) -> str:
 def _exit_code_lines() -> Iterator[str]:
     from amux.errors import EXIT_CODES
 
-    yield "Exit codes, and the error codes of --json that lead to them"
+    yield "Exit codes, each with the error codes of --json"
     yield ""
     for number, meaning in _MEANINGS.items():
         codes = " ".join(code for code, exit_code in EXIT_CODES.items() if exit_code == number)

@@ -39,7 +39,7 @@ def run_status(context: Context) -> None:
 
 def configure_update(parser: CommandParser) -> None:
     """Add the arguments."""
-    parser.add_argument("--texts", action="store_true", help="the texts for searching, too")
+    parser.add_argument("--texts", action="store_true", help="also update the text index")
     add_examples(parser, "amux index update", "amux index update --texts")
 
 
@@ -52,7 +52,7 @@ def run_update(context: Context) -> None:
 
 def configure_rebuild(parser: CommandParser) -> None:
     """Add the arguments."""
-    parser.add_argument("--texts", action="store_true", help="the texts for searching, too")
+    parser.add_argument("--texts", action="store_true", help="also rebuild the text index")
     add_examples(parser, "amux index rebuild --texts")
 
 
@@ -70,9 +70,9 @@ def configure_check(parser: CommandParser) -> None:
         type=limit_of,
         default=_SAMPLE,
         metavar="N|all",
-        help=f"how many sources ({_SAMPLE})",
+        help=f"number of sources to check ({_SAMPLE})",
     )
-    parser.add_argument("--all", action="store_true", help="every source")
+    parser.add_argument("--all", action="store_true", help="check every source")
     add_examples(parser, "amux index check", "amux index check --all")
 
 
@@ -88,14 +88,14 @@ def run_check(context: Context) -> None:
     if report.mismatches:
         raise AmuxError(
             f"{count(len(report.mismatches), 'source')} of {report.checked} differ from the index",
-            hint="`amux index rebuild` makes it anew; please report this",
+            hint="run `amux index rebuild`, and please report this",
         )
     if report.checked:
         output.note(f"{count(report.checked, 'source')} checked, none differs")
     elif args.sample == 0 and not args.all:
-        output.note("nothing was checked: `--sample 0` asks for no source")
+        output.note("nothing was checked: `--sample 0` selects no source")
     else:
-        output.note("nothing was checked: no source is in the index as it is now")
+        output.note("nothing was checked: the index is not up to date for any source")
 
 
 def _write_update(context: Context, status: IndexStatus) -> None:
@@ -108,16 +108,16 @@ def _write_status(context: Context, status: IndexStatus, *, warns: bool = True) 
     """Print the state of the index."""
     output = context.output
     if warns and status.trouble is not None:
-        output.warning(f"the index cannot be used: {status.trouble}; commands read the sources")
+        output.warning(f"the index cannot be used: {status.trouble}; commands read sources instead")
     if warns and status.text_trouble is not None:
         output.warning(
-            f"the texts cannot be used: {status.text_trouble}; a search reads the sources"
+            f"the text index cannot be used: {status.text_trouble}; searches read sources instead"
         )
     if context.is_json:
         output.json(status)
         return
     if status.path is None:
-        output.note("there is no index: it is switched off, or this home is not yours to write to")
+        output.note("there is no index: it is turned off, or not used for this home directory")
         return
     if not output.is_terminal:
         output.rows(map(_row, status.agents))
@@ -125,7 +125,9 @@ def _write_status(context: Context, status: IndexStatus, *, warns: bool = True) 
     _draw(context, status)
     stale = sum(each.stale for each in status.agents)
     if stale:
-        output.note(f"{count(stale, 'source')} will be read when needed (`amux index update`: now)")
+        output.note(
+            f"{count(stale, 'source')} will be read when needed; `amux index update` reads them now"
+        )
 
 
 def _row(each: IndexedSources) -> tuple[str, ...]:
@@ -139,7 +141,7 @@ def _draw(context: Context, status: IndexStatus) -> None:
 
     output = context.output
     output.text(f"{status.path}: {size(status.bytes)}")
-    output.text(f"texts for searching: {_texts(status)}")
+    output.text(f"text index: {_texts(status)}")
     rows = [
         (each.agent, f"{each.sources:,}", f"{each.kept:,}", f"{each.stale:,}",
          size(each.stale_bytes), "-" if each.texts is None else f"{each.texts:,}",
@@ -156,7 +158,7 @@ def _texts(status: IndexStatus) -> str:
     if status.text_trouble is not None:
         return UNKNOWN
     if not status.text_bytes:
-        return "none yet, the first search makes them"
+        return "none yet, the first search builds it"
     asked = [each for each in status.agents if each.texts is not None]
     ready, all_of_them = sum(each.texts or 0 for each in asked), sum(each.sources for each in asked)
     tools = "with" if status.texts_have_tools else "without"

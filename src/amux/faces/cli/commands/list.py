@@ -23,15 +23,18 @@ def configure(parser: CommandParser) -> None:
     add_tags(parser)
     add_limit(parser, default=LIST_LIMIT)
     parser.add_argument(
-        "--sort", **one_of("date", "cost", "turns", "updated"), default="date", help="order (date)"
+        "--sort",
+        **one_of("date", "cost", "turns", "updated"),
+        default="date",
+        help="sort order (date)",
     )
     parser.add_argument(
-        "--direction", **one_of("asc", "desc"), default="desc", help="of the order (desc)"
+        "--direction", **one_of("asc", "desc"), default="desc", help="sort direction (desc)"
     )
-    parser.add_argument("--starred", action="store_true", help="with a star")
-    parser.add_argument("--cwd", metavar="DIR", help="started in this directory")
-    parser.add_argument("--children", action="store_true", help="show sub-agents too")
-    parser.add_argument("--archived", action="store_true", help="show archived sessions too")
+    parser.add_argument("--starred", action="store_true", help="only starred sessions")
+    parser.add_argument("--cwd", metavar="DIR", help="only sessions started in this directory")
+    parser.add_argument("--children", action="store_true", help="also show sub-agents")
+    parser.add_argument("--archived", action="store_true", help="also show archived sessions")
     add_examples(
         parser, "amux list claude --since 7d", "amux list --cwd . --sort cost", "amux list --json"
     )
@@ -124,8 +127,10 @@ def _note_omitted(context: Context, report: ListReport | QuickReport | QuickText
     ]
     parts = [f"{' and '.join(hidden)} not shown (`--all` shows them)"] if hidden else []
     if report.truncated:
-        parts.append(f"{count(report.truncated, 'session')} beyond the limit (`--limit all`)")
+        parts.append(
+            f"{count(report.truncated, 'session')} beyond the limit (`--limit all` shows them)"
+        )
     if not report.sessions:
-        parts.insert(0, "no session fits")
+        parts.insert(0, "no session matches")
     if parts:
         context.output.note("; ".join(parts))

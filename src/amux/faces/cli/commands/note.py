@@ -24,11 +24,11 @@ def configure(parser: CommandParser) -> None:
         metavar="TEXT",
         nargs="*",
         default=[],  # without it argparse reports the argument as required
-        help="the note, or `-` to read it from stdin; without it, the notes are shown",
+        help="the note, or `-` to read it from stdin; if omitted, the notes are shown",
     )
     parser.words = "text"
     parser.add_argument(
-        "--remove", metavar="NUMBER", type=_number, help="remove the note of that number"
+        "--remove", metavar="NUMBER", type=_number, help="remove the note with this number"
     )
     add_examples(
         parser,
@@ -44,13 +44,15 @@ def run(context: Context) -> None:
     args, manager = context.args, context.client.annotations
     if args.remove is not None:
         if args.text:
-            raise ValidationError("a note is either written or removed", fields=["text", "remove"])
+            raise ValidationError(
+                "TEXT and `--remove` cannot be combined", fields=["text", "remove"]
+            )
         found = manager.remove_note(args.session, args.remove, agent=args.agent)
         _confirm(context, found, f"note {args.remove} removed from {found.unified_id}")
     elif args.text:
         number = manager.add_note(args.session, _text(args.text), agent=args.agent)
         found = manager.of(args.session, agent=args.agent)
-        _confirm(context, found, f"note {number} written on {found.unified_id}")
+        _confirm(context, found, f"note {number} added to {found.unified_id}")
     else:
         _show(context, manager.of(args.session, agent=args.agent))
     context.report_problems(manager.problems())
@@ -87,5 +89,5 @@ def _text(words: list[str]) -> str:
 
 def _number(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"`{text}` is no number of a note")
+        raise argparse.ArgumentTypeError(f"`{text}` is not the number of a note")
     return int(text)

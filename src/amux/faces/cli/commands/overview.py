@@ -27,7 +27,7 @@ def configure(parser: CommandParser) -> None:
 
 def run(context: Context) -> None:
     """Show the overview."""
-    with context.reading("looking around"):
+    with context.reading("reading sessions"):
         overview = context.client.overview()
     found = [each for each in overview.agents if each.session_count]
     if context.is_json:
@@ -44,12 +44,10 @@ def run(context: Context) -> None:
 def _note_nothing_found(context: Context, overview: Overview) -> None:
     if overview.problems:
         context.output.note("no session could be read in this home")
-        context.output.hint("`amux doctor` shows what it could not read")
+        context.output.hint("`amux doctor` shows which files could not be read")
         return
-    context.output.note("no sessions of any known agent were found in this home")
-    context.output.hint(
-        "`amux --demo` shows amux with sample sessions, `amux agents` where it looks"
-    )
+    context.output.note("no sessions of a supported agent were found in this home")
+    context.output.hint("`amux --demo` shows sample sessions, `amux agents` the supported agents")
 
 
 def _draw(context: Context, overview: Overview, found: list[AgentStatus]) -> None:

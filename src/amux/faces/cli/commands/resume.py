@@ -10,9 +10,16 @@ from amux.faces.cli.parser import CommandParser
 
 def configure(parser: CommandParser) -> None:
     """Add the arguments."""
-    parser.add_argument("session", nargs="+", metavar="SESSION", help="AGENT ID, or AGENT:ID")
-    parser.add_argument("--prompt", metavar="TEXT", help="say this and run without a terminal")
-    parser.add_argument("--dry-run", action="store_true", help="print the command, start nothing")
+    parser.add_argument(
+        "session",
+        nargs="+",
+        metavar="SESSION",
+        help="`AGENT ID`, `AGENT:ID` or the beginning of an id",
+    )
+    parser.add_argument("--prompt", metavar="TEXT", help="run non-interactively with this prompt")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print the command and start nothing"
+    )
 
 
 def run(context: Context) -> None:
@@ -43,5 +50,5 @@ def _continue_session(context: Context, *, fork: bool) -> None:
             output.text(shlex.join(launch.argv))
         return
     if launch.cwd is None:
-        output.warning("the directory of the session is gone: starting in this one")
+        output.warning("the directory of the session no longer exists: starting in the current one")
     raise SystemExit(client.start(launch))

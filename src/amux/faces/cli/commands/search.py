@@ -24,7 +24,7 @@ def configure(parser: CommandParser) -> None:
         "query",
         metavar="WORD",
         nargs="*",
-        help="all must occur; `amux help queries` shows what else a query may say",
+        help="words that must all occur; see `amux help queries` for the syntax of queries",
     )
     parser.words = "query"
     parser.has_filters = True
@@ -43,16 +43,16 @@ def configure(parser: CommandParser) -> None:
         metavar="N|all",
         type=limit_of,
         default=DEFAULT_HITS,
-        help=f"messages shown of a session ({DEFAULT_HITS})",
+        help=f"maximum number of messages shown per session ({DEFAULT_HITS})",
     )
     parser.add_argument(
         "--sort",
         **one_of("relevance", "date", "cost"),
         default="relevance",
-        help="order (relevance)",
+        help="sort order (relevance)",
     )
     parser.add_argument(
-        "--exact", action="store_true", help="never guess what a word without a hit was meant to be"
+        "--exact", action="store_true", help="do not try similar words if nothing is found"
     )
 
 
@@ -66,20 +66,18 @@ def _add_filters(parser: CommandParser) -> None:
             help=f"{help}; may be repeated",
         )
 
-    add("project", "NAME", "in a folder whose name holds this")
-    add("tool", "NAME", "messages that use this tool")
-    add("file", "PATH", "messages in which a tool is given a path that holds this")
+    add("project", "NAME", "only sessions started in a folder whose name contains this")
+    add("tool", "NAME", "only messages that use this tool")
+    add("file", "PATH", "only messages in which a tool gets a path that contains this")
     parser.add_argument(
         "--role",
         **one_of(*ROLES),
         action="append",
         dest="roles",
-        help="messages of this role; may be repeated",
+        help="only messages of this role; may be repeated",
     )
-    parser.add_argument("--errors", action="store_true", help="messages that tell of a failure")
-    parser.add_argument(
-        "--said", action="store_true", help="only what was said, not what tools got and gave back"
-    )
+    parser.add_argument("--errors", action="store_true", help="only messages that report a failure")
+    parser.add_argument("--said", action="store_true", help="do not search tool input and output")
 
 
 def run(context: Context) -> None:
@@ -106,8 +104,7 @@ def _query(context: Context) -> SessionQuery:
     if not args.query and not narrows:
         raise ValidationError(
             "no words to search for",
-            hint="`amux help queries` shows what a query may be; one that begins with a dash stands"
-            " behind `--`",
+            hint="see `amux help queries`; put a query that begins with a dash after `--`",
         )
     return SessionQuery(
         text=text,
@@ -137,8 +134,10 @@ def _note_outcome(context: Context, report: SearchReport) -> None:
         output.note(note)
     asked = " ".join(context.args.query)
     if report.corrected_to is not None:
-        output.note(f'no hit for "{asked}"; showing "{report.corrected_to}"')
+        output.note(f'nothing found for "{asked}"; showing results for "{report.corrected_to}"')
     elif not report.sessions and not report.truncated:
         output.note("nothing found")
     if report.truncated:
-        output.note(f"{count(report.truncated, 'session')} beyond the limit (`--limit all`)")
+        output.note(
+            f"{count(report.truncated, 'session')} beyond the limit (`--limit all` shows them)"
+        )

@@ -18,7 +18,9 @@ def configure(parser: CommandParser) -> None:
     """Add the arguments."""
     add_session(parser)
     add_examples(parser, "amux show 29c5cee3", "amux show codex 01a1e0d0 --format html > it.html")
-    parser.add_argument("--format", **one_of(*FORMATS), help="markdown, or json with --json")
+    parser.add_argument(
+        "--format", **one_of(*FORMATS), help="output format (markdown; json with --json)"
+    )
 
 
 def run(context: Context) -> None:

@@ -35,5 +35,5 @@ def _change_star(context: Context, *, give: bool) -> None:
     if context.is_json:
         context.output.json(found)
     else:
-        context.output.note(f"{found.unified_id}: {'starred' if found.starred else 'no star'}")
+        context.output.note(f"{found.unified_id}: {'starred' if found.starred else 'not starred'}")
     context.report_problems(manager.problems())

@@ -15,13 +15,16 @@ def configure(parser: CommandParser) -> None:
         "session",
         metavar="SESSION",
         nargs="?",
-        help="`AGENT:ID` or the beginning of an id; without it all tags are shown",
+        help="`AGENT:ID` or the beginning of an id; if omitted, all tags are shown",
     )
     parser.add_argument(
-        "tags", metavar="TAG", nargs="*", help="one word each; without any, its tags are shown"
+        "tags",
+        metavar="TAG",
+        nargs="*",
+        help="a tag, one word; if omitted, the session's tags are shown",
     )
     parser.words = "tags"
-    parser.add_argument("--remove", action="store_true", help="take these tags from the session")
+    parser.add_argument("--remove", action="store_true", help="remove these tags from the session")
     add_examples(
         parser, "amux tag 29c5cee3 flaky to-review", "amux tag 29c5cee3 flaky --remove", "amux tag"
     )
@@ -32,12 +35,12 @@ def run(context: Context) -> None:
     args = context.args
     if args.session is None:
         if args.tags or args.remove:
-            raise ValidationError("no session is named", fields=["session"])
+            raise ValidationError("no session is given", fields=["session"])
         _show_all(context)
     elif args.tags:
         _change(context)
     elif args.remove:
-        raise ValidationError("no tag is named", fields=["tags"], hint="say which to remove")
+        raise ValidationError("no tag is given", fields=["tags"], hint="name the tags to remove")
     else:
         _show(context)
     context.report_problems(context.client.annotations.problems())
@@ -50,7 +53,7 @@ def _change(context: Context) -> None:
     if context.is_json:
         context.output.json(found)
     else:
-        context.output.note(f"{found.unified_id}: {', '.join(found.tags) or 'no tags of yours'}")
+        context.output.note(f"{found.unified_id}: {', '.join(found.tags) or 'no tags of your own'}")
 
 
 def _show(context: Context) -> None:
@@ -60,7 +63,7 @@ def _show(context: Context) -> None:
         return
     context.output.rows((tag,) for tag in found.tags)
     if not found.tags:
-        context.output.note(f"{found.unified_id} has no tags of yours")
+        context.output.note(f"{found.unified_id} has no tags of your own")
 
 
 def _show_all(context: Context) -> None:
