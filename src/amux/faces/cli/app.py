@@ -58,7 +58,8 @@ def _execute(words: Sequence[str]) -> None:
     output = Output(color=args.color, is_quiet=args.quiet)
     context = Context(args, output)
     try:
-        load_command(args.module).run(context)
+        _, run_command = load_command(args.module)
+        run_command(context)
     except KeyboardInterrupt:
         context.note_interrupted()
         raise

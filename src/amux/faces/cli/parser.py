@@ -74,7 +74,8 @@ class CommandParser(argparse.ArgumentParser):
         self._is_loaded = True
         if self.module is not None:
             self.set_defaults(module=self.module, parser=self)
-            load_command(self.module).configure(self)
+            configure, _ = load_command(self.module)
+            configure(self)
         self.usage = " ".join([self.prog, "[options]", *map(_usage_of, self.positionals())])
         add_globals(self)
 

@@ -16,18 +16,6 @@ if TYPE_CHECKING:
     from amux.faces.cli.parser import CommandParser
 
 
-class LoadedCommand:
-    """The two functions of a command: one adds its arguments, the other runs it."""
-
-    __slots__ = ("configure", "run")
-
-    def __init__(
-        self, configure: Callable[[CommandParser], None], run: Callable[[Context], None]
-    ) -> None:
-        self.configure = configure
-        self.run = run
-
-
 class CommandEntry:
     """A command; its `module` is imported when its `words` are typed."""
 
@@ -98,12 +86,14 @@ OVERVIEW = "overview"
 """The module that runs if no command is typed."""
 
 
-def load_command(name: str) -> LoadedCommand:
-    """Import a module of this package and return the functions of the command.
+def load_command(
+    name: str,
+) -> tuple[Callable[[CommandParser], None], Callable[[Context], None]]:
+    """Import the module of a command; return the functions that add its arguments and run it.
 
     `index:update` names the functions `configure_update` and `run_update` of the module `index`.
     """
     module, _, verb = name.partition(":")
     suffix = f"_{verb}" if verb else ""
     loaded: Any = import_module(f"amux.faces.cli.commands.{module}")
-    return LoadedCommand(getattr(loaded, f"configure{suffix}"), getattr(loaded, f"run{suffix}"))
+    return getattr(loaded, f"configure{suffix}"), getattr(loaded, f"run{suffix}")

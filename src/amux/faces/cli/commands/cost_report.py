@@ -13,7 +13,6 @@ from amux.faces.cli.parser import CommandParser, one_of
 
 TYPE_CHECKING = False  # importing `typing` would take a tenth of the time of a fast list
 if TYPE_CHECKING:
-    from amux.faces.cli.figures import Priced
     from amux.model.cost import CostBreakdown, CostSummary
     from amux.model.options import GroupBy
 
@@ -145,7 +144,7 @@ def _row(keys: Sequence[str], figures: CostBreakdown | CostSummary) -> tuple[str
         f"{figures.cache_write_tokens}",
         f"{figures.output_tokens}",
         f"{figures.thinking_tokens}",
-        _amount(figures, is_used=_is_used(figures)),
+        _amount(figures),
     )
 
 
@@ -167,13 +166,10 @@ def _terminal_row(row: tuple[str, ...], keys: int) -> tuple[str, ...]:
     return (*row[:keys], *(f"{int(each):,}" for each in row[keys:-1]), row[-1])
 
 
-def _is_used(figures: CostBreakdown | CostSummary) -> bool:
-    tokens = figures.input_tokens + figures.cached_tokens + figures.output_tokens
-    return tokens + figures.cache_write_tokens > 0
-
-
-def _amount(figures: Priced, *, is_used: bool) -> str:
+def _amount(figures: CostBreakdown | CostSummary) -> str:
     """Format a cost; a group without tokens and gaps costs $0.00, which is not unknown."""
+    tokens = figures.input_tokens + figures.cached_tokens + figures.output_tokens
+    is_used = tokens + figures.cache_write_tokens > 0
     return "$0.00" if not is_used and not figures.incomplete else money(figures)
 
 

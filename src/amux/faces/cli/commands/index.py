@@ -52,7 +52,9 @@ def run_update(context: Context) -> None:
 
 def configure_rebuild(parser: CommandParser) -> None:
     """Add the arguments."""
-    parser.add_argument("--texts", action="store_true", help="also rebuild the text index")
+    parser.add_argument(
+        "--texts", action="store_true", help="rebuild the text index now, not with the next search"
+    )
     add_examples(parser, "amux index rebuild --texts")
 
 
