@@ -47,13 +47,13 @@ def test_a_hundred_columns_show_what_each_agent_has_and_offers(several: Cli) -> 
     assert footer.startswith("4 agents with sessions here")
 
 
-def test_only_the_places_are_cut(several: Cli) -> None:
+def test_only_directories_are_shortened(several: Cli) -> None:
     _, *rows, _ = drawn(several)
     for row in rows:
         assert all("…" not in cell for cell in (*cells(row)[:-2], cells(row)[-1])), row
 
 
-def test_a_narrow_terminal_still_shows_the_places(several: Cli) -> None:
+def test_a_narrow_terminal_still_shows_the_directories(several: Cli) -> None:
     heading, *rows, _ = drawn(several, columns=80)
     assert tuple(cells(heading)) == HEADINGS[:-1]
     assert {len(line) for line in (heading, *rows)} == {80}
@@ -93,7 +93,7 @@ def test_json_has_every_field_of_every_agent(several: Cli) -> None:
     assert agents[0].keys() == every
 
 
-def test_programs_get_exact_figures(several: Cli) -> None:
+def test_plain_output_has_exact_numbers(several: Cli) -> None:
     (status,) = several("agents", "claude", "--json").json()
     (row,) = several("agents", "claude").rows()
     assert row == [
@@ -102,7 +102,7 @@ def test_programs_get_exact_figures(several: Cli) -> None:
     ]  # fmt: skip
 
 
-def test_an_agent_named_twice_must_be_the_same(several: Cli) -> None:
+def test_contradicting_agent_arguments_are_refused(several: Cli) -> None:
     assert several("agents", "claude", "-a", "claude").code == 0
     refused = several("agents", "claude", "-a", "codex")
     assert (refused.code, refused.out) == (2, "")

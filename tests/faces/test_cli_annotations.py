@@ -54,7 +54,7 @@ def test_stars_mark_sessions_in_lists(claude: Cli) -> None:
     assert claude("list", "--starred").out == ""
 
 
-def test_a_terminal_without_the_sign_gets_a_plain_one(claude: Cli) -> None:
+def test_a_terminal_without_unicode_gets_a_plain_star(claude: Cli) -> None:
     claude("star", SHORT)
     plain = Cli(claude.home, {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
     screen = COLOR.sub("", on_terminal(plain, "list", "--starred", columns=140))
@@ -122,13 +122,13 @@ def test_every_change_can_be_printed_as_json(claude: Cli, words: list[str]) -> N
         (["note", "nobody"], 8),
     ],
 )
-def test_what_cannot_be_done_is_said(claude: Cli, words: list[str], code: int) -> None:
+def test_invalid_annotation_commands_are_errors(claude: Cli, words: list[str], code: int) -> None:
     result = claude(*words, "--json")
     assert (result.code, result.json()["ok"]) == (code, False)
     assert result.err.startswith("error: ")
 
 
-def test_a_place_that_cannot_be_written_is_a_failure_with_a_hint(claude: Cli) -> None:
+def test_an_unwritable_data_directory_is_an_error_with_a_hint(claude: Cli) -> None:
     (claude.home / "file").write_text("")
     blocked = Cli(claude.home, {"AMUX_DATA_DIR": str(claude.home / "file" / "amux")})
     result = blocked("star", SHORT)
@@ -136,9 +136,7 @@ def test_a_place_that_cannot_be_written_is_a_failure_with_a_hint(claude: Cli) ->
     assert "hint: set AMUX_DATA_DIR" in result.err
 
 
-def test_annotations_lie_where_the_variable_says_for_another_home_too(
-    claude: Cli, tmp_path: Path
-) -> None:
+def test_the_data_directory_variable_applies_to_another_home(claude: Cli, tmp_path: Path) -> None:
     moved = Cli(tmp_path / "nowhere", {"AMUX_DATA_DIR": str(tmp_path / "mine")})
     assert moved("--home", str(claude.home), "star", SHORT).code == 0
     assert (tmp_path / "mine" / "annotations.jsonl").is_file()
@@ -163,7 +161,7 @@ def test_doctor_counts_annotations_without_a_session(claude: Cli) -> None:
     assert claude("unstar", WHOLE).code == 0
 
 
-def test_no_note_steers_the_terminal(claude: Cli) -> None:
+def test_notes_print_no_control_characters(claude: Cli) -> None:
     assert say(claude, ATTACK.encode(), "note", SHORT, "-").code == 0
     for words in (["note", SHORT], ["note", SHORT, "--json"], ["show", SHORT]):
         screen = COLOR.sub("", on_terminal(claude, *words, columns=200))
@@ -185,7 +183,7 @@ def test_the_sample_sessions_cannot_be_annotated(empty: Cli) -> None:
 
 
 @pytest.mark.parametrize("words", ["list claude", "cost -a claude", "show 29c5cee3"])
-def test_reading_needs_nothing_that_writes(claude: Cli, words: str) -> None:
+def test_reading_commands_do_not_import_the_annotation_writer(claude: Cli, words: str) -> None:
     modules = modules_after(claude, *words.split())
     assert not modules & {"amux.annotations.journal", "amux.annotations.manager"}
     claude("star", SHORT)

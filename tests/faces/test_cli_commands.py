@@ -45,7 +45,7 @@ def test_a_list_has_one_row_per_session_newest_first(claude: Cli) -> None:
         assert cost.startswith(("$", ">= $", "?"))
 
 
-def test_the_short_way_and_the_long_way_say_the_same(both: Cli) -> None:
+def test_short_and_long_forms_of_commands_print_the_same(both: Cli) -> None:
     assert both("list").out == both("sessions", "list").out == both("sessions").out
     assert both("list", "claude").out == both("list", "--agent", "claude").out
     assert both("cost").out == both("cost", "report").out
@@ -60,7 +60,7 @@ def test_hidden_sessions_are_counted_on_stderr_and_shown_when_asked(claude: Cli)
     assert claude("list", "--quiet").err == ""
 
 
-def test_a_limit_says_what_it_leaves_out(claude: Cli) -> None:
+def test_a_limit_reports_the_number_of_omitted_sessions(claude: Cli) -> None:
     result = claude("list", "--limit", "2", "--children")
     assert len(result.rows()) == 2
     assert "beyond the limit (`--limit all` shows them)" in result.err
@@ -88,7 +88,9 @@ def test_filters_of_a_list_narrow_it(both: Cli) -> None:
     assert turns == sorted(turns)
 
 
-def test_a_directory_is_meant_from_where_one_stands(both: Cli, tmp_path: Path) -> None:
+def test_a_relative_cwd_is_resolved_against_the_working_directory(
+    both: Cli, tmp_path: Path
+) -> None:
     result = both("list", "--cwd", ".", cwd=tmp_path)
     assert (result.code, result.out) == (0, "")
 
@@ -116,7 +118,7 @@ def test_a_session_is_shown_in_each_format(claude: Cli, format: str, beginning: 
     assert claude("export", TOOL_SESSION, "--format", format).out == shown.out
 
 
-def test_show_is_markdown_and_export_is_json_unless_told(claude: Cli) -> None:
+def test_show_defaults_to_markdown_and_export_to_json(claude: Cli) -> None:
     assert (
         claude("show", TOOL_SESSION).out == claude("show", TOOL_SESSION, "--format", "markdown").out
     )
@@ -210,7 +212,7 @@ def test_costs_are_grouped_for_people_and_bare_for_programs(both: Cli) -> None:
     assert list(by_day["breakdowns"]) == ["2026-11-15"]
 
 
-def test_costs_sum_every_recoverable_token(claude: Cli) -> None:
+def test_cost_totals_equal_the_recoverable_tokens_of_the_capture(claude: Cli) -> None:
     totals = msgspec.json.decode((CAPTURES / "claude/2.1.50/expected.json").read_bytes())
     truth = totals["home_totals"]["tokens_recoverable"]
     plain = claude("cost", "--json").json()
@@ -260,7 +262,7 @@ def test_the_overview_shows_agents_last_sessions_and_the_week(both: Cli) -> None
     assert {"agents", "recent", "week"} <= both("--json").json().keys()
 
 
-def test_an_empty_home_is_told_kindly(empty: Cli) -> None:
+def test_an_empty_home_gets_a_helpful_note(empty: Cli) -> None:
     result = empty()
     assert (result.code, result.out) == (0, "")
     assert result.err.startswith("note: no sessions")

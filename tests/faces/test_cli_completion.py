@@ -41,7 +41,7 @@ def test_the_shell_itself_accepts_its_script(empty: Cli, tmp_path: Path, shell: 
         ("amux completion ", {"bash", "zsh", "fish"}),
     ],
 )
-def test_bash_completes_what_is_typed(
+def test_bash_completes_partial_words(
     empty: Cli, tmp_path: Path, line: str, expected: set[str]
 ) -> None:
     script = tmp_path / "completion"

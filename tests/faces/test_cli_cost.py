@@ -77,7 +77,7 @@ def test_every_grouping_of_the_library_may_be_typed() -> None:
     assert get_args(GroupBy) == GROUPINGS
 
 
-def test_times_pass_and_the_dearest_come_first(spent: Cli) -> None:
+def test_rows_are_sorted_by_time_and_then_by_descending_cost(spent: Cli) -> None:
     rows = spent("cost", "--by", "day,model").rows()
     assert [row[:2] for row in rows] == [
         ["2026-03-01", LARGE],
@@ -93,7 +93,7 @@ def test_times_pass_and_the_dearest_come_first(spent: Cli) -> None:
     assert rows[-1][2:] == by_model[-1][2:] == spent("cost").rows()[-1][1:]
 
 
-def test_both_names_of_the_option_mean_the_same(spent: Cli) -> None:
+def test_by_and_group_by_mean_the_same(spent: Cli) -> None:
     assert spent("cost", "--by", "week").out == spent("cost", "--group-by", "week").out
 
 
@@ -121,7 +121,7 @@ def test_json_has_the_parts_of_each_key(spent: Cli) -> None:
     }
 
 
-def test_what_belongs_to_no_session_is_said_and_not_counted_twice(tmp_path: Path) -> None:
+def test_calls_without_a_session_are_noted_and_not_counted_twice(tmp_path: Path) -> None:
     """This version starts warm-up agents that are billed."""
     result = Cli(capture_named("claude-2.0.77").copy_to(tmp_path))("cost")
     (agent, *figures), (total, *sums) = result.rows()
@@ -178,7 +178,7 @@ def test_rows_fit_the_terminal_and_no_figure_is_cut(spent: Cli, columns: int) ->
 
 @pytest.mark.parametrize("columns", [9, 16, 20, 26, 34])
 @pytest.mark.parametrize("words", ["cost --by month,model", "cost --by day,project", "cost blocks"])
-def test_where_a_row_does_not_fit_it_becomes_a_block(spent: Cli, words: str, columns: int) -> None:
+def test_a_row_that_does_not_fit_becomes_a_block(spent: Cli, words: str, columns: int) -> None:
     narrow = Cli(spent.home, {"COLUMNS": str(columns)})
     shown = COLOR.sub("", narrow(*words.split(), "--color", "always").out).splitlines()
     assert max(map(width, shown)) <= columns
@@ -223,7 +223,7 @@ def test_a_long_folder_keeps_its_end(empty: Cli) -> None:
     assert "long-folder/app " in screen
 
 
-def test_nothing_drawn_steers_the_terminal(empty: Cli) -> None:
+def test_tables_print_no_control_characters(empty: Cli) -> None:
     write_claude(empty.home, 1, model="m\x1b[2J\u202e", cwd="/a\x07", tokens=Tokens(input=1))
     screen = COLOR.sub("", on_terminal(empty, "cost", "--by", "model,project", columns=140))
     assert not set(screen) & {"\x1b", "\x07", "\u202e"}
@@ -304,7 +304,7 @@ def test_a_length_must_be_a_whole_number_of_hours(working: Cli) -> None:
         assert working("cost", "blocks", "--session-length", wrong).code == 2
 
 
-def test_without_calls_there_is_a_note(empty: Cli) -> None:
+def test_cost_blocks_without_calls_print_a_note(empty: Cli) -> None:
     result = empty("cost", "blocks", "-a", "nobody")
     assert (result.code, result.out) == (0, "")
     assert "note: no calls were found" in result.err
@@ -316,7 +316,9 @@ SAME_AS_LISTED = ("claude/2.1.325", "codex/0.20.0", "codex/0.42.0", "gemini/0.61
 
 
 @pytest.mark.parametrize("capture", SAME_AS_LISTED)
-def test_a_session_has_one_mark_wherever_its_cost_is_shown(capture: str, tmp_path: Path) -> None:
+def test_the_cost_of_a_session_is_shown_equally_in_lists_and_reports(
+    capture: str, tmp_path: Path
+) -> None:
     cli = Cli(copied_home(tmp_path, capture))
     listed = {row[0]: row[3] for row in cli("list", "--all", "--limit", "all").rows()}
     summed = {row[0]: row[-1] for row in cli("cost", "--by", "session").rows()}
@@ -332,7 +334,7 @@ def test_a_session_has_one_mark_wherever_its_cost_is_shown(capture: str, tmp_pat
         assert f": {', '.join(explained['incomplete'])}\n" in cli("cost", "explain", session).err
 
 
-def test_what_a_failed_session_cost_is_unknown_and_no_gap_in_the_sum(empty: Cli) -> None:
+def test_a_failed_session_has_unknown_cost_but_leaves_the_sum_exact(empty: Cli) -> None:
     write_failed(empty.home, 1, at=START)
     name = f"codex:{uuid_of(1)}"
     row, total = empty("cost", "--by", "session").rows()

@@ -72,7 +72,7 @@ def test_a_day_is_one_of_the_zone_of_the_settings(home: Path, here: str, zone: s
     check_days(Cli(home, {"TZ": here}), zone)
 
 
-def test_until_the_last_of_all_days_is_until_ever(home: Path) -> None:
+def test_until_the_last_possible_day_equals_no_bound(home: Path) -> None:
     cli = Cli(home)
     result = cli("list", "--until", "9999-12-31")
     assert (result.code, result.out) == (0, cli("list").out)

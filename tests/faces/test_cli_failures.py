@@ -54,7 +54,7 @@ def test_candidates_of_an_ambiguous_id_are_named(claude: Cli) -> None:
     assert "claude:a2bd492f" in result.err
 
 
-def test_a_corrupt_file_costs_itself_only(claude: Cli) -> None:
+def test_a_corrupt_file_affects_no_other_session(claude: Cli) -> None:
     before = len(claude("list").rows())
     victim = next((claude.home / ".claude" / "projects").rglob("0c067a2d*.jsonl"))
     victim.write_bytes(b"\x00\xff not json\n" * 3)
@@ -68,7 +68,7 @@ def test_a_corrupt_file_costs_itself_only(claude: Cli) -> None:
     assert shown.err.startswith("error: ")
 
 
-def test_broken_settings_are_an_error_with_a_place(claude: Cli, tmp_path: Path) -> None:
+def test_broken_settings_are_an_error_that_names_the_file(claude: Cli, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{\n  broken")
     result = claude("list", "--config-dir", str(tmp_path))
     assert (result.code, result.out) == (7, "")
@@ -94,7 +94,7 @@ def test_bytes_that_are_no_text_are_refused_without_a_traceback(claude: Cli) -> 
 
 
 @pytest.mark.parametrize("words", ["list", "list --json", "export aa25bd55", "--help"])
-def test_a_reader_that_leaves_early_is_no_error(claude: Cli, words: str) -> None:
+def test_a_closed_output_pipe_is_not_an_error(claude: Cli, words: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
@@ -109,7 +109,7 @@ def test_a_reader_that_leaves_early_is_no_error(claude: Cli, words: str) -> None
 
 
 @pytest.mark.parametrize("words", ["list -q", "list --help", "--version", "-V", "--help", "-h"])
-def test_a_full_disk_is_told_once(claude: Cli, words: str) -> None:
+def test_a_full_disk_is_reported_once(claude: Cli, words: str) -> None:
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         done = subprocess.run(
             claude.command(*words.split()),
@@ -124,13 +124,13 @@ def test_a_full_disk_is_told_once(claude: Cli, words: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["list", "--version", "--help"])
-def test_closed_streams_do_no_harm(claude: Cli, word: str) -> None:
+def test_closed_standard_streams_cause_no_error(claude: Cli, word: str) -> None:
     command = " ".join(f"'{word}'" for word in claude.command(word))
     done = subprocess.run(["bash", "-c", f"{command} >&- 2>&-"], env=claude.env, check=False)
     assert done.returncode == 0
 
 
-def test_an_interrupt_ends_with_130_and_no_traceback(claude: Cli) -> None:
+def test_an_interrupt_exits_with_130_and_no_traceback(claude: Cli) -> None:
     victim = next((claude.home / ".claude" / "projects").rglob("0c067a2d*.jsonl"))
     text = victim.read_text(encoding="utf-8")
     more_than_a_pipe_holds = "poem " * 100_000
@@ -170,7 +170,7 @@ def test_an_unexpected_failure_is_one_line_and_a_hint(claude: Cli, tmp_path: Pat
 
 
 @pytest.mark.parametrize("words", ["list --json", "doctor --json", "search hi --json", "list"])
-def test_a_folder_whose_name_is_not_utf8_is_no_failure(words: str, tmp_path: Path) -> None:
+def test_a_folder_name_that_is_not_utf8_is_accepted(words: str, tmp_path: Path) -> None:
     name = "11111111-2222-4333-8444-555555555555"
     folder = tmp_path / ".claude" / "projects" / os.fsdecode(b"-caf\xe9")
     folder.mkdir(parents=True)
@@ -184,7 +184,7 @@ def test_a_folder_whose_name_is_not_utf8_is_no_failure(words: str, tmp_path: Pat
     assert name in result.out
 
 
-def test_commands_about_the_index_say_that_it_cannot_be_used(claude: Cli) -> None:
+def test_index_commands_report_an_unusable_index(claude: Cli) -> None:
     cache = claude.home.parent / "cache"
     listed = claude("list", "--limit", "all").out
     (index,) = cache.glob("index-*.db")
@@ -222,7 +222,7 @@ def test_exporting_to_a_dash_writes_to_stdout(claude: Cli, tmp_path: Path) -> No
     assert not (tmp_path / "-").exists()
 
 
-def test_a_home_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+def test_a_missing_home_is_not_created(tmp_path: Path) -> None:
     home = tmp_path / "nowhere"
     cli = Cli(home)
     del cli.env["AMUX_CACHE_DIR"]
@@ -231,7 +231,7 @@ def test_a_home_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     assert not home.exists()
 
 
-def test_a_check_of_nothing_does_not_say_that_all_is_well(claude: Cli) -> None:
+def test_a_check_without_sources_reports_that_nothing_was_checked(claude: Cli) -> None:
     without = Cli(claude.home, {"AMUX_INDEX": "off"})
     for cli, words in ((claude, ["--sample", "0"]), (without, [])):
         result = cli("index", "check", *words)

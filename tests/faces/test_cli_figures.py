@@ -43,7 +43,7 @@ def test_an_incomplete_cost_is_never_overstated(usd: float) -> None:
 
 
 @given(st.lists(st.text(alphabet="ab-", min_size=1, max_size=14), max_size=12))
-def test_a_short_id_fits_no_other_listed_session(ids: list[str]) -> None:
+def test_a_short_id_is_unique_among_the_listed_sessions(ids: list[str]) -> None:
     short = short_ids(ids)
     assert set(short) == set(ids)
     for one, other in combinations(set(ids), 2):

@@ -111,7 +111,9 @@ def test_a_sub_agent_gets_a_heading(cli: Cli, session: ClaudeSession) -> None:
     assert re.search(r"^one\n\n## Sub-agent `aa`\n\n### User\n", printed, re.MULTILINE)
 
 
-def test_problems_and_the_end_are_talk(cli: Cli, session: ClaudeSession) -> None:
+def test_problems_and_the_end_of_a_followed_session_go_to_stderr(
+    cli: Cli, session: ClaudeSession
+) -> None:
     with following(cli, ID) as follower:
         follower.begun()
         with session.path.open("ab") as file:
@@ -123,7 +125,7 @@ def test_problems_and_the_end_are_talk(cli: Cli, session: ClaudeSession) -> None
         assert follower.out() == ""
 
 
-def test_it_ends_by_itself_when_nobody_reads_any_more(cli: Cli, session: ClaudeSession) -> None:
+def test_following_ends_when_the_output_pipe_is_closed(cli: Cli, session: ClaudeSession) -> None:
     with following(cli, ID, "--from-start") as follower:
         follower.until("one")
         assert follower.process.stdout is not None
@@ -135,7 +137,7 @@ def test_it_ends_by_itself_when_nobody_reads_any_more(cli: Cli, session: ClaudeS
         )
 
 
-def test_hostile_text_does_not_steer_a_terminal(cli: Cli, session: ClaudeSession) -> None:
+def test_hostile_text_prints_no_control_characters(cli: Cli, session: ClaudeSession) -> None:
     session.prompt("x \x1b[2J \x9b31m \u202e y").prompt("last").write()
     for words in (["--json"], ["--color", "always"]):
         with following(cli, ID, "--from-start", *words) as follower:
@@ -144,7 +146,7 @@ def test_hostile_text_does_not_steer_a_terminal(cli: Cli, session: ClaudeSession
         assert not set(printed) & {"\x1b", "\x9b", "\u202e"}
 
 
-def test_it_loads_nothing_that_it_does_not_need(cli: Cli, session: ClaudeSession) -> None:
+def test_following_imports_no_unneeded_modules(cli: Cli, session: ClaudeSession) -> None:
     code = (
         "import sys, threading, _thread\n"
         "from amux.__main__ import main\n"

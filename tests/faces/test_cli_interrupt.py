@@ -27,7 +27,7 @@ def count_kept(cache: Path) -> int:
             return 0
 
 
-def test_a_run_that_was_stopped_is_gone_on_with(tmp_path: Path) -> None:
+def test_an_interrupted_command_is_continued_by_the_next_one(tmp_path: Path) -> None:
     home = tmp_path / "home"
     for number in range(300):
         write_claude(home, number, tokens=Tokens(input=1))

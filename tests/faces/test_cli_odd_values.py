@@ -63,7 +63,7 @@ def cli(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.mark.parametrize(("order", "values"), ORDERS, ids=[order for order, _ in ORDERS])
-def test_no_value_is_unexpected(
+def test_odd_argument_values_cause_no_unexpected_error(
     cli: Cli, order: str, values: tuple[str, ...], tmp_path: Path
 ) -> None:
     for value in values:
@@ -73,13 +73,13 @@ def test_no_value_is_unexpected(
         assert result.code in {0, 1, 2, 3, 4, 8}, value[:40]
 
 
-def test_a_limit_beyond_all_numbers_is_no_limit(cli: Cli) -> None:
+def test_a_huge_limit_means_no_limit(cli: Cli) -> None:
     everything = cli("list", "--limit", "all").out
     assert everything
     assert cli("list", "--limit", "9" * 20).out == everything
 
 
-def test_until_the_last_day_there_is_leaves_nothing_out(cli: Cli) -> None:
+def test_until_the_last_possible_day_includes_everything(cli: Cli) -> None:
     everything = cli("list", "--limit", "all").out
     assert cli("list", "--limit", "all", "--until", "9999-12-31").out == everything
 

@@ -36,7 +36,7 @@ def total(cli: Cli, *words: str) -> float:
     return float(cli("cost", "--json", *words).json()["totalUsd"])
 
 
-def test_a_profile_holds_for_the_command_that_chose_it(spent: Cli) -> None:
+def test_a_profile_applies_to_the_command_that_selected_it(spent: Cli) -> None:
     for _ in range(2):  # the second time from the index
         assert total(spent) == 1
         assert total(spent, "--profile", "work") == 5
@@ -45,7 +45,7 @@ def test_a_profile_holds_for_the_command_that_chose_it(spent: Cli) -> None:
     assert spent("--profile=work", "list", "--json").json()[0]["cost"]["totalUsd"] == 5
 
 
-def test_a_profile_holds_for_the_client_that_chose_it(spent: Cli) -> None:
+def test_a_profile_applies_to_the_client_that_selected_it(spent: Cli) -> None:
     chosen = create_client(home=spent.home, profile="work")
     assert chosen.config.timezone == "America/New_York"
     assert chosen.default_agent == "codex"
@@ -56,7 +56,7 @@ def test_a_profile_holds_for_the_client_that_chose_it(spent: Cli) -> None:
 
 
 @pytest.mark.parametrize("words", ["list", "cost", "list --json", "config show"])
-def test_a_profile_nobody_wrote_is_an_error_even_without_settings(empty: Cli, words: str) -> None:
+def test_an_unknown_profile_is_an_error_even_without_settings(empty: Cli, words: str) -> None:
     write_claude(empty.home, 1)
     assert empty("list").code == 0  # what is quick from now on
     result = empty(*words.split(), "--profile", "play")

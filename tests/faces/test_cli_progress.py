@@ -37,15 +37,15 @@ def stderr_of(delay: float, wait: str) -> str:
     return shown.decode()
 
 
-def test_work_that_takes_long_shows_a_sign_of_life() -> None:
+def test_long_work_shows_an_activity_line() -> None:
     assert "reading sessions" in stderr_of(0, "timer.join()")
 
 
-def test_quick_work_shows_nothing() -> None:
+def test_short_work_shows_no_progress() -> None:
     assert stderr_of(60, "pass") == "END"
 
 
-def test_nothing_is_shown_when_nobody_watches(capfd: pytest.CaptureFixture[str]) -> None:
-    with busy("reading sessions", shows_progress=False):
+def test_no_activity_line_is_shown_without_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    with busy("reading sessions", is_watched=False):
         pass
     assert capfd.readouterr() == ("", "")

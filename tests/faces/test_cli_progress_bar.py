@@ -67,7 +67,7 @@ class Work:
         return bool(self._context.__exit__(kind, error, None))
 
 
-def test_work_that_is_over_soon_shows_nothing() -> None:
+def test_work_that_ends_soon_shows_no_activity_line() -> None:
     work = Work()
     for tenth in range(5):
         assert work.at(tenth / 10, tenth, 5) == ""
@@ -84,7 +84,7 @@ def test_bytes_have_a_bar_a_rate_and_the_time_that_is_left() -> None:
     )
 
 
-def test_anything_else_is_counted() -> None:
+def test_units_other_than_bytes_are_counted() -> None:
     work = Work()
     work.at(0, 0, 5000, "files")
     assert work.at(4, 1000, 5000, "files").endswith("1,000 of 5,000 files  16 s left  250/s")
@@ -93,19 +93,19 @@ def test_anything_else_is_counted() -> None:
 @pytest.mark.parametrize(
     ("left", "said"), [(0.2, "1 s"), (59, "59 s"), (61, "1 min 1 s"), (7260, "2 h 1 min")]
 )
-def test_the_time_left_is_said_in_units_people_use(left: float, said: str) -> None:
+def test_the_remaining_time_is_shown_in_suitable_units(left: float, said: str) -> None:
     work = Work()
     work.at(0, 0, 1, "files")
     assert f"  {said} left" in work.at(10, 1000, 1000 + round(left * 100), "files")
 
 
-def test_work_that_was_begun_before_is_not_taken_for_fast() -> None:
+def test_the_rate_ignores_work_done_before_the_start() -> None:
     work = Work()
     work.at(0, 900, 1000, "files")
     assert work.at(2, 920, 1000, "files").endswith("8 s left  10/s")
 
 
-def test_another_kind_of_work_has_a_pace_of_its_own() -> None:
+def test_each_kind_of_work_has_its_own_rate() -> None:
     work = Work()
     work.at(0, 0, 10, "files")
     work.at(5, 10, 10, "files")
@@ -113,7 +113,7 @@ def test_another_kind_of_work_has_a_pace_of_its_own() -> None:
     assert work.at(7.2, 10 * MB, 50 * MB).endswith("8 s left  5.0 MB/s")
 
 
-def test_it_is_drawn_at_most_ten_times_a_second() -> None:
+def test_progress_is_drawn_at_most_ten_times_a_second() -> None:
     work = Work()
     for hundredth in range(300):
         work.at(hundredth / 100, hundredth, 300)
@@ -121,7 +121,7 @@ def test_it_is_drawn_at_most_ten_times_a_second() -> None:
 
 
 @pytest.mark.parametrize("error", [None, ValueError("x"), KeyboardInterrupt()])
-def test_the_line_is_gone_however_the_work_ends(error: BaseException | None) -> None:
+def test_the_progress_line_is_erased_however_the_work_ends(error: BaseException | None) -> None:
     work = Work()
     work.at(1, 1, 2)
     assert not work.end(error)
@@ -135,11 +135,11 @@ def test_without_a_total_there_is_no_bar() -> None:
     assert work.at(2, 1200, 0, "files") == "reading  1,200 files  600/s"
 
 
-def test_more_than_everything_is_everything() -> None:
+def test_progress_above_the_total_is_shown_as_100_percent() -> None:
     assert "100%" in Work().at(1, 12, 10)
 
 
-def test_a_terminal_without_these_letters_gets_others() -> None:
+def test_a_terminal_without_block_characters_gets_ascii_bars() -> None:
     assert "##########.........." in Work(encoding="ascii").at(1, 5, 10)
 
 
@@ -149,13 +149,15 @@ def test_a_terminal_without_these_letters_gets_others() -> None:
     total=st.integers(0, 1 << 50),
     what=st.sampled_from(["bytes", "files"]),
 )
-def test_the_line_always_fits(columns: int, done: int, total: int, what: str) -> None:
+def test_the_progress_line_always_fits_the_terminal(
+    columns: int, done: int, total: int, what: str
+) -> None:
     work = Work(columns=columns)
     work.at(0, 0, total, what)
     assert len(work.at(3, done, total, what)) <= max(columns - 1, 0)
 
 
-def test_a_terminal_that_is_made_narrower_is_respected_at_once() -> None:
+def test_the_progress_line_adapts_to_a_narrower_terminal() -> None:
     work = Work()
     work.at(0, 0, 10)
     assert "left" in work.at(2, 5, 10)
@@ -163,7 +165,7 @@ def test_a_terminal_that_is_made_narrower_is_respected_at_once() -> None:
     assert work.at(3, 5, 10) == f"reading  {'█' * 10}{'░' * 10}  50%"
 
 
-def test_a_terminal_that_goes_away_does_not_end_the_work() -> None:
+def test_a_vanished_terminal_does_not_stop_the_work() -> None:
     work = Work()
     work.at(1, 1, 10)
     work.terminal.close()
@@ -171,8 +173,8 @@ def test_a_terminal_that_goes_away_does_not_end_the_work() -> None:
     work.end()
 
 
-def test_nobody_is_told_when_nobody_watches(capfd: pytest.CaptureFixture[str]) -> None:
-    with working("reading", shows_progress=False) as report:
+def test_progress_is_not_reported_without_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    with working("reading", is_watched=False) as report:
         report(1, 2, "files")
     assert capfd.readouterr() == ("", "")
 
@@ -194,7 +196,7 @@ assert not {{"rich", "threading", "msgspec"}} & set(sys.modules)
     ("term", "quiet", "is_shown"),
     [("xterm", False, True), ("xterm", True, False), ("dumb", False, False)],
 )
-def test_a_real_terminal_shows_it_unless_it_is_dumb_or_quiet_is_wanted(
+def test_a_terminal_shows_progress_unless_it_is_dumb_or_quiet_is_set(
     term: str, quiet: bool, is_shown: bool
 ) -> None:
     ours, theirs = pty.openpty()

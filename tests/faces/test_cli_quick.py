@@ -110,7 +110,7 @@ def age(*paths: Path, seconds: float = 60) -> None:
         os.utime(path, (past, past), follow_symlinks=False)
 
 
-def test_quick_lists_are_those_of_the_long_way(many: Cli) -> None:
+def test_fast_lists_equal_full_lists(many: Cli) -> None:
     lines = [f"{line}{shown}" for line in QUICK for shown in SHOWN]
     answers(many, ["list"])
     found = answers_both_ways(many, [*lines, *DRAWN])
@@ -120,12 +120,12 @@ def test_quick_lists_are_those_of_the_long_way(many: Cli) -> None:
     assert not any(one.is_heavy for one in answers(many, lines))
 
 
-def test_what_a_quick_list_cannot_tell_takes_the_long_way(many: Cli) -> None:
+def test_unsupported_options_do_not_use_the_fast_list(many: Cli) -> None:
     answers(many, ["list"])
     assert all(one.is_long for one in answers_both_ways(many, LONG))
 
 
-def test_nothing_is_taken_from_an_index_that_is_behind(many: Cli) -> None:
+def test_an_outdated_index_is_not_used_for_the_fast_list(many: Cli) -> None:
     answers(many, LISTS)
     grown = write_claude(many.home, 3, prompt="new").path
     new, _ = answers_both_ways(many, LISTS)
@@ -140,7 +140,7 @@ def test_nothing_is_taken_from_an_index_that_is_behind(many: Cli) -> None:
     assert first.is_long
 
 
-def test_annotated_homes_take_the_long_way(many: Cli) -> None:
+def test_lists_with_annotations_do_not_use_the_fast_list(many: Cli) -> None:
     answers(many, LISTS)
     _, as_json = answers(many, LISTS)
     assert not as_json.is_long
@@ -150,7 +150,7 @@ def test_annotated_homes_take_the_long_way(many: Cli) -> None:
         assert "star" in one.out
 
 
-def test_a_broken_index_is_not_listed_from(many: Cli, tmp_path: Path) -> None:
+def test_a_broken_index_is_not_used_for_lists(many: Cli, tmp_path: Path) -> None:
     answers(many, LISTS)
     (index,) = (tmp_path / "cache").glob("index-*.db")
     index.write_bytes(b"no database" * 1000)
@@ -158,7 +158,7 @@ def test_a_broken_index_is_not_listed_from(many: Cli, tmp_path: Path) -> None:
     assert first.is_long
 
 
-def test_a_link_to_nothing_hides_no_change(many: Cli) -> None:
+def test_a_dangling_link_hides_no_change(many: Cli) -> None:
     folder = write_claude(many.home, 4, prompt="beside a link").path.parent
     for number in range(20):  # wherever in the folder they are met
         (folder / f"{number}.lock").symlink_to("nowhere")

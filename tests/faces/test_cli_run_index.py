@@ -25,7 +25,7 @@ def torn(empty: Cli) -> Cli:
         *("cost", "cost --json", "cost blocks", "--json", "doctor --files"),
     ],
 )
-def test_lines_of_the_run_index_that_cannot_be_used_are_told(torn: Cli, words: str) -> None:
+def test_unusable_lines_of_the_run_index_are_reported(torn: Cli, words: str) -> None:
     whole = [torn(*words.split()) for _ in range(2)]  # the second time from the index
     for result in whole:
         assert result.code == 0
@@ -36,7 +36,7 @@ def test_lines_of_the_run_index_that_cannot_be_used_are_told(torn: Cli, words: s
 
 
 @pytest.mark.parametrize("index", ["on", "off"])
-def test_a_report_names_them_too(torn: Cli, index: str) -> None:
+def test_library_reports_contain_problems_of_the_run_index(torn: Cli, index: str) -> None:
     client = create_client(env={"HOME": str(torn.home), "AMUX_INDEX": index})
     for _ in range(2):
         listed = client.list_report(None, SessionListOptions()).problems

@@ -25,14 +25,14 @@ def test_no_control_character_survives_in_a_line(text: str) -> None:
 
 
 @given(ANY_TEXT | HOSTILE)
-def test_a_block_keeps_line_feeds_and_tabs_and_nothing_else_that_steers(text: str) -> None:
+def test_a_block_keeps_line_feeds_and_tabs_and_no_other_control_character(text: str) -> None:
     kept = safe_text(text, multiline=True)
     assert {char for char in kept if steers(char)} <= {"\n", "\t"}
     assert kept.count("\n") == text.count("\n")
 
 
 @given(ANY_TEXT | HOSTILE, st.integers(min_value=0))
-def test_text_may_be_cut_anywhere(text: str, at: int) -> None:
+def test_escaping_the_pieces_of_a_text_equals_escaping_the_text(text: str, at: int) -> None:
     for multiline in (False, True):
         pieces = (text[:at], text[at:])
         assert safe_text(text, multiline=multiline) == "".join(
@@ -47,7 +47,7 @@ def test_escaped_json_is_the_same_value_without_control_characters(text: str) ->
     assert not any(steers(char) for char in escaped)
 
 
-def test_what_was_there_can_still_be_seen() -> None:
+def test_replaced_control_characters_stay_visible() -> None:
     assert safe_text("a\x1b[31mb") == "a\u241b[31mb"
     assert safe_text("日本語 naïve 🎉") == "日本語 naïve 🎉"
     assert safe_text("one\ntwo\tthree") == "one two three"

@@ -25,7 +25,7 @@ def talk(tmp_path: Path) -> Cli:
     return Cli(home)
 
 
-def test_people_see_the_best_messages_with_the_words_standing_out(talk: Cli) -> None:
+def test_a_terminal_shows_the_best_messages_with_highlighted_words(talk: Cli) -> None:
     result = talk("search", "needle", "--color", "always", "--hits", "2")
     first = result.out.split("claude:")[1]
     lines = [ESCAPES.sub("", line) for line in first.splitlines()]
@@ -42,14 +42,14 @@ def test_people_see_the_best_messages_with_the_words_standing_out(talk: Cli) -> 
     assert BOLD.findall(first) == ["needle", "needle"]
 
 
-def test_a_hit_never_steers_the_terminal(talk: Cli) -> None:
+def test_a_hit_prints_no_control_characters(talk: Cli) -> None:
     result = talk("search", "needle role:assistant nothing", "--color", "always")
     assert "\x1b[31m" not in result.out
     assert "nothing \u241b[31m" in ESCAPES.sub("", result.out)
     assert BOLD.findall(result.out) == ["nothing", "needle"]
 
 
-def test_programs_get_one_row_per_session_with_the_numbers_last(talk: Cli) -> None:
+def test_plain_output_has_one_row_per_session_with_the_numbers_last(talk: Cli) -> None:
     rows = talk("search", "needle").rows()
     assert sorted((row[0][-1], row[-2], row[-1]) for row in rows) == [
         ("1", "where is the needle?", "#1,#4,#5"),
@@ -87,13 +87,13 @@ def test_filters_are_flags_and_words_of_the_query(talk: Cli, words: str, numbers
     assert row[-1] == numbers
 
 
-def test_flags_without_a_hit_say_so(talk: Cli) -> None:
+def test_a_search_by_options_without_a_hit_is_noted(talk: Cli) -> None:
     for words in (["--errors"], ["--file", "x.py"], ["needle", "--project", "nope"]):
         result = talk("search", *words)
         assert (result.code, result.out, result.err) == (0, "", "note: nothing found\n")
 
 
-def test_a_guess_is_shown_and_said(talk: Cli) -> None:
+def test_a_correction_is_searched_for_and_reported(talk: Cli) -> None:
     result = talk("search", "neddle", "again")
     assert len(result.rows()) == 1
     assert (
@@ -105,7 +105,7 @@ def test_a_guess_is_shown_and_said(talk: Cli) -> None:
     assert (named.out, named.err) == ("", "note: nothing found\n"), "nor is there one for the guess"
 
 
-def test_a_filter_that_is_none_and_a_limit_are_noted(talk: Cli) -> None:
+def test_an_invalid_filter_and_a_limit_are_noted(talk: Cli) -> None:
     result = talk("search", "needle", "OR", "since:whenever", "--limit", "1")
     assert len(result.rows()) == 1
     assert "note: `since:whenever` has no time" in result.err

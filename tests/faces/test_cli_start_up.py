@@ -39,7 +39,7 @@ def test_only_the_module_of_the_typed_command_is_imported(empty: Cli) -> None:
 
 
 @pytest.mark.parametrize("words", ["list", "sessions list --json"])
-def test_a_list_that_was_made_before_needs_no_parser(claude: Cli, words: str) -> None:
+def test_a_repeated_list_needs_no_parser(claude: Cli, words: str) -> None:
     modules_after(claude, *words.split())
     modules = modules_after(claude, *words.split())
     assert not modules & {"argparse", "typing", "amux.adapters", *HEAVY} - {"sqlite3"}

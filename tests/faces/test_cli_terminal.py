@@ -63,7 +63,7 @@ def test_the_index_says_what_it_holds_for_people_and_programs(claude: Cli) -> No
     assert claude("index").rows() == [["claude", "12", "12", "0", "0", "11", "1", "12"]]
 
 
-def test_texts_that_cannot_be_used_are_told_of(claude: Cli) -> None:
+def test_an_unusable_text_index_is_reported(claude: Cli) -> None:
     claude("search", "hello")
     for path in (claude.home.parent / "cache").glob("texts-*"):  # its write-ahead log, too
         path.write_bytes(b"no database" * 1000)
@@ -104,7 +104,7 @@ def test_colour_can_be_switched_off_and_forced(claude: Cli) -> None:
     assert "Session ID" in forced
 
 
-def test_an_empty_no_color_says_nothing(claude: Cli) -> None:
+def test_an_empty_no_color_variable_has_no_effect(claude: Cli) -> None:
     assert "\x1b[36m" in on_terminal(Cli(claude.home, {"NO_COLOR": ""}), "list")
 
 
@@ -126,7 +126,7 @@ def test_the_overview_ends_with_a_next_step(both: Cli) -> None:
         ("diff 29c5cee3 aa25bd55", "unchanged"),
     ],
 )
-def test_every_command_draws_for_people(both: Cli, words: str, word: str) -> None:
+def test_every_command_prints_tables_on_a_terminal(both: Cli, words: str, word: str) -> None:
     assert word in COLOR.sub("", on_terminal(both, *words.split()))
 
 
@@ -144,7 +144,7 @@ def test_every_command_draws_for_people(both: Cli, words: str, word: str) -> Non
         "cost explain 0c067a2d",
     ],
 )
-def test_no_session_steers_the_terminal(claude: Cli, words: str) -> None:
+def test_sessions_print_no_control_characters(claude: Cli, words: str) -> None:
     """A prompt that clears the screen, sets the title, reverses text and speaks C1."""
     victim = next((claude.home / ".claude" / "projects").rglob("0c067a2d*.jsonl"))
     attack = r"pwned \u001b[2J\u001b]0;title\u0007 \u009b31m \u202eesrever\u0007\r\n\tend"
@@ -163,7 +163,7 @@ def test_no_session_steers_the_terminal(claude: Cli, words: str) -> None:
     assert hostile <= allowed
 
 
-def test_a_hostile_title_stays_in_its_row_off_the_terminal_too(claude: Cli) -> None:
+def test_a_hostile_title_stays_in_its_row_in_plain_output(claude: Cli) -> None:
     victim = next((claude.home / ".claude" / "projects").rglob("0c067a2d*.jsonl"))
     text = victim.read_text(encoding="utf-8")
     text = text.replace("Write a long poem about tests.", r"a\tb\nc\u001b[31m")

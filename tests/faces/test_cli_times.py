@@ -43,7 +43,9 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("2026-11-01T09:30:15.25+05:30", "2026-11-01T04:00:15.250000Z", None),
     ],
 )
-def test_a_time_is_read_as_the_person_means_it(text: str, begin: str, end: str | None) -> None:
+def test_times_are_parsed_from_dates_words_and_durations(
+    text: str, begin: str, end: str | None
+) -> None:
     assert rfc3339(parse_when(text, now=NOW)) == begin
     assert rfc3339(parse_when(text, now=NOW, is_end=True)) == (end or begin)
 
@@ -51,7 +53,7 @@ def test_a_time_is_read_as_the_person_means_it(text: str, begin: str, end: str |
 @pytest.mark.parametrize(
     "text", ["", "gestern", "7", "d", "-7d", "7y", "2026-13-01", "2026-02-30", "9" * 12 + "w"]
 )
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_an_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
         parse_when(text, now=NOW)
 
@@ -65,7 +67,7 @@ def test_what_is_no_time_is_refused(text: str) -> None:
         ("2026-11-01T09:30Z", "2026-11-01T09:30:00Z", "2026-11-01T09:30:00Z"),
     ],
 )
-def test_a_given_time_zone_says_which_day_is_meant(text: str, begin: str, end: str) -> None:
+def test_the_configured_time_zone_determines_the_day(text: str, begin: str, end: str) -> None:
     tokyo = ZoneInfo("Asia/Tokyo")
     assert rfc3339(parse_when(text, now=NOW, zone=tokyo)) == begin
     assert rfc3339(parse_when(text, now=NOW, zone=tokyo, is_end=True)) == end

@@ -41,7 +41,7 @@ def test_cost_names_what_it_could_not_read_and_marks_the_sum(codex: Cli) -> None
     assert REASON in codex("cost", "--by", "day", "--csv").out
 
 
-def test_windows_name_what_could_not_be_read(codex: Cli) -> None:
+def test_cost_blocks_name_unreadable_sources(codex: Cli) -> None:
     (victim,) = damage(codex.home, 1)
     result = codex("cost", "blocks", "--json")
     assert result.code == 0
@@ -49,7 +49,7 @@ def test_windows_name_what_could_not_be_read(codex: Cli) -> None:
     assert str(victim) in result.err
 
 
-def test_nothing_read_is_not_nothing_spent(codex: Cli) -> None:
+def test_the_cost_of_unreadable_sources_is_unknown_not_zero(codex: Cli) -> None:
     damage(codex.home, 100)
     assert codex("cost").rows()[-1][-1] == "?"
     looked = codex()

@@ -32,7 +32,7 @@ from amux.faces.cli.plain_lines import PLAIN_LINES, plain_arguments
         ("config", "config_show"),
     ],
 )
-def test_words_lead_to_their_command(words: str, module: str) -> None:
+def test_every_command_line_selects_its_module(words: str, module: str) -> None:
     args, extra = build_parser().parse_known_args(words.split())
     assert (args.module, extra) == (module, [])
 
@@ -80,7 +80,7 @@ def test_two_dashes_before_a_command_only_end_the_options(with_dashes: str, with
     assert said(parse(with_dashes.split())) == said(parse(without.split()))
 
 
-def test_a_failure_behind_two_dashes_is_json_when_asked_for(empty: Cli) -> None:
+def test_a_failure_after_two_dashes_is_json_with_the_json_option(empty: Cli) -> None:
     assert empty("--", "list", "nobody", "--json").json()["error"]["code"] == "AGENT_NOT_FOUND"
 
 
@@ -103,7 +103,7 @@ def test_a_failure_behind_two_dashes_is_json_when_asked_for(empty: Cli) -> None:
         ("list --home /no/such/home", "`/no/such/home` is not a directory", ""),
     ],
 )
-def test_wrong_usage_is_one_sentence_and_a_way_out(
+def test_wrong_usage_is_one_sentence_and_a_hint(
     empty: Cli, words: str, message: str, hint: str
 ) -> None:
     result = empty(*words.split())
@@ -207,14 +207,14 @@ def said(parsed: tuple[Namespace, list[str]]) -> tuple[dict[str, object], list[s
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_a_line_says_the_same_to_the_parsers_it_needs_as_to_all(line: str) -> None:
+def test_a_command_line_parses_equally_with_the_needed_and_with_all_parsers(line: str) -> None:
     words = line.split()
     assert said(parse(words)) == said(build_parser().parse_known_args(words))
 
 
 @pytest.mark.parametrize("end", ["", " --json"])
 @pytest.mark.parametrize("line", PLAIN_LINES)
-def test_a_plain_line_says_without_a_parser_what_it_says_to_one(line: str, end: str) -> None:
+def test_a_simple_command_line_parses_equally_without_argparse(line: str, end: str) -> None:
     words = f"{line}{end}".split()
     found = plain_arguments(words)
     assert found is not None
@@ -222,12 +222,12 @@ def test_a_plain_line_says_without_a_parser_what_it_says_to_one(line: str, end: 
 
 
 @pytest.mark.parametrize("line", [line for line in LINES if line not in PLAIN_LINES])
-def test_other_lines_need_a_parser(line: str) -> None:
+def test_other_command_lines_need_a_parser(line: str) -> None:
     assert plain_arguments(line.split()) is None
 
 
 @pytest.mark.parametrize("line", WRONG)
-def test_complaints_know_every_command(line: str) -> None:
+def test_usage_errors_equal_those_of_the_full_parser(line: str) -> None:
     def ask(read: Callable[[list[str]], tuple[Namespace, list[str]]]) -> None:
         args, extra = read(line.split())
         args.parser.refuse(extra)

@@ -150,7 +150,7 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-def test_every_answer_is_right_however_two_take_turns(
+def test_every_answer_is_correct_however_two_processes_interleave(
     pair: str, home: Path, tmp_path: Path
 ) -> None:
     asks = PAIRS[pair]

@@ -54,7 +54,9 @@ def test_every_capture_gives_the_same_answers_with_an_index(
 
 
 @pytest.mark.parametrize("capture", newest_of_each(CAPTURES))
-def test_every_capture_looks_the_same_at_a_glance(capture: Capture, tmp_path: Path) -> None:
+def test_overview_agents_and_blocks_of_every_capture_are_equal_with_an_index(
+    capture: Capture, tmp_path: Path
+) -> None:
     def glance(client: Client) -> bytes:
         return msgspec.json.encode([client.overview(), client.agents(), client.cost_blocks()])
 
@@ -107,7 +109,7 @@ def test_no_index_is_kept_in_another_home(home: Path) -> None:
     assert not (home / ".cache").exists()
 
 
-def test_it_can_be_switched_off(home: Path, tmp_path: Path) -> None:
+def test_the_index_can_be_disabled(home: Path, tmp_path: Path) -> None:
     env = {"AMUX_CACHE_DIR": str(tmp_path / "cache"), "AMUX_INDEX": "off"}
     with create_client(home=home, env=env) as client:
         listed(client)
@@ -170,7 +172,7 @@ def filled(shared_home: SharedHome, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("harm", [overwrite, cut, flip, drop_a_table, of_another_make, Path.unlink])
-def test_harm_to_the_index_changes_no_answer(
+def test_damage_to_the_index_changes_no_answer(
     harm: Callable[[Path], None], filled: Filled, tmp_path: Path
 ) -> None:
     home, kept, direct = filled
@@ -182,7 +184,7 @@ def test_harm_to_the_index_changes_no_answer(
             assert everything(client) == direct
 
 
-def test_a_locked_index_is_done_without(home: Path, tmp_path: Path) -> None:
+def test_a_locked_index_changes_no_answer(home: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     with indexed(home, cache) as client:
         before = listed(client)
@@ -197,7 +199,7 @@ def test_a_locked_index_is_done_without(home: Path, tmp_path: Path) -> None:
         other.close()
 
 
-def test_a_cache_that_cannot_be_written_is_done_without(home: Path, tmp_path: Path) -> None:
+def test_an_unwritable_cache_directory_changes_no_answer(home: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file where a folder should be")
     with indexed(home, tmp_path / "cache") as client:
         assert everything(client) == everything(create_client(home=home))

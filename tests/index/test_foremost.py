@@ -66,7 +66,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> TextCandidates:
 
 @pytest.mark.parametrize("query", ["alpha", "alpha beta", "alpha OR beta"])
 @given(kept=sessions, limit=st.integers(0, 12))
-def test_the_first_of_many_are_the_first_of_all(
+def test_a_limit_returns_the_first_results_of_the_full_ranking(
     texts: TextCandidates, query: str, kept: list[Kept], limit: int
 ) -> None:
     every = ranked(texts, query, kept, None)

@@ -76,7 +76,7 @@ class Statements:
                 raise KeyboardInterrupt
 
 
-def test_what_was_read_before_an_interrupt_is_not_read_again(home: Path, tmp_path: Path) -> None:
+def test_sources_read_before_an_interrupt_are_not_read_again(home: Path, tmp_path: Path) -> None:
     with indexed(home, tmp_path) as client:
         client.index.update()
         client.watch(stopping_at(0.5))
@@ -95,9 +95,7 @@ def test_what_was_read_before_an_interrupt_is_not_read_again(home: Path, tmp_pat
     assert 0 < max(seen) < whole * 0.75
 
 
-def test_an_interrupted_load_is_finished_by_the_next_one_however_little_is_left(
-    home: Path, tmp_path: Path
-) -> None:
+def test_an_interrupted_load_is_finished_by_the_next_one(home: Path, tmp_path: Path) -> None:
     with indexed(home, tmp_path) as client:
         client.index.update()
         client.watch(stopping_at(0.97))

@@ -205,7 +205,7 @@ def test_every_list_of_a_capture_has_one_order(capture: Capture, tmp_path: Path)
 
 @pytest.mark.parametrize("direction", get_args(Direction))
 @pytest.mark.parametrize("sort", get_args(ListSort))
-def test_sub_agents_of_one_name_and_time_go_by_their_parents(
+def test_sub_agents_with_equal_ids_and_times_are_ordered_by_their_parents(
     sort: ListSort, direction: Direction, tmp_path: Path
 ) -> None:
     home, cache = tmp_path / "home", tmp_path / "cache"

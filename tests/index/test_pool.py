@@ -61,7 +61,7 @@ def count_of_helpers(script: str) -> int:
     return int(result.stdout)
 
 
-def test_a_process_without_other_threads_shares_its_work() -> None:
+def test_a_process_with_one_thread_forks_workers() -> None:
     may_fork = hasattr(os, "fork") and sys.platform != "darwin"
     assert (count_of_helpers(ALONE) > 0) == may_fork
 
@@ -71,5 +71,5 @@ def test_a_process_without_other_threads_shares_its_work() -> None:
     [BESIDE_A_THREAD, WITH_A_THREAD_STARTED_ON_THE_WAY, IN_A_THREAD_NOBODY_COUNTS],
     ids=["beside a thread", "a thread started on the way", "in a thread nobody counts"],
 )
-def test_a_process_with_several_threads_works_alone(script: str) -> None:
+def test_a_process_with_several_threads_forks_no_workers(script: str) -> None:
     assert count_of_helpers(script) == 0

@@ -60,7 +60,7 @@ def age(*paths: Path) -> None:
         os.utime(path, (past, past))
 
 
-def test_processes_that_update_at_once_all_answer_right(home: Path, tmp_path: Path) -> None:
+def test_processes_that_update_at_once_all_answer_correctly(home: Path, tmp_path: Path) -> None:
     wanted = direct(home)
     processes = [start(home, tmp_path / "cache") for _ in range(4)]
     answers = [process.communicate(timeout=120) for process in processes]
@@ -70,7 +70,7 @@ def test_processes_that_update_at_once_all_answer_right(home: Path, tmp_path: Pa
     assert last.communicate(timeout=120)[0] == wanted
 
 
-def test_a_process_killed_while_it_updates_spoils_nothing(home: Path, tmp_path: Path) -> None:
+def test_a_process_killed_during_an_update_leaves_a_valid_index(home: Path, tmp_path: Path) -> None:
     wanted = direct(home)
     for seconds in (0.15, 0.3, 0.45, 0.6, 0.75):
         process = start(home, tmp_path / "cache")
@@ -84,7 +84,7 @@ def test_a_process_killed_while_it_updates_spoils_nothing(home: Path, tmp_path: 
     assert answer == wanted, error
 
 
-def test_rows_made_anew_by_another_in_the_middle_of_a_search_are_asked_again(
+def test_rows_rebuilt_by_another_process_during_a_search_are_queried_again(
     tmp_path: Path,
 ) -> None:
     home, env = tmp_path / "home", {"AMUX_CACHE_DIR": str(tmp_path / "cache")}

@@ -68,7 +68,9 @@ def queries_of(client: Client, agent: str, chance: random.Random) -> list[str]:
 
 
 @pytest.mark.parametrize("capture", newest_of_each(CAPTURES))
-def test_the_same_is_found_in_every_capture(capture: Capture, tmp_path: Path) -> None:
+def test_searches_in_every_capture_are_equal_with_an_index(
+    capture: Capture, tmp_path: Path
+) -> None:
     direct = create_client(home=capture.home, now=NOW)
     queries = queries_of(direct, capture.agent, random.Random(capture.name))
     with indexed(capture.home, tmp_path / "cache") as client:
@@ -79,7 +81,7 @@ def test_the_same_is_found_in_every_capture(capture: Capture, tmp_path: Path) ->
             assert hits(client, query, said_only=True) == said, query
 
 
-def test_what_is_written_later_is_found_and_what_is_gone_is_not(tmp_path: Path) -> None:
+def test_new_messages_are_found_and_deleted_ones_are_not(tmp_path: Path) -> None:
     home, cache = tmp_path / "home", tmp_path / "cache"
     old = write_claude(home, 1, prompt="the quick brown fox")
     with indexed(home, cache) as client:
@@ -107,7 +109,7 @@ def test_every_script_is_found(text: str, tmp_path: Path) -> None:
         assert f"claude:{uuid_of(1)}" in {name for name, *_ in hits(client, text)}
 
 
-def test_a_damaged_text_index_is_done_without_and_made_anew(tmp_path: Path) -> None:
+def test_a_damaged_text_index_is_ignored_and_rebuilt(tmp_path: Path) -> None:
     home, cache = tmp_path / "home", tmp_path / "cache"
     write_claude(home, 1, prompt="the quick brown fox")
     past = time.time() - 60
@@ -136,7 +138,7 @@ def test_tool_text_is_not_what_was_said(tmp_path: Path) -> None:
         client.close()
 
 
-def test_a_name_that_is_no_text_keeps_nobody_from_searching(tmp_path: Path) -> None:
+def test_a_file_name_that_is_not_valid_text_does_not_prevent_searching(tmp_path: Path) -> None:
     home = tmp_path / "home"
     path = write_claude(home, 1, prompt="a needle").path
     path.rename(path.with_name(os.fsdecode(b"\xff\xfe.jsonl")))
@@ -173,7 +175,7 @@ QUERIES = (
         max_size=5,
     )
 )
-def test_small_homes_give_the_same_with_and_without(
+def test_small_homes_give_the_same_answers_with_and_without_an_index(
     tmp_path_factory: pytest.TempPathFactory, sessions: list[list[tuple[str, str]]]
 ) -> None:
     place = tmp_path_factory.mktemp("small")

@@ -72,7 +72,7 @@ def run(holdings: Holdings, text: str, **more: Any) -> SearchReport:
 
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("limit", [1, 5, None])
-def test_ranking_by_numbers_gives_what_looking_gives(
+def test_ranking_from_the_index_equals_ranking_by_reading(
     holdings: Holdings, query: str, limit: int | None
 ) -> None:
     assert holdings.worth is not None
@@ -83,7 +83,7 @@ def test_ranking_by_numbers_gives_what_looking_gives(
 
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("shown", [0, 1, 3])
-def test_what_was_said_is_told_as_looking_finds_it(
+def test_searching_spoken_text_from_the_index_equals_reading(
     holdings: Holdings, query: str, shown: int
 ) -> None:
     told = run(holdings, query, said_only=True, hits=shown, limit=5)
@@ -93,7 +93,7 @@ def test_what_was_said_is_told_as_looking_finds_it(
 
 @pytest.mark.parametrize("sort", ["date", "cost"])
 @pytest.mark.parametrize("shown", [0, 1, 7, None])
-def test_in_any_order_and_with_any_number_of_hits(
+def test_ranking_from_the_index_equals_reading_for_every_order_and_number_of_hits(
     holdings: Holdings, sort: SearchSort, shown: int | None
 ) -> None:
     for query in ("alpha", "beta gamma", "title alpha"):
@@ -101,7 +101,7 @@ def test_in_any_order_and_with_any_number_of_hits(
         assert told == run(replace(holdings, worth=None), query, sort=sort, hits=shown, limit=4)
 
 
-def test_sessions_that_share_a_conversation_are_asked_themselves(tmp_path: Path) -> None:
+def test_sessions_that_share_a_unit_are_not_resolved_by_the_lookup(tmp_path: Path) -> None:
     store, coster = Store(tmp_path / "index.db"), coster_of(tmp_path)
     rows = [kept("one", 1, 3), kept("two", 2, 3), kept("three", 4), kept("four")]
     sessions = [KeptSession(row, store, coster) for row in rows]
@@ -150,7 +150,7 @@ def disturb(path: Path, chance: random.Random) -> None:
             path.write_bytes(b"".join(lines)[: -chance.randrange(1, 40)])
 
 
-def test_where_places_are_wrong_the_file_is_read(tmp_path: Path) -> None:
+def test_with_wrong_message_positions_the_file_is_read(tmp_path: Path) -> None:
     home, cache = tmp_path / "home", tmp_path / "cache"
     write_some(home, random.Random(1), range(1, 5))
     settle(home)

@@ -47,7 +47,7 @@ def test_only_the_sessions_that_are_found_are_opened(home: Path, cache: Path) ->
         assert opened() == paths_of(home, 2)
 
 
-def test_of_many_hits_only_the_sessions_that_are_shown_are_opened(home: Path, cache: Path) -> None:
+def test_only_shown_sessions_are_opened(home: Path, cache: Path) -> None:
     with indexed(home, cache) as client, opened_below(home) as opened:
         report = client.search_report(SessionQuery(text="common", limit=2))
         assert len(report.sessions) == 2
@@ -60,14 +60,16 @@ def test_of_many_hits_only_the_sessions_that_are_shown_are_opened(home: Path, ca
     ["nothingofthekind", "common project:p9", "common model:unknown", "common since:2099-01-01",
      "common agent:codex", "needle1 tag:none", "needle1 is:starred", "project:p1"],
 )  # fmt: skip
-def test_what_rows_and_words_can_tell_opens_nothing(home: Path, cache: Path, query: str) -> None:
+def test_queries_answered_by_rows_and_words_open_no_file(
+    home: Path, cache: Path, query: str
+) -> None:
     with indexed(home, cache) as client, opened_below(home) as opened:
         found = client.sessions.search(query)
         assert bool(found) == (query == "project:p1")
         assert opened() == []
 
 
-def test_of_what_is_new_only_that_is_read(home: Path, cache: Path) -> None:
+def test_a_search_reads_only_new_sessions_and_shown_hits(home: Path, cache: Path) -> None:
     new = write_claude(home, 500, prompt="another needle2").path
     age(new)
     with indexed(home, cache) as client, opened_below(home) as opened:
@@ -75,7 +77,7 @@ def test_of_what_is_new_only_that_is_read(home: Path, cache: Path) -> None:
         assert opened() == sorted([str(new), *paths_of(home, 2)])
 
 
-def test_a_client_that_stays_sees_what_others_have_written(home: Path, cache: Path) -> None:
+def test_a_long_running_client_uses_what_others_have_written(home: Path, cache: Path) -> None:
     with indexed(home, cache) as staying:
         assert len(staying.sessions.search("needle2")) == 1
         write_claude(home, 501, prompt="one more needle2")
@@ -84,7 +86,7 @@ def test_a_client_that_stays_sees_what_others_have_written(home: Path, cache: Pa
         assert len(staying.sessions.search("needle2")) == 2
 
 
-def test_of_a_long_session_no_more_is_read_than_hits_are_weighed(tmp_path: Path) -> None:
+def test_only_part_of_a_long_session_is_read_for_its_hits(tmp_path: Path) -> None:
     home = tmp_path / "home"
     session = ClaudeSession(home, uuid_of(1))
     for number in range(200):
@@ -121,13 +123,17 @@ def annotated(home: Path, tmp_path: Path) -> tuple[Client, Client]:
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("query", FILTERS)
-def test_filters_let_the_same_pass(annotated: tuple[Client, Client], query: str) -> None:
+def test_filters_select_the_same_sessions_with_an_index(
+    annotated: tuple[Client, Client], query: str
+) -> None:
     direct, by_rows = annotated
     assert hits(by_rows, query) == hits(direct, query)
 
 
 @pytest.mark.parametrize("sort", ["date", "cost"])
-def test_the_order_is_the_same(home: Path, cache: Path, sort: SearchSort) -> None:
+def test_the_order_of_results_is_the_same_with_an_index(
+    home: Path, cache: Path, sort: SearchSort
+) -> None:
     query = SessionQuery(text="common", sort=sort, limit=7)
     with indexed(home, cache) as client:
         kept = client.search_report(query)
@@ -136,7 +142,7 @@ def test_the_order_is_the_same(home: Path, cache: Path, sort: SearchSort) -> Non
     assert kept.truncated == direct.truncated
 
 
-def test_what_is_found_is_as_complete_as_without_an_index(home: Path, tmp_path: Path) -> None:
+def test_results_are_as_complete_as_without_an_index(home: Path, tmp_path: Path) -> None:
     env = {"AMUX_CACHE_DIR": str(tmp_path / "cache")}
     direct = open_client(home).sessions.search("common", sort="date", limit=None)
     with open_client(home, env=env) as client:

@@ -72,7 +72,7 @@ STEPS = st.lists(
 
 @drawn(40)
 @given(steps=STEPS)
-def test_every_search_of_a_growing_session_is_that_of_its_files(
+def test_searches_of_a_growing_session_equal_those_without_an_index(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str, int | None]]
 ) -> None:
     place = tmp_path_factory.mktemp("growing")
@@ -82,7 +82,7 @@ def test_every_search_of_a_growing_session_is_that_of_its_files(
 
 @drawn(40)
 @given(steps=STEPS)
-def test_every_search_of_a_growing_rollout_is_that_of_its_files(
+def test_searches_of_a_growing_rollout_equal_those_without_an_index(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str, int | None]]
 ) -> None:
     place = tmp_path_factory.mktemp("growing")
@@ -122,7 +122,7 @@ def _step(kind: str, word: str, session: ClaudeSession, number: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [ClaudeSession, CodexSession])
-def test_one_more_answer_costs_a_look_at_the_last(
+def test_a_search_after_one_more_answer_reads_only_the_last_messages(
     kind: type[ClaudeSession | CodexSession], tmp_path: Path
 ) -> None:
     home, session = tmp_path / "home", kind(tmp_path / "home", uuid_of(1))
@@ -140,7 +140,7 @@ def test_one_more_answer_costs_a_look_at_the_last(
         assert hit.hits[0].message_number == 81
 
 
-def test_an_answer_that_was_cut_off_and_written_anew_is_forgotten(tmp_path: Path) -> None:
+def test_a_truncated_and_rewritten_answer_is_no_longer_found(tmp_path: Path) -> None:
     home = tmp_path / "home"
     session = ClaudeSession(home, uuid_of(1)).prompt("go").reply("an old needle")
     append(session.path, session.write(tmp_path / "first").read_bytes())
@@ -154,7 +154,7 @@ def test_an_answer_that_was_cut_off_and_written_anew_is_forgotten(tmp_path: Path
         assert found(client, "new")
 
 
-def test_a_session_that_was_written_anew_is_read_as_a_whole(tmp_path: Path) -> None:
+def test_a_rewritten_session_is_read_completely(tmp_path: Path) -> None:
     home = tmp_path / "home"
     session = ClaudeSession(home, uuid_of(1)).prompt("old needle").reply("one")
     append(session.path, session.write(tmp_path / "first").read_bytes())

@@ -62,7 +62,7 @@ def test_documents_with_all_terms_are_those_that_have_each(data: st.DataObject) 
     index.close()
 
 
-def test_where_texts_are_loose_terms_are_not_combined(index: TextIndex) -> None:
+def test_texts_without_a_message_prevent_combining_terms(index: TextIndex) -> None:
     both: list[tuple[TermKind, str]] = [("word", "alpha"), ("prefix", "bet")]
     index.add(1, spoken("alpha", "alpha beta", "beta"))
     assert index.documents_with_all(both, table="spoken") == [1 << 20 | 1]
@@ -79,7 +79,7 @@ def index() -> Iterator[TextIndex]:
 
 @drawn(300)
 @given(st.data())
-def test_documents_are_those_a_look_at_every_text_finds(data: st.DataObject) -> None:
+def test_documents_equal_those_found_by_checking_every_text(data: st.DataObject) -> None:
     said = data.draw(st.lists(texts, max_size=5))
     done = data.draw(st.lists(texts, max_size=5))
     held: dict[Table, list[str]] = {"spoken": said, "tools": done}
@@ -125,7 +125,7 @@ def test_a_prefix_is_found_where_a_word_begins(index: TextIndex) -> None:
     assert ordinals(index, "prefix", "conf") == {0, 3}
 
 
-def test_a_phrase_is_whole_words_in_a_row(index: TextIndex) -> None:
+def test_a_phrase_is_consecutive_whole_words(index: TextIndex) -> None:
     index.add(UNIT, spoken("the red, fox", "the red foxes", "red the fox", "RED -- fox!"))
     assert ordinals(index, "phrase", "red fox") == {0, 3}
 
@@ -140,7 +140,7 @@ def test_a_phrase_among_tool_texts_gives_candidates(index: TextIndex) -> None:
     assert ordinals(index, "phrase", "red fox", exact=False) == {0, 1}
 
 
-def test_a_literal_gives_candidates_that_hold_its_words(index: TextIndex) -> None:
+def test_a_literal_selects_candidates_by_its_words(index: TextIndex) -> None:
     index.add(UNIT, spoken("see src/main.pyi", "src main py", "src/main.rs", "main py src"))
     assert ordinals(index, "literal", "rc/main.py", exact=False) == {0, 1, 3}
 
@@ -172,14 +172,14 @@ def test_no_text_is_too_odd_to_be_added_or_looked_for(index: TextIndex) -> None:
             index.documents(kind, fold(term))
 
 
-def test_a_regular_expression_may_be_anywhere(index: TextIndex) -> None:
+def test_a_regular_expression_does_not_restrict_the_candidates(index: TextIndex) -> None:
     index.add(UNIT, spoken("one", "two"))
     found = index.documents("regex", "o.e")
     assert found.ids is None
     assert not found.exact
 
 
-def test_a_letter_that_is_in_too_many_words_may_be_anywhere(index: TextIndex) -> None:
+def test_a_letter_in_too_many_words_does_not_restrict_the_candidates(index: TextIndex) -> None:
     index.begin_bulk()
     index.add(UNIT, spoken(" ".join(f"x{number}e" for number in range(WIDEST + 1)), "none"))
     index.finish_bulk()
@@ -201,7 +201,7 @@ def test_words_of_thousands_of_letters_are_found_by_any_part(index: TextIndex) -
     assert ordinals(index, "phrase", f"{long} end", exact=False) == {0}
 
 
-def test_a_dropped_unit_is_found_no_more(index: TextIndex) -> None:
+def test_a_dropped_unit_is_no_longer_found(index: TextIndex) -> None:
     for unit in (1, 2, 3, 4, 5):
         index.add(unit, spoken("same words"))
     index.drop(2)
@@ -223,7 +223,7 @@ def test_a_message_that_has_grown_may_be_added_again(index: TextIndex) -> None:
     assert ordinals(index, "word", "ool") == {1}
 
 
-def test_a_text_without_a_message_may_belong_to_any_of_its_unit(index: TextIndex) -> None:
+def test_a_text_without_a_message_makes_its_unit_uncertain(index: TextIndex) -> None:
     index.add(1, [*spoken("alpha"), TextDoc(LOOSE, (), "beta"), TextDoc(LOOSE + 1, (), "gamma")])
     index.add(2, spoken("alpha", "beta"))
     alpha, beta = (index.documents("word", word) for word in ("alpha", "beta"))
@@ -234,7 +234,7 @@ def test_a_text_without_a_message_may_belong_to_any_of_its_unit(index: TextIndex
     assert gamma == ([1 << 20 | LOOSE], {1 << 20 | LOOSE})
 
 
-def test_what_is_sure_in_one_table_is_not_in_doubt_for_the_other(index: TextIndex) -> None:
+def test_a_document_certain_in_one_table_is_not_uncertain_in_the_other(index: TextIndex) -> None:
     index.add(1, [TextDoc(0, ("red fox",), "fox red"), TextDoc(1, ("red fox",), "")])
     index.add(2, tools("fox red"))
     documents = index.documents("phrase", "red fox")

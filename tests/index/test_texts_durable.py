@@ -51,7 +51,7 @@ def test_an_index_answers_the_same_when_it_is_opened_again(tmp_path: Path) -> No
     index.close()
 
 
-def test_a_reader_beside_a_bulk_load_sees_what_was_there_before(tmp_path: Path) -> None:
+def test_a_reader_during_a_bulk_load_sees_the_previous_state(tmp_path: Path) -> None:
     build(tmp_path / "texts.db", units=1)
     reader, writer = (TextIndex.open(tmp_path / "texts.db") for _ in range(2))
     assert units_with(reader, "word", "eedle") == {1: 50}
@@ -67,7 +67,7 @@ def test_a_reader_beside_a_bulk_load_sees_what_was_there_before(tmp_path: Path) 
     writer.close()
 
 
-def test_an_interrupted_bulk_load_keeps_what_was_saved(tmp_path: Path) -> None:
+def test_an_interrupted_bulk_load_preserves_saved_batches(tmp_path: Path) -> None:
     writer = TextIndex.open(tmp_path / "texts.db")
     writer.begin_bulk()
     writer.add(1, [TextDoc(0, ("saved words",), "")])
@@ -82,7 +82,7 @@ def test_an_interrupted_bulk_load_keeps_what_was_saved(tmp_path: Path) -> None:
     index.close()
 
 
-def test_a_second_writer_is_told_that_the_index_is_busy(tmp_path: Path) -> None:
+def test_a_second_writer_gets_an_error_that_the_index_is_busy(tmp_path: Path) -> None:
     build(tmp_path / "texts.db", units=1)
     first = TextIndex.open(tmp_path / "texts.db")
     first.begin_bulk()
@@ -107,20 +107,20 @@ def test_changes_belong_to_the_transaction_of_the_caller(tmp_path: Path) -> None
     index.close()
 
 
-def test_what_is_no_database_is_damaged(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_damaged(tmp_path: Path) -> None:
     path = tmp_path / "texts.db"
     path.write_bytes(b"no database at all\n" * 1000)
     with pytest.raises(TextIndexDamagedError):
         TextIndex.open(path)
 
 
-def test_a_place_that_cannot_be_written_is_no_damage(tmp_path: Path) -> None:
-    with pytest.raises(TextIndexError) as caught:
+def test_an_unwritable_location_does_not_count_as_damage(tmp_path: Path) -> None:
+    with pytest.raises(IndexUnusableError) as caught:
         TextIndex.open(tmp_path / "nowhere" / "texts.db")
     assert not isinstance(caught.value, TextIndexDamagedError)
 
 
-def test_an_index_that_was_closed_is_no_damage(tmp_path: Path) -> None:
+def test_a_closed_index_does_not_count_as_damage(tmp_path: Path) -> None:
     index = TextIndex.open(tmp_path / "texts.db")
     index.close()
     with pytest.raises(TextIndexError) as caught:

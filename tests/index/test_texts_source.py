@@ -77,7 +77,7 @@ def transcript(path: Path, *contents: str) -> SourceRef:
     return SourceRef(agent="claude", path=path, root=path.parent, session_id="s")
 
 
-def test_a_text_too_long_to_be_held_is_found_to_its_end(tmp_path: Path) -> None:
+def test_a_very_long_text_is_searched_to_its_end(tmp_path: Path) -> None:
     long = f"start {'filler ' * (LONG_LINE // 6)} deepneedle end"
     ref = transcript(tmp_path / "s.jsonl", "short", long)
     index = TextIndex(sqlite3.connect(":memory:", isolation_level=None))
@@ -89,7 +89,7 @@ def test_a_text_too_long_to_be_held_is_found_to_its_end(tmp_path: Path) -> None:
     index.close()
 
 
-def test_a_large_session_comes_in_pieces(tmp_path: Path) -> None:
+def test_a_large_session_is_read_in_batches(tmp_path: Path) -> None:
     many = [f"{number} {'word ' * 100_000}" for number in range(80)]
     ref = transcript(tmp_path / "s.jsonl", *many)
     batches = [docs for _, docs in source_texts(CLAUDE, ref, tools=False).batches]
@@ -97,7 +97,7 @@ def test_a_large_session_comes_in_pieces(tmp_path: Path) -> None:
     assert [doc.ordinal for docs in batches for doc in docs] == list(range(len(many)))
 
 
-def test_encoded_images_are_no_text() -> None:
+def test_encoded_images_are_not_searched() -> None:
     image = {"type": "image", "source": {"type": "base64", "media_type": "x/y", "data": "AAAA"}}
     assert list(strings_in(["a", {"b": ("c", 1, None)}, image])) == [
         "a", "c", "image", "base64", "x/y"

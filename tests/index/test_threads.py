@@ -109,9 +109,7 @@ OPERATIONS: dict[str, Callable[[Client], Any]] = {
 
 
 @pytest.mark.parametrize("first", OPERATIONS)
-def test_after_one_operation_every_other_may_be_asked_in_another_thread(
-    client: Client, first: str
-) -> None:
+def test_operations_of_one_client_may_run_in_different_threads(client: Client, first: str) -> None:
     in_thread(lambda: OPERATIONS[first](client))
     for ask in OPERATIONS.values():
         ask(client)  # makes what the quick way needs
@@ -133,9 +131,7 @@ def test_a_client_closed_by_another_thread_may_be_used_again(client: Client) -> 
         assert client.sessions.search("hello") == before
 
 
-def test_what_others_indexed_while_a_client_was_closed_is_seen(
-    home: Path, env: dict[str, str]
-) -> None:
+def test_a_reopened_client_uses_what_others_have_indexed(home: Path, env: dict[str, str]) -> None:
     write_claude(home, 1)
     with create_client(home=home, env=env) as client:
         assert len(client.sessions.search("hello")) == 1
@@ -168,7 +164,7 @@ def test_closing_waits_for_a_search_that_is_under_way(
     client.close()
 
 
-def test_a_text_that_is_only_half_read_keeps_nobody_waiting(client: Client) -> None:
+def test_a_partly_consumed_export_does_not_block_other_threads(client: Client) -> None:
     session = first_id(client, "claude")
     whole = client.sessions.export("claude", session, "jsonl")
     pieces = client.stream_export("claude", session, "jsonl")
@@ -178,7 +174,7 @@ def test_a_text_that_is_only_half_read_keeps_nobody_waiting(client: Client) -> N
     assert first + "".join(pieces) == whole
 
 
-def test_a_session_that_is_followed_keeps_nobody_waiting(client: Client) -> None:
+def test_following_a_session_does_not_block_other_threads(client: Client) -> None:
     ended = Event()
     session = first_id(client, "claude")
     with client.follow("claude", session, from_start=True, stop=ended) as changes:

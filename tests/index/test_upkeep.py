@@ -44,7 +44,7 @@ def home(tmp_path: Path) -> Path:
     return home
 
 
-def test_the_state_of_the_index_is_told(home: Path, tmp_path: Path) -> None:
+def test_status_counts_sources_stale_sources_and_sessions(home: Path, tmp_path: Path) -> None:
     with indexed(home, tmp_path / "cache") as client:
         assert client.index.status().agents == ()
         status = client.index.update(texts=True)
@@ -65,7 +65,7 @@ def kept_of(client: Client, agent: str) -> IndexedSources:
     return found
 
 
-def test_sub_agents_are_counted_apart_from_sessions(
+def test_sub_agents_are_counted_separately_from_sessions(
     tmp_path: Path, copy_capture: Callable[[str], Path]
 ) -> None:
     with indexed(copy_capture("claude-2.1.50"), tmp_path / "cache") as client:
@@ -77,7 +77,7 @@ def test_sub_agents_are_counted_apart_from_sessions(
         assert (kept.sessions, kept.subagents) == (expected[False], expected[True])
 
 
-def test_it_is_told_how_many_sources_have_their_texts(home: Path, tmp_path: Path) -> None:
+def test_status_counts_the_sources_in_the_text_index(home: Path, tmp_path: Path) -> None:
     with indexed(home, tmp_path / "cache") as client:
         assert client.index.update().agents
         assert (kept_of(client, "claude").texts, kept_of(client, "codex").texts) == (0, 0)
@@ -123,7 +123,7 @@ def test_an_agent_with_thinking_that_its_own_index_lacks_has_texts_here(
         assert len(client.sessions.search("role:thinking done", agent="hermes")) == 4
 
 
-def test_of_texts_that_cannot_be_opened_no_number_is_told(home: Path, tmp_path: Path) -> None:
+def test_an_unreadable_text_index_has_no_count_of_texts(home: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     with indexed(home, cache) as client:
         client.index.update(texts=True)
@@ -134,7 +134,9 @@ def test_of_texts_that_cannot_be_opened_no_number_is_told(home: Path, tmp_path: 
         assert "unable to open" in (status.text_trouble or "")
 
 
-def test_a_damaged_file_of_texts_is_left_to_who_searches(home: Path, tmp_path: Path) -> None:
+def test_status_reports_a_damaged_text_index_without_changing_it(
+    home: Path, tmp_path: Path
+) -> None:
     cache = tmp_path / "cache"
     with indexed(home, cache) as client:
         client.index.update(texts=True)
@@ -145,13 +147,13 @@ def test_a_damaged_file_of_texts_is_left_to_who_searches(home: Path, tmp_path: P
     assert path.read_bytes().startswith(b"no database"), "asking changes nothing"
 
 
-def test_without_an_index_there_is_nothing_to_tell(home: Path) -> None:
+def test_without_an_index_the_status_is_empty(home: Path) -> None:
     client = create_client(home=home)
     assert client.index.status().path is None
     assert client.index.check().checked == 0
 
 
-def test_a_rebuilt_index_says_the_same(home: Path, tmp_path: Path) -> None:
+def test_a_rebuilt_index_has_the_same_status(home: Path, tmp_path: Path) -> None:
     with indexed(home, tmp_path / "cache") as client:
         first = client.index.update()
         assert client.index.rebuild().agents == first.agents
@@ -186,7 +188,7 @@ def obstructed(cache: Path, pattern: str) -> None:
     path.mkdir()
 
 
-def test_texts_that_cannot_be_indexed_are_told_of(home: Path, tmp_path: Path) -> None:
+def test_an_update_reports_an_unusable_text_index(home: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     with indexed(home, cache) as client:
         assert client.index.update(texts=True).trouble is None
@@ -196,7 +198,7 @@ def test_texts_that_cannot_be_indexed_are_told_of(home: Path, tmp_path: Path) ->
         assert "unable to open" in (client.index.update(texts=True).trouble or "")
 
 
-def test_an_index_that_cannot_be_used_says_why(home: Path, tmp_path: Path) -> None:
+def test_an_unusable_index_reports_the_reason(home: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     with indexed(home, cache) as client:
         client.index.update()
@@ -223,7 +225,9 @@ WANTED = [
 
 
 @pytest.mark.parametrize("wanted", WANTED)
-def test_a_quick_list_is_the_list(wanted: dict[str, object], home: Path, tmp_path: Path) -> None:
+def test_a_fast_list_equals_the_full_list(
+    wanted: dict[str, object], home: Path, tmp_path: Path
+) -> None:
     names = {"descending": "sort_direction", "children": "include_children"}
     names["archived"] = "include_archived"
     options = {names.get(name, name): value for name, value in wanted.items()}
@@ -250,7 +254,7 @@ def test_a_quick_list_is_the_list(wanted: dict[str, object], home: Path, tmp_pat
         ]
 
 
-def test_a_quick_list_knows_when_something_has_changed(home: Path, tmp_path: Path) -> None:
+def test_a_fast_list_notices_changes(home: Path, tmp_path: Path) -> None:
     with indexed(home, tmp_path / "cache") as client:
         client.list_report(None, SessionListOptions())
         assert client.quick_list(None) is not None

@@ -45,7 +45,7 @@ def test_a_text_is_cut_into_words(text: str, want: list[str]) -> None:
 
 
 @given(texts)
-def test_words_without_marks_are_the_runs_of_word_characters(text: str) -> None:
+def test_ascii_words_are_the_runs_of_word_characters(text: str) -> None:
     runs = re.findall(r"\w+", fold(text))
     whole = [word for word in words(text) if J not in word and re.fullmatch(r"[a-z0-9_]+", word)]
     assert whole == [run for run in runs if re.fullmatch(r"[a-z0-9_]+", run)]
@@ -54,7 +54,7 @@ def test_words_without_marks_are_the_runs_of_word_characters(text: str) -> None:
 @drawn(400)
 @given(st.one_of(texts, st.text(max_size=40)))
 @example("e\u0301\u0345 ǅ İi\u0307 ﬁ ﾊﾟ \u13a0 \ud800 Σς")
-def test_folding_is_what_it_is_said_to_be(text: str) -> None:
+def test_folding_removes_accents_and_case(text: str) -> None:
     parts = unicodedata.normalize("NFKD", text)
     assert fold(text) == re.sub("[\u0300-\u036f]", "", parts).casefold()
 
@@ -87,7 +87,7 @@ def test_the_index_holds_exactly_the_words(text: str) -> None:
 @example("\ufb01x", "fix")
 @example("İ", "i")
 @example("グconf", "conf")
-def test_folded_in_place_ascii_words_are_where_they_were(text: str, word: str) -> None:
+def test_folding_in_place_preserves_the_positions_of_ascii_words(text: str, word: str) -> None:
     in_place = fold_in_place(text)
     if in_place is None:
         assert not text.isascii()

@@ -80,7 +80,7 @@ def ask(client: Client) -> object:
     )
 
 
-def test_the_second_time_no_source_is_opened(home: Path, tmp_path: Path) -> None:
+def test_a_second_command_opens_no_source(home: Path, tmp_path: Path) -> None:
     with indexed(home, tmp_path / "cache") as client:
         first = client.list_report(None, SessionListOptions(limit=None))
         client.sessions.total_cost()
@@ -90,7 +90,7 @@ def test_the_second_time_no_source_is_opened(home: Path, tmp_path: Path) -> None
         assert opened() == []
 
 
-def test_the_second_time_nothing_is_written(home: Path, tmp_path: Path) -> None:
+def test_a_second_command_writes_nothing(home: Path, tmp_path: Path) -> None:
     def state() -> dict[str, bytes]:
         return {path.name: path.read_bytes() for path in (tmp_path / "cache").glob("*.db")}
 
@@ -103,7 +103,7 @@ def test_the_second_time_nothing_is_written(home: Path, tmp_path: Path) -> None:
     assert state() == before
 
 
-def test_what_was_made_one_day_holds_on_the_next(home: Path, tmp_path: Path) -> None:
+def test_stored_answers_stay_valid_on_the_next_day(home: Path, tmp_path: Path) -> None:
     def on(day: int) -> Client:
         now = datetime(2026, 3, day, 12, tzinfo=UTC)
         return create_client(home=home, now=now, env={"AMUX_CACHE_DIR": str(tmp_path / "cache")})
@@ -133,7 +133,7 @@ def test_a_new_session_is_the_only_one_read(home: Path, tmp_path: Path) -> None:
     assert uuid_of(77) in {session.session_id for session in found.sessions}
 
 
-def test_of_an_appended_line_only_the_tail_is_read(home: Path, tmp_path: Path) -> None:
+def test_only_the_appended_tail_of_a_log_is_read(home: Path, tmp_path: Path) -> None:
     session = ClaudeSession(home, uuid_of(500))
     for number in range(200):
         session.prompt("x" * 50_000).reply(f"answer {number}", tokens=USED)
@@ -176,7 +176,7 @@ def test_a_shrunk_replaced_or_rewritten_file_is_read_again(home: Path, tmp_path:
         assert found == create_client(home=home).sessions.list("claude", limit=None)
 
 
-def test_a_session_is_opened_without_looking_at_its_neighbours(home: Path, tmp_path: Path) -> None:
+def test_opening_a_session_reads_no_unrelated_file(home: Path, tmp_path: Path) -> None:
     with indexed(home, tmp_path / "cache") as client:
         ask(client)
     with indexed(home, tmp_path / "cache") as client, opened_below(home) as opened:
@@ -185,7 +185,7 @@ def test_a_session_is_opened_without_looking_at_its_neighbours(home: Path, tmp_p
     assert session == create_client(home=home).sessions.get("claude", uuid_of(7))
 
 
-def test_an_interrupted_update_goes_on_where_it_stopped(home: Path, tmp_path: Path) -> None:
+def test_an_interrupted_update_continues_where_it_stopped(home: Path, tmp_path: Path) -> None:
     for number in range(2000, 2600):
         write_claude(home, number, cwd="/src/many", tokens=USED)
     settle(home)

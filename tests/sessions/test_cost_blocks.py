@@ -96,7 +96,7 @@ def assert_equal(found: list[CostBlock], expected: list[list[tuple[datetime, Cal
 
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.name)
-def test_the_blocks_of_a_capture_equal_those_made_slowly(
+def test_the_blocks_of_a_capture_equal_a_naive_computation(
     capture: Capture, shared_home: SharedHome
 ) -> None:
     client = open_client(shared_home(capture))
@@ -116,7 +116,7 @@ MINUTES = st.lists(st.integers(0, 60 * 48), max_size=12)
 
 @drawn(60)
 @given(st.lists(MINUTES, max_size=4), st.integers(1, 8))
-def test_blocks_equal_those_made_slowly(times: list[list[int]], hours: int) -> None:
+def test_blocks_equal_a_naive_computation(times: list[list[int]], hours: int) -> None:
     shelf = Shelf(Path(__file__).parent)
     for number, minutes in enumerate(times):
         calls = [
@@ -176,7 +176,7 @@ def test_the_burn_rate_is_the_average_between_first_and_last_call(home: Path) ->
     assert block.burn_rate.usd_per_hour == pytest.approx(0.0015)
 
 
-def test_a_moment_has_no_burn_rate(home: Path) -> None:
+def test_calls_within_one_minute_have_no_burn_rate(home: Path) -> None:
     at_minutes(home, 7)
     (block,) = open_client(home).cost_blocks()
     assert (block.burn_rate, block.projection) == (None, None)
@@ -251,7 +251,7 @@ def test_calls_of_no_session_and_unknown_prices_are_in_blocks_too(tmp_path: Path
     assert block.models == (UNKNOWN, "unknown")
 
 
-def test_an_amount_without_a_call_counts_when_its_session_began(home: Path) -> None:
+def test_a_recorded_amount_without_calls_counts_at_the_start_of_its_session(home: Path) -> None:
     session = ClaudeSession(home, uuid_of(1)).prompt("go")
     session.raw({"type": "cost-state", "sessionId": uuid_of(1), "totalCostUSD": 0.25}).write()
     write_runs(home, {"cost": {"totalUsd": 9, "inputTokens": 1, "outputTokens": 1}})
@@ -262,7 +262,7 @@ def test_an_amount_without_a_call_counts_when_its_session_began(home: Path) -> N
 @pytest.mark.parametrize(
     "at", [datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, tzinfo=UTC)]
 )
-def test_a_clock_at_the_end_of_all_days_makes_a_block(tmp_path: Path, at: datetime) -> None:
+def test_a_call_at_the_latest_possible_time_is_in_a_block(tmp_path: Path, at: datetime) -> None:
     shelf = Shelf(tmp_path)
     shelf.put("s", call("a", at=at), at=at)
     client = open_client(tmp_path / "home")

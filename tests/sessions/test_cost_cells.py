@@ -270,7 +270,7 @@ def test_sub_agents_are_in_the_cells_of_their_parent(shelf: Shelf) -> None:
     }
 
 
-def test_a_model_that_is_named_and_not_used_counts_only_where_nothing_was_spent(
+def test_an_unused_model_counts_only_if_no_spending_is_known(
     shelf: Shelf,
 ) -> None:
     shelf.put("s", call("a"), models=("m-named",))
@@ -290,7 +290,7 @@ def test_gaps_of_calls_without_a_session_make_the_total_a_lower_bound(shelf: She
     assert total.unattributed.incomplete == ("call-interrupted",)
 
 
-def test_figures_that_nobody_was_billed_can_be_kept_all_the_same(shelf: Shelf) -> None:
+def test_absurdly_large_token_sums_are_clamped_and_can_be_stored(shelf: Shelf) -> None:
     shelf.put("s", *(call(f"{n}", input=2**53) for n in range(2048)))
     (cell,) = kept = cells_of(shelf)
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(kept), type=list[Cell]) == kept
@@ -299,7 +299,7 @@ def test_figures_that_nobody_was_billed_can_be_kept_all_the_same(shelf: Shelf) -
 
 @pytest.mark.parametrize("year", [1, 9999])
 @pytest.mark.parametrize("timezone", ["UTC", "Asia/Tokyo", "America/Los_Angeles"])
-def test_a_clock_at_the_end_of_all_days_stops_no_report(
+def test_a_call_at_the_latest_possible_time_does_not_break_a_report(
     shelf: Shelf, year: int, timezone: str
 ) -> None:
     at = datetime(1, 1, 1, tzinfo=UTC) if year == 1 else datetime(9999, 12, 31, 23, tzinfo=UTC)
@@ -386,7 +386,7 @@ def test_weeks_and_months_are_those_of_the_time_zone(shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.name)
-def test_what_a_model_cost_is_what_its_group_cost(
+def test_the_cost_of_a_model_equals_its_group(
     capture: Capture, shared_home: SharedHome, tmp_path: Path
 ) -> None:
     env = {"AMUX_CACHE_DIR": str(tmp_path / "cache")}

@@ -97,17 +97,17 @@ def test_a_group_that_may_lack_something_is_marked(
     assert REASON in summary.incomplete
 
 
-def test_other_agents_are_exact(half_read: Client) -> None:
+def test_an_unreadable_source_does_not_mark_other_agents_as_incomplete(half_read: Client) -> None:
     claude = half_read.sessions.total_cost(agent="claude")
     assert (claude.incomplete, claude.problems, claude.session_count) == ((), (), 1)
 
 
-def test_whatever_is_asked_for_may_lie_in_what_was_not_read(half_read: Client) -> None:
+def test_a_filtered_total_is_a_lower_bound_if_a_source_is_unreadable(half_read: Client) -> None:
     nothing = half_read.sessions.total_cost(agent="codex", since=NOW, model="m-large")
     assert (nothing.session_count, nothing.incomplete) == (0, (REASON,))
 
 
-def test_the_overview_tells_what_could_not_be_read(half_read: Client, home: Path) -> None:
+def test_the_overview_reports_unreadable_sources(half_read: Client, home: Path) -> None:
     overview = half_read.overview()
     assert REASON in overview.week.incomplete
     assert {Path(problem.path or "").parent.parent.name for problem in overview.problems} == {"03"}
@@ -118,7 +118,7 @@ def test_the_overview_tells_what_could_not_be_read(half_read: Client, home: Path
         assert client.overview() == overview
 
 
-def test_a_bad_line_among_good_ones_is_no_reason(home: Path) -> None:
+def test_a_bad_line_does_not_mark_the_total_as_incomplete(home: Path) -> None:
     write_claude(home, 1, tokens=Tokens(input=100)).raw(b"{torn").write()
     summary = open_client(home).sessions.total_cost()
     assert (summary.incomplete, summary.problems) == ((), ())

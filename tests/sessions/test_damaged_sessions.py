@@ -82,7 +82,7 @@ def test_a_file_with_the_name_of_a_session_that_cannot_be_read_is_a_parse_error(
 
 
 @pytest.mark.parametrize("kind", NAMED)
-def test_a_file_of_garbage_is_not_listed_and_its_problem_is_told_and_logged_once(
+def test_a_file_of_garbage_is_not_listed_and_is_logged_once(
     kind: str, home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     agent = kind.split(maxsplit=1)[0]
@@ -115,7 +115,7 @@ def test_a_missing_session_may_lie_in_a_store_that_cannot_be_read(
     assert str(path) in (caught.value.hint or "")
 
 
-def test_a_damaged_session_is_told_from_a_missing_one_whoever_its_agent_is(home: Path) -> None:
+def test_a_damaged_session_is_distinguished_from_a_missing_one_for_every_agent(home: Path) -> None:
     write_claude(home, 1)
     path = place(home, NAMED["hermes snapshot"][0], GARBAGE)
     client = open_client(home)
@@ -126,7 +126,7 @@ def test_a_damaged_session_is_told_from_a_missing_one_whoever_its_agent_is(home:
     assert client.find(uuid_of(1)).agent == "claude"
 
 
-def test_a_sound_store_adds_nothing_to_the_hint(home: Path) -> None:
+def test_the_hint_for_a_missing_session_names_no_source_if_all_are_readable(home: Path) -> None:
     write_claude(home, 1)
     with pytest.raises(SessionNotFoundError) as caught:
         open_client(home).sessions.get("claude", "nothing")

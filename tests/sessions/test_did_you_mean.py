@@ -75,7 +75,7 @@ def test_the_nearest_word_is_chosen_then_the_first_in_the_alphabet() -> None:
     assert guess("configurtaoin", ["configuration"]) == {"configurtaoin": "configuration"}
 
 
-def test_what_occurs_or_is_short_or_far_is_left_alone() -> None:
+def test_words_that_occur_or_are_short_or_too_different_are_not_corrected() -> None:
     assert guess("payment", ["payment", "payments"]) == {}
     assert guess("cta", ["cat"]) == {}
     assert guess("zebra", ["horse"]) == {}
@@ -104,7 +104,7 @@ def test_the_words_of_a_text_are_found_in_it(text: str) -> None:
         ),
     ],
 )
-def test_only_wanted_words_are_replaced(text: str, rewritten: str) -> None:
+def test_excluded_words_are_not_corrected(text: str, rewritten: str) -> None:
     assert corrected(text, {"paymnet": "payment"}, now=NOW) == rewritten
 
 
@@ -131,19 +131,19 @@ def test_a_query_without_a_hit_is_tried_with_the_words_that_occur(client: Client
     assert [hit.snippet[start:end] for start, end in hit.ranges] == ["payment", "service"]
 
 
-def test_a_hit_keeps_the_query_as_it_is(client: Client) -> None:
+def test_a_query_with_a_hit_is_not_corrected(client: Client) -> None:
     report = search(client, "pay")
     assert (len(report.sessions), report.did_you_mean, report.corrected_to) == (1, None, None)
 
 
-def test_exact_means_no_guess(client: Client) -> None:
+def test_exact_disables_corrections(client: Client) -> None:
     report = search(client, "paymnet", exact=True)
     assert (report.sessions, report.did_you_mean, report.corrected_to) == ((), None, None)
     assert client.sessions.search("paymnet") == [], "a list cannot say that it is a guess"
     assert len(client.sessions.search("paymnet", exact=False)) == 1
 
 
-def test_a_guess_without_a_hit_is_only_named(client: Client) -> None:
+def test_a_correction_without_a_hit_is_only_suggested(client: Client) -> None:
     report = search(client, "paymnet flaky")
     assert (report.sessions, report.did_you_mean, report.corrected_to) == (
         (),
@@ -152,7 +152,7 @@ def test_a_guess_without_a_hit_is_only_named(client: Client) -> None:
     )
 
 
-def test_filters_hold_for_guesses_and_their_words(client: Client) -> None:
+def test_filters_apply_to_corrections_and_their_vocabulary(client: Client) -> None:
     assert search(client, "paymnet role:assistant").corrected_to is None, "no assistant says it"
     assert search(client, "paymnet role:user").corrected_to == "payment role:user"
     assert search(client, "conection role:assistant").corrected_to == "connection role:assistant"
@@ -163,7 +163,7 @@ def test_two_words_may_be_wrong_at_once(client: Client) -> None:
     assert search(client, '"conection refusde"').corrected_to == '"connection refused"'
 
 
-def test_no_hit_and_nothing_alike_is_no_guess(client: Client) -> None:
+def test_without_similar_words_there_is_no_correction(client: Client) -> None:
     assert search(client, "xylophone").did_you_mean is None
     assert search(client, "").did_you_mean is None
 
@@ -179,7 +179,7 @@ class _Known:
         return ()
 
 
-def test_the_words_may_come_from_elsewhere(tmp_path: Path) -> None:
+def test_corrections_use_the_given_vocabulary(tmp_path: Path) -> None:
     write_claude(tmp_path, 1, prompt="the payment service")
     holdings = hold(tmp_path, vocabulary=_Known())
     assert search_in(holdings, "servcie", exact=False).corrected_to == "service"

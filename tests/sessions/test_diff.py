@@ -62,7 +62,7 @@ def lcs_length(a: Sequence[SessionMessage], b: Sequence[SessionMessage]) -> int:
 
 @drawn(400)
 @given(a=crowded, b=crowded)
-def test_as_many_messages_stay_as_the_longest_common_subsequence_has(
+def test_unchanged_messages_are_a_longest_common_subsequence(
     a: list[SessionMessage], b: list[SessionMessage]
 ) -> None:
     assert types(a, b).count("unchanged") == lcs_length(a, b)
@@ -165,7 +165,7 @@ def test_an_edited_reply_is_paired_with_the_first_that_took_its_place() -> None:
     ]
 
 
-def test_what_cannot_be_paired_is_removed_first_and_then_added() -> None:
+def test_messages_with_different_roles_are_a_removal_and_an_addition() -> None:
     user = [SessionMessage(role="user", content="question")]
     tool = [SessionMessage(role="tool", content="output")]
     assert types(user, tool) == ["removal", "addition"]
@@ -176,12 +176,12 @@ def tool_message(command: str, call_id: str) -> SessionMessage:
     return SessionMessage(role="assistant", content="", tool_calls=(call,))
 
 
-def test_messages_without_words_are_told_apart_by_their_tools() -> None:
+def test_messages_without_text_are_distinguished_by_their_tools() -> None:
     assert types([tool_message("ls", "1")], [tool_message("ls", "2")]) == ["unchanged"]
     assert types([tool_message("ls", "1")], [tool_message("rm", "1")]) == ["modification"]
 
 
-def test_results_without_words_are_told_apart_by_their_output() -> None:
+def test_results_without_text_are_distinguished_by_their_output() -> None:
     def result(output: str) -> SessionMessage:
         given = ToolResult(tool_call_id="1", tool_name="bash", output=[output])
         return SessionMessage(role="tool", content="", tool_result=given)

@@ -39,7 +39,7 @@ def test_every_file_below_a_root_is_there_once(tmp_path: Path) -> None:
     assert sum(report.counts.values()) == len(on_disk)
 
 
-def test_a_foreign_file_a_link_and_a_broken_session_are_named(tmp_path: Path) -> None:
+def test_a_foreign_file_a_link_and_a_broken_session_are_reported(tmp_path: Path) -> None:
     folder = tmp_path / ".claude" / "projects" / "-p"
     folder.mkdir(parents=True)
     (folder / "stray.bin").write_bytes(b"?")
@@ -78,7 +78,7 @@ def test_an_agent_that_keeps_everything_has_no_next_loss(tmp_path: Path) -> None
     assert report.next_loss is None
 
 
-def test_a_link_to_a_folder_is_named(tmp_path: Path) -> None:
+def test_a_link_to_a_folder_is_reported(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "11111111-2222-4333-8444-555555555555.jsonl").write_bytes(b"{}\n")
@@ -101,7 +101,7 @@ STORES = [
 
 
 @pytest.mark.parametrize(("name", "store"), STORES)
-def test_what_lies_behind_a_link_is_accounted_for_if_it_is_read(
+def test_files_behind_a_symbolic_link_are_reported_if_they_are_read(
     name: str, store: str, tmp_path: Path
 ) -> None:
     capture = next(c for c in CAPTURES if c.name == name)

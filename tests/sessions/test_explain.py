@@ -157,7 +157,7 @@ def test_repeated_lines_of_a_call_are_counted_as_passed_over(home: Path) -> None
     assert (len(explanation.calls), explanation.repeats) == (1, 3)
 
 
-def test_an_agents_own_figure_needs_no_rates(home: Path) -> None:
+def test_an_amount_recorded_by_the_agent_has_no_rates(home: Path) -> None:
     ClaudeSession(home, uuid_of(1)).prompt("go").reply(
         tokens=Tokens(input=10), costUSD=0.25
     ).write()

@@ -34,7 +34,7 @@ def test_an_expression_is_found_where_python_finds_it(flags: str, pattern: str, 
     assert bool(Term("regex", flags + pattern).count(text, text)) is expected
 
 
-def test_it_is_found_where_it_begins_and_again_behind_that() -> None:
+def test_a_regular_expression_yields_every_match() -> None:
     term = Term("regex", "from.*import")
     assert [*term.spans("from a import b\nfrom\nx from c import d import")] == [(0, 13), (23, 36)]
 
@@ -57,7 +57,7 @@ LET_THROUGH = [
 
 
 @pytest.mark.no_cover
-def test_what_is_let_through_ends_soon() -> None:
+def test_accepted_regular_expressions_end_soon_on_hostile_texts() -> None:
     # In a process of its own: nothing else can stop an expression.
     subprocess.run(
         [sys.executable, "-c", HOSTILE, *LET_THROUGH],

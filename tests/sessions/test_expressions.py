@@ -55,7 +55,9 @@ LETTERS = st.sampled_from(
 
 @drawn(600)
 @given(pattern=st.lists(PIECES, min_size=1, max_size=6).map("".join), data=st.data())
-def test_every_match_has_it(pattern: str, data: st.DataObject) -> None:
+def test_every_match_of_an_expression_contains_its_required_text(
+    pattern: str, data: st.DataObject
+) -> None:
     expression, needed = compile_regex(pattern), needed_text(pattern)
     if expression is None or needed is None:
         return

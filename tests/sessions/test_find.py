@@ -64,7 +64,7 @@ def test_a_named_agent_narrows_the_search(client: Client) -> None:
 
 
 @pytest.mark.parametrize("text", ["0000", "claude:0000111", "Fix the build"])
-def test_several_that_fit_are_all_named(text: str, client: Client) -> None:
+def test_an_ambiguous_reference_names_all_matching_sessions(text: str, client: Client) -> None:
     with pytest.raises(AmbiguousIdError) as caught:
         client.find(text)
     error = caught.value
@@ -104,7 +104,7 @@ def test_a_whole_id_wins_over_longer_ids_that_begin_with_it(home: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "claude:", ":", "zzz", "no:such"])
-def test_what_fits_nothing_is_not_found(text: str, client: Client) -> None:
+def test_an_unknown_reference_raises_session_not_found(text: str, client: Client) -> None:
     with pytest.raises(SessionNotFoundError) as caught:
         client.find(text)
     assert caught.value.code == "SESSION_NOT_FOUND"

@@ -25,7 +25,9 @@ def session(home: Path) -> ClaudeSession:
     return session
 
 
-def test_only_what_comes_is_told_and_numbered_on(home: Path, session: ClaudeSession) -> None:
+def test_only_new_messages_are_reported_and_numbering_continues(
+    home: Path, session: ClaudeSession
+) -> None:
     def go_on() -> None:
         session.prompt("second").reply("two").write()
 
@@ -40,13 +42,13 @@ def test_only_what_comes_is_told_and_numbered_on(home: Path, session: ClaudeSess
     assert {c.at for c in changes} == {NOW}
 
 
-def test_from_the_start_everything_is_told(home: Path, session: ClaudeSession) -> None:
+def test_from_start_reports_all_messages(home: Path, session: ClaudeSession) -> None:
     changes = follow(home, "claude", ID, from_start=True)
     whole = client_at(home, ScriptedClock()).sessions.get("claude", ID)
     assert [change.message for change in changes] == list(whole.messages)
 
 
-def test_a_line_that_is_written_byte_by_byte_is_told_when_it_is_whole(
+def test_a_line_written_byte_by_byte_is_reported_when_it_is_complete(
     home: Path, session: ClaudeSession
 ) -> None:
     before = session.path.read_bytes()
@@ -84,7 +86,7 @@ def test_an_answer_that_grows_after_a_pause_is_updated(home: Path, session: Clau
     ]
 
 
-def test_a_tool_call_is_told_before_its_result_and_not_again(
+def test_a_tool_call_is_reported_before_its_result_and_only_once(
     home: Path, session: ClaudeSession
 ) -> None:
     def call() -> None:
@@ -100,7 +102,7 @@ def test_a_tool_call_is_told_before_its_result_and_not_again(
     assert changes[1].message.tool_result.output == "a.txt"
 
 
-def test_the_last_message_waits_for_a_second_of_quiet_at_most(
+def test_the_last_message_is_reported_after_a_second_without_changes(
     home: Path, session: ClaudeSession
 ) -> None:
     clock = ScriptedClock([(1, lambda: session.prompt("go").reply("on").write())])
@@ -112,7 +114,7 @@ def test_the_last_message_waits_for_a_second_of_quiet_at_most(
     assert seen == [(1.0, "go"), (2.0, "on")]
 
 
-def test_a_rewritten_file_says_from_where_on_nothing_holds(
+def test_a_rewritten_file_reports_the_first_replaced_message(
     home: Path, session: ClaudeSession
 ) -> None:
     def rewrite() -> None:
@@ -130,7 +132,7 @@ def test_a_rewritten_file_says_from_where_on_nothing_holds(
     assert texts(changes) == ["first", "one", "anew"]
 
 
-def test_a_file_that_is_emptied_and_written_again_unchanged_tells_nothing(
+def test_a_file_rewritten_with_equal_content_reports_nothing(
     home: Path, session: ClaudeSession
 ) -> None:
     whole = session.path.read_bytes()
@@ -142,7 +144,7 @@ def test_a_file_that_is_emptied_and_written_again_unchanged_tells_nothing(
     assert follow(home, "claude", ID, *deeds) == []
 
 
-def test_a_file_that_stays_empty_takes_everything_back(home: Path, session: ClaudeSession) -> None:
+def test_an_emptied_file_replaces_all_messages(home: Path, session: ClaudeSession) -> None:
     changes = follow(home, "claude", ID, (1, lambda: session.path.write_bytes(b"")))
     assert [(c.kind, c.number) for c in changes] == [("replaced", 1)]
 
@@ -160,9 +162,7 @@ def test_a_line_that_cannot_be_read_is_a_problem_once(home: Path, session: Claud
     assert changes[0].message is None
 
 
-def test_a_torn_tail_is_no_problem_while_somebody_may_be_writing(
-    home: Path, session: ClaudeSession
-) -> None:
+def test_a_torn_tail_is_not_reported_while_following(home: Path, session: ClaudeSession) -> None:
     assert follow(home, "claude", ID, (1, lambda: append(session.path, b'{"type": "us'))) == []
 
 
@@ -173,7 +173,7 @@ def test_a_deleted_session_ends(home: Path, session: ClaudeSession) -> None:
     assert clock.now < 110
 
 
-def test_a_file_that_is_replaced_by_another_one_is_followed_on(
+def test_a_file_that_is_replaced_by_another_one_is_still_followed(
     home: Path, session: ClaudeSession
 ) -> None:
     def replace() -> None:
@@ -212,7 +212,7 @@ def test_a_sub_agent_in_a_file_of_its_own_is_found_by_what_it_says(home: Path) -
     assert texts(changes) == ["task", "solved"]
 
 
-def test_a_session_that_its_agent_archives_is_followed_to_its_new_place(home: Path) -> None:
+def test_following_continues_when_the_agent_archives_the_session(home: Path) -> None:
     session = CodexSession(home, ID)
     session.prompt("first").reply("one").write()
     archive = home / ".codex" / "archived_sessions" / session.path.name
@@ -228,7 +228,7 @@ def test_a_session_that_its_agent_archives_is_followed_to_its_new_place(home: Pa
     assert [(c.kind, c.number, c.message.content) for c in changes] == [("message", 3, "second")]
 
 
-def test_a_file_that_can_no_longer_be_read_takes_nothing_back(
+def test_a_file_that_becomes_unreadable_replaces_nothing(
     home: Path, session: ClaudeSession
 ) -> None:
     def make_folder() -> None:
@@ -239,7 +239,7 @@ def test_a_file_that_can_no_longer_be_read_takes_nothing_back(
     assert "replaced" not in kinds(changes)
 
 
-def test_a_database_is_looked_at_every_two_seconds(home: Path) -> None:
+def test_a_database_is_checked_every_two_seconds(home: Path) -> None:
     store = HermesStore(home)
     store.session("s1")
     store.say("s1", "user", "hello")
@@ -250,7 +250,7 @@ def test_a_database_is_looked_at_every_two_seconds(home: Path) -> None:
     store.close()
 
 
-def test_the_caller_decides_how_often(home: Path, session: ClaudeSession) -> None:
+def test_the_poll_interval_can_be_set(home: Path, session: ClaudeSession) -> None:
     clock = ScriptedClock(quiet=50)
     assert list(client_at(home, clock).follow("claude", ID, poll=5)) == []
     assert set(clock.waits) == {5}
@@ -258,9 +258,7 @@ def test_the_caller_decides_how_often(home: Path, session: ClaudeSession) -> Non
         client_at(home, clock).follow("claude", ID, poll=0)
 
 
-def test_it_ends_when_nothing_has_happened_for_long_enough(
-    home: Path, session: ClaudeSession
-) -> None:
+def test_following_ends_after_the_idle_timeout(home: Path, session: ClaudeSession) -> None:
     deeds = [(8, lambda: session.prompt("late").write())]
     clock = ScriptedClock(deeds, quiet=1000)
     with client_at(home, clock).follow("claude", ID, idle_timeout=10) as changes:
@@ -269,7 +267,7 @@ def test_it_ends_when_nothing_has_happened_for_long_enough(
 
 
 @pytest.mark.parametrize("kind", ["event", "question"])
-def test_it_ends_when_it_is_told_to(home: Path, session: ClaudeSession, kind: str) -> None:
+def test_following_ends_when_stop_is_set(home: Path, session: ClaudeSession, kind: str) -> None:
     event = Event()
     clock = ScriptedClock([(3, event.set)], quiet=1000)
     stop = event if kind == "event" else event.is_set
@@ -282,7 +280,7 @@ def test_an_unknown_session_is_refused_at_once(home: Path, session: ClaudeSessio
         client_at(home, ScriptedClock()).follow("claude", "nope")
 
 
-def test_what_is_left_tells_nothing_more(home: Path, session: ClaudeSession) -> None:
+def test_a_closed_iterator_yields_nothing(home: Path, session: ClaudeSession) -> None:
     changes = client_at(home, ScriptedClock()).follow("claude", ID, from_start=True)
     with changes:
         next(changes)

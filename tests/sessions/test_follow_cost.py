@@ -55,7 +55,7 @@ def session(home: Path) -> ClaudeSession:
     return session
 
 
-def test_nothing_is_read_while_nothing_changes(
+def test_unchanged_files_are_not_read(
     home: Path, session: ClaudeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = ScriptedClock(quiet=100)
@@ -74,7 +74,7 @@ def test_nothing_is_read_while_nothing_changes(
     assert set(clock.waits) == {0.25}
 
 
-def test_an_adapter_that_can_go_on_reading_is_asked_to(
+def test_following_continues_reading_from_the_previous_offset(
     home: Path, session: ClaudeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     adapter = GoesOn()
@@ -88,7 +88,7 @@ def test_an_adapter_that_can_go_on_reading_is_asked_to(
     assert [0 < each.offset < size for each in later if each is not None] == [True, True]
 
 
-def test_a_session_that_takes_long_to_read_is_read_a_fifth_of_the_time(
+def test_reading_a_slow_session_takes_a_fifth_of_the_time(
     home: Path, session: ClaudeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deeds = [(1 + n / 2, lambda: session.prompt("more").write()) for n in range(120)]

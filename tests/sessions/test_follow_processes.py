@@ -125,7 +125,7 @@ def test_committed_rows_of_a_live_database_arrive_and_no_trace_is_left(
     assert sorted(path.name for path in database.parent.iterdir()) == files
 
 
-def test_waiting_takes_no_time_of_the_processor(home: Path) -> None:
+def test_waiting_uses_no_processor_time(home: Path) -> None:
     ClaudeSession(home, ID).prompt("first").write()
     changes = create_client(home=home).follow("claude", ID, idle_timeout=2)
     before = time.process_time()
@@ -133,7 +133,7 @@ def test_waiting_takes_no_time_of_the_processor(home: Path) -> None:
     assert time.process_time() - before < 0.5
 
 
-def test_closing_from_another_thread_ends_the_waiting(home: Path) -> None:
+def test_closing_from_another_thread_ends_following(home: Path) -> None:
     ClaudeSession(home, ID).prompt("first").write()
     changes = create_client(home=home).follow("claude", ID, poll=LONGEST)
     found: list[SessionChange] = []
@@ -146,7 +146,7 @@ def test_closing_from_another_thread_ends_the_waiting(home: Path) -> None:
     assert time.monotonic() - began < LONGEST / 2
 
 
-def test_the_asynchronous_twin_tells_the_same_and_can_be_left(home: Path) -> None:
+def test_the_asynchronous_iterator_yields_the_same_and_can_be_closed(home: Path) -> None:
     session = ClaudeSession(home, ID)
     session.prompt("first").reply("one").write()
 
@@ -166,7 +166,7 @@ def test_the_asynchronous_twin_tells_the_same_and_can_be_left(home: Path) -> Non
     assert opened_since(handles) == []
 
 
-def test_an_asynchronous_listener_that_is_cancelled_leaves_nothing_behind(home: Path) -> None:
+def test_a_cancelled_asynchronous_iterator_leaves_no_thread_behind(home: Path) -> None:
     ClaudeSession(home, ID).prompt("first").write()
 
     async def listen(begun: asyncio.Event) -> None:

@@ -90,7 +90,7 @@ def test_a_tool_only_message_has_no_text_and_the_result_knows_its_tool(home: Pat
     assert (result.tool_result.tool_name, result.tool_result.output) == ("Bash", "a.txt")
 
 
-def test_a_result_that_comes_after_very_much_else_is_still_in_its_own_message(home: Path) -> None:
+def test_a_tool_result_far_behind_its_call_is_in_its_own_message(home: Path) -> None:
     session = ClaudeSession(home, uuid_of(1)).prompt("go").tool_call("t1", {})
     for number in range(300):
         session.prompt(f"still waiting {number}")
@@ -127,7 +127,7 @@ def test_a_torn_last_line_costs_that_line_and_is_a_warning(home: Path) -> None:
 
 @BOTH_AGENTS
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_every_operation_on_one_session_names_the_same_faults(
+def test_every_operation_on_one_session_raises_the_same_errors(
     operation: str, agent: str, home: Path
 ) -> None:
     run = OPERATIONS[operation]
@@ -200,7 +200,7 @@ def test_a_title_is_no_id(home: Path) -> None:
         open_client(home).sessions.get("claude", "Fix the build")
 
 
-def test_what_the_agent_says_beyond_the_model_is_kept(home: Path) -> None:
+def test_additional_data_of_the_agent_is_in_raw(home: Path) -> None:
     ClaudeSession(home, uuid_of(1)).prompt("hi", gitBranch="main").reply(
         gitBranch="feature"
     ).write()
@@ -214,7 +214,7 @@ def test_what_the_agent_says_beyond_the_model_is_kept(home: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["plain", "日本語の文章 🙂", "tab\tand\\slash", "\ud800 alone"])
-def test_text_comes_back_as_it_was_typed_where_it_is_text_at_all(text: str, home: Path) -> None:
+def test_text_is_returned_unchanged_except_for_invalid_characters(text: str, home: Path) -> None:
     write_claude(home, 1, prompt=text)
     session = open_client(home).sessions.get("claude", uuid_of(1))
     assert session.messages[0].content == text.encode("utf-8", "replace").decode().replace(
@@ -223,7 +223,7 @@ def test_text_comes_back_as_it_was_typed_where_it_is_text_at_all(text: str, home
     assert session.to_json().decode()
 
 
-def test_a_session_without_any_time_takes_its_files(home: Path) -> None:
+def test_a_session_without_times_uses_the_modification_time_of_its_file(home: Path) -> None:
     path = ClaudeSession(home, uuid_of(1)).path
     path.parent.mkdir(parents=True)
     path.write_text('{"type":"user","uuid":"u","message":{"role":"user","content":"hi"}}\n')

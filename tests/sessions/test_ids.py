@@ -18,7 +18,7 @@ CLIENT = create_client(home="/nowhere")
 
 
 @given(agent=AGENTS, native=st.text(min_size=1))
-def test_every_native_id_survives_the_way_there_and_back(agent: str, native: str) -> None:
+def test_every_native_id_survives_the_round_trip(agent: str, native: str) -> None:
     unified = CLIENT.sessions.resolve_unified_id(agent, native)
     assert unified == agent + ":" + native
     expected = NativeRef(agent=agent, native_session_id=native)
@@ -53,7 +53,7 @@ def test_only_the_first_colon_counts(text: str, native: str) -> None:
 @pytest.mark.parametrize(
     "text", ["not-a-valid-id", "unknown-agent:123", ":x", "claude:", ":", "", "Claude:x"]
 )
-def test_what_names_no_known_agent_or_no_id_is_none(text: str) -> None:
+def test_an_id_without_a_known_agent_or_native_id_resolves_to_none(text: str) -> None:
     assert CLIENT.sessions.resolve_native_id(text) is None
 
 

@@ -99,7 +99,7 @@ def test_an_unrecorded_copy_is_found_by_what_it_shares(kind: str, shelf: Shelf) 
     assert inputs(client) == {"old": 1000, "new": 1000}
 
 
-def test_a_session_that_goes_on_after_its_fork_did_is_still_the_original(shelf: Shelf) -> None:
+def test_a_session_continued_after_its_fork_is_still_the_original(shelf: Shelf) -> None:
     shared: list[tuple[int, Role, str]] = [(1, "user", "begin"), (2, "assistant", "ok")]
     told: list[tuple[int, Role, str]] = [*shared, (3, "user", "own bookkeeping"), (9, "user", "on")]
     soon, later = START + timedelta(minutes=1), LATER
@@ -111,7 +111,7 @@ def test_a_session_that_goes_on_after_its_fork_did_is_still_the_original(shelf: 
     assert (summaries(client)["new"].parent, summaries(client)["old"].parent) == ("old", None)
 
 
-def test_of_several_possible_parents_the_one_that_shares_most_is_taken(shelf: Shelf) -> None:
+def test_the_parent_is_the_session_that_shares_most(shelf: Shelf) -> None:
     def lines(*keys: int) -> list[tuple[int, Role, str]]:
         return [(key, "user", str(key)) for key in keys]
 
@@ -197,7 +197,7 @@ def test_a_rewound_session_shows_the_new_branch_and_bills_both(shelf: Shelf) -> 
     assert inputs(client) == {"thread": 3000}
 
 
-def test_history_kept_by_reference_is_followed_through_several_logs(shelf: Shelf) -> None:
+def test_history_by_reference_is_followed_through_several_logs(shelf: Shelf) -> None:
     shelf.put("a", lines=[(1, "user", "a1"), (2, "user", "a2"), (3, "user", "a3")])
     shelf.put("b", lines=[(3, "user", "b3"), (4, "user", "b4")], prefix=Prefix(of="a", until=3))
     shelf.put("c", lines=[(4, "user", "c4")], prefix=Prefix(of="b", until=4))
@@ -208,14 +208,14 @@ def test_history_kept_by_reference_is_followed_through_several_logs(shelf: Shelf
     assert summaries(client)["c"].message_count == 4
 
 
-def test_history_that_is_gone_is_said_to_be_gone(shelf: Shelf) -> None:
+def test_missing_history_is_reported(shelf: Shelf) -> None:
     shelf.put("left", lines=[(5, "user", "go on")], prefix=Prefix(of="gone", until=5))
     session = client_of(shelf).sessions.get("shelf", "left")
     assert [m.content for m in session.messages] == ["go on"]
     assert [problem.code for problem in session.problems] == ["missing-parent"]
 
 
-def test_logs_that_refer_to_each_other_end_somewhere(shelf: Shelf) -> None:
+def test_logs_that_refer_to_each_other_do_not_loop(shelf: Shelf) -> None:
     shelf.put("a", lines=[(1, "user", "a")], prefix=Prefix(of="b", until=9))
     shelf.put("b", lines=[(2, "user", "b")], prefix=Prefix(of="a", until=9))
     client = client_of(shelf)
@@ -241,7 +241,7 @@ def test_sub_agents_hang_below_their_parent_and_are_billed_to_it(shelf: Shelf) -
     assert (child.session_id, [c.session_id for c in child.children]) == ("sub", ["subsub"])
 
 
-def test_a_sub_agent_without_its_parent_is_neither_lost_nor_free(shelf: Shelf) -> None:
+def test_a_sub_agent_without_its_parent_is_listed_and_billed(shelf: Shelf) -> None:
     shelf.put("orphan", call("s"), kind="subagent", parent="gone")
     client = client_of(shelf)
     assert client.list_report(("shelf",), SessionListOptions()).hidden_children == 1
@@ -249,7 +249,7 @@ def test_a_sub_agent_without_its_parent_is_neither_lost_nor_free(shelf: Shelf) -
     assert client.sessions.get("shelf", "orphan").parent == "gone"
 
 
-def test_short_ids_of_sub_agents_are_told_apart_by_their_parents(shelf: Shelf) -> None:
+def test_equal_ids_of_sub_agents_are_distinguished_by_their_parents(shelf: Shelf) -> None:
     for parent in ("p1", "p2"):
         shelf.put(parent, call(parent))
         shelf.put(
@@ -266,7 +266,7 @@ def test_short_ids_of_sub_agents_are_told_apart_by_their_parents(shelf: Shelf) -
 
 
 @pytest.mark.parametrize("kind", ["fork", "subagent", "continuation"])
-def test_circles_of_parents_end_somewhere_and_lose_nothing(kind: str, shelf: Shelf) -> None:
+def test_cyclic_parents_do_not_loop_and_lose_no_session(kind: str, shelf: Shelf) -> None:
     shelf.put("a", call("x"), call("a"), kind=kind, parent="c")
     shelf.put("b", call("x"), call("b"), kind=kind, parent="a")
     shelf.put("c", call("x"), call("c"), kind=kind, parent="b")

@@ -167,7 +167,7 @@ def test_filter_then_sort_then_cut_in_every_combination(
         assert found == fitting[:limit]
 
 
-def test_the_dearest_of_all_sessions_is_found_not_the_dearest_of_the_newest(home: Path) -> None:
+def test_sorting_by_cost_considers_all_sessions_before_the_limit(home: Path) -> None:
     for number in range(120):
         dear = number == 3
         write_claude(
@@ -278,7 +278,7 @@ def test_a_day_on_which_clocks_are_put_back_has_25_hours(home: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["yesterday-ish", "2026-13-01", "", "0001-01-01T00:00:00+14:00"])
-def test_what_is_no_date_is_refused(text: str, home: Path) -> None:
+def test_an_invalid_date_is_refused(text: str, home: Path) -> None:
     with pytest.raises(ValidationError) as caught:
         open_client(home).sessions.list("claude", since=text)
     assert caught.value.fields == ("since",)

@@ -46,7 +46,7 @@ def test_an_agent_that_was_never_used_lists_nothing(agent: str, home: Path) -> N
 
 
 @pytest.mark.parametrize("what", ["file", "link to nowhere", "link to itself"])
-def test_a_place_that_is_no_folder_is_an_empty_store(what: str, home: Path) -> None:
+def test_a_root_that_is_not_a_directory_has_no_sessions(what: str, home: Path) -> None:
     for place in (home / ".claude" / "projects", home / ".codex"):
         place.parent.mkdir(exist_ok=True)
         if what == "file":
@@ -70,7 +70,7 @@ def test_a_directory_filter_opens_only_that_projects_folder(home: Path) -> None:
     assert folders == {"-src-lib"}
 
 
-def test_directories_whose_folders_have_one_name_are_told_apart(home: Path) -> None:
+def test_directories_with_equal_folder_names_are_distinguished(home: Path) -> None:
     write_claude(home, 1, cwd="/a/b-c")
     write_claude(home, 2, cwd="/a/b/c")
     sessions = open_client(home).sessions
@@ -108,7 +108,7 @@ def test_one_corrupt_file_among_ten_costs_one_session_and_is_named(junk: bytes, 
     assert {problem.path for problem in problems} == {str(broken)}
 
 
-def test_what_is_left_out_is_counted(copy_capture: Callable[[str], Path]) -> None:
+def test_hidden_sessions_are_counted(copy_capture: Callable[[str], Path]) -> None:
     client = open_client(copy_capture("codex-0.166.0"))
     plain = client.list_report(None, SessionListOptions(limit=3))
     everything = client.list_report(None, EVERYTHING)
@@ -179,7 +179,7 @@ def test_a_session_in_two_places_is_listed_once_with_the_fuller_copy(home: Path)
 
 
 @pytest.mark.parametrize("place", ["backup/.claude", "backup/.claude/projects"])
-def test_places_named_in_the_settings_are_read_too(place: str, home: Path, tmp_path: Path) -> None:
+def test_configured_roots_are_read(place: str, home: Path, tmp_path: Path) -> None:
     write_claude(home, 1)
     write_claude(tmp_path / "backup", 2)
     (home / ".agent-mux").mkdir()
@@ -194,7 +194,7 @@ def test_places_named_in_the_settings_are_read_too(place: str, home: Path, tmp_p
     )
 
 
-def test_a_place_of_the_settings_that_fills_later_is_read_then(home: Path, tmp_path: Path) -> None:
+def test_a_configured_root_is_read_when_sessions_appear_in_it(home: Path, tmp_path: Path) -> None:
     (home / ".agent-mux").mkdir()
     (home / ".agent-mux" / "config.json").write_text(
         f'{{"agents": {{"claude": {{"roots": ["{tmp_path}/backup/.claude"]}}}}}}'
@@ -209,7 +209,7 @@ def test_a_place_of_the_settings_that_fills_later_is_read_then(home: Path, tmp_p
 
 
 @pytest.mark.parametrize("agent", ["codex", "copilot", "droid", "pi", "gemini", "qwen", "hermes"])
-def test_a_copy_of_an_agents_folder_may_be_named(
+def test_a_configured_root_may_be_a_copy_of_the_agents_directory(
     agent: str, home: Path, copy_capture: Callable[[str], Path]
 ) -> None:
     capture = next(each for each in CAPTURES if each.agent == agent)
@@ -223,7 +223,7 @@ def test_a_copy_of_an_agents_folder_may_be_named(
     assert found.session_count == own.session_count
 
 
-def test_a_store_that_vanishes_is_an_empty_one(home: Path) -> None:
+def test_a_root_that_vanishes_has_no_sessions(home: Path) -> None:
     write_claude(home, 1)
     client: Client = open_client(home)
     assert len(client.sessions.list("claude")) == 1

@@ -44,12 +44,12 @@ def path_of(home: Path, number: int) -> Path:
 
 
 @pytest.mark.parametrize("age", [-1.0, math.nan])
-def test_an_age_is_not_negative(age: float) -> None:
+def test_a_negative_max_age_is_refused(age: float) -> None:
     with pytest.raises(ValidationError):
         create_client(max_age=age)
 
 
-def test_within_that_time_an_answer_is_that_of_the_last_look(home: Path) -> None:
+def test_within_max_age_an_answer_uses_the_last_snapshot(home: Path) -> None:
     with open_staying(home) as client:
         before = client.sessions.search("fox", limit=None), client.sessions.list("claude")
         write_claude(home, 4, prompt="another fox")
@@ -57,14 +57,14 @@ def test_within_that_time_an_answer_is_that_of_the_last_look(home: Path) -> None
         assert after == before
 
 
-def test_without_it_every_answer_is_of_this_moment(home: Path) -> None:
+def test_without_max_age_every_answer_is_current(home: Path) -> None:
     with open_staying(home, max_age=0.0) as client:
         assert len(found(client)) == 3
         write_claude(home, 4, prompt="another fox")
         assert uuid_of(4) in found(client)
 
 
-def test_when_the_time_is_over_files_are_looked_at_again(home: Path) -> None:
+def test_after_max_age_the_files_are_checked_again(home: Path) -> None:
     with open_staying(home, max_age=0.05) as client:
         assert len(found(client)) == 3
         write_claude(home, 4, prompt="another fox")
@@ -73,7 +73,7 @@ def test_when_the_time_is_over_files_are_looked_at_again(home: Path) -> None:
             assert time.monotonic() < deadline
 
 
-def test_what_another_process_has_indexed_is_seen_at_once(home: Path) -> None:
+def test_a_write_of_another_client_to_the_index_ends_the_snapshot(home: Path) -> None:
     with open_staying(home) as client:
         assert len(found(client)) == 3
         write_claude(home, 4, prompt="another fox")
@@ -82,7 +82,7 @@ def test_what_another_process_has_indexed_is_seen_at_once(home: Path) -> None:
         assert len(found(client)) == 4
 
 
-def test_of_a_file_that_has_vanished_nothing_is_shown(home: Path) -> None:
+def test_no_text_of_a_vanished_file_is_shown(home: Path) -> None:
     with open_staying(home) as client:
         assert len(found(client)) == 3
         path_of(home, 2).unlink()
@@ -91,7 +91,7 @@ def test_of_a_file_that_has_vanished_nothing_is_shown(home: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["a hen", "no such animal, but a longer text than before"])
-def test_of_a_file_that_was_replaced_no_other_text_is_shown(home: Path, text: str) -> None:
+def test_no_text_of_a_replacement_file_is_shown(home: Path, text: str) -> None:
     with open_staying(home) as client:
         assert len(found(client)) == 3
         ClaudeSession(home, uuid_of(2)).prompt(text).reply(text).write(path_of(home, 2))
@@ -100,7 +100,7 @@ def test_of_a_file_that_was_replaced_no_other_text_is_shown(home: Path, text: st
         assert text not in (other.snippet or "")
 
 
-def test_of_a_file_that_was_cut_or_has_grown_what_is_left_is_shown(home: Path) -> None:
+def test_the_remaining_text_of_a_truncated_or_grown_file_is_shown(home: Path) -> None:
     with open_staying(home) as client:
         whole = {each.session_id: each for each in client.sessions.search("fox")}
         cut, grown = path_of(home, 1), path_of(home, 2)
@@ -143,7 +143,7 @@ def change(folder: Path) -> None:
     age(folder, seconds=30)
 
 
-def test_a_look_lasts_as_long_as_it_may(settled: Path) -> None:
+def test_a_snapshot_expires_after_max_age(settled: Path) -> None:
     clock = Clock()
     looks = Looks(10.0, clock=clock)
     roots = [str(settled)]
@@ -155,7 +155,7 @@ def test_a_look_lasts_as_long_as_it_may(settled: Path) -> None:
     assert looks.state(roots, ()) != before
 
 
-def test_a_look_that_is_held_lasts_to_the_end_and_no_longer(settled: Path) -> None:
+def test_a_held_snapshot_lasts_until_the_end_of_the_block(settled: Path) -> None:
     looks = Looks()
     roots = [str(settled)]
     with looks.held():
@@ -165,7 +165,7 @@ def test_a_look_that_is_held_lasts_to_the_end_and_no_longer(settled: Path) -> No
     assert looks.state(roots, ()) != before
 
 
-def test_what_was_made_from_a_look_is_as_old_as_the_oldest_of_them(settled: Path) -> None:
+def test_a_generation_expires_with_its_oldest_snapshot(settled: Path) -> None:
     clock = Clock()
     looks = Looks(10.0, clock=clock)
     first = looks.generation()

@@ -55,9 +55,7 @@ def test_fragments_make_one_conversation_and_what_they_share_is_shown_once(
     assert found.cost.input_tokens == 2000
 
 
-def test_a_copy_left_behind_is_shown_only_where_nothing_else_is(
-    shelf: Shelf, client: Client
-) -> None:
+def test_a_fallback_copy_is_shown_only_if_there_is_no_other(shelf: Shelf, client: Client) -> None:
     long: list[Line] = [(1, "user", "old"), (2, "assistant", "copy"), (3, "user", "longer")]
     shelf.put("both", call("x"), lines=long, archived=True, source={"fallback": True})
     shelf.put("both", call("x"), lines=[(1, "user", "new")])
@@ -70,7 +68,7 @@ def test_a_copy_left_behind_is_shown_only_where_nothing_else_is(
     }
 
 
-def test_a_name_that_tells_how_an_id_begins_is_enough_to_find_it(
+def test_a_file_name_with_the_beginning_of_an_id_finds_the_session(
     shelf: Shelf, client: Client
 ) -> None:
     for number in range(3):
@@ -107,9 +105,7 @@ def test_a_title_may_be_noted_by_id_in_a_source_of_names(shelf: Shelf, client: C
         client.sessions.get("shelf", "names")
 
 
-def test_a_session_without_any_time_or_file_is_as_old_as_can_be(
-    shelf: Shelf, client: Client
-) -> None:
+def test_a_session_without_any_time_is_dated_to_the_epoch(shelf: Shelf, client: Client) -> None:
     shelf.put("s", created_at=None, updated_at=None)
     assert [s.created_at for s in client.sessions.list("shelf")] == [datetime.fromtimestamp(0, UTC)]
 
@@ -124,7 +120,7 @@ def test_a_call_of_unknown_model_and_time_is_counted_but_not_priced(
     assert total.total_usd == 0.001
 
 
-def test_what_has_no_name_to_type_is_no_hit_of_its_own(shelf: Shelf, client: Client) -> None:
+def test_a_session_without_an_address_is_not_a_search_result(shelf: Shelf, client: Client) -> None:
     shelf.put("s", lines=[(1, "user", "needle")])
     shelf.put("1", kind="subagent", parent="gone", addressable=False, lines=[(1, "user", "needle")])
     assert [s.session_id for s in client.sessions.search("needle")] == ["s"]

@@ -51,7 +51,7 @@ def check_others_are_unharmed(client: Client, home: Path, *, agent: str) -> None
 
 
 @pytest.mark.parametrize("result", ["raises", "none", "text"])
-def test_a_file_that_it_cannot_parse_is_a_problem_of_that_file(
+def test_a_file_that_the_adapter_fails_to_parse_is_a_problem_of_that_file(
     result: str, client: Client, home: Path
 ) -> None:
     class Failing(NotesAdapter):
@@ -74,7 +74,7 @@ def test_a_file_that_it_cannot_parse_is_a_problem_of_that_file(
     assert "failing" in problem.message
 
 
-def test_a_store_that_it_cannot_list_is_a_problem(client: Client, home: Path) -> None:
+def test_an_adapter_that_fails_to_list_files_is_a_problem(client: Client, home: Path) -> None:
     class Forbidden(NotesAdapter):
         agent = "forbidden"
 
@@ -92,7 +92,7 @@ def test_a_store_that_it_cannot_list_is_a_problem(client: Client, home: Path) ->
     assert client.sessions.get("forbidden", "one").session_id == "one"
 
 
-def test_one_that_does_not_know_its_place_has_no_sessions(
+def test_an_adapter_that_fails_to_name_its_directory_has_no_sessions(
     client: Client, home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Lost(NotesAdapter):
@@ -177,7 +177,7 @@ def test_an_installed_adapter_is_known_without_being_imported(installed: Path, h
     assert list(infos)[:2] == ["claude", "codex"], "built-in ones come first"
 
 
-def test_an_installed_adapter_that_does_not_load_harms_nobody(
+def test_an_installed_adapter_that_does_not_load_affects_no_other_agent(
     installed: Path, home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = open_client(home)

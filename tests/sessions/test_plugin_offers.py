@@ -85,7 +85,7 @@ def search(client: Client) -> list[str]:
     return sorted(session.session_id for session in client.sessions.search("hay"))
 
 
-def test_an_index_of_its_own_decides_where_to_look(home: Path, root: Path) -> None:
+def test_native_search_decides_which_sessions_are_read(home: Path, root: Path) -> None:
     shelf = Searching(root)
     client = open_client(home)
     client.adapters.register(shelf)
@@ -114,7 +114,7 @@ class Resuming(Shelf):
         return Reading(facts=tuple(facts), progress=Progress(offset=offset, state=b""))
 
 
-def test_what_an_adapter_does_not_offer_is_not_offered_in_its_name(root: Path) -> None:
+def test_the_guard_has_only_the_optional_methods_of_its_adapter(root: Path) -> None:
     plain, resuming, searching = map(as_adapter, (Shelf(root), Resuming(root), Searching(root)))
     assert [isinstance(one, Resumable) for one in (plain, resuming, searching)] == [0, 1, 0]
     assert [isinstance(one, NativeSearch) for one in (plain, resuming, searching)] == [0, 0, 1]

@@ -42,7 +42,7 @@ def client(notes: NotesAdapter, home: Path) -> Client:
 # Three methods are enough
 
 
-def test_its_sessions_are_listed_and_fetched_with_ids_titles_and_counts(client: Client) -> None:
+def test_plugin_sessions_are_listed_and_fetched_with_ids_titles_and_counts(client: Client) -> None:
     one, two = client.sessions.list("notes")
     assert (one.unified_id, two.unified_id) == ("notes:one", "notes:two")
     assert (one.title, one.turn_count, one.message_count) == ("What is a mux?", 1, 2)
@@ -52,11 +52,11 @@ def test_its_sessions_are_listed_and_fetched_with_ids_titles_and_counts(client: 
     assert client.find("tw") == NativeRef(agent="notes", native_session_id="two")
 
 
-def test_its_sessions_are_searched(client: Client) -> None:
+def test_plugin_sessions_can_be_searched(client: Client) -> None:
     assert [s.unified_id for s in client.sessions.search("device")] == ["notes:one"]
 
 
-def test_its_sessions_are_costed(client: Client) -> None:
+def test_plugin_sessions_have_costs(client: Client) -> None:
     total = client.sessions.total_cost(group_by="agent")
     assert (total.session_count, total.input_tokens, total.output_tokens) == (2, 2000, 9)
     assert total.total_usd == pytest.approx(2000e-6 + 9 * 10e-6)
@@ -64,13 +64,13 @@ def test_its_sessions_are_costed(client: Client) -> None:
 
 
 @pytest.mark.parametrize("format", get_args(ExportFormat))
-def test_its_sessions_are_exported(format: ExportFormat, client: Client) -> None:
+def test_plugin_sessions_can_be_exported(format: ExportFormat, client: Client) -> None:
     text = client.sessions.export("notes", "one", format)
     assert "A device with one output." in text
     assert "".join(client.stream_export("notes", "one", format)) == text
 
 
-def test_its_sessions_are_compared(client: Client) -> None:
+def test_plugin_sessions_can_be_compared(client: Client) -> None:
     by_text = client.sessions.diff("notes:one", "notes:two")
     assert by_text.stats.unchanged == 1
     assert by_text.stats.modifications == 1
@@ -92,7 +92,7 @@ def test_a_reference_that_names_no_session_is_refused(reference: Any, client: Cl
             client.sessions.diff(*pair)
 
 
-def test_it_introduces_itself_with_what_it_says_or_with_its_name(
+def test_an_adapter_is_described_by_its_attributes_or_its_name(
     notes: NotesAdapter, client: Client
 ) -> None:
     info = {info.name: info for info in client.adapters.list()}["notes"]
@@ -129,7 +129,7 @@ def test_a_recorded_total_is_taken_when_no_message_has_usage(client: Client) -> 
     assert client.sessions.total_cost(agent="totals").total_usd == 1.0
 
 
-def test_calls_and_sub_agents_that_it_tells_of_are_kept(client: Client) -> None:
+def test_calls_and_sub_agents_of_a_plugin_are_preserved(client: Client) -> None:
     class Deep(NotesAdapter):
         agent = "deep"
 
@@ -171,9 +171,7 @@ def test_times_without_a_zone_are_utc(client: Client) -> None:
 # Coming and going
 
 
-def test_a_registered_name_is_valid_at_once_and_no_longer_when_it_is_gone(
-    notes: NotesAdapter, home: Path
-) -> None:
+def test_a_name_is_valid_while_its_adapter_is_registered(notes: NotesAdapter, home: Path) -> None:
     client = open_client(home)
     assert client.sessions.resolve_native_id("notes:1") is None
     client.adapters.register(notes)
@@ -220,7 +218,9 @@ def test_a_full_adapter_is_checked_too(name: str, client: Client, tmp_path: Path
         client.adapters.register(Shelf(tmp_path, name=name))
 
 
-def test_what_is_no_adapter_is_refused_with_what_it_lacks(client: Client) -> None:
+def test_an_object_that_is_not_an_adapter_is_refused_with_its_missing_members(
+    client: Client,
+) -> None:
     class Half:
         agent = "half"
         list_session_files = "not callable"
@@ -237,7 +237,7 @@ def test_what_is_no_adapter_is_refused_with_what_it_lacks(client: Client) -> Non
 
 
 @pytest.mark.parametrize("persistence", get_args(Persistence))
-def test_an_agent_that_keeps_no_sessions_lists_none(
+def test_an_agent_without_persistent_sessions_lists_none(
     persistence: Persistence, tmp_path: Path, home: Path
 ) -> None:
     shelf = Shelf(tmp_path, persistence=persistence)

@@ -58,7 +58,7 @@ def test_a_worktree_counts_for_its_main_repository_wherever_it_is(
     assert project_of(inner.parent) == project_of(inner) == str(repository)
 
 
-def test_a_pointer_may_be_relative(tmp_path: Path, repository: Path) -> None:
+def test_a_git_file_may_contain_a_relative_path(tmp_path: Path, repository: Path) -> None:
     worktree = tmp_path / "topic"
     worktree.mkdir()
     (worktree / ".git").write_text("gitdir: ../code/app/.git/worktrees/topic\n")
@@ -142,14 +142,14 @@ def test_a_hostile_folder_is_a_project_like_any_other(cwd: str) -> None:
 @pytest.mark.parametrize(
     "pointer", [b"", b"gitdir:", b"nonsense", b"\xff\xfe\0", b"gitdir: " + b"../" * 50_000]
 )
-def test_a_damaged_pointer_marks_a_repository_of_its_own(tmp_path: Path, pointer: bytes) -> None:
+def test_a_damaged_git_file_marks_a_separate_repository(tmp_path: Path, pointer: bytes) -> None:
     folder = tmp_path / "app"
     folder.mkdir()
     (folder / ".git").write_bytes(pointer)
     assert project_of(folder) == str(folder)
 
 
-def test_nobody_waits_for_a_pipe(tmp_path: Path) -> None:
+def test_a_git_entry_that_is_a_pipe_does_not_block(tmp_path: Path) -> None:
     folder = tmp_path / "app"
     folder.mkdir()
     os.mkfifo(folder / ".git")

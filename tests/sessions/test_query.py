@@ -69,7 +69,7 @@ def holds(query: str, text: str) -> bool:
     return parsed.matches({term for term in terms if term.count(text, fold(text))})
 
 
-def test_words_stand_for_and_in_any_order() -> None:
+def test_all_words_must_occur_in_any_order() -> None:
     assert holds("red blue", "blue and red")
     assert not holds("red blue", "only red")
     assert holds("red AND blue", "blue and red")
@@ -81,7 +81,7 @@ def test_and_binds_tighter_than_or() -> None:
     assert not holds("a1 b2 OR c3", "a1")
 
 
-def test_not_takes_back_what_stands_before_it_in_its_alternative() -> None:
+def test_not_excludes_within_its_alternative() -> None:
     assert holds("red NOT blue", "red green")
     assert not holds("red NOT blue", "red blue")
     assert holds("red NOT blue OR green", "red blue green")
@@ -89,7 +89,7 @@ def test_not_takes_back_what_stands_before_it_in_its_alternative() -> None:
 
 
 @pytest.mark.parametrize("query", ["NOT red", "NOT", "OR", "", "  ", '""', "( )", "red OR NOT x"])
-def test_a_query_without_anything_wanted_matches_nothing_of_it(query: str) -> None:
+def test_a_query_of_exclusions_only_matches_nothing(query: str) -> None:
     assert not holds(query, "green")
 
 
@@ -155,7 +155,7 @@ def test_scripts_without_spaces_have_no_word_edges(query: str, text: str, fits: 
     assert holds(query, text) is fits
 
 
-def test_a_dash_before_a_word_is_not() -> None:
+def test_a_dash_before_a_word_excludes_it() -> None:
     assert not holds("red -blue", "red blue")
     assert holds("red -blue", "red green")
     assert not holds('red -"blue green"', "red blue green")
@@ -223,7 +223,7 @@ def test_an_expression_that_cannot_be_used_is_text_and_a_note_says_why(
      r"/[\w.+-]+@[\w-]+\.[\w.]+/", r"/(\w+) \1/", r"/class\s+\w+.*foo.*bar/", "/(.*)x(.*)y/",
      "/.*.*.*.*=.*q/", "/a*a*a*a*a*a*a*a*b/", r"/(error|warn(ing)?): .*line \d+/"],
 )  # fmt: skip
-def test_an_expression_that_ends_soon_is_not_refused(query: str) -> None:
+def test_harmless_regular_expressions_are_accepted(query: str) -> None:
     assert parse_query(query).notes == ()
     assert parse_query(query).terms[0].kind == "regex"
 
@@ -256,7 +256,7 @@ def test_parentheses_that_stand_for_too_much_are_ignored() -> None:
 @pytest.mark.parametrize(
     "literal", ["%", "_", "a_b", "100%", "c++", "[x]", "a.b", "$HOME", "^x", "\\d"]
 )
-def test_signs_are_literal(literal: str) -> None:
+def test_punctuation_is_literal(literal: str) -> None:
     assert holds(literal, f"before {literal} after")
     assert not holds(literal, "aXb 100 c x HOME 5")
 
@@ -411,7 +411,7 @@ def test_groups_mean_what_their_tree_says(tree: Nested, words: list[str], no: st
         assert holds(query, text) is naive_nested(tree, text)
 
 
-def test_a_term_is_named_once_however_often_it_is_written() -> None:
+def test_repeated_terms_are_parsed_once() -> None:
     query: Query = parse_query("red RED Réd NOT x NOT x")
     assert query.terms == (Term("text", "red"),)
     assert query.unwanted == (Term("text", "x"),)
@@ -421,7 +421,7 @@ def test_a_term_is_named_once_however_often_it_is_written() -> None:
 
 
 @pytest.mark.parametrize("query", ['"not found"', "not*", '"found"'])
-def test_where_a_text_was_cut_no_word_begins_or_ends(query: str) -> None:
+def test_a_cut_is_not_a_word_boundary(query: str) -> None:
     (term,) = parse_query(query).terms
     assert term.count("", "not found") == 1
     cut_off = (query != '"found"', query != "not*")
@@ -436,7 +436,7 @@ def test_where_a_text_was_cut_no_word_begins_or_ends(query: str) -> None:
     behind=st.sampled_from(["", "ed"]),
     query=st.sampled_from(['"not found"', "not*", "found"]),
 )
-def test_windows_find_what_the_whole_text_holds(
+def test_matching_by_windows_equals_matching_the_whole_text(
     ends: list[int], before: str, behind: str, query: str
 ) -> None:
     text = ""
@@ -531,7 +531,7 @@ def test_beginnings_of_words_are_counted_as_the_pattern_counts_them(text: str, p
 @pytest.mark.parametrize(
     ("text", "noted"), [("NOT hello", True), ("-a -b", True), ("", False), ("a -b", False)]
 )
-def test_a_query_that_wants_nothing_says_so(text: str, noted: bool) -> None:
+def test_a_query_of_exclusions_only_gets_a_note(text: str, noted: bool) -> None:
     assert any("not wanted" in note for note in parse_query(text).notes) is noted
 
 

@@ -328,14 +328,14 @@ def test_the_fields_choose_messages_too(talk: Client) -> None:
     assert numbers(talk, "NOT grep", tools=["Bash"]) == {4}
 
 
-def test_a_title_is_no_message(home: Path) -> None:
+def test_filters_on_messages_exclude_titles(home: Path) -> None:
     write_claude(home, 1).raw({"type": "custom-title", "customTitle": "Needle work"}).write()
     sessions = open_client(home).sessions
     assert len(sessions.search("needle")) == 1
     assert sessions.search("needle role:user") == []
 
 
-def test_a_session_of_filters_alone_has_no_hits_to_show(made: Made) -> None:
+def test_a_query_of_filters_only_returns_no_hits(made: Made) -> None:
     (first, *_) = made.client.sessions.search("agent:claude")
     assert (first.hits, first.hit_count) == ((), None)
     assert first.relevance_score == 1.0

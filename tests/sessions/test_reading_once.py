@@ -48,7 +48,7 @@ def client(home: Path, shelf: Counting) -> Client:
     return client
 
 
-def test_a_session_that_no_name_shows_is_found_and_read_in_one_go(
+def test_a_session_not_named_by_any_file_is_found_and_read_at_once(
     client: Client, shelf: Counting
 ) -> None:
     for name in ("one", "two"):  # like a database: its name promises no session

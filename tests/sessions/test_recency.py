@@ -18,7 +18,7 @@ ages = st.timedeltas(timedelta(days=-2), timedelta(days=500))
     st.lists(ages, max_size=8),
     st.lists(st.timedeltas(timedelta(hours=-1), timedelta(hours=3)), min_size=1, max_size=5),
 )
-def test_no_session_counts_more_than_noted_nor_shrinks_below_the_factor(
+def test_stored_recency_bounds_hold_as_time_passes(
     before: list[timedelta], steps: list[timedelta]
 ) -> None:
     times = [START - age for age in before]

@@ -240,7 +240,7 @@ def test_more_and_rarer_words_rank_higher_whichever_the_agent(home: Path) -> Non
     assert numbers(found)[-1] == 1
 
 
-def test_of_equal_hits_the_newer_comes_first(home: Path) -> None:
+def test_equally_relevant_sessions_are_ordered_newest_first(home: Path) -> None:
     for number in (3, 1, 2):
         write_claude(home, number, answer="same", at=START + timedelta(days=number))
     assert numbers(open_client(home).sessions.search("same")) == [3, 2, 1]

@@ -79,7 +79,7 @@ def test_of_many_hits_the_first_are_shown(home: Path) -> None:
     assert len(found.hits) == 10
 
 
-def test_what_was_said_is_shown_before_tool_text(home: Path) -> None:
+def test_spoken_text_is_shown_before_tool_text(home: Path) -> None:
     session = ClaudeSession(home, uuid_of(1)).prompt("go")
     session.tool_call("t", {"command": "needle"}).tool_result("t", "needle needle")
     session.reply("needle").prompt("the needle").write()
@@ -131,7 +131,7 @@ def test_age_counts_gently_and_never_below_a_quarter(days: float) -> None:
     assert recency(then - timedelta(days=1), NOW) <= recency(then, NOW)
 
 
-def test_half_a_year_is_half() -> None:
+def test_recency_is_half_after_half_a_year() -> None:
     assert recency(NOW, NOW) == 1.0
     assert recency(NOW - timedelta(days=180), NOW) == pytest.approx(0.5)
     assert recency(NOW - timedelta(days=3600), NOW) == OLDEST
@@ -234,7 +234,7 @@ def test_messages_that_are_no_candidates_are_not_looked_at(home: Path) -> None:
     assert search(holdings, "answer").sessions == ()
 
 
-def test_stars_come_from_whoever_keeps_them(home: Path) -> None:
+def test_the_starred_filter_uses_the_annotations(home: Path) -> None:
     for number in (1, 2):
         write_claude(home, number, answer="needle")
     starred, other = f"claude:{uuid_of(2)}", f"claude:{uuid_of(1)}"

@@ -39,13 +39,15 @@ def looked_at(all_titles: list[str], term: Term) -> set[int]:
 
 
 @given(titles, queries)
-def test_the_first_answer_is_that_of_looking_at_each(all_titles: list[str], query: str) -> None:
+def test_a_title_search_equals_checking_each_title(all_titles: list[str], query: str) -> None:
     (term,) = parse_query(query).terms
     assert Titles(all_titles).holding(term) == looked_at(all_titles, term)
 
 
 @given(titles, st.lists(queries, min_size=1, max_size=3))
-def test_whoever_asks_often_gets_the_same_answers(all_titles: list[str], asked: list[str]) -> None:
+def test_repeated_title_searches_give_the_same_answers(
+    all_titles: list[str], asked: list[str]
+) -> None:
     kept = Titles(all_titles)
     for _ in range(OFTEN):
         for query in asked:
@@ -54,6 +56,6 @@ def test_whoever_asks_often_gets_the_same_answers(all_titles: list[str], asked: 
 
 
 @given(titles)
-def test_each_title_is_given_back_folded(all_titles: list[str]) -> None:
+def test_titles_are_returned_folded(all_titles: list[str]) -> None:
     kept = Titles(all_titles)
     assert [kept.folded(n) for n in range(len(all_titles))] == [*map(fold, all_titles)]

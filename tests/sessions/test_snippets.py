@@ -100,7 +100,7 @@ def test_a_message_fits_where_the_patterns_of_its_folded_text_do(
 
 
 @given(pieces, terms)
-def test_what_is_marked_is_what_is_wanted(some: list[str], term: Term | None) -> None:
+def test_marked_ranges_match_the_term(some: list[str], term: Term | None) -> None:
     assert term is not None
     text = "".join(some)
     found = find_excerpt(text, (term,))

@@ -145,7 +145,7 @@ def test_adding_tokens_adds_every_bucket_and_nothing_is_negative(
     assert total.total == total.input + total.cache_read + total.cache_write + total.output
 
 
-def test_adding_known_and_unknown_reasoning_keeps_what_is_known() -> None:
+def test_adding_unknown_reasoning_preserves_the_known_count() -> None:
     assert (Tokens(thinking=3) + Tokens()).thinking == 3
     assert (Tokens() + Tokens(thinking=4)).thinking == 4
     assert (Tokens(thinking=3) + Tokens(thinking=4)).thinking == 7
@@ -207,7 +207,7 @@ def rows(trace: Trace) -> list[tuple[int, int, LineKind]]:
 
 
 @given(text=st.text(alphabet=st.characters(exclude_categories=())))
-def test_a_key_is_stable_and_fits_a_signed_word(text: str) -> None:
+def test_a_key_is_stable_and_fits_a_signed_64_bit_integer(text: str) -> None:
     assert key_of(text) == key_of(text)
     assert 0 <= key_of(text) < 1 << 63
 
@@ -245,7 +245,7 @@ def test_the_first_title_that_says_something_is_chosen() -> None:
     assert choose_title(None, "  ") == ""
 
 
-def test_injected_text_is_neither_title_nor_turn(home: Path) -> None:
+def test_injected_text_is_not_a_title_and_not_a_turn(home: Path) -> None:
     session = ClaudeSession(home, uuid_of(1))
     session.prompt("<system-reminder>be nice</system-reminder>", isMeta=True)
     session.prompt("the real question").reply().write()
@@ -315,7 +315,9 @@ def test_home_environment_and_configuration_are_arguments(moved: bool, tmp_path:
     assert create_client(home=tmp_path, default_agent="claude").default_agent == "claude"
 
 
-def test_a_variable_that_moves_a_store_counts_only_when_it_is_given(tmp_path: Path) -> None:
+def test_a_variable_that_sets_a_root_is_used_only_if_it_is_in_the_environment(
+    tmp_path: Path,
+) -> None:
     write_claude(tmp_path / "moved", 1)
     env = {"CLAUDE_CONFIG_DIR": str(tmp_path / "moved" / ".claude")}
     assert len(create_client(home=tmp_path, env=env).sessions.list("claude")) == 1
