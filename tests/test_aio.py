@@ -58,7 +58,9 @@ def test_a_client_has_every_name_but_those_of_the_command_line(home: Path) -> No
     assert twins <= names
 
 
-def test_settings_agents_and_the_index_are_the_same(home: Path, tmp_path: Path) -> None:
+def test_settings_agents_and_the_index_are_the_same_asynchronously(
+    home: Path, tmp_path: Path
+) -> None:
     env = {"AMUX_CACHE_DIR": str(tmp_path / "cache")}
     client = create_client(home=home, env=env, default_agent="codex")
     twin = aio.create_client(home=home, env=env, default_agent="codex")
@@ -73,7 +75,7 @@ def test_settings_agents_and_the_index_are_the_same(home: Path, tmp_path: Path) 
     assert run(other.index.check()).checked
 
 
-def test_progress_and_changes_are_told_by_the_twin_too(home: Path, tmp_path: Path) -> None:
+def test_the_asynchronous_client_reports_progress_and_changes(home: Path, tmp_path: Path) -> None:
     twin = aio.create_client(home=home, env={"AMUX_CACHE_DIR": str(tmp_path / "cache")})
     told: list[tuple[int, int, str]] = []
     twin.watch(lambda done, total, what: told.append((done, total, what)))
@@ -88,7 +90,7 @@ def test_progress_and_changes_are_told_by_the_twin_too(home: Path, tmp_path: Pat
     assert run(first_change())
 
 
-def test_read_operations_give_the_same(home: Path) -> None:
+def test_asynchronous_read_operations_give_the_same_results(home: Path) -> None:
     client, twin = create_client(home=home), aio.create_client(home=home)
     listed = client.sessions.list("claude")
     assert run(twin.sessions.list("claude")) == listed
@@ -101,7 +103,7 @@ def test_read_operations_give_the_same(home: Path) -> None:
     assert run(twin.overview()).recent == client.overview().recent
 
 
-def test_annotations_of_one_are_those_of_the_other(home: Path) -> None:
+def test_synchronous_and_asynchronous_annotations_are_the_same(home: Path) -> None:
     client, twin = create_client(home=home), aio.create_client(home=home)
     session = client.sessions.list("claude")[0].unified_id
     run(twin.annotations.tag(session, "one", "two"))
@@ -110,7 +112,7 @@ def test_annotations_of_one_are_those_of_the_other(home: Path) -> None:
     assert client.annotations.tags() == {"one": 1, "two": 1}
 
 
-def test_pure_operations_need_no_loop(home: Path) -> None:
+def test_pure_operations_need_no_event_loop(home: Path) -> None:
     twin = aio.create_client(home=home)
     assert twin.sessions.resolve_unified_id("claude", "a:b") == "claude:a:b"
     assert twin.sessions.resolve_native_id("nobody:1") is None
@@ -126,7 +128,7 @@ def test_an_export_streams_the_same_text(home: Path) -> None:
     assert run(collect()) == client.sessions.export("claude", session, "jsonl")
 
 
-def test_errors_are_the_same(home: Path) -> None:
+def test_asynchronous_operations_raise_the_same_errors(home: Path) -> None:
     with pytest.raises(AgentNotFoundError):
         run(aio.create_client(home=home).sessions.list("nope"))
 

@@ -51,7 +51,7 @@ def test_no_file_means_defaults(host: Host) -> None:
         ),
     ],
 )
-def test_yaml_json_and_toml_say_the_same(host: Host, name: str, text: str) -> None:
+def test_yaml_json_and_toml_give_the_same_settings(host: Host, name: str, text: str) -> None:
     path = write_user(host, text, name)
     config = Config.load(host)
     assert config.timezone == "Europe/Berlin"
@@ -71,7 +71,7 @@ def test_yaml_json_and_toml_say_the_same(host: Host, name: str, text: str) -> No
         (("user", "project", "profile", "client", "call"), "auto"),
     ],
 )
-def test_a_nearer_layer_wins(
+def test_the_more_specific_settings_win(
     host: Host, tmp_path: Path, layers: tuple[str, ...], expected: str
 ) -> None:
     user = write_user(host, "profiles: {p: {}}")
@@ -125,7 +125,7 @@ def test_an_unknown_profile_is_an_error_that_names_the_known_ones(host: Host) ->
     assert caught.value.hint == "defined profiles: work"
 
 
-def test_the_environment_moves_both_folders(tmp_path: Path) -> None:
+def test_variables_set_the_user_and_the_project_folder(tmp_path: Path) -> None:
     env = {
         "AGENT_MUX_CONFIG_DIR": str(tmp_path / "user"),
         "AGENT_MUX_PROJECT_DIR": str(tmp_path / "project"),
@@ -138,13 +138,13 @@ def test_the_environment_moves_both_folders(tmp_path: Path) -> None:
     assert list(host.project_folders(tmp_path)) == [tmp_path / "project"]
 
 
-def test_the_users_folder_is_not_taken_for_a_projects(host: Host) -> None:
+def test_the_user_folder_is_not_used_as_a_project_folder(host: Host) -> None:
     folders = list(host.project_folders(host.home / "code"))
     assert host.home / "code" / ".agent-mux" in folders
     assert host.config_dir() not in folders
 
 
-def test_a_project_folder_that_cannot_be_looked_at_holds_no_settings(
+def test_a_project_folder_that_cannot_be_examined_has_no_settings(
     host: Host, tmp_path: Path
 ) -> None:
     assert Config.load(host, tmp_path / ("too long a name " * 100)) == Config()
@@ -171,7 +171,7 @@ def test_a_call_may_give_tuples_and_set_a_default_again(host: Host) -> None:
         ("config.json", "[1]", "line 1"),
     ],
 )
-def test_a_broken_file_is_an_error_with_its_place(
+def test_a_broken_file_is_an_error_with_its_path_and_position(
     host: Host, name: str, text: str, place: str
 ) -> None:
     path = write_user(host, text, name)
@@ -245,7 +245,7 @@ def test_a_second_file_in_one_folder_is_a_warning(host: Host) -> None:
     assert config.warnings == (f"`{other}` is ignored because `{path}` exists",)
 
 
-def test_null_and_an_empty_file_say_nothing(host: Host, tmp_path: Path) -> None:
+def test_null_and_an_empty_file_set_nothing(host: Host, tmp_path: Path) -> None:
     write_user(host, "color: never\n")
     write(tmp_path / "p/.agent-mux/config.yaml", "color:\nagents:\n")
     assert Config.load(host, tmp_path / "p").color == "never"

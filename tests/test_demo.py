@@ -130,7 +130,7 @@ def test_the_demo_home_is_read_without_a_problem(
     assert [session.problems for session in sessions.values() if session.problems] == []
 
 
-def test_exactly_the_sessions_of_the_ledger_are_found(
+def test_exactly_the_recorded_sessions_of_the_demo_are_found(
     ledger: Ledger, summaries: dict[str, SessionSummary]
 ) -> None:
     assert summaries.keys() == ledger.keys()
@@ -164,7 +164,9 @@ def test_every_prompt_and_every_answer_is_read_as_it_was_written(
         assert sessions[key].turn_count == len(account.prompts)
 
 
-def test_every_command_has_its_outcome(ledger: Ledger, sessions: dict[str, Session]) -> None:
+def test_every_tool_command_of_the_demo_has_its_result(
+    ledger: Ledger, sessions: dict[str, Session]
+) -> None:
     for key, account in ledger.items():
         commands = [
             call
@@ -209,7 +211,7 @@ def test_a_session_costs_what_claude_code_says_it_does(
         assert (cost.source, round(cost.total_usd * NANO)) == ("native", account.recorded_nano_usd)
 
 
-def test_what_the_files_leave_out_is_said(
+def test_the_demo_marks_missing_usage_as_incomplete(
     ledger: Ledger, summaries: dict[str, SessionSummary]
 ) -> None:
     for key, account in ledger.items():
@@ -230,7 +232,7 @@ def test_cached_tokens_dominate_as_they_do_in_real_sessions(client: Client) -> N
     assert total.cached_tokens > 5 * (total.input_tokens + total.cache_write_tokens)
 
 
-def test_the_stories_show_what_amux_can_tell_apart(
+def test_the_demo_contains_every_kind_of_session(
     ledger: Ledger, sessions: dict[str, Session]
 ) -> None:
     accounts = [*ledger.values()]
@@ -267,7 +269,7 @@ def test_reading_leaves_the_demo_home_as_it_is(ledger: Ledger) -> None:
     assert {name: sha256(content).digest() for name, content in files().items()} == before
 
 
-def test_the_demo_home_is_small_and_names_nobody() -> None:
+def test_the_demo_home_is_small_and_contains_no_personal_names() -> None:
     content = files()
     assert sum(len(data) for data in content.values()) < 300_000
     for name, data in content.items():

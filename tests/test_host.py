@@ -28,7 +28,9 @@ def test_home_is_named_by_the_platforms_own_variable(
     assert host.env[variable] == str(tmp_path / "mine")
 
 
-def test_without_the_variable_the_user_database_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_variable_the_home_comes_from_the_user_database(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("HOME")
     assert Host.from_process().home.is_absolute()
 
@@ -44,12 +46,12 @@ def test_without_the_variable_the_user_database_is_asked(monkeypatch: pytest.Mon
         ("~user", HOME / "~user"),
     ],
 )
-def test_a_path_given_by_a_person_becomes_absolute(text: str, path: Path) -> None:
+def test_a_path_given_by_the_user_becomes_absolute(text: str, path: Path) -> None:
     assert Host(HOME).expand(text) == path
 
 
 @pytest.mark.parametrize("value", ["", "  "])
-def test_a_blank_variable_is_as_good_as_none(value: str) -> None:
+def test_a_blank_variable_counts_as_unset(value: str) -> None:
     assert Host(HOME, env={"X": value}).path_from("X") is None
     assert Host(HOME).path_from("X") is None
 
@@ -67,7 +69,9 @@ def test_a_blank_variable_is_as_good_as_none(value: str) -> None:
         ("win32", "AppData/Local", "AppData/Roaming", "AppData/Local/amux"),
     ],
 )
-def test_places_follow_the_platform(platform: str, data: str, settings: str, cache: str) -> None:
+def test_directories_follow_the_platform(
+    platform: str, data: str, settings: str, cache: str
+) -> None:
     with opened_files() as opened:
         host = Host(HOME, platform=platform)
         assert host.xdg_data_home() == HOME / data

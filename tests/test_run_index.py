@@ -93,7 +93,7 @@ def test_start_and_end_of_a_run_are_merged_field_by_field_and_the_last_word_wins
     assert run.cost.total_usd == 1.0
 
 
-def test_null_says_nothing(host: Host) -> None:
+def test_null_values_are_ignored(host: Host) -> None:
     index = read_lines(host, line(model="m", tags=["x"]), line(model=None, tags=None))
     assert (index.runs[0].model, index.runs[0].tags) == ("m", ("x",))
 
@@ -154,7 +154,7 @@ def test_a_project_below_the_home_does_not_read_the_users_index_twice(host: Host
         ),
     ],
 )
-def test_a_line_that_cannot_be_used_is_a_problem_and_costs_one_line(
+def test_an_unusable_line_is_a_problem_and_affects_only_itself(
     host: Host, bad: bytes, code: str
 ) -> None:
     index = read_lines(host, line("GOOD"), bad)
@@ -163,7 +163,7 @@ def test_a_line_that_cannot_be_used_is_a_problem_and_costs_one_line(
     assert index.problems[0].path == str(host.config_dir() / "run-index.jsonl")
 
 
-def test_noise_around_lines_is_no_problem(host: Host) -> None:
+def test_noise_between_lines_is_not_a_problem(host: Host) -> None:
     whole = json.dumps(line("LAST")).encode()
     index = read_lines(host, b"\xef\xbb\xbf", line("FIRST"), b"\r\n", b"\x00\x00\n", whole)
     assert [run.run_id for run in index.runs] == ["FIRST", "LAST"]
@@ -181,7 +181,7 @@ def test_an_index_that_is_a_directory_is_a_problem(host: Host) -> None:
 
 
 @given(content=st.binary(max_size=300))
-def test_no_bytes_make_reading_fail(
+def test_any_bytes_in_the_run_index_can_be_read(
     content: bytes, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     host = Host(tmp_path_factory.mktemp("home"))

@@ -114,7 +114,7 @@ def test_the_sessions_of_an_installed_agent_are_read_without_a_trace(installed: 
     assert fingerprint(installed.home) == before
 
 
-def test_without_the_package_nobody_knows_the_agent(installed: Installed) -> None:
+def test_without_the_package_the_agent_is_unknown(installed: Installed) -> None:
     done = installed.run("-m", "amux", "list", "notes", without_package=True)
     assert done.returncode == 3
     assert "no agent is called `notes`" in done.stderr

@@ -183,7 +183,7 @@ def test_without_a_compaction_a_resumed_model_gets_everything(tmp_path: Path) ->
     assert context(path)[0] == ["List the files", "", "main.go\npkg/\n", "Two entries."]
 
 
-def test_of_several_compactions_only_the_last_counts(tmp_path: Path) -> None:
+def test_only_the_last_of_several_compactions_counts(tmp_path: Path) -> None:
     path = write_log(
         tmp_path,
         FIRST,

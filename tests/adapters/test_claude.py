@@ -165,7 +165,7 @@ def test_the_new_calls_of_captured_copies_are_exact(capture: Path) -> None:
         assert own.tokens == expected["own_tokens_recoverable"]
 
 
-def test_what_a_capture_shows_to_be_incomplete_is_marked(capture: Path) -> None:
+def test_gaps_shown_by_a_capture_are_marked_incomplete(capture: Path) -> None:
     reads = read_capture(capture, "facts")
     for expected in expected_sessions(capture):
         read = reads[expected["session_id"]]

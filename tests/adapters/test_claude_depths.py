@@ -156,7 +156,7 @@ def test_usage_of_every_capture_together_is_what_the_server_billed() -> None:
 
 
 @pytest.mark.parametrize("place_of_text", ["prompt", "result", "unknown"])
-def test_a_giant_line_is_not_held_for_its_usage(tmp_path: Path, place_of_text: str) -> None:
+def test_a_giant_line_is_not_loaded_for_its_usage(tmp_path: Path, place_of_text: str) -> None:
     giant = "\U0001f642" + "z" * (24 << 20)
     transcript = Transcript(tmp_path)
     transcript.user(giant if place_of_text == "prompt" else "hi")

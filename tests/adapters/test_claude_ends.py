@@ -123,7 +123,7 @@ def test_reading_on_from_anywhere_equals_reading_at_once(
 
 
 @pytest.mark.parametrize("count", [1, 40, 300])
-def test_any_number_of_results_may_come_in_a_row(place: Path, count: int) -> None:
+def test_any_number_of_results_may_come_consecutively(place: Path, count: int) -> None:
     source = source_at(place, agent=False)
     tools = [f"tool-{number}" for number in range(count)]
     source.path.write_bytes(log_of([answer(1, *tools), *map(results, tools)]))

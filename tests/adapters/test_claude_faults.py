@@ -37,7 +37,7 @@ def test_a_file_without_a_conversation_is_no_session_but_keeps_its_notes(
     assert [note.text for note in read.facts.notes] == ["A title"]
 
 
-def test_an_empty_file_is_no_session(transcript: Transcript) -> None:
+def test_an_empty_file_is_not_a_session(transcript: Transcript) -> None:
     (read,) = transcript.read(tail=b"")
     assert read.head is None
     assert not read.facts.attributed
@@ -53,7 +53,7 @@ def test_a_file_of_garbage_is_a_problem_and_no_session(transcript: Transcript) -
     assert read.facts.problem_count == 3
 
 
-def test_a_torn_last_line_costs_one_line_and_is_a_problem(transcript: Transcript) -> None:
+def test_a_torn_last_line_is_a_problem_and_affects_only_itself(transcript: Transcript) -> None:
     transcript.user("hi")
     transcript.assistant(text("Hello"))
     transcript.raw(b'{"type":"user","message":{"role":"us')
@@ -131,7 +131,7 @@ def test_bytes_that_are_no_text_in_a_body_are_replaced_there(transcript: Transcr
     assert read.facts.native_nusd == 500_000_000
 
 
-def test_a_record_nested_too_deeply_costs_one_line(transcript: Transcript) -> None:
+def test_a_record_nested_too_deeply_affects_one_line(transcript: Transcript) -> None:
     transcript.user("hi")
     transcript.raw(b'{"type":"user","message":{"content":' + b"[" * 9000 + b"]" * 9000 + b"}}")
     transcript.assistant(text("Hello"))
@@ -140,7 +140,7 @@ def test_a_record_nested_too_deeply_costs_one_line(transcript: Transcript) -> No
     assert [problem.code for problem in read.problems] == ["bad-line"]
 
 
-def test_a_body_that_cannot_be_decoded_costs_only_the_body(transcript: Transcript) -> None:
+def test_an_undecodable_body_affects_only_the_body(transcript: Transcript) -> None:
     transcript.user("hi")
     transcript.assistant(text("Counting"), tool("t1"), stop="tool_use")
     transcript.lines[-1] = transcript.lines[-1].replace(b'"ls"', b"1e999")

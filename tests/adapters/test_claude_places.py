@@ -62,7 +62,7 @@ def found(root: Path, **options: Any) -> dict[str, SourceRef]:
     return by_name
 
 
-def test_sources_are_told_apart_by_name_alone(tmp_path: Path) -> None:
+def test_sources_are_distinguished_by_name_alone(tmp_path: Path) -> None:
     lay_out(
         tmp_path,
         f"-x/{SESSION}.jsonl",
@@ -111,7 +111,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     assert set(found(root)) == {"-x/b.jsonl"}
 
 
-def test_a_folder_in_place_of_a_transcript_is_no_source(tmp_path: Path) -> None:
+def test_a_directory_instead_of_a_transcript_is_not_a_source(tmp_path: Path) -> None:
     (tmp_path / "-x" / "s.jsonl").mkdir(parents=True)
     assert not found(tmp_path)
 

@@ -36,9 +36,7 @@ def transcript(tmp_path: Path) -> Transcript:
         "This session is being continued from a previous conversation that ran out of context.",
     ],
 )
-def test_texts_that_nobody_typed_are_neither_prompt_nor_title(
-    transcript: Transcript, injected: str
-) -> None:
+def test_injected_texts_are_neither_prompt_nor_title(transcript: Transcript, injected: str) -> None:
     transcript.user(injected)
     transcript.user([text(injected)])
     transcript.user("really typed")

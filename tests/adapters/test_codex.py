@@ -300,7 +300,7 @@ def test_rollouts_are_found_in_date_folders_flat_and_archived(tmp_path: Path) ->
     )
 
 
-def test_of_a_log_and_its_compressed_copy_the_log_is_read(tmp_path: Path) -> None:
+def test_a_log_is_read_instead_of_its_compressed_copy(tmp_path: Path) -> None:
     touch(tmp_path, f"sessions/{NAME}.jsonl", f"sessions/{NAME}.jsonl.zst")
     assert found(tmp_path) == [(f"sessions/{NAME}.jsonl", THREAD, False)]
 

@@ -130,7 +130,7 @@ def test_a_document_cut_anywhere_gives_its_whole_items(tmp_path: Path) -> None:
 
 @drawn(100)
 @given(data=st.data())
-def test_any_document_of_any_shape_is_no_exception(
+def test_any_document_of_any_shape_raises_no_exception(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     call = {"type": "function_call", "name": "shell", "arguments": "{}", "call_id": "c"}
@@ -181,7 +181,7 @@ def test_a_file_without_any_record_has_no_session(rollout: Writer) -> None:
 
 @drawn()
 @given(data=st.data())
-def test_any_field_of_any_shape_is_no_exception(
+def test_any_field_of_any_shape_raises_no_exception(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     rollout = Writer(tmp_path_factory.mktemp("odd"))

@@ -52,7 +52,7 @@ def test_the_adapter_can_read_on() -> None:
 
 @drawn(100)
 @given(path=st.sampled_from(ROLLOUTS), want=depths, data=st.data())
-def test_a_capture_cut_anywhere_and_read_on_gives_what_it_gives_as_a_whole(
+def test_continued_reading_of_a_capture_from_any_offset_equals_reading_it_whole(
     path: Path, want: Depth, data: st.DataObject
 ) -> None:
     content = path.read_bytes()
@@ -66,7 +66,7 @@ def test_a_capture_cut_anywhere_and_read_on_gives_what_it_gives_as_a_whole(
 
 @drawn(100)
 @given(content=logs(), want=depths, data=st.data())
-def test_any_log_cut_anywhere_and_read_on_gives_what_it_gives_as_a_whole(
+def test_continued_reading_of_a_log_from_any_offset_equals_reading_it_whole(
     content: bytes, want: Depth, data: st.DataObject
 ) -> None:
     cuts = data.draw(st.lists(st.integers(0, len(content)), min_size=1, max_size=4))

@@ -145,7 +145,7 @@ def test_a_value_that_is_spread_over_lines_is_no_record(tmp_path: Path) -> None:
     assert {problem.code for problem in reading.facts[0].problems} == {"bad-line"}
 
 
-def test_a_line_of_a_new_type_costs_no_other_line(tmp_path: Path) -> None:
+def test_a_line_of_a_new_type_affects_no_other_line(tmp_path: Path) -> None:
     rollout = history(Writer(tmp_path).meta())
     plain, _, _ = rollout.read()
     rollout.lines.insert(3, '{"type":"future","payload":{"type":"token_count"}}')
@@ -154,7 +154,7 @@ def test_a_line_of_a_new_type_costs_no_other_line(tmp_path: Path) -> None:
     assert with_future.identity == plain.identity
 
 
-def test_a_giant_line_is_not_held(tmp_path: Path) -> None:
+def test_a_giant_line_is_not_loaded(tmp_path: Path) -> None:
     size = 32 << 20
     source = write(tmp_path, b"")
     with source.path.open("wb") as stream:

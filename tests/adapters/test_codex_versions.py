@@ -86,7 +86,7 @@ def test_a_bare_answer_may_state_its_cost_or_only_its_model(tmp_path: Path) -> N
     assert facts.gaps == ("usage-not-recorded",)
 
 
-def test_without_events_prompts_are_told_by_how_they_begin(rollout: Writer) -> None:
+def test_without_events_prompts_are_recognised_by_how_they_begin(rollout: Writer) -> None:
     rollout.meta().user(AGENTS_MD, ENVIRONMENT).user("First").answer("One")
     _, messages, _ = rollout.read()
     assert prompts(messages) == ["First"]
@@ -111,7 +111,7 @@ def test_events_before_their_text_and_events_of_injected_text(rollout: Writer) -
     assert prompts(messages) == ["Hello", "only on screen"]
 
 
-def test_typed_and_injected_parts_of_one_message_are_told_apart(rollout: Writer) -> None:
+def test_typed_and_injected_parts_of_one_message_are_distinguished(rollout: Writer) -> None:
     image = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
     content = [
         {"type": "input_text", "text": ENVIRONMENT},
@@ -184,7 +184,7 @@ def test_reasoning_and_calls_of_one_response_are_one_message(rollout: Writer) ->
         ([1, None, {"text": 2}], False),
     ],
 )
-def test_failures_of_tools_are_told_from_every_shape(
+def test_failed_tools_are_recognised_in_every_shape(
     rollout: Writer, output: Any, failed: bool
 ) -> None:
     rollout.meta().prompt("Go").call("c1", output=output)
@@ -253,7 +253,7 @@ def test_a_figure_that_is_none_marks_the_call(rollout: Writer, odd: object) -> N
     assert (facts.gaps, problems) == ((), [])
 
 
-def test_totals_that_cannot_be_told_apart_hide_calls(rollout: Writer) -> None:
+def test_unusable_totals_are_a_gap(rollout: Writer) -> None:
     info = {"total_token_usage": {"input_tokens": "?"}, "last_token_usage": {"input_tokens": 5}}
     rollout.meta().prompt("Go").answer("One").event("token_count", info=info)
     rollout.prompt("More").answer("Two").event("token_count", info=info)

@@ -61,7 +61,9 @@ def test_a_quoted_name_is_read_back(name: str) -> None:
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
-def test_roots_are_the_agents_folder_and_the_specified_place(platform: str, tmp_path: Path) -> None:
+def test_roots_are_the_agents_directory_and_that_of_the_specification(
+    platform: str, tmp_path: Path
+) -> None:
     specified = tmp_path / ".config" / "github-copilot" / "sessions"
     assert ADAPTER.roots(Host(tmp_path, platform=platform)) == [tmp_path / ".copilot", specified]
     env = {"COPILOT_HOME": str(tmp_path / "c"), "XDG_STATE_HOME": str(tmp_path / "s")}
@@ -174,7 +176,7 @@ def test_any_value_in_any_field_costs_at_most_what_it_says(data: st.DataObject, 
 
 @drawn(150)
 @given(data=st.data(), value=JSON)
-def test_any_value_in_a_document_is_no_exception(data: st.DataObject, value: Any) -> None:
+def test_any_value_in_a_document_raises_no_exception(data: st.DataObject, value: Any) -> None:
     call = {"id": "c", "function": {"name": "bash", "arguments": "{}"}}
     messages: list[Json] = [
         {"role": "user", "content": "Go", "id": "1", "timestamp": "2026-01-02T00:00:00Z"},

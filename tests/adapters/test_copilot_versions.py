@@ -227,7 +227,7 @@ ENDS: list[tuple[list[tuple[str, Json]], tuple[str, ...]]] = [
 
 
 @pytest.mark.parametrize(("end", "reasons"), ENDS)
-def test_what_was_not_recorded_makes_the_cost_incomplete(
+def test_unrecorded_usage_makes_the_cost_incomplete(
     end: list[tuple[str, Json]], reasons: tuple[str, ...], tmp_path: Path
 ) -> None:
     log = Log().start().prompt("Go").usage(1).answer("1", 1)

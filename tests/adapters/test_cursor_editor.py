@@ -197,7 +197,7 @@ def test_many_conversations_cost_as_many_statements_as_one(
 
 @drawn(50, suppress_health_check=[HealthCheck.too_slow])
 @given(odd_composer=json_values(), odd_bubble=json_values(), name=st.sampled_from(range(8)))
-def test_any_value_in_any_field_is_no_exception_and_costs_no_neighbour(
+def test_any_value_in_any_field_raises_no_exception_and_affects_no_other_record(
     odd_composer: Any, odd_bubble: Any, name: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     home = tmp_path_factory.mktemp("odd")

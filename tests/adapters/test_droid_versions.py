@@ -109,7 +109,7 @@ def test_context_in_front_of_the_prompt_is_no_part_of_it(tmp_path: Path) -> None
         ("x", "for the model", {"visibility": "llm_only"}),
     ],
 )
-def test_what_the_agent_wrote_in_the_persons_name_is_no_prompt(
+def test_text_that_the_agent_writes_as_the_user_is_not_a_prompt(
     id: str, content: str, more: Json, tmp_path: Path
 ) -> None:
     Log().prompt(content, id=id, **more).prompt("Real").answer("Yes").write(tmp_path)
@@ -273,7 +273,7 @@ def test_sub_agents_hang_below_their_caller(outcome: str, tmp_path: Path) -> Non
         ({}, "Fix the bug in the parser"),
     ],
 )
-def test_the_title_is_what_somebody_gave_else_the_first_prompt(
+def test_the_title_is_the_given_name_or_the_first_prompt(
     start: Json, title: str, tmp_path: Path
 ) -> None:
     Log(**start).prompt("Fix the bug in\n the parser").answer("Ok").write(tmp_path)
@@ -283,7 +283,7 @@ def test_the_title_is_what_somebody_gave_else_the_first_prompt(
 # places
 
 
-def test_where_droid_kept_nothing_there_is_nothing(tmp_path: Path) -> None:
+def test_without_droid_files_there_are_no_sessions(tmp_path: Path) -> None:
     assert client(tmp_path).sessions.list("droid") == []
 
 

@@ -219,7 +219,7 @@ def test_a_head_written_again_keeps_the_earliest_start(home: Path) -> None:
     assert session.title == "A walk."
 
 
-def test_ids_that_begin_alike_are_told_apart(home: Path) -> None:
+def test_ids_with_a_common_prefix_are_distinguished(home: Path) -> None:
     write_log(home, [head(), user("u", "One.")])
     other = "session-2026-11-15T20-07-0badcafe.jsonl"
     write_log(home, [head(OTHER), user("v", "Two.")], other)

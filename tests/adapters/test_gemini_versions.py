@@ -280,7 +280,7 @@ FIELDS = sorted({*user("u", "x"), *reply("g", "x"), *head(), "$set", "$rewindTo"
 
 @drawn(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(field=st.sampled_from(FIELDS), value=JSON_VALUES, as_document=st.booleans())
-def test_any_value_in_any_field_costs_no_neighbour(
+def test_any_value_in_any_field_affects_no_other_record(
     field: str, value: Any, as_document: bool, tmp_path: Path
 ) -> None:
     odd = {**reply("odd", "Odd.", toolCalls=[tool("t")]), field: value}

@@ -27,7 +27,9 @@ def compact(store: Store, id: str, *rows: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize("version", [11, 22])
-def test_children_are_told_apart_by_how_their_parents_ended(version: int, tmp_path: Path) -> None:
+def test_children_are_distinguished_by_how_their_parents_ended(
+    version: int, tmp_path: Path
+) -> None:
     store = Store(tmp_path, version=version)
     store.session("compressed", ended_at=store.tick(10), end_reason="compression")
     store.session("goes-on", parent_session_id="compressed")

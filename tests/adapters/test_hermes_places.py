@@ -70,7 +70,7 @@ def test_the_store_is_where_the_platform_keeps_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
-def test_hermes_home_moves_the_store_and_the_usual_place_is_ignored(
+def test_hermes_home_sets_the_root_and_the_default_is_ignored(
     platform: str, tmp_path: Path
 ) -> None:
     host = Host(tmp_path, platform=platform, env={"HERMES_HOME": str(tmp_path / "elsewhere")})
@@ -152,7 +152,7 @@ def test_dumps_of_requests_and_the_routing_table_are_no_sessions(home: Path) -> 
     assert [source.session_id for source in sources_of(ADAPTER, home)] == [ID]
 
 
-def test_a_broken_line_costs_one_line(tmp_path: Path) -> None:
+def test_a_broken_line_affects_only_itself(tmp_path: Path) -> None:
     path = write_log(tmp_path / ".hermes", "x", {"role": "user", "content": "kept"})
     with path.open("a") as log:
         log.write('{"role": nonsense}\n{"role": "assistant", "content": "kept too"}\n[1]\n{"ro')

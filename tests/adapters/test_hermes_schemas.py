@@ -107,7 +107,7 @@ def test_a_prompt_with_a_nul_or_of_any_length_has_one_title_in_both_modes(tmp_pa
     assert (store.one("long").first_prompt or "").startswith("🚀 🚀")
 
 
-def test_texts_nobody_typed_are_no_prompts(tmp_path: Path) -> None:
+def test_injected_texts_are_not_prompts(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.session("s")
     store.say("s", "user", "[ASYNC DELEGATION BATCH COMPLETE — deleg_1]\nresults")

@@ -80,7 +80,7 @@ def test_no_text_is_a_wrong_query(text: str, tmp_path: Path) -> None:
     assert found(store, "docker") == ["deploy", "readme"]
 
 
-def test_nothing_to_look_for_finds_nothing(tmp_path: Path) -> None:
+def test_an_empty_search_finds_nothing(tmp_path: Path) -> None:
     store = talking(tmp_path)
     assert found(store) == []
     assert found(store, "", "  ", "\0") == []
@@ -148,7 +148,7 @@ def test_without_fts5_it_is_like_with_a_warning(tmp_path: Path) -> None:
         assert found(store, "100%") == []
 
 
-def test_a_damaged_index_is_passed_over_with_a_warning(tmp_path: Path) -> None:
+def test_a_damaged_index_is_skipped_with_a_warning(tmp_path: Path) -> None:
     store = talking(tmp_path)
     store.run("DELETE FROM messages_fts_data")
     with pytest.warns(RuntimeWarning, match="cannot be used"):

@@ -119,7 +119,7 @@ def test_a_cleanly_closed_database_is_read(database: Path, mode: str) -> None:
     assert [entry.name for entry in database.parent.iterdir()] == ["state.db"]
 
 
-def test_an_empty_wal_is_no_wal(database: Path) -> None:
+def test_an_empty_wal_is_ignored(database: Path) -> None:
     write_clean(database)
     database.with_name("state.db-wal").touch()
     with unchanged(database.parent):
@@ -187,7 +187,7 @@ def test_a_hot_journal_hides_what_was_not_committed(database: Path, *, killed: b
 
 
 @pytest.mark.parametrize("alive", [True, False])
-def test_a_read_only_directory_is_no_obstacle(database: Path, *, alive: bool) -> None:
+def test_a_read_only_directory_can_be_read(database: Path, *, alive: bool) -> None:
     with writer(database, "PRAGMA journal_mode = WAL", TABLE, INSERT_TEN) as process:
         if not alive:
             process.kill()
@@ -257,7 +257,7 @@ def test_one_query_sees_one_state_of_a_growing_database(database: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"not a database, but long enough " * 40, b"SQLite format 3\0"]
 )
-def test_what_is_no_database_is_a_parse_error(database: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_database_is_a_parse_error(database: Path, content: bytes) -> None:
     database.write_bytes(content)
     with unchanged(database.parent), pytest.raises(ParseError, match="not a database"):
         read_foreign(database, count)

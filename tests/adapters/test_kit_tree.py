@@ -66,7 +66,7 @@ def test_the_newest_leaf_lies_on_a_branch_with_the_highest_time(nodes: list[Node
 
 
 @given(NODES)
-def test_leaves_are_the_entries_nobody_calls_parent(nodes: list[Node]) -> None:
+def test_leaves_are_the_entries_without_children(nodes: list[Node]) -> None:
     tree = plant(nodes)
     parents = {slow_parent(nodes, position) for position in range(len(nodes))}
     assert tree.leaves() == [p for p in range(len(nodes)) if p not in parents]

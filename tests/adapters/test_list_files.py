@@ -124,7 +124,7 @@ def check_head(adapter: Queryable, source: SourceRef) -> None:
 
 @given(transcripts(), st.booleans())
 @drawn(150, suppress_health_check=[HealthCheck.too_slow])
-def test_the_head_of_any_transcript_tells_what_reading_it_tells(data: bytes, agent: bool) -> None:
+def test_the_head_of_any_transcript_agrees_with_reading_it(data: bytes, agent: bool) -> None:
     with TemporaryDirectory(prefix="amux-head-") as folder:
         source = source_at(Path(folder), agent=agent)
         source.path.write_bytes(data)
@@ -133,7 +133,7 @@ def test_the_head_of_any_transcript_tells_what_reading_it_tells(data: bytes, age
 
 @given(codex_any.logs())
 @drawn(120, suppress_health_check=[HealthCheck.too_slow])
-def test_the_head_of_any_rollout_tells_what_reading_it_tells(data: bytes) -> None:
+def test_the_head_of_any_rollout_agrees_with_reading_it(data: bytes) -> None:
     with TemporaryDirectory(prefix="amux-head-") as folder:
         check_head(CODEX, codex_any.write(Path(folder), data))
 

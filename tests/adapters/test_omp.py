@@ -90,7 +90,7 @@ def test_the_slot_comes_before_the_last_change_and_the_header(
     assert client_of(tmp_path).sessions.get("omp", "s1").title == title
 
 
-def test_a_text_the_agent_wrote_is_no_prompt(tmp_path: Path) -> None:
+def test_a_text_the_agent_wrote_is_not_a_prompt(tmp_path: Path) -> None:
     notice = user("u0", None, 1, "<system-notice>", attribution="agent")
     log(tmp_path, header(), notice, user("u1", "u0", 2, "Hi", attribution="user"))
     session = client_of(tmp_path).sessions.get("omp", "s1")

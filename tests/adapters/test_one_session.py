@@ -257,7 +257,7 @@ def test_a_sub_agent_is_found_by_its_id_and_by_what_it_begins_with(tmp_path: Pat
         client.sessions.get("claude", f"{first}-and-more")
 
 
-def test_ids_in_databases_and_in_files_beside_them_are_told_apart(tmp_path: Path) -> None:
+def test_ids_in_databases_and_in_files_next_to_them_are_distinguished(tmp_path: Path) -> None:
     Database(tmp_path).session("ses_11").session("ses_12").session("ses_2")
     write_tree(tmp_path, "ses_21", *spoken(1))
     client = create_client(home=tmp_path)

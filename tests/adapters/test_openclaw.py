@@ -97,7 +97,7 @@ def test_one_id_on_two_channels_is_two_sessions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("index", ["off", "on"])
-def test_sessions_of_one_id_are_told_apart_in_lists_and_counted_apart(
+def test_sessions_with_equal_ids_are_listed_and_counted_separately(
     tmp_path: Path, index: str
 ) -> None:
     for channel in ("cli", "telegram"):
@@ -257,7 +257,7 @@ def test_the_older_product_s_folder_is_read_and_a_moved_session_counted_once(
         "[OpenClaw session event]",
     ],
 )
-def test_what_openclaw_says_in_the_person_s_name_is_no_prompt(tmp_path: Path, text: str) -> None:
+def test_text_that_openclaw_writes_as_the_user_is_not_a_prompt(tmp_path: Path, text: str) -> None:
     own = user("u0", None, 1, text)
     write(tmp_path / LOGS / "s1.jsonl", [header(), own, user("u1", "u0", 2, "Hi")])
     session = client_of(tmp_path).sessions.get("openclaw", "s1")

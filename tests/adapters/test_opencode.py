@@ -49,7 +49,7 @@ class TestOpenCode(AdapterSuite):
         ("win32", [".local/share/opencode", "AppData/Local/opencode"]),
     ],
 )
-def test_the_data_directory_is_looked_for_where_each_platform_has_it(
+def test_the_data_directory_follows_the_platform(
     platform: str, places: list[str], tmp_path: Path
 ) -> None:
     roots = ADAPTER.roots(Host(tmp_path, platform=platform))
@@ -91,7 +91,7 @@ def test_a_database_of_its_name_without_its_tables_is_a_problem(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("closed", ["session", "message"])
-def test_a_folder_that_is_closed_to_us_is_a_problem(
+def test_an_unreadable_folder_is_a_problem(
     closed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_session(tmp_path, "ses_a", [user("Go", START)])
@@ -162,7 +162,7 @@ def test_committed_rows_of_a_live_writer_are_seen_and_nothing_is_touched(tmp_pat
         writer.execute("ROLLBACK")
 
 
-def test_a_bad_row_costs_one_row(tmp_path: Path) -> None:
+def test_a_bad_row_affects_only_itself(tmp_path: Path) -> None:
     database = Database(tmp_path)
     fill(database, 2)
     database.insert("message", id="msg_bad", session_id="ses_0", time_created=START, data="{torn")

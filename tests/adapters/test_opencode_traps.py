@@ -239,7 +239,7 @@ def test_a_tool_that_is_still_running_has_no_result(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "title", ["New session - 2026-11-15T20:15:29.465Z", "New session - 2026-11-15T20:15 (fork #2)"]
 )
-def test_a_placeholder_is_no_title(title: str, tmp_path: Path) -> None:
+def test_a_placeholder_is_not_a_title(title: str, tmp_path: Path) -> None:
     prompt = user('"Count the files"', START)
     assert one_session(tmp_path, prompt, title=title).title == "Count the files"
 
@@ -326,7 +326,7 @@ def test_a_task_that_names_no_child_still_finds_it(tmp_path: Path) -> None:
     assert [child.session_id for child in session.children] == ["ses_low"]
 
 
-def test_undone_messages_stay_and_are_told(tmp_path: Path) -> None:
+def test_undone_messages_stay_and_the_revert_is_in_raw(tmp_path: Path) -> None:
     revert = json.dumps({"messageID": "msg_x", "snapshot": "s"})
     done = answer("Done", START + 5, tokens(5, 5, total=10))
     session = one_session(tmp_path, user("Go", START), done, revert=revert)
@@ -337,7 +337,7 @@ def test_undone_messages_stay_and_are_told(tmp_path: Path) -> None:
 # both stores at once
 
 
-def test_where_both_stores_have_a_session_the_database_is_shown(tmp_path: Path) -> None:
+def test_a_session_in_files_and_database_is_shown_from_the_database(tmp_path: Path) -> None:
     shared = [user("Go", START), answer("Done", START + 5, tokens(10, 5, total=15), cost=0.5)]
     pruned = answer("Undone later", START + 8, tokens(6, 1, total=7), cost=0.25)
     write_session(tmp_path, "ses_a", [*shared, pruned])
@@ -366,7 +366,7 @@ def test_an_id_inside_a_file_leads_nowhere(tmp_path: Path) -> None:
     assert [message.content for message in reading.messages] == ["Go"]
 
 
-def test_a_damaged_file_costs_one_record(tmp_path: Path) -> None:
+def test_a_damaged_file_affects_one_record(tmp_path: Path) -> None:
     done = answer("Done", START + 5, tokens(5, 5, total=10))
     path = write_session(tmp_path, "ses_a", [user("Go", START), done])
     storage = path.parent.parent.parent
@@ -380,7 +380,7 @@ def test_a_damaged_file_costs_one_record(tmp_path: Path) -> None:
 
 @given(data=st.data())
 @drawn(50)
-def test_any_value_in_a_sessions_file_is_no_exception(
+def test_any_value_in_a_sessions_file_raises_no_exception(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     home = tmp_path_factory.mktemp("file")
@@ -405,7 +405,7 @@ def spoiled(data: st.DataObject, record: Json) -> Json:
 
 @drawn(50, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
-def test_any_value_in_any_field_is_no_exception_and_costs_no_neighbour(
+def test_any_value_in_any_field_raises_no_exception_and_affects_no_other_record(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     home = tmp_path_factory.mktemp("odd")
@@ -446,7 +446,7 @@ CELLS = st.none() | st.integers(-(2**40), 2**40) | st.floats() | st.text() | st.
 
 @drawn(30, suppress_health_check=[HealthCheck.too_slow])
 @given(session=st.lists(CELLS, min_size=7, max_size=7), message=st.lists(CELLS, min_size=3))
-def test_any_cell_in_any_column_is_no_exception(
+def test_any_cell_in_any_column_raises_no_exception(
     session: list[Any], message: list[Any], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     home = tmp_path_factory.mktemp("cells")
@@ -463,7 +463,7 @@ def test_any_cell_in_any_column_is_no_exception(
 
 @drawn(30, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
-def test_any_cell_in_the_specifications_tables_is_no_exception(
+def test_any_cell_in_the_specifications_tables_raises_no_exception(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     home = tmp_path_factory.mktemp("spec")

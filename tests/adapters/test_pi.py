@@ -126,7 +126,7 @@ def test_a_linear_session_needs_no_tree_in_raw(tmp_path: Path) -> None:
     assert "tree" not in client_of(tmp_path).sessions.get("pi", "s1").raw
 
 
-def test_a_lost_parent_costs_no_neighbour(tmp_path: Path) -> None:
+def test_a_missing_parent_record_affects_no_other_record(tmp_path: Path) -> None:
     log(tmp_path, *TWO_BRANCHES[:2], "not a record", *TWO_BRANCHES[3:5])
     reading = read_only(ADAPTER, tmp_path)
     assert texts(reading) == ["Begin", "First way", "first"]
@@ -415,7 +415,7 @@ def test_equal_calls_of_a_hand_made_log_are_two_calls(tmp_path: Path) -> None:
 # messages
 
 
-def test_what_nobody_typed_is_neither_prompt_nor_title(tmp_path: Path) -> None:
+def test_texts_no_person_typed_are_neither_prompt_nor_title(tmp_path: Path) -> None:
     shell = {"role": "bashExecution", "command": "ls", "output": "a\n", "exitCode": 0}
     log(
         tmp_path,

@@ -370,7 +370,7 @@ FIELDS = (
     field=st.sampled_from(FIELDS),
     value=JSON_VALUES,
 )
-def test_any_value_in_any_field_costs_no_neighbour(
+def test_any_value_in_any_field_affects_no_other_record(
     kind: str, field: str, value: Any, tmp_path: Path
 ) -> None:
     chat = Transcript()

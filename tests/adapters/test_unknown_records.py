@@ -83,7 +83,9 @@ def write(home: Path, agent: str, *records: Any) -> Session:
 
 
 @pytest.mark.parametrize("agent", PLACES)
-def test_at_the_specifications_place_it_is_the_same(tmp_path: Path, agent: str) -> None:
+def test_unknown_records_are_read_equally_in_the_directory_of_the_specification(
+    tmp_path: Path, agent: str
+) -> None:
     session = write(tmp_path, agent, TALK[0], FUTURE, TALK[1])
     assert [message.role for message in session.messages] == ["user", "assistant"]
     assert session.raw["unknownTypes"] == {"future": 1}

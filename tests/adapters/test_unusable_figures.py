@@ -97,7 +97,7 @@ CASES = (
 
 
 @pytest.mark.parametrize(("capture", "odd"), CASES, ids=lambda given: getattr(given, "name", given))
-def test_what_is_no_count_makes_a_session_incomplete(
+def test_an_invalid_count_makes_a_session_incomplete(
     capture: Capture, odd: str, tmp_path: Path
 ) -> None:
     home, cache = capture.copy_to(tmp_path), tmp_path / "cache"

@@ -78,7 +78,7 @@ def problems(home: Path) -> tuple[Problem, ...]:
     return AnnotationFile(file_of(home).parent).current().problems
 
 
-def test_writers_at_once_lose_nothing_and_share_no_number(home: Path) -> None:
+def test_concurrent_writers_lose_nothing_and_share_no_note_number(home: Path) -> None:
     furnish(home)
     said: list[tuple[int, str]] = []
     with ExitStack() as stack:
@@ -117,7 +117,7 @@ def dead_lines() -> bytes:
     return pair * (LARGE // len(pair) + 1)
 
 
-def test_writers_lose_nothing_while_the_file_is_written_anew(home: Path) -> None:
+def test_concurrent_writers_lose_nothing_while_the_file_is_rewritten(home: Path) -> None:
     client = furnish(home)
     kept = [line("note", value="old", number=7), line("pinned-by-a-newer-version", value=[1])]
     write_file(home, *kept, dead_lines(), line("star"))
@@ -135,7 +135,7 @@ def test_writers_lose_nothing_while_the_file_is_written_anew(home: Path) -> None
     assert not list(file_of(home).parent.glob("*.new"))
 
 
-def test_a_file_that_is_large_because_much_is_in_it_stays(home: Path) -> None:
+def test_a_large_file_without_obsolete_lines_is_not_rewritten(home: Path) -> None:
     client = furnish(home)
     notes = [line("note", value="x" * 1000, number=number) for number in range(1, 1200)]
     path = write_file(home, *notes)
@@ -158,7 +158,7 @@ def test_a_link_stays_a_link(home: Path) -> None:
     assert elsewhere.stat().st_size < 1000
 
 
-def test_the_number_of_a_removed_note_is_remembered_when_the_file_is_written_anew(
+def test_a_rewritten_file_remembers_the_numbers_of_removed_notes(
     home: Path,
 ) -> None:
     client = furnish(home)
@@ -181,7 +181,7 @@ def test_only_the_owner_may_read(home: Path) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
 
 
-def test_a_torn_line_is_closed_and_passed_over(home: Path) -> None:
+def test_a_torn_line_is_terminated_and_skipped(home: Path) -> None:
     client = furnish(home)
     client.annotations.tag(ONE, "a")
     with file_of(home).open("ab") as stream:
@@ -192,7 +192,7 @@ def test_a_torn_line_is_closed_and_passed_over(home: Path) -> None:
     assert [(each.code, each.line) for each in client.annotations.problems()] == [("bad-line", 2)]
 
 
-def test_a_last_line_that_lacks_only_its_end_counts(home: Path) -> None:
+def test_a_complete_last_line_without_a_line_break_counts(home: Path) -> None:
     client = furnish(home)
     write_file(home, line("tag", value="a"), line("tag", value="b").rstrip())
     assert client.annotations.tag(ONE, "c").tags == ("a", "b", "c")
@@ -237,7 +237,7 @@ def test_a_full_disk_leaves_no_half_line(home: Path) -> None:
         (b'{"extra":' + b"[" * 100_000 + b"\n", "bad-line"),
     ],
 )
-def test_a_line_that_says_nothing_is_a_problem_and_the_others_count(
+def test_an_unusable_line_is_a_problem_and_the_others_count(
     home: Path, text: bytes, code: str
 ) -> None:
     client = furnish(home)
@@ -248,14 +248,14 @@ def test_a_line_that_says_nothing_is_a_problem_and_the_others_count(
     assert [each.code for each in report.problems] == [code]
 
 
-def test_blank_lines_and_a_byte_order_mark_are_nothing(home: Path) -> None:
+def test_blank_lines_and_a_byte_order_mark_are_ignored(home: Path) -> None:
     client = furnish(home)
     write_file(home, b"\xef\xbb\xbf" + line("star"), b"\n\r\n", b"\x00" * 9 + b"\n")
     assert client.annotations.of(ONE).starred
     assert client.annotations.problems() == ()
 
 
-def test_a_folder_in_place_of_the_file_is_a_problem(home: Path) -> None:
+def test_a_directory_instead_of_the_annotations_file_is_a_problem(home: Path) -> None:
     client = furnish(home)
     file_of(home).mkdir(parents=True)
     assert client.annotations.of(ONE).tags == ()
@@ -277,10 +277,10 @@ def test_a_folder_in_place_of_the_file_is_a_problem(home: Path) -> None:
         max_size=12,
     ).map(b"".join)
 )
-def test_no_bytes_fail(data: bytes) -> None:
-    log = AnnotationLog(data)
-    again = AnnotationLog(log.compacted())
-    assert list(again.annotations()) == list(log.annotations())
+def test_any_bytes_in_the_annotations_file_survive_a_rewrite(data: bytes) -> None:
+    ledger = Ledger(data)
+    again = Ledger(ledger.compacted())
+    assert list(again.annotations()) == list(ledger.annotations())
 
 
 SESSIONS = st.sampled_from([ONE, TWO, OTHER])
@@ -329,7 +329,7 @@ def as_found(path: Path) -> dict[str, Any]:
 
 @given(STEPS)
 @drawn(60)
-def test_the_last_word_wins_and_a_file_written_anew_says_the_same(
+def test_later_events_win_and_a_rewritten_file_gives_the_same_annotations(
     steps: list[tuple[str, str, str, int]],
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:

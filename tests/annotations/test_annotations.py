@@ -87,7 +87,7 @@ def test_notes_are_numbered_and_a_number_is_never_given_again(client: Client) ->
     assert manager.add_note(TWO, "elsewhere") == 1
 
 
-def test_a_note_that_is_not_there_cannot_be_removed(client: Client) -> None:
+def test_a_missing_note_cannot_be_removed(client: Client) -> None:
     client.annotations.add_note(ONE, "one")
     with pytest.raises(ValidationError) as caught:
         client.annotations.remove_note(ONE, 2)
@@ -97,12 +97,12 @@ def test_a_note_that_is_not_there_cannot_be_removed(client: Client) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " \n ", "x" * 65_537, "half \udc80"])
-def test_a_note_is_some_text(client: Client, text: str) -> None:
+def test_an_empty_note_is_refused(client: Client, text: str) -> None:
     with pytest.raises(ValidationError):
         client.annotations.add_note(ONE, text)
 
 
-def test_a_session_is_named_as_everywhere(client: Client) -> None:
+def test_a_session_is_found_by_title_id_and_prefix(client: Client) -> None:
     client.annotations.tag("first", "by-title")
     client.annotations.tag(uuid_of(1), "by-id")
     client.annotations.tag("00000001", "by-prefix", agent="claude")
@@ -196,7 +196,7 @@ def test_annotations_outlive_their_session(client: Client, home: Path) -> None:
     assert client.lost_annotations() == ()
 
 
-def test_an_agent_nobody_knows_any_more_leaves_its_annotations(home: Path) -> None:
+def test_annotations_of_an_unknown_agent_can_still_be_removed(home: Path) -> None:
     client = furnish(home)
     write_file(home, line("star", session="gone:1"), line("star", session="gone:12"))
     assert client.lost_annotations() == ("gone:1", "gone:12")
@@ -219,7 +219,7 @@ def test_reading_leaves_no_file(client: Client, home: Path) -> None:
     assert not file_of(home).parent.exists()
 
 
-def test_a_place_that_cannot_be_written_is_named(home: Path) -> None:
+def test_an_error_names_the_unwritable_location(home: Path) -> None:
     furnish(home)
     (home / "blocked").write_text("a file")
     client = open_client(home, env={"AMUX_DATA_DIR": str(home / "blocked" / "amux")})

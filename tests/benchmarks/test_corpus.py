@@ -41,7 +41,7 @@ def client(place: Path, truth: Truth) -> Client:
     return create_client(home=place / "home")
 
 
-def test_a_size_is_the_same_bytes_every_time(place: Path, truth: Truth, tmp_path: Path) -> None:
+def test_a_corpus_has_the_same_bytes_every_time(place: Path, truth: Truth, tmp_path: Path) -> None:
     again = make_corpus(tmp_path / "again", "XS")
     assert again == truth
     assert contents(tmp_path / "again") == contents(place)
@@ -67,6 +67,6 @@ def test_amux_lists_the_sessions_that_were_written(
     assert len(client.sessions.list(agent, limit=None)) == truth["agents"][agent]["sessions"]
 
 
-def test_amux_finds_what_was_hidden(client: Client, truth: Truth) -> None:
+def test_amux_finds_the_words_hidden_in_the_corpus(client: Client, truth: Truth) -> None:
     for needle, count in list(truth["needles"].items())[-3:]:
         assert len(client.sessions.search(f'"{needle}"', limit=None)) == count, needle

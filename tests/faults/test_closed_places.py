@@ -116,14 +116,14 @@ def without_scores(result: Result) -> Result:
     return result._replace(out=json.dumps(found))
 
 
-def test_the_powers_of_root_are_gone(home: Path) -> None:
+def test_the_tests_run_without_root_permissions(home: Path) -> None:
     home.chmod(0o555)
     tried = run_without_powers(home, "-c", "open('file', 'w')")
     home.chmod(0o755)
     assert "PermissionError" in tried.err, tried
 
 
-def test_a_home_closed_for_writing_gives_the_same_answers(captured: Path) -> None:
+def test_a_read_only_home_gives_the_same_answers(captured: Path) -> None:
     opened = [amux(captured, *words.split()) for words in COMMANDS]
     close_for_writing(captured)
     before = fingerprint(captured)
@@ -136,7 +136,7 @@ def test_a_home_closed_for_writing_gives_the_same_answers(captured: Path) -> Non
     assert fingerprint(captured) == before
 
 
-def test_a_closed_folder_is_told_and_the_others_are_read(captured: Path) -> None:
+def test_an_unreadable_folder_is_reported_and_the_others_are_read(captured: Path) -> None:
     projects = captured / ".claude" / "projects"
     whole = amux(captured, "list", "--all")
     (captured / ".codex" / "sessions" / "2026").chmod(0)
@@ -154,7 +154,9 @@ def test_a_closed_folder_is_told_and_the_others_are_read(captured: Path) -> None
 
 
 @pytest.mark.parametrize("place", [".claude", ".claude/projects", ".codex", ".codex/sessions"])
-def test_a_closed_store_is_told_and_the_other_agent_is_read(captured: Path, place: str) -> None:
+def test_an_unreadable_root_is_reported_and_the_other_agent_is_read(
+    captured: Path, place: str
+) -> None:
     (captured / place).chmod(0)
     other = "codex" if "claude" in place else "claude"
     for words in ("list", "search the", "agents"):
@@ -164,7 +166,7 @@ def test_a_closed_store_is_told_and_the_other_agent_is_read(captured: Path, plac
         assert words == "agents" or "Permission denied" in result.err
 
 
-def test_a_folder_whose_files_cannot_be_looked_at_is_told_once(captured: Path) -> None:
+def test_a_folder_whose_files_cannot_be_examined_is_reported_once(captured: Path) -> None:
     folder = next((captured / ".codex" / "sessions").glob("*/*/*"))
     assert len(list(folder.iterdir())) > 1
     folder.chmod(0o644)
@@ -176,9 +178,7 @@ def test_a_folder_whose_files_cannot_be_looked_at_is_told_once(captured: Path) -
 
 
 @pytest.mark.parametrize("place", [".codex/sessions", ".codex/sessions/2026"])
-def test_a_sum_over_a_closed_folder_says_that_it_may_lack_something(
-    captured: Path, place: str
-) -> None:
+def test_a_total_over_an_unreadable_folder_is_a_lower_bound(captured: Path, place: str) -> None:
     (captured / place).chmod(0)
     for words in ("cost", "cost --agent codex"):
         summed = amux(captured, *words.split())
@@ -191,7 +191,7 @@ def test_a_sum_over_a_closed_folder_says_that_it_may_lack_something(
     assert "Permission denied" in looked.err
 
 
-def test_the_doctor_accounts_for_a_closed_folder(captured: Path) -> None:
+def test_the_doctor_reports_an_unreadable_folder_as_a_file_status(captured: Path) -> None:
     folder = captured / ".codex" / "sessions" / "2026"
     folder.chmod(0)
     examined = amux(captured, "doctor", "--agent", "codex")
@@ -206,7 +206,7 @@ def test_the_doctor_accounts_for_a_closed_folder(captured: Path) -> None:
     assert row[2:4] == [".", "unread"]
 
 
-def test_a_closed_file_costs_itself_only(captured: Path) -> None:
+def test_an_unreadable_file_affects_no_other_session(captured: Path) -> None:
     whole = amux(captured, "list", "--all").out.splitlines()
     victim = next((captured / ".claude" / "projects").rglob("0c067a2d*.jsonl"))
     victim.chmod(0)
@@ -267,7 +267,7 @@ _AT_ONCE = {"claude", "codex", "gemini", "opencode"}  # of files, days, folders,
     "agent",
     [pytest.param(each, marks=() if each in _AT_ONCE else pytest.mark.slow) for each in _CAPTURED],
 )
-def test_whichever_folder_is_closed_it_is_named_and_everything_else_is_read(
+def test_any_unreadable_folder_is_named_and_everything_else_is_read(
     agent: str, copy_capture: Callable[[str], Path]
 ) -> None:
     home = copy_capture(_CAPTURED[agent])
@@ -287,7 +287,7 @@ def test_whichever_folder_is_closed_it_is_named_and_everything_else_is_read(
         assert is_elsewhere or folder in hint or not new
 
 
-def test_the_doctor_names_a_closed_folder(captured: Path) -> None:
+def test_the_doctor_names_an_unreadable_folder(captured: Path) -> None:
     folder = next((captured / ".claude" / "projects").iterdir())
     folder.chmod(0)
     result = amux(captured, "doctor")
@@ -298,7 +298,7 @@ def test_the_doctor_names_a_closed_folder(captured: Path) -> None:
     assert str(folder) in result.err
 
 
-def test_a_home_behind_a_closed_folder_is_a_wrong_argument(captured: Path) -> None:
+def test_a_home_below_an_unreadable_folder_is_an_invalid_argument(captured: Path) -> None:
     (captured / "closed" / "home").mkdir(parents=True)
     (captured / "closed").chmod(0)
     result = amux(captured, "list", "--home", str(captured / "closed" / "home"))
@@ -306,7 +306,7 @@ def test_a_home_behind_a_closed_folder_is_a_wrong_argument(captured: Path) -> No
     assert "is not a directory" in result.err
 
 
-def test_a_closed_home_is_named_once(captured: Path) -> None:
+def test_an_unreadable_home_is_reported_once(captured: Path) -> None:
     captured.chmod(0)
     for words in ("list", "search the", "cost", "agents", "doctor"):
         result = amux(captured, *words.split(), AMUX_DATA_DIR="/nowhere")
@@ -321,7 +321,7 @@ def test_a_closed_home_is_named_once(captured: Path) -> None:
 
 
 @pytest.mark.parametrize("has_index", [False, True])
-def test_a_closed_cache_changes_no_answer(captured: Path, has_index: bool) -> None:
+def test_an_unreadable_cache_directory_changes_no_answer(captured: Path, has_index: bool) -> None:
     cache = captured / ".cache" / "kept"
     cache.mkdir(parents=True)
     words = [each.split() for each in COMMANDS]
@@ -335,7 +335,7 @@ def test_a_closed_cache_changes_no_answer(captured: Path, has_index: bool) -> No
 
 
 @pytest.mark.parametrize("words", ["list", "list --json", "search the", "cost", "agents", ""])
-def test_annotations_that_are_closed_hide_no_session(captured: Path, words: str) -> None:
+def test_unreadable_annotations_hide_no_session(captured: Path, words: str) -> None:
     data = captured / "data"
     data.mkdir()
     opened = amux(captured, *words.split(), AMUX_DATA_DIR=str(data))
@@ -346,7 +346,7 @@ def test_annotations_that_are_closed_hide_no_session(captured: Path, words: str)
         assert "annotations cannot be read (Permission denied)" in closed.err
 
 
-def test_the_library_logs_one_warning_that_names_the_closed_store(captured: Path) -> None:
+def test_the_library_logs_one_warning_that_names_the_unreadable_root(captured: Path) -> None:
     store = captured / ".codex"
     store.chmod(0)
     ask = "import amux; print(amux.create_client().sessions.list('codex'))"
@@ -358,7 +358,9 @@ def test_the_library_logs_one_warning_that_names_the_closed_store(captured: Path
 
 @pytest.mark.parametrize("place", [".agent-mux", "project/.agent-mux"])
 @pytest.mark.parametrize("mode", [0, 0o600])
-def test_a_closed_folder_of_settings_is_an_error(captured: Path, place: str, mode: int) -> None:
+def test_an_unreadable_folder_of_settings_is_an_error(
+    captured: Path, place: str, mode: int
+) -> None:
     folder = captured / place
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text("timezone: Asia/Tokyo\n", encoding="utf-8")
@@ -370,14 +372,14 @@ def test_a_closed_folder_of_settings_is_an_error(captured: Path, place: str, mod
         assert f"error: `{folder}` cannot be read (Permission denied)" in closed.err
 
 
-def test_a_closed_home_has_no_settings(captured: Path) -> None:
+def test_settings_of_an_unreadable_home_can_be_shown(captured: Path) -> None:
     captured.chmod(0)
     shown = run_without_powers(Path("/"), "-m", "amux", "config", "show", "--home", str(captured))
     captured.chmod(0o755)
     assert shown.code == 0, shown.err
 
 
-def test_a_file_that_may_not_be_read_is_not_called_damaged(captured: Path) -> None:
+def test_a_file_without_read_permission_is_not_reported_as_damaged(captured: Path) -> None:
     victim = next((captured / ".claude" / "projects").rglob("0c067a2d*.jsonl"))
     victim.chmod(0)
     result = amux(captured, "show", "claude:0c067a2d")

@@ -203,12 +203,12 @@ def _is_shown(text: str, shown: set[str]) -> bool:
     return text in shown or any(text in longer for longer in shown)
 
 
-def test_what_was_not_hit_comes_back(originals: list[Original], tmp_path: Path) -> None:
+def test_undamaged_records_are_still_read(originals: list[Original], tmp_path: Path) -> None:
     assert recovery(originals, tmp_path, cases=120, seed=1) >= TARGET
 
 
 @pytest.mark.slow
-def test_what_was_not_hit_comes_back_over_thousands_of_accidents(
+def test_undamaged_records_are_still_read_after_thousands_of_faults(
     originals: list[Original], tmp_path: Path
 ) -> None:
     assert recovery(originals, tmp_path, cases=5_000, seed=2) >= TARGET
@@ -221,7 +221,7 @@ def test_what_was_not_hit_comes_back_over_thousands_of_accidents(
         ("opencode-0.5.29", ".local/share/opencode/project/*/storage/session/info/*.json"),
     ],
 )
-def test_a_file_without_anything_usable_is_of_no_known_format(
+def test_a_file_without_usable_records_is_an_unknown_format(
     capture: str, pattern: str, copy_capture: Callable[[str], Path]
 ) -> None:
     home = copy_capture(capture)

@@ -29,7 +29,7 @@ def write_log(path: Path, *lines: Any) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-def test_a_time_larger_than_any_float_is_no_time(tmp_path: Path) -> None:
+def test_a_time_larger_than_any_float_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / ".claude/projects/-src/00000000-0000-4000-8000-000000000001.jsonl"
     said = {"type": "user", "uuid": "u1", "message": {"role": "user", "content": "Hi"}}
     write_log(path, {**said, "timestamp": 10**400})
@@ -57,7 +57,7 @@ def test_a_session_whose_id_is_not_valid_text_is_listed_with_and_without_bodies(
     assert [message.content for message in found["all"].messages] == ["neighbour"]
 
 
-def test_a_sub_agent_named_longer_than_a_file_can_be_has_no_file(tmp_path: Path) -> None:
+def test_a_sub_agent_with_a_name_too_long_for_a_file_has_no_file(tmp_path: Path) -> None:
     session_id = "11111111-2222-4333-8444-555555555555"
     event = {"event.name": "qwen-code.api_response", "subagent_id": "x" * 5000}
     event |= {"input_token_count": 7, "output_token_count": 3, "model": "m"}
@@ -93,7 +93,7 @@ def test_a_damaged_schema_that_is_not_even_text_is_a_problem(tmp_path: Path) -> 
     assert [problem.code for problem in reading.problems] == ["unknown-format"]
 
 
-def test_a_later_head_does_not_make_another_session_of_a_chat(tmp_path: Path) -> None:
+def test_a_later_header_does_not_change_the_id_of_a_chat(tmp_path: Path) -> None:
     head = {"sessionId": "2c3b37e6-d068-4bb6-bd93-a5679dbef71d", "projectHash": "h"}
     said = {"id": "u", "timestamp": "2026-11-15T20:25:59Z", "type": "user", "content": "Hi"}
     path = tmp_path / ".gemini/tmp/p/chats/session-2026-11-15T20-25-2c3b37e6.jsonl"

@@ -48,7 +48,7 @@ def large(
     shutil.rmtree(home)
 
 
-def test_listing_a_large_log_holds_none_of_it(large: tuple[Path, Log, int]) -> None:
+def test_listing_a_large_log_uses_bounded_memory(large: tuple[Path, Log, int]) -> None:
     home, log, size = large
     listed = run_measured(home, "list", "--json")
     (session,) = listed.json()
@@ -59,7 +59,7 @@ def test_listing_a_large_log_holds_none_of_it(large: tuple[Path, Log, int]) -> N
     assert listed.peak < LISTING[size]
 
 
-def test_summing_a_large_log_holds_none_of_it(large: tuple[Path, Log, int]) -> None:
+def test_summing_a_large_log_uses_bounded_memory(large: tuple[Path, Log, int]) -> None:
     home, log, size = large
     summed = run_measured(home, "cost", "report", "--json")
     total = summed.json()
@@ -67,7 +67,7 @@ def test_summing_a_large_log_holds_none_of_it(large: tuple[Path, Log, int]) -> N
     assert summed.peak < LISTING[size]
 
 
-def test_searching_a_large_log_holds_a_message_at_a_time(large: tuple[Path, Log, int]) -> None:
+def test_searching_a_large_log_holds_one_message_in_memory(large: tuple[Path, Log, int]) -> None:
     home, log, size = large
     found = run_measured(home, "search", log.last_prompt, "--json")
     assert [hit["sessionId"] for hit in found.json()] == [log.session_id]
@@ -81,7 +81,9 @@ def test_searching_a_large_log_holds_a_message_at_a_time(large: tuple[Path, Log,
         *(pytest.param(words, marks=slow) for words in ("show", "show --format html")),
     ],
 )
-def test_more_is_written_than_was_ever_held(large: tuple[Path, Log, int], words: str) -> None:
+def test_streaming_a_large_session_uses_bounded_memory(
+    large: tuple[Path, Log, int], words: str
+) -> None:
     home, log, size = large
     written, peak = stream_measured(home, *words.split(), log.session_id)
     assert peak < STREAMING[size]
@@ -104,7 +106,9 @@ GIANTS = [
 
 
 @pytest.mark.parametrize(("agent", "giant"), GIANTS)
-def test_a_giant_line_costs_a_listing_nothing(home: Path, agent: Agent, giant: Giant) -> None:
+def test_listing_and_summing_do_not_load_a_giant_line(
+    home: Path, agent: Agent, giant: Giant
+) -> None:
     log = write_log(home, agent, giant=giant)
     listed = run_measured(home, "list", "--json")
     summed = run_measured(home, "cost", "report", "--json")

@@ -60,7 +60,7 @@ def test_a_cut_line_is_the_same_json_with_shorter_texts(
 
 
 @pytest.mark.parametrize("broken", ["\\", "\\u12", "\\u12G4 ", "\\x", "\x00"])
-def test_a_long_line_that_is_no_json_stays_no_json(broken: str) -> None:
+def test_a_long_line_that_is_not_json_stays_invalid_when_it_is_cut(broken: str) -> None:
     text = "z" * LONG_LINE
     cut = kept(f'{{"a": "{text}", "b": "{broken}{text}'.encode())
     assert sum(map(len, cut)) < 3 * KEPT_TEXT
@@ -70,7 +70,7 @@ def test_a_long_line_that_is_no_json_stays_no_json(broken: str) -> None:
 
 
 @pytest.mark.parametrize("shift", range(-7, 8))
-def test_an_escape_across_two_reads_is_kept_whole(shift: int) -> None:
+def test_an_escape_sequence_across_two_reads_stays_whole(shift: int) -> None:
     prefix = '{"long": "'
     text = "a" * (CHUNK - len(prefix) + shift) + "\\u00e9\\\\\\n\\ud83d\\ude42" * 9
     line = f'{prefix}{text}", "more": "{"b" * LONG_LINE}", "end": 1}}'
@@ -78,7 +78,7 @@ def test_an_escape_across_two_reads_is_kept_whole(shift: int) -> None:
     assert json.loads(cut)["end"] == 1
 
 
-def test_lines_that_are_not_long_are_left_alone() -> None:
+def test_short_lines_are_not_cut() -> None:
     lines = [b'{"a": "' + b"x" * (LONG_LINE - 100) + b'"}', b"{}", b""]
     assert kept(b"\n".join(lines) + b"\n") == lines
 
@@ -89,7 +89,7 @@ def test_lines_that_are_not_long_are_left_alone() -> None:
     ascii_only=st.booleans(),
     offset=st.integers(min_value=0, max_value=30),
 )
-def test_the_windows_of_a_cut_text_hold_all_of_it_and_overlap(
+def test_the_windows_of_a_cut_text_cover_it_and_overlap(
     unit: list[str], ascii_only: bool, offset: int
 ) -> None:
     mark = "needle in the hay"
@@ -119,7 +119,7 @@ def test_a_log_without_long_lines_has_no_cut_texts() -> None:
     ascii_only=st.booleans(),
     data=st.data(),
 )
-def test_a_safe_cut_parts_a_text_and_loses_nothing(
+def test_a_safe_cut_splits_a_text_and_loses_nothing(
     text: str, ascii_only: bool, data: st.DataObject
 ) -> None:
     raw = bytearray(json.dumps(text, ensure_ascii=ascii_only)[1:-1].encode())

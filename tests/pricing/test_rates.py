@@ -100,7 +100,7 @@ def test_cached_input_counts_for_the_tier_and_output_follows_it() -> None:
     assert cost_nusd(tokens, SONNET) == 6000 + 150_000 * 600 + 50_000 * 7500 + 10 * 22_500
 
 
-def test_of_several_tiers_the_highest_reached_one_holds() -> None:
+def test_the_highest_reached_tier_applies() -> None:
     low, high = (
         msgspec.structs.replace(SONNET.tiers[0], above=above, input=input_rate)
         for above, input_rate in ((100, 2_000_000), (200, 5_000_000))
@@ -122,7 +122,7 @@ def test_rounding_is_to_the_nearest_nano() -> None:
     assert cost_nusd(Tokens(input=2, output=1), rates) == 1
 
 
-def test_more_hour_writes_than_writes_are_not_charged() -> None:
+def test_one_hour_cache_writes_are_limited_to_all_cache_writes() -> None:
     assert cost_nusd(Tokens(cache_write=10, cache_write_1h=99), FLAT) == 10 * 6000
 
 

@@ -230,7 +230,7 @@ def test_a_price_is_in_usd_per_million_tokens(registry: ModelRegistry) -> None:
     }
 
 
-def test_a_persons_own_price_comes_first(registry: ModelRegistry, tmp_path: Path) -> None:
+def test_a_configured_price_takes_precedence(registry: ModelRegistry, tmp_path: Path) -> None:
     before = registry.estimate_cost("codex", "gpt-5.1", 1_000_000, 0)
     path = tmp_path / "prices.toml"
     path.write_text('["gpt-5.1"]\ninput = 0.1\noutput = 0.2\ncache_read = 0.05\n')
@@ -250,7 +250,7 @@ def test_a_persons_own_price_comes_first(registry: ModelRegistry, tmp_path: Path
     "model",
     ["claude-next", "Claude-Next[1m]", "anthropic/claude-next", "claude-next-20270101"],
 )
-def test_a_persons_own_price_holds_for_all_spellings_of_the_model(model: str) -> None:
+def test_a_configured_price_applies_to_all_spellings_of_the_model(model: str) -> None:
     registry = ModelRegistry({"Claude-Next": PriceSettings(input=7, output=8)})
     assert registry.estimate_cost("claude", model, 1_000_000, 0) == 7.0
 

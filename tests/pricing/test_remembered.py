@@ -29,7 +29,7 @@ def registry(path: Path, mark: str = "one") -> ModelRegistry:
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("agent", ["claude", "codex"])
-def test_what_is_remembered_is_what_the_catalogue_says(path: Path, agent: str, model: str) -> None:
+def test_stored_rates_equal_those_of_the_catalogue(path: Path, agent: str, model: str) -> None:
     said = ModelRegistry().rates(agent, model, LATE)
     assert registry(path).rates(agent, model, LATE) == said
     assert registry(path).rates(agent, model, LATE) == said
@@ -44,7 +44,7 @@ def test_a_price_that_changed_is_looked_up_every_time(path: Path) -> None:
         assert early.input == 5 * late.input
 
 
-def test_a_price_of_ones_own_comes_first_and_is_not_remembered(path: Path) -> None:
+def test_a_configured_price_takes_precedence_and_is_not_stored(path: Path) -> None:
     registry(path).rates("claude", "claude-opus-4-1", LATE)
     own = path.parent / "prices.json"
     own.write_text('{"claude-opus-4-1": {"input": 1, "output": 2}}')
@@ -69,12 +69,12 @@ def test_a_damaged_file_changes_no_answer_and_is_replaced(path: Path, content: b
     assert RememberedRates(path, "one").find("codex", "gpt-5") == (True, said)
 
 
-def test_another_catalogue_starts_anew(path: Path) -> None:
+def test_another_catalogue_version_discards_the_stored_rates(path: Path) -> None:
     registry(path).rates("codex", "gpt-5", LATE)
     assert RememberedRates(path, "two").find("codex", "gpt-5") == (False, None)
 
 
-def test_a_name_that_is_no_text_does_not_keep_others_from_being_remembered(path: Path) -> None:
+def test_a_model_name_that_is_not_valid_text_does_not_prevent_storing_others(path: Path) -> None:
     known = registry(path)
     for model in ("\ud800", "gpt-5"):
         known.rates("codex", model, LATE)
@@ -87,7 +87,7 @@ def test_the_file_is_private_and_no_draft_stays_behind(path: Path) -> None:
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
-def test_where_nothing_can_be_written_the_catalogue_is_asked(tmp_path: Path) -> None:
+def test_without_a_writable_cache_the_catalogue_is_used(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file in the place of the folder")
     said = ModelRegistry().rates("codex", "gpt-5", LATE)
     assert registry(tmp_path / "cache" / "rates.json").rates("codex", "gpt-5", LATE) == said

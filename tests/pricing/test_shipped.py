@@ -81,7 +81,7 @@ def test_a_price_that_changes_is_that_of_the_day() -> None:
         ("gemini", "gemini-2.5-flash"),
     ],
 )
-def test_what_agents_call_needs_no_catalogue(agent: str, model: str) -> None:
+def test_common_models_do_not_load_the_catalogue(agent: str, model: str) -> None:
     program = (
         "import sys; from datetime import date; from amux.pricing.catalogue import find_rates;"
         f" find_rates({agent!r}, {model!r}, date(2026, 11, 1));"

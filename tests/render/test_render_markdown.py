@@ -239,5 +239,5 @@ def test_not_even_code_in_a_thought_spells_the_end_of_the_thought() -> None:
     assert text.lower().count("</details") == 1
 
 
-def test_an_untitled_session_has_a_title_all_the_same() -> None:
+def test_an_untitled_session_gets_a_default_title() -> None:
     assert render(make(title=" "), "markdown").startswith("# Agent Session\n")

@@ -76,7 +76,7 @@ def test_a_dry_run_prints_the_command_and_starts_nothing(tmp_path: Path) -> None
     assert not log.exists()
 
 
-def test_what_the_installed_version_cannot_do_is_refused_before_it_starts(tmp_path: Path) -> None:
+def test_an_action_the_installed_version_lacks_is_refused_before_it_starts(tmp_path: Path) -> None:
     home, session = first_session(tmp_path, "codex", "0.42.0")
     log = fake_agent(tmp_path / "bin", "codex", "0.20.0")
     done = amux(home, tmp_path / "bin", "sessions", "fork", "codex", session)
@@ -107,7 +107,7 @@ def test_the_plan_runs_in_the_directory_of_the_session(tmp_path: Path) -> None:
     assert plan.version == "2.1.50"
 
 
-def test_a_directory_that_cannot_be_one_is_left_out(tmp_path: Path) -> None:
+def test_an_impossible_working_directory_is_omitted(tmp_path: Path) -> None:
     home, session = first_session(tmp_path, "claude", "2.1.50")
     for file in (home / ".claude" / "projects").rglob(f"{session}.jsonl"):
         text = file.read_text(encoding="utf-8")
@@ -133,7 +133,9 @@ class NoForks:
         raise FileNotFoundError(file)
 
 
-def test_an_agent_without_the_capability_is_refused_before_any_look(tmp_path: Path) -> None:
+def test_an_agent_without_the_capability_is_refused_before_sessions_are_read(
+    tmp_path: Path,
+) -> None:
     client = create_client(home=tmp_path, env={"PATH": ""})
     client.adapters.register(NoForks())
     with pytest.raises(CapabilityError) as refused:
@@ -184,7 +186,7 @@ def test_the_command_shows_what_the_installed_version_can_do(tmp_path: Path) -> 
     assert done.stdout.rstrip("\n").split("\t")[-1] == "resume usage"
 
 
-def test_of_another_home_no_program_is_asked(tmp_path: Path) -> None:
+def test_no_program_is_started_for_another_home(tmp_path: Path) -> None:
     fake_agent(tmp_path / "bin", "codex", "0.20.0")
     done = amux(tmp_path, tmp_path / "bin", "agents", "codex", "--home", str(tmp_path))
     assert done.stdout.rstrip("\n").split("\t")[-1] == "resume fork usage"
