@@ -278,8 +278,8 @@ def test_a_directory_instead_of_the_annotations_file_is_a_problem(home: Path) ->
     ).map(b"".join)
 )
 def test_any_bytes_in_the_annotations_file_survive_a_rewrite(data: bytes) -> None:
-    ledger = Ledger(data)
-    again = Ledger(ledger.compacted())
+    ledger = AnnotationLog(data)
+    again = AnnotationLog(ledger.compacted())
     assert list(again.annotations()) == list(ledger.annotations())
 
 

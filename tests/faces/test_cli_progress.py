@@ -46,6 +46,6 @@ def test_short_work_shows_no_progress() -> None:
 
 
 def test_no_activity_line_is_shown_without_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
-    with busy("reading sessions", is_watched=False):
+    with busy("reading sessions", shows_progress=False):
         pass
     assert capfd.readouterr() == ("", "")

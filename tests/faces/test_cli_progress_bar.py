@@ -174,7 +174,7 @@ def test_a_vanished_terminal_does_not_stop_the_work() -> None:
 
 
 def test_progress_is_not_reported_without_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
-    with working("reading", is_watched=False) as report:
+    with working("reading", shows_progress=False) as report:
         report(1, 2, "files")
     assert capfd.readouterr() == ("", "")
 

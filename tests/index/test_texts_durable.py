@@ -115,7 +115,7 @@ def test_a_file_that_is_not_a_database_is_damaged(tmp_path: Path) -> None:
 
 
 def test_an_unwritable_location_does_not_count_as_damage(tmp_path: Path) -> None:
-    with pytest.raises(IndexUnusableError) as caught:
+    with pytest.raises(TextIndexError) as caught:
         TextIndex.open(tmp_path / "nowhere" / "texts.db")
     assert not isinstance(caught.value, TextIndexDamagedError)
 
