@@ -3,17 +3,25 @@
 Types are wide on purpose: a field of an unexpected type is as good as absent and costs neither the
 line nor the session. Versions lose lines and write some twice, so that nothing here relies on the
 chain of parents: order is the order of lines, and an event that was seen is not taken again.
+
+From an event to a message.
+
+What a person typed is `content`; the same text with injected context around it, which is what the
+model saw, is left alone. A shell command that failed is a success to the agent, so the exit code
+decides.
 """
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
 from amux.adapters._kit.jsonl import Buffer
-from amux.adapters._kit.values import moment, text
+from amux.adapters._kit.values import items, mapping, moment, plain_text, text
+from amux.model.message import SessionMessage, SessionToolCall, ToolResult
 
 Wide = str | int | float | bool | list[Any] | dict[str, Any] | None
 """Any JSON value: for fields that are looked at only when they have the expected type."""
@@ -80,6 +88,12 @@ KNOWN_TYPES: Final = SPEAKING | frozenset(
     }
 )
 """Events that are understood or known to hold nothing for us."""
+
+_TYPED_BY: Final = frozenset({None, "user"})
+_NOTES: Final = frozenset({"system.message", "system.notification"})
+_SHELLS: Final = frozenset({"bash", "powershell", "shell"})
+_EXIT_CODE: Final = re.compile(r"<(?:shellId: \S+ completed|exited) with exit code (-?\d+)>\s*\Z")
+_IMAGE_TYPE: Final = re.compile(r"image/[\w.+-]{1,40}")
 
 
 class Data(msgspec.Struct, rename="camel", gc=False):
@@ -154,3 +168,166 @@ class Event:
     def name(self) -> str:
         """The id of the message that the event is."""
         return self.id or f"line-{self.number}"
+
+
+class Messages:
+    """Builds the messages of one conversation in order."""
+
+    def __init__(self, *, is_subagent: bool) -> None:
+        self._is_subagent = is_subagent
+        self._tools: dict[str, str] = {}
+        self._requested: set[str] = set()
+        self._last: str | None = None
+
+    def of_event(self, event: Event) -> SessionMessage | None:
+        """The message of an event, if it is one."""
+        message = self._build(event)
+        if message is not None:
+            self._last = event.name
+        return message
+
+    def is_orphan(self, result: ToolResult) -> bool:
+        """Whether no message asked for a result."""
+        return result.tool_call_id not in self._requested
+
+    def _build(self, event: Event) -> SessionMessage | None:
+        match event.type:
+            case "user.message":
+                return self._prompt(event)
+            case "assistant.message":
+                return self._reply(event)
+            case "tool.execution_complete":
+                return self._result(event)
+            case "session.error":
+                return self._error(event)
+            case "tool.execution_start" | "tool.user_requested":
+                self._call(event)
+                return None
+            case _:
+                return self._context(event)
+
+    def _call(self, event: Event) -> None:
+        call_id = text(event.data.tool_call_id) or ""
+        self._tools[call_id] = text(event.data.tool_name) or "unknown"
+        if event.type == "tool.user_requested":  # typed by a person: no reply asks for it
+            self._requested.add(call_id)
+
+    def _context(self, event: Event) -> SessionMessage | None:
+        """What the model was told by the agent itself."""
+        is_summary = event.type == "session.compaction_complete"
+        if event.type in _NOTES:
+            content = event.data.content
+        elif is_summary and event.data.success is not False:
+            content = event.data.summary_content
+        else:
+            return None
+        return SessionMessage(
+            role="system",
+            content=plain_text(content),
+            timestamp=event.at,
+            id=event.name,
+            parent_id=self._last,
+            synthetic=True,
+            compaction=is_summary,
+        )
+
+    def _prompt(self, event: Event) -> SessionMessage:
+        data = event.data
+        source = data.source if isinstance(data.source, str) else None
+        return SessionMessage(
+            role="user",
+            content=plain_text(data.content).strip("\n"),  # the ends come from the shell
+            timestamp=event.at,
+            id=event.name,
+            parent_id=self._last,
+            synthetic=source not in _TYPED_BY and not self._is_subagent,
+            images=tuple(filter(None, map(_image, items(data.attachments)))),
+        )
+
+    def _reply(self, event: Event) -> SessionMessage:
+        calls = tuple(_tool_call(mapping(one)) for one in items(event.data.tool_requests))
+        self._tools.update((call.tool_call_id, call.tool_name) for call in calls)
+        self._requested.update(call.tool_call_id for call in calls)
+        return SessionMessage(
+            role="assistant",
+            content=plain_text(event.data.content),
+            timestamp=event.at,
+            tool_calls=calls,
+            thinking=text(event.data.reasoning_text),
+            model=text(event.data.model),
+            id=event.name,
+            parent_id=self._last,
+        )
+
+    def _result(self, event: Event) -> SessionMessage:
+        data = event.data
+        call_id = text(data.tool_call_id) or ""
+        name = self._tools.get(call_id) or text(data.tool_name) or "unknown"
+        output = _output(data)
+        result = ToolResult(
+            tool_call_id=call_id,
+            tool_name=name,
+            output=output,
+            is_error=_has_failed(data, name, output),
+        )
+        return SessionMessage(
+            role="tool",
+            content=plain_text(output),
+            timestamp=event.at,
+            tool_result=result,
+            id=event.name,
+            parent_id=self._last,
+        )
+
+    def _error(self, event: Event) -> SessionMessage:
+        return SessionMessage(
+            role="assistant",
+            content=plain_text(event.data.message),
+            timestamp=event.at,
+            id=event.name,
+            parent_id=self._last,
+            synthetic=True,
+        )
+
+
+def _tool_call(request: dict[str, Any]) -> SessionToolCall:
+    return SessionToolCall(
+        tool_call_id=text(request.get("toolCallId")) or "",
+        tool_name=text(request.get("name")) or "unknown",
+        input=request.get("arguments"),
+    )
+
+
+def _output(data: Data) -> Any:
+    """What the model was told: the result, or why there is none."""
+    if data.result is not None:
+        return mapping(data.result).get("content", data.result)
+    return mapping(data.error).get("message", data.error)
+
+
+def _has_failed(data: Data, tool: str, output: object) -> bool | None:
+    if data.success is False:
+        return True
+    code = exit_code(data, output)
+    if code is not None:
+        return code != 0
+    # Older versions do not tell how a command ended whose shell it took along.
+    return False if data.success is True and tool not in _SHELLS else None
+
+
+def exit_code(data: Data, output: object) -> int | None:
+    """How a shell command ended: a field, in older versions the end of the output."""
+    code = mapping(data.shell_execution).get("exitCode")
+    if isinstance(code, int):
+        return code
+    said = _EXIT_CODE.search(output[-200:]) if isinstance(output, str) else None
+    return None if said is None else int(said[1])
+
+
+def _image(attachment: object) -> str | None:
+    """A pasted image as a data URL; files that are only named stay where they are."""
+    about = mapping(attachment)
+    kind, data = text(about.get("mimeType")), text(about.get("data"))
+    if kind is None or data is None or not _IMAGE_TYPE.fullmatch(kind):
+        return None
+    return f"data:{kind};base64,{data}"

@@ -21,9 +21,8 @@ from amux.adapters._kit.fold import Fold
 from amux.adapters._kit.jsonl import no_session, read_records
 from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.values import mapping, moment, text
-from amux.adapters.copilot.events import KNOWN_TYPES, LINES, SPEAKING, Event
-from amux.adapters.copilot.messages import Messages
-from amux.adapters.copilot.usage import Ledger, Totals
+from amux.adapters.copilot.events import KNOWN_TYPES, LINES, SPEAKING, Event, Messages
+from amux.adapters.copilot.usage import NOT_RECORDED, Ledger, Totals
 from amux.adapters.copilot.workspace import Workspace, read_workspace
 from amux.model.facts import Facts
 from amux.model.incomplete import USAGE_NOT_RECORDED

@@ -16,8 +16,7 @@ from amux.adapters._kit.fold import Fold
 from amux.adapters._kit.jsonl import Buffer, no_session, read_records
 from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.values import items, mapping, moment, text
-from amux.adapters.droid.messages import Messages
-from amux.adapters.droid.records import KNOWN_TYPES, LINES, Line, Message
+from amux.adapters.droid.messages import KNOWN_TYPES, LINES, Line, Message, Messages
 from amux.adapters.droid.settings import Settings, read_settings, without
 from amux.model.facts import Facts, Kind
 from amux.model.incomplete import CALLS_ELSEWHERE, COMPACTION_NOT_RECORDED, USAGE_NOT_RECORDED

@@ -31,8 +31,7 @@ from amux.adapters._base import (
 )
 from amux.adapters._kit.folders import Folders, is_folder, read_closed
 from amux.adapters._kit.values import mapping, text
-from amux.adapters.gemini.files import chat_sources, read_chat
-from amux.adapters.gemini.places import SETTINGS, place_files, read_json
+from amux.adapters.gemini.files import SETTINGS, chat_sources, place_files, read_chat, read_json
 from amux.host import Host
 
 NAME: Final = "gemini"

@@ -21,7 +21,7 @@ from amux.adapters._kit.jsonl import unreadable
 from amux.adapters._kit.streams import open_stream
 from amux.adapters._kit.values import document, is_items, items, mapping, moment, plain_text, text
 from amux.adapters.gemini.conversation import Conversation
-from amux.adapters.gemini.places import Places, configured_model, read_json
+from amux.adapters.gemini.files import Places, configured_model, read_json
 from amux.adapters.gemini.records import Said
 from amux.model.facts import Facts
 from amux.model.incomplete import USAGE_NOT_RECORDED

@@ -22,11 +22,9 @@ from amux.adapters._kit.jsonl import unreadable
 from amux.adapters._kit.kin import Marked, Named, askable
 from amux.adapters._kit.streams import DecoderMissingError, decompress
 from amux.adapters._kit.values import document, first, mapping, text
-from amux.adapters.openclaw.events import EventLines
-from amux.adapters.openclaw.places import agent_in
-from amux.adapters.pi.about import session_behind
-from amux.adapters.pi.log import Origin
-from amux.adapters.pi.reader import read_log
+from amux.adapters.openclaw import agent_in
+from amux.adapters.pi.log import Origin, session_behind
+from amux.adapters.pi.reader import EventLines, read_log
 from amux.errors import ParseError
 from amux.model.facts import Kind
 from amux.model.problems import Problem

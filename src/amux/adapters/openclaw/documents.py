@@ -22,11 +22,9 @@ from amux.adapters._kit.values import (
     mapping,
     text,
 )
-from amux.adapters.openclaw.events import EventLines
-from amux.adapters.openclaw.places import agent_in
-from amux.adapters.pi.about import NEWEST_VERSION, session_behind
-from amux.adapters.pi.log import Origin
-from amux.adapters.pi.reader import read_log
+from amux.adapters.openclaw import agent_in
+from amux.adapters.pi.log import NEWEST_VERSION, Origin, session_behind
+from amux.adapters.pi.reader import EventLines, read_log
 from amux.model.facts import Facts, TitleNote
 from amux.model.problems import Problem
 

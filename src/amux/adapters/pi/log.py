@@ -2,10 +2,13 @@
 
 The rules run once over all lines, without bodies. Usage counts on every branch; messages, title
 and counts are those of the current one.
+
+What a log says about its session: ids, place, origin, names.
 """
 
 from __future__ import annotations
 
+import re
 from array import array
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -13,20 +16,26 @@ from typing import Any, Final, Literal
 import msgspec
 
 from amux.adapters._kit.fold import MAX_PROBLEMS
+from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.texts import starts_with_any
 from amux.adapters._kit.times import to_millis
 from amux.adapters._kit.tree import NOTHING, EntryTree
-from amux.adapters._kit.values import mapping, text
-from amux.adapters.pi.about import NEWEST_VERSION, About
-from amux.adapters.pi.dialogue import Dialogue
-from amux.adapters.pi.ledger import (
+from amux.adapters._kit.values import count, mapping, moment, text
+from amux.adapters.pi.adapter import Writer, session_in
+from amux.adapters.pi.calls import (
+    INTERRUPTED,
+    NOT_RECORDED,
+    OVERSTATED,
+    Dialogue,
     Ledger,
     tokens_of,
     usage_of,
 )
 from amux.adapters.pi.records import (
     FAILED_STOPS,
+    KNOWN_TYPES,
     REPLY_ROLES,
+    SPEAKING_TYPES,
     SUMMARY_TYPES,
     TOOL_ROLES,
     Entry,
@@ -44,6 +53,14 @@ _NO_ENTRIES: Final = frozenset({"session", "title"})
 _COPYING: Final = frozenset({"fork", "continuation"})
 _HELPER_TYPES: Final = frozenset({"usage", "model_usage"})
 _SAYING: Final = frozenset({"text", "thinking", "toolCall", "image"})
+
+
+NEWEST_VERSION: Final = 4
+"""The newest format version that is understood: Pi writes 3, OpenClaw 4."""
+
+_SEPARATORS: Final = re.compile(r"[/\\]")
+_DATABASE: Final = "sqlite:"
+_MOST_LABELS: Final = 100
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
@@ -356,3 +373,111 @@ def _is_typed(entry: Entry, injected: tuple[str, ...]) -> bool:
         return False
     opening = next((found for block in entry.blocks if (found := text(block.text))), "")
     return not starts_with_any(opening, injected)
+
+
+def session_behind(reference: str) -> str | None:
+    """The id of a session that a log refers to: by its file, or by its place in a database."""
+    if reference.startswith(_DATABASE):  # sqlite:<agent>:<session id>:<path>
+        parts = reference.split(":")
+        return parts[2] if len(parts) > 2 and parts[2] else None  # noqa: PLR2004 - see above
+    stem = _SEPARATORS.split(reference)[-1].removesuffix(".jsonl")
+    return session_in(stem) or stem or None
+
+
+class About:
+    """Collects it line by line."""
+
+    def __init__(self) -> None:
+        self.ids: dict[str, None] = {}
+        self.version: int | None = None
+        self.cwd: str | None = None
+        self.created_at: datetime | None = None
+        self.has_header = False
+        self.writer: Writer | None = None
+        self.task: str | None = None
+        self.parent: str | None = None  # the session this one was copied from
+        self._reference: str | None = None
+        self._thinking_level: str | None = None
+        self._title_slot: str | None = None
+        self._name: str | None = None
+        self._labels: dict[str, str] = {}
+        self.unknown = Unknowns()
+        self.strange: set[int] = set()  # lines of types that are not known, to be looked at
+
+    @property
+    def name(self) -> str | None:
+        """The name given by a person or the agent: a fixed slot, else the newest line."""
+        return self._title_slot or self._name or None
+
+    @property
+    def is_newer_than_known(self) -> bool:
+        """Whether the log says that it is written in a format nobody here has seen."""
+        return self.version is not None and self.version > NEWEST_VERSION
+
+    def take(self, entry: Entry) -> None:
+        """Look at one line."""
+        line = entry.line
+        match entry.type:
+            case "session":
+                self._header(entry)
+            case "title":
+                self._title_slot = text(line.title)
+            case "title_change":
+                self._name = text(line.title)
+            case "session_info":
+                self._name = text(line.name)
+            case "session_init":
+                self.task = text(line.task)
+            case "thinking_level_change":
+                self._thinking_level = text(line.thinking_level)
+            case "model_change":
+                self._recognise(entry)
+            case "label":
+                self._label(text(line.target_id), text(line.label))
+            case other:
+                self._note(other, entry.number)
+
+    def _recognise(self, entry: Entry) -> None:
+        """Pi writes provider and model apart; omp, whose logs always are trees, in one field."""
+        if text(entry.line.model_id):
+            self.writer = "pi"
+        elif text(entry.line.model) and entry.id is not None:
+            self.writer = "omp"
+
+    def _header(self, entry: Entry) -> None:
+        line = entry.line
+        if entry.id is not None:
+            self.ids.setdefault(entry.id)
+        if self.has_header:
+            return
+        self.has_header = True
+        self.version = count(line.version)
+        self.cwd = text(line.cwd)
+        self.created_at = moment(line.timestamp)
+        self._reference = text(line.parent_session) or text(line.branched_from)
+        self.parent = None if self._reference is None else session_behind(self._reference)
+        self._name = self._name or text(line.title)
+
+    def _label(self, target: str | None, label: str | None) -> None:
+        if target is None:
+            return
+        if label is None:
+            self._labels.pop(target, None)
+        elif len(self._labels) < _MOST_LABELS:
+            self._labels[target] = fold_title(label)
+
+    def _note(self, kind: str, number: int) -> None:
+        is_known = not kind or kind in KNOWN_TYPES or kind in SPEAKING_TYPES
+        if not is_known and self.unknown.count(kind):
+            self.strange.add(number)
+
+    def raw(self) -> dict[str, Any]:
+        """What is left of the agent's own data, by its own names."""
+        found: dict[str, Any] = {
+            "formatVersion": self.version,
+            "parentSession": self._reference,
+            "thinkingLevel": self._thinking_level,
+            "labels": dict(self._labels),
+            **self.unknown.raw(),
+        }
+        return {name: value for name, value in found.items() if value}

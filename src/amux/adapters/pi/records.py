@@ -118,9 +118,6 @@ class Line(Message, rename="camel", gc=False):
     task: Wide = None
 
 
-LOG: Final = ".jsonl"
-"""How the name of a log ends."""
-
 FILE_SHIFT: Final = 40
 """Lines of a session's further files are numbered from multiples of two to this power on."""
 

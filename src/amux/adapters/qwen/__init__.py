@@ -9,6 +9,8 @@ Copies    a fork repeats the history and says so on every line
 Title     the custom title, else the first prompt
 
 Evidence and gaps: docs/agents/qwen.md. This module finds the sources.
+
+Names of the folders and files that belong to a transcript.
 """
 
 from __future__ import annotations
@@ -18,18 +20,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
-from amux.adapters._base import (
-    AgentInfo,
-    Bystander,
-    Capabilities,
-    Command,
-    Item,
-    SourceRef,
-    Want,
-)
+from amux.adapters._base import AgentInfo, Bystander, Capabilities, Command, Item, SourceRef, Want
 from amux.adapters._kit.folders import Folders, read_closed
 from amux.adapters.gemini.files import CHAT_NAME, chat_sources, read_chat
-from amux.adapters.qwen.places import AGENT_PREFIX, AGENTS, ARCHIVE, agents_of, notes_of
 from amux.host import Host
 
 NAME: Final = "qwen"
@@ -65,6 +58,10 @@ _NOT_PLAIN: Final = re.compile(r"[^a-zA-Z0-9]")
 _FORKS_SINCE: Final = (0, 16)
 _RESUMES_SINCE: Final = (0, 4)
 _VERSION: Final = re.compile(r"(\d{1,6})\.(\d{1,6})")
+
+AGENT_PREFIX: Final = "agent-"
+AGENTS: Final = "subagents"
+ARCHIVE: Final = "archive"
 
 
 class QwenAdapter:
@@ -196,6 +193,18 @@ class _Places:
                     parent=folder.name,
                     beside=(notes_of(path),),
                 )
+
+
+def notes_of(path: Path) -> Path:
+    """What is noted beside a sub-agent's transcript."""
+    return path.with_suffix(".meta.json")
+
+
+def agents_of(path: Path) -> Path:
+    """Where the transcripts of a session's sub-agents lie."""
+    folder = path.parent
+    project = folder.parent.parent if folder.name == ARCHIVE else folder.parent
+    return project / AGENTS / path.stem
 
 
 ADAPTER: Final = QwenAdapter()

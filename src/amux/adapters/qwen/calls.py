@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from amux.adapters._kit.values import mapping, moment, text
-from amux.adapters.gemini.usage import API, TELEMETRY, Counts, counts_of
+from amux.adapters.gemini.records import API, TELEMETRY, Counts, counts_of
 from amux.adapters.qwen.records import Entry
 from amux.model.usage import Call, Purpose, Tokens
 

@@ -15,7 +15,7 @@ import msgspec
 
 from amux.adapters._kit.jsonl import Buffer
 from amux.adapters._kit.values import document, mapping, moment, text
-from amux.adapters.gemini.parts import Parts, split_parts
+from amux.adapters.gemini.content import Parts, split_parts
 
 Wide = str | int | float | bool | list[Any] | dict[str, Any] | None
 """Any JSON value: for fields that are looked at only when they have the expected type."""

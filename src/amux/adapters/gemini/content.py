@@ -1,16 +1,22 @@
 """Google's content parts: text, thoughts, calls, results and images.
 
 A content is a string, a part or a list of both. Parts of an unexpected shape are passed over.
+
+Which texts nobody typed: context, continuations and tasks that the agent writes itself.
+
+Gemini CLI puts its own texts into the person's mouth, mostly as parts or messages of their own, so
+each part is judged by itself.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from amux.adapters._kit.texts import starts_with_any
 from amux.adapters._kit.values import is_mapping, items, mapping, plain_text, text
 from amux.model.message import SessionToolCall
 
@@ -22,6 +28,40 @@ _EXIT_CODE: Final = re.compile(
 _TAIL: Final = 2000  # the exit code of a command stands behind its output
 _SHELL_TOOLS: Final = frozenset({"run_shell_command", "shell", "bash"})
 _FAILED: Final = frozenset({"error", "cancelled", "canceled", "failed"})
+
+INJECTED: Final = (
+    "<session_context>",
+    "<hook_context>",
+    "<loaded_context>",
+    "<project_context>",
+    "<state_snapshot>",
+    "<task-notification>",
+    "<system-reminder>",
+    "This is the Gemini CLI. We are setting up the context for our chat",
+    "This is the Qwen Code. We are setting up the context for our chat",
+    "System: Please continue.",
+    "[System: You previously generated thoughts",
+    "You have stopped calling tools without finishing.",
+    "You have exceeded the time limit.",
+    "You have reached the maximum number of turns.",
+)
+"""How texts begin that the agent writes in the person's name."""
+
+ACKNOWLEDGED: Final = frozenset(
+    {
+        "Got it. Thanks for the context!",
+        "Got it. Thanks for the additional context!",
+    }
+)
+"""Answers that no model wrote: they close a context the agent made up."""
+
+AFTER_SNAPSHOT: Final = "Got it. Thanks for the additional context!"
+"""The made-up answer that follows the summary of a compression."""
+
+_REFERENCED: Final = "--- Content from referenced files ---"
+_TASK: Final = re.compile(
+    r"\s*Your task is(?::| to )(?s:.{0,2000}?)<(objective|question|task)>\n(?s:.*)\n</\1>"
+)
 
 
 class ResultPart(msgspec.Struct, frozen=True):
@@ -145,3 +185,35 @@ def has_failed(name: str, status: object, responses: Iterable[object]) -> bool |
 def _exit_code(output: str) -> int:
     found = _EXIT_CODE.search(output[-_TAIL:])
     return int(found[1]) if found else 0
+
+
+class Speech(msgspec.Struct, frozen=True):
+    """The texts of one message, told apart by who wrote them."""
+
+    typed: tuple[str, ...] = ()
+    injected: tuple[str, ...] = ()
+
+
+def is_injected(text: str) -> bool:
+    """Whether the agent wrote a text in the person's name."""
+    return starts_with_any(text, INJECTED)
+
+
+def tell_apart(texts: Sequence[str], *, delegated: bool) -> Speech:
+    """Split the texts of a user message; `delegated`: what a sub-agent is asked is its prompt."""
+    typed: list[str] = []
+    injected: list[str] = []
+    for index, words in enumerate(texts):
+        if typed and starts_with_any(words, (_REFERENCED,)):
+            injected.extend(texts[index:])  # the files a prompt refers to, part by part
+            break
+        own = is_injected(words) or (not delegated and _TASK.match(words) is not None)
+        (injected if own else typed).append(words)
+    if not any(words.strip() for words in typed):
+        typed = []
+    return Speech(tuple(typed), tuple(injected))
+
+
+def is_command(text: str) -> bool:
+    """Whether a prompt begins like a command, which makes a poor title."""
+    return text.lstrip().startswith(("/", "?"))

@@ -3,6 +3,11 @@
 A call's key is made of what copies keep: the times of its entry and message, and its figures. Entry
 ids are no use for that: a version 1 log has none, and each of its copies gets ids of its own when a
 newer version rewrites it. Calls that are equal even so (hand-made logs) are numbered.
+
+Who waits for whom: prompts for answers, tool calls for results.
+
+A call that was cut off leaves no record; it shows by what is missing after the question. Copied
+lines do not count: what is missing after them is missing in another session.
 """
 
 from __future__ import annotations
@@ -16,13 +21,7 @@ import msgspec
 from amux.adapters._kit.stated import gaps_in, money_in, tokens_in
 from amux.adapters._kit.values import count, is_mapping, text
 from amux.adapters.pi.records import FAILED_STOPS, Entry, Message
-from amux.model.incomplete import (
-    CALL_INTERRUPTED,
-    COMPACTION_NOT_RECORDED,
-    HELPER_CALL_NOT_RECORDED,
-    USAGE_NOT_RECORDED,
-)
-from amux.model.trace import key_of
+from amux.model.trace import Mark, key_of
 from amux.model.usage import Call, Purpose, Tokens
 
 _IDENTITY_MARKS: Final = 32
@@ -147,3 +146,52 @@ def tokens_of(usage: dict[str, Any]) -> Tokens:
 def _money(usage: dict[str, Any], message: Message) -> int | None:
     """What the agent has recorded; 0 means that it knew no price."""
     return money_in(usage) or money_in({"cost": message.cost}) or None
+
+
+class Dialogue:
+    """Follows the messages of one log in the order of writing."""
+
+    def __init__(self) -> None:
+        self._model_is_asked = False
+        self._by_person = False
+        self._was_interrupted = False
+        self._tool_calls: set[str] = set()
+        self._unknown_calls: list[tuple[str, int]] = []
+
+    @property
+    def lacks_a_call(self) -> bool:
+        """Whether the model was asked somewhere and nothing came."""
+        return self._was_interrupted or self._model_is_asked
+
+    @property
+    def has_tool_calls(self) -> bool:
+        """Whether the model has called any tool."""
+        return bool(self._tool_calls)
+
+    def take(self, entry: Entry, mark: Mark, *, copied: bool) -> None:
+        """A message was written."""
+        if mark in {Mark.REPLY, Mark.NOTICE}:
+            self.rest()
+            calls = (text(block.id) for block in entry.blocks if block.type == "toolCall")
+            self._tool_calls.update(call or "" for call in calls)
+        elif mark is Mark.PROMPT:
+            self._was_interrupted |= self._model_is_asked and self._by_person
+            self._ask(by_person=True, copied=copied)
+        elif mark is Mark.TOOL:
+            self._ask(by_person=False, copied=copied)
+            call = text(entry.message.tool_call_id) or ""
+            if call not in self._tool_calls:
+                self._unknown_calls.append((call, entry.number))
+        elif entry.role == "user":
+            self._ask(by_person=False, copied=copied)
+
+    def _ask(self, *, by_person: bool, copied: bool) -> None:
+        self._model_is_asked, self._by_person = not copied, by_person
+
+    def rest(self) -> None:
+        """The model has answered, or the agent was ended in good order."""
+        self._model_is_asked = False
+
+    def orphans(self) -> list[int]:
+        """Numbers of the lines with a result that no call in the log asked for."""
+        return [number for call, number in self._unknown_calls if call not in self._tool_calls]
