@@ -145,7 +145,7 @@ def _logs(folders: Folders, root: Path) -> Iterator[SourceRef]:
 
 
 def _documents(folders: Folders, root: Path, folder: Path) -> Iterator[SourceRef]:
-    from amux.adapters.copilot.documents import session_in
+    from amux.adapters.copilot.documents import session_id_in
 
     for entry in folders.entries(folder):
         path = Path(entry.path)
@@ -154,7 +154,7 @@ def _documents(folders: Folders, root: Path, folder: Path) -> Iterator[SourceRef
                 agent=NAME,
                 path=path,
                 root=root,
-                session_id=session_in(path.stem),
+                session_id=session_id_in(path.stem),
                 group=str(root),
             )
 

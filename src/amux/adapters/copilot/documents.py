@@ -42,14 +42,14 @@ _LARGEST: Final = 256 << 20
 _OLD_NAME: Final = re.compile(r"session_(?P<id>.+)_\d{9,16}")
 
 _REPLIES: Final = frozenset({"assistant", "copilot", "model"})
-_PEOPLE: Final = frozenset({"user", "human"})
+_USER_ROLES: Final = frozenset({"user", "human"})
 _INJECTED: Final = re.compile(
     r"\s*<(current_datetime|reminder|system_reminder)>.*?(?:</\1>\s*|\Z)", re.DOTALL
 )
 _EXIT_CODE: Final = re.compile(r"<exited with exit code (-?\d+)>\s*\Z")
 
 
-def session_in(stem: str) -> str:
+def session_id_in(stem: str) -> str:
     """The session id in the name of a document."""
     found = _OLD_NAME.fullmatch(stem)
     return stem if found is None else found["id"]
@@ -98,23 +98,23 @@ class _Document:
             what = "a document without a list of messages"
             yield Problem(code="unknown-format", message=what, path=str(self._source.path))
             return
-        session_id = self._source.session_id or session_in(self._source.path.stem)
+        session_id = self._source.session_id or session_id_in(self._source.path.stem)
         fold = Fold()
         yield Head(session_id=session_id)
-        spoken = Spoken(session_id, str(self._source.path))
+        messages = DocumentMessages(session_id, str(self._source.path))
         for number, record in enumerate(self._records(), start=1):
-            for message in spoken.take(record, number):
+            for message in messages.take(record, number):
                 fold.message(message)
                 if has_bodies(want):
                     yield message
-            for problem in spoken.drain():
+            for problem in messages.drain():
                 fold.problem(problem)
                 yield problem
-        for call in spoken.calls:
+        for call in messages.calls:
             fold.call(call)
             yield call
         self._times(fold)
-        yield fold.facts(session_id, **self._known(session_id, spoken))
+        yield fold.facts(session_id, **self._known(session_id, messages))
 
     def _records(self) -> list[Any]:
         """What was said; the timeline of the terminal where nothing else was kept."""
@@ -130,7 +130,7 @@ class _Document:
         for entry in self._timeline:
             fold.moment(moment(entry.get("timestamp")))
 
-    def _known(self, session_id: str, spoken: Spoken) -> dict[str, Any]:
+    def _known(self, session_id: str, messages: DocumentMessages) -> dict[str, Any]:
         about = self._about
         written = text(first(about, "sessionId", "id"))
         model = text(first(about, "selectedModel", "model"))
@@ -138,12 +138,12 @@ class _Document:
             "aliases": () if written in {None, session_id} else (written,),
             "cwd": text(first(about, "cwd", "workingDirectory")),
             "name": text(first(about, "title", "name")),
-            "models": (model,) if model and not (spoken.calls or spoken.names_models) else None,
-            "gaps": (USAGE_NOT_RECORDED,) if spoken.replies > len(spoken.calls) else (),
+            "models": (model,) if model and not (messages.calls or messages.names_models) else None,
+            "gaps": (NOT_RECORDED,) if messages.replies > len(messages.calls) else (),
         }
 
 
-class Spoken:
+class DocumentMessages:
     """Builds the messages of one document in order, and collects the calls it records."""
 
     def __init__(self, session_id: str, path: str) -> None:
@@ -171,7 +171,7 @@ class Spoken:
         elif role == "tool":
             yield self._result(record, name, number)
         else:
-            yield self._heard(record, name, role)
+            yield self._user_message(record, name, role)
         self._last = name
 
     def drain(self) -> Iterator[Problem]:
@@ -240,13 +240,13 @@ class Spoken:
             parent_id=self._last,
         )
 
-    def _heard(self, record: dict[str, Any], name: str, role: str) -> SessionMessage:
+    def _user_message(self, record: dict[str, Any], name: str, role: str) -> SessionMessage:
         """A prompt without what was put around it, or context."""
         content = _content(record)
         typed = _INJECTED.sub("", content).strip("\n")
-        is_prompt = role in _PEOPLE and bool(typed.strip())
+        is_prompt = role in _USER_ROLES and bool(typed.strip())
         return SessionMessage(
-            role="user" if role in _PEOPLE else "system",
+            role="user" if role in _USER_ROLES else "system",
             content=typed if is_prompt else content,
             timestamp=_time(record),
             id=name,

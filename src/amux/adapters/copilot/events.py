@@ -29,10 +29,10 @@ Wide = str | int | float | bool | list[Any] | dict[str, Any] | None
 Odd = str | int | float | bool | list[Any] | None
 """Any JSON value but an object: what may stand where a struct is expected."""
 
-SPEAKING: Final = frozenset({"user.message", "assistant.message", "tool.execution_complete"})
+MESSAGE_EVENTS: Final = frozenset({"user.message", "assistant.message", "tool.execution_complete"})
 """Events without which there is no conversation."""
 
-KNOWN_TYPES: Final = SPEAKING | frozenset(
+KNOWN_TYPES: Final = MESSAGE_EVENTS | frozenset(
     {
         "abort",
         "assistant.intent",
@@ -170,7 +170,7 @@ class Event:
         return self.id or f"line-{self.number}"
 
 
-class Messages:
+class MessageBuilder:
     """Builds the messages of one conversation in order."""
 
     def __init__(self, *, is_subagent: bool) -> None:
@@ -320,8 +320,8 @@ def exit_code(data: Data, output: object) -> int | None:
     code = mapping(data.shell_execution).get("exitCode")
     if isinstance(code, int):
         return code
-    said = _EXIT_CODE.search(output[-200:]) if isinstance(output, str) else None
-    return None if said is None else int(said[1])
+    exited = _EXIT_CODE.search(output[-200:]) if isinstance(output, str) else None
+    return None if exited is None else int(exited[1])
 
 
 def _image(attachment: object) -> str | None:

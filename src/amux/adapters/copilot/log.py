@@ -21,8 +21,8 @@ from amux.adapters._kit.fold import Fold
 from amux.adapters._kit.jsonl import no_session, read_records
 from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.values import mapping, moment, text
-from amux.adapters.copilot.events import KNOWN_TYPES, LINES, SPEAKING, Event, Messages
-from amux.adapters.copilot.usage import NOT_RECORDED, Ledger, Totals
+from amux.adapters.copilot.events import KNOWN_TYPES, LINES, MESSAGE_EVENTS, Event, MessageBuilder
+from amux.adapters.copilot.usage import NOT_RECORDED, CallCollector, ShutdownTotals
 from amux.adapters.copilot.workspace import Workspace, read_workspace
 from amux.model.facts import Facts
 from amux.model.incomplete import USAGE_NOT_RECORDED
@@ -31,8 +31,8 @@ from amux.model.problems import Problem
 from amux.model.trace import key_of
 
 _FORKED: Final = re.compile(r"\(([0-9a-fA-F-]{36})\) as ")
-_IDENTITY_MARKS: Final = 32
-_UNNUMBERED: Final = 1 << 62
+_MAX_COPY_KEYS: Final = 32
+_NO_LIMIT: Final = 1 << 62
 
 
 def read_log(source: SourceRef, *, want: Want, only: str | None = None) -> Iterator[Item]:
@@ -62,7 +62,7 @@ def _messages(
 ) -> Iterator[SessionMessage]:
     """The messages of one conversation, with the usage of the calls that made them."""
     usage = {call.message_id: usage_view(call) for call in facts.calls}
-    messages = Messages(is_subagent=conversation.agent is not None)
+    messages = MessageBuilder(is_subagent=conversation.agent is not None)
     for event in _events(path, until=log.last_line, cut_texts=cut_texts):
         if isinstance(event, Event) and event.agent == conversation.agent:
             message = messages.of_event(event)
@@ -71,7 +71,7 @@ def _messages(
 
 
 def _events(
-    path: Path, *, until: int = _UNNUMBERED, cut_texts: bool = False
+    path: Path, *, until: int = _NO_LIMIT, cut_texts: bool = False
 ) -> Iterator[Event | Problem]:
     """Events in the order of lines; one that is written twice comes once."""
     seen: set[int] = set()
@@ -99,19 +99,19 @@ class Conversation:
         self.task: str | None = None
         self.identity = array("q")
         self.fold = Fold()
-        self.ledger = Ledger(is_subagent=is_subagent)
-        self.messages = Messages(is_subagent=is_subagent)
+        self.collector = CallCollector(is_subagent=is_subagent)
+        self.messages = MessageBuilder(is_subagent=is_subagent)
         self.earliest: datetime | None = None
         self.latest: datetime | None = None
         self.compactions = 0
 
     def take(self, event: Event, path: str) -> None:
         """Apply one event."""
-        self.ledger.take(event)
+        self.collector.take(event)
         self._widen(event.at)
         message = self.messages.of_event(event)
         if message is not None:
-            self._hear(message, event, path)
+            self._add_message(message, event, path)
         elif event.type == "subagent.started":
             data = event.data
             names = (data.agent_description, data.agent_display_name, data.agent_name)
@@ -123,10 +123,10 @@ class Conversation:
             self.earliest = at if self.earliest is None else min(self.earliest, at)
             self.latest = at if self.latest is None else max(self.latest, at)
 
-    def _hear(self, message: SessionMessage, event: Event, path: str) -> None:
+    def _add_message(self, message: SessionMessage, event: Event, path: str) -> None:
         self.compactions += message.compaction
         self.fold.message(message)
-        if event.id is not None and len(self.identity) < _IDENTITY_MARKS:
+        if event.id is not None and len(self.identity) < _MAX_COPY_KEYS:
             self.identity.append(key_of(event.id))
         if message.tool_result is not None and self.messages.is_orphan(message.tool_result):
             what = "a tool's result without its call"
@@ -151,8 +151,8 @@ class EventLog:
         self._version: str | None = None
         self._models: dict[str, None] = {}
         self._origin: str | None = None
-        self._totals: Totals | None = None
-        self._is_short = False  # a shutdown knows of more calls than there are records
+        self._totals: ShutdownTotals | None = None
+        self._lacks_records = False  # a shutdown knows of more calls than there are records
         self._unknown = Unknowns()
 
     def read(self) -> None:
@@ -166,14 +166,14 @@ class EventLog:
             else:
                 self.last_line = found.number
                 self._take(found)
-        records = sum(one.ledger.records for one in self.conversations.values())
+        records = sum(one.collector.records for one in self.conversations.values())
         if self._totals is not None and not records and self._parent() is None:
-            main.ledger.add_totals(self._totals, self.session_id)
+            main.collector.add_totals(self._totals, self.session_id)
 
     def _take(self, event: Event) -> None:
-        self.is_session |= event.type in SPEAKING or event.type == "session.start"
+        self.is_session |= event.type in MESSAGE_EVENTS or event.type == "session.start"
         if event.agent is None:
-            self._note(event)
+            self._take_session_event(event)
         if event.type in KNOWN_TYPES:
             known = self.conversations.get(event.agent)
             if known is None:
@@ -183,7 +183,7 @@ class EventLog:
         elif event.type:
             self._unknown.take(event.type, event.raw)
 
-    def _note(self, event: Event) -> None:
+    def _take_session_event(self, event: Event) -> None:
         """What an event says about the session as a whole."""
         data = event.data
         match event.type:
@@ -210,18 +210,18 @@ class EventLog:
             self._origin = found[1] if found[1] != self.session_id else None
 
     def _shut_down(self, event: Event) -> None:
-        ledgers = [one.ledger for one in self.conversations.values()]
-        main = self.conversations[None].ledger
-        self._totals = Totals(event.data, event.at, replies=main.replies)
-        records = sum(ledger.records for ledger in ledgers)
-        self._is_short = 0 < records < self._totals.requests
+        collectors = [one.collector for one in self.conversations.values()]
+        main = self.conversations[None].collector
+        self._totals = ShutdownTotals(event.data, event.at, replies=main.replies)
+        records = sum(collector.records for collector in collectors)
+        self._lacks_records = 0 < records < self._totals.requests
 
     # what it comes to
 
     def _parent(self) -> str | None:
         """The session this one is a fork of: told by a notice, or by whom calls were billed to."""
         own = {self.session_id, self._written_id}
-        sources = self.conversations[None].ledger.sources
+        sources = self.conversations[None].collector.sources
         foreign = [source for source in sources if source not in own]
         return self._origin or next(reversed(foreign), None)
 
@@ -229,7 +229,7 @@ class EventLog:
         """What the log says about one of its conversations."""
         parent = self._parent()
         born = self._started if parent is not None else None
-        calls = conversation.ledger.calls(copied_before=born)
+        calls = conversation.collector.calls(copied_before=born)
         for call in calls:
             conversation.fold.call(call)
         known: dict[str, Any] = {
@@ -272,9 +272,9 @@ class EventLog:
         )
 
     def _gaps(self, conversation: Conversation) -> tuple[str, ...]:
-        gaps = conversation.ledger.gaps()
-        missing = self._is_short and conversation.agent is None and USAGE_NOT_RECORDED not in gaps
-        return (*gaps, USAGE_NOT_RECORDED) if missing else gaps
+        gaps = conversation.collector.gaps()
+        missing = self._lacks_records and conversation.agent is None and NOT_RECORDED not in gaps
+        return (*gaps, NOT_RECORDED) if missing else gaps
 
     def _aliases(self) -> tuple[str, ...]:
         written = self._written_id

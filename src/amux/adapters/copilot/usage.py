@@ -20,7 +20,7 @@ from amux.model.usage import Call, Purpose, Tokens
 _FIGURES: Final = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
 
 
-class Ledger:
+class CallCollector:
     """Collects the calls of one conversation, and where some are missing."""
 
     def __init__(self, *, is_subagent: bool) -> None:
@@ -102,7 +102,7 @@ class Ledger:
                 gaps=gaps,
             )
 
-    def add_totals(self, totals: Totals, session_id: str) -> None:
+    def add_totals(self, totals: ShutdownTotals, session_id: str) -> None:
         """Where no call was recorded: what the last shutdown says."""
         for model, (tokens, gaps) in totals.models.items():
             key = f"{session_id}:{model}"
@@ -123,9 +123,9 @@ class Ledger:
 
     def calls(self, *, copied_before: datetime | None) -> tuple[Call, ...]:
         """All calls; those of a fork from before its start are copies."""
-        return tuple(self._settled(call, copied_before) for call in self._calls.values())
+        return tuple(self._final(call, copied_before) for call in self._calls.values())
 
-    def _settled(self, call: Call, before: datetime | None) -> Call:
+    def _final(self, call: Call, before: datetime | None) -> Call:
         message_id = self._replies.get(self._api_ids.get(call.key, ""))
         copied = before is not None and call.at is not None and call.at < before
         return msgspec.structs.replace(call, message_id=message_id, copied=copied)
@@ -138,7 +138,7 @@ class Ledger:
         return tuple(self._gaps)
 
 
-class Totals:
+class ShutdownTotals:
     """What a shutdown says about the whole session."""
 
     def __init__(self, data: Data, at: datetime | None, *, replies: int) -> None:

@@ -16,8 +16,8 @@ from amux.adapters._kit.fold import Fold
 from amux.adapters._kit.jsonl import Buffer, no_session, read_records
 from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.values import items, mapping, moment, text
-from amux.adapters.droid.messages import KNOWN_TYPES, LINES, Line, Message, Messages
-from amux.adapters.droid.settings import Settings, read_settings, without
+from amux.adapters.droid.messages import KNOWN_TYPES, LINES, Line, Message, MessageBuilder
+from amux.adapters.droid.settings import Settings, read_settings, subtract
 from amux.model.facts import Facts, Kind
 from amux.model.incomplete import CALLS_ELSEWHERE, COMPACTION_NOT_RECORDED, USAGE_NOT_RECORDED
 from amux.model.message import SessionMessage
@@ -40,7 +40,7 @@ class SessionLog:
         self._source = source
         self._session_id = source.session_id or source.path.stem
         self._fold = Fold()
-        self._messages = Messages()
+        self._messages = MessageBuilder()
         self._start = Line()
         self._is_session = False
         self._problems: list[Problem] = []
@@ -81,7 +81,7 @@ class SessionLog:
         """All lines; None for one that is no message."""
         for found in read_records(self._source.path, LINES, cut_texts=cut_texts):
             if isinstance(found, Problem):
-                self._note(found)
+                self._add_problem(found)
                 yield None
             else:
                 number, line, raw = found
@@ -93,9 +93,9 @@ class SessionLog:
     def _take(self, line: Line, number: int, raw: Buffer) -> Iterator[SessionMessage]:
         match line.type:
             case "session_start":
-                self._begin(line)
+                self._take_start(line)
             case "message":
-                yield from self._speak(line, number)
+                yield from self._take_message(line, number)
             case "compaction_state":
                 self._is_session = True
                 self._compactions += 1
@@ -106,42 +106,42 @@ class SessionLog:
             case _:
                 pass
 
-    def _begin(self, line: Line) -> None:
+    def _take_start(self, line: Line) -> None:
         if self._is_session and text(self._start.id):
             return  # a fork's copy of its origin's first line
         self._is_session = True
         self._start = line
         self._in_copy = text(line.forked_at_message_id) is not None
 
-    def _speak(self, line: Line, number: int) -> Iterator[SessionMessage]:
+    def _take_message(self, line: Line, number: int) -> Iterator[SessionMessage]:
         message = line.message
         if not isinstance(message, Message) or text(message.role) is None:
-            self._note_here("bad-record", "a message without a role", number)
+            self._add_problem_at("bad-record", "a message without a role", number)
             return
         self._is_session = True
         if message.role == "assistant":
-            self._hear(line, message)
+            self._count_reply(line, message)
         elif not self._in_copy and self._own_start is None:
             self._own_start = moment(line.timestamp)
-        for said in self._messages.of_line(line, message, number=number):
-            self._delegate(said)
-            if said.tool_result is not None and self._messages.is_orphan(said.tool_result):
-                self._note_here("orphan-result", "a tool's result without its call", number)
-            yield said
+        for built in self._messages.of_line(line, message, number=number):
+            self._delegate(built)
+            if built.tool_result is not None and self._messages.is_orphan(built.tool_result):
+                self._add_problem_at("orphan-result", "a tool's result without its call", number)
+            yield built
         if self._in_copy and line.id == self._start.forked_at_message_id:
             self._in_copy = False
             self._models.clear()
             self._replies, self._thoughts = 0, False
 
-    def _delegate(self, said: SessionMessage) -> None:
+    def _delegate(self, built: SessionMessage) -> None:
         """Look for sub-agents: they have logs of their own, which a result may name."""
-        self._tasks += sum(call.tool_name == _TASK for call in said.tool_calls)
-        if said.tool_result is not None and said.tool_result.tool_name == _TASK:
-            named = _CHILD.search(said.content, 0, _CHILD_WITHIN)
+        self._tasks += sum(call.tool_name == _TASK for call in built.tool_calls)
+        if built.tool_result is not None and built.tool_result.tool_name == _TASK:
+            named = _CHILD.search(built.content, 0, _CHILD_WITHIN)
             if named is not None:
                 self._children.setdefault(named[1])
 
-    def _hear(self, line: Line, message: Message) -> None:
+    def _count_reply(self, line: Line, message: Message) -> None:
         """Count a reply of the model."""
         self._replies += 1
         self._last_reply = moment(line.timestamp) or self._last_reply
@@ -150,10 +150,12 @@ class SessionLog:
         if model is not None:
             self._models.setdefault(model)
 
-    def _note_here(self, code: ProblemCode, message: str, number: int) -> None:
-        self._note(Problem(code=code, message=message, path=str(self._source.path), line=number))
+    def _add_problem_at(self, code: ProblemCode, message: str, number: int) -> None:
+        self._add_problem(
+            Problem(code=code, message=message, path=str(self._source.path), line=number)
+        )
 
-    def _note(self, problem: Problem) -> None:
+    def _add_problem(self, problem: Problem) -> None:
         self._problems.append(problem)
         self._fold.problem(problem)
 
@@ -166,7 +168,7 @@ class SessionLog:
     def _facts(self) -> Facts:
         settings = read_settings(self._source.path, self._session_id)
         if settings.problem is not None:
-            self._note(settings.problem)
+            self._add_problem(settings.problem)
         kind, parent = self._kind_and_parent(settings)
         calls, gaps = self._usage(settings, kind, parent)
         for call in calls:
@@ -226,7 +228,7 @@ class SessionLog:
         tokens, exact = settings.tokens, True
         if kind == "continuation" and parent is not None:
             before = read_settings(self._source.path, parent).tokens or Tokens()
-            tokens, exact = without(tokens, before)
+            tokens, exact = subtract(tokens, before)
         if not exact:
             gaps.append(CALLS_ELSEWHERE)
         if not tokens.total:

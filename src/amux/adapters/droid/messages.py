@@ -45,7 +45,7 @@ KNOWN_TYPES: Final = frozenset(
 """Types of lines that are understood or known to hold nothing for us."""
 
 
-class Messages:
+class MessageBuilder:
     """Builds the messages of one log in order."""
 
     def __init__(self) -> None:
@@ -55,28 +55,34 @@ class Messages:
 
     def of_line(self, line: Line, message: Message, *, number: int) -> Iterator[SessionMessage]:
         """All messages of one line."""
-        parts = self._reply(message) if message.role == "assistant" else self._others(line, message)
-        name = self._name(text(line.id) or f"line-{number}", number)
+        parts = (
+            self._reply(message)
+            if message.role == "assistant"
+            else self._user_messages(line, message)
+        )
+        name = self._unique_id(text(line.id) or f"line-{number}", number)
         for index, part in enumerate(parts):
-            yield self._placed(part, line, name if index == 0 else f"{name}/{index}")
+            yield self._linked(part, line, name if index == 0 else f"{name}/{index}")
 
     def summary(self, line: Line, *, number: int) -> SessionMessage:
         """What a compaction left of the earlier conversation."""
         summary = SessionMessage(
             role="system", content=text(line.summary_text) or "", synthetic=True, compaction=True
         )
-        return self._placed(summary, line, self._name(text(line.id) or f"line-{number}", number))
+        return self._linked(
+            summary, line, self._unique_id(text(line.id) or f"line-{number}", number)
+        )
 
     def is_orphan(self, result: ToolResult) -> bool:
         """Whether the call of a result was never seen."""
         return result.tool_call_id not in self._tools
 
-    def _name(self, wanted: str, number: int) -> str:
+    def _unique_id(self, wanted: str, number: int) -> str:
         name = f"{wanted}#line-{number}" if wanted in self._seen else wanted
         self._seen.add(name)
         return name
 
-    def _placed(self, message: SessionMessage, line: Line, name: str) -> SessionMessage:
+    def _linked(self, message: SessionMessage, line: Line, name: str) -> SessionMessage:
         placed = msgspec.structs.replace(
             message, timestamp=moment(line.timestamp), id=name, parent_id=self._last
         )
@@ -97,19 +103,19 @@ class Messages:
             images=_images(blocks),
         )
 
-    def _others(self, line: Line, message: Message) -> Iterator[SessionMessage]:
+    def _user_messages(self, line: Line, message: Message) -> Iterator[SessionMessage]:
         """Results of tools, then what was said, by a person or in their name."""
         blocks = message.blocks
         for block in blocks:
             if block.kind == "tool_result":
                 yield self._result(block)
-        said = [block for block in blocks if block.kind in {"text", "image"}]
-        if not said and any(block.kind == "tool_result" for block in blocks):
+        content_blocks = [block for block in blocks if block.kind in {"text", "image"}]
+        if not content_blocks and any(block.kind == "tool_result" for block in blocks):
             return
-        typed = [block for block in said if not _is_reminder(block)]
+        typed = [block for block in content_blocks if not _is_reminder(block)]
         injected = message.role != "user" or not typed or _is_injected(line, message, typed)
         role: Role = "user" if message.role == "user" else "system"
-        shown = said if injected else typed
+        shown = content_blocks if injected else typed
         content = _texts(shown)
         yield SessionMessage(
             role=role,

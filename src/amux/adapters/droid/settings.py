@@ -69,7 +69,7 @@ def tokens_of(usage: object) -> Tokens | None:
     )
 
 
-def without(total: Tokens, inherited: Tokens) -> tuple[Tokens, bool]:
+def subtract(total: Tokens, inherited: Tokens) -> tuple[Tokens, bool]:
     """What is left of a total without what it started with; False when that cannot be right."""
     pairs = (
         (total.input, inherited.input),

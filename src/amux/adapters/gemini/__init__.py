@@ -31,7 +31,7 @@ from amux.adapters._base import (
 )
 from amux.adapters._kit.folders import Folders, is_folder, read_closed
 from amux.adapters._kit.values import mapping, text
-from amux.adapters.gemini.files import SETTINGS, chat_sources, place_files, read_chat, read_json
+from amux.adapters.gemini.files import SETTINGS, chat_sources, directory_files, read_chat, read_json
 from amux.host import Host
 
 NAME: Final = "gemini"
@@ -105,7 +105,7 @@ class GeminiAdapter:
                     root=root,
                     session_id=path.stem,
                     group=str(root),
-                    beside=place_files(root, path.parents[1]),
+                    beside=directory_files(root, path.parents[1]),
                 )
         for project in folders.by_name(root / "tmp"):
             if project.is_dir(follow_symlinks=False):
@@ -182,7 +182,11 @@ def _project_sources(root: Path, project: Path, folders: Folders) -> Iterator[So
     for entry in found:
         path = Path(entry.path)
         if entry.name == LOG_NAME and entry.is_file(follow_symlinks=False):
-            beside = (*place_files(root, project), root / SETTINGS, *(Path(one) for one in saved))
+            beside = (
+                *directory_files(root, project),
+                root / SETTINGS,
+                *(Path(one) for one in saved),
+            )
             yield SourceRef(agent=NAME, path=path, root=root, group=str(root), beside=beside)
         elif entry in saved and entry.is_file(follow_symlinks=False):
             yield SourceRef(agent=NAME, path=path, root=root, group=str(root), role="names")

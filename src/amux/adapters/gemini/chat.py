@@ -26,11 +26,11 @@ from amux.adapters.gemini.records import (
     DOCUMENT,
     PATCH,
     RECORD,
+    ChatMessage,
     Document,
     Patch,
     Record,
-    Said,
-    said_by,
+    message_of,
     type_of,
 )
 from amux.model.facts import Facts
@@ -44,7 +44,7 @@ LARGEST_DOCUMENT: Final = 256 << 20
 _DELEGATED: Final = "subagent"
 _NO_FORMAT: Final = frozenset({"bad-line", "bad-record", "torn-tail"})
 
-Place = Callable[[str | None], str | None]
+FindDirectory = Callable[[str | None], str | None]
 """From the hash of a project, if one is recorded, to its directory."""
 
 
@@ -52,10 +52,15 @@ class ChatReader:
     """One pass over one file."""
 
     def __init__(
-        self, source: SourceRef, *, want: Want, place: Place, repeats_session: bool = False
+        self,
+        source: SourceRef,
+        *,
+        want: Want,
+        find_directory: FindDirectory,
+        repeats_session: bool = False,
     ) -> None:
         self._source = source
-        self._place = place
+        self._find_directory = find_directory
         self._after_compression = repeats_session
         self._cut_texts = want != "all"
         self._log = source.path.name.split(".")[0]
@@ -79,7 +84,7 @@ class ChatReader:
     def items(self) -> Iterator[Item]:
         """The session of the file."""
         session_id: str | None = None
-        for item in self._everything():
+        for item in self._messages():
             if session_id is None and not isinstance(item, Problem):
                 session_id = self._id_before_the_end()
                 yield Head(session_id=session_id)
@@ -90,10 +95,10 @@ class ChatReader:
         """The id that the whole file gives: where the first line is torn, a later one has it."""
         if text(self._head.session_id) is not None or self._source.session_id is not None:
             return self._session_id()
-        whole = ChatReader(self._source, want="facts", place=self._place)
+        whole = ChatReader(self._source, want="facts", find_directory=self._find_directory)
         return next(one.session_id for one in whole.items() if isinstance(one, Facts))
 
-    def _everything(self) -> Iterator[SessionMessage | Problem]:
+    def _messages(self) -> Iterator[SessionMessage | Problem]:
         is_document = self._source.path.suffix == ".json"
         for messages in self._document() if is_document else self._lines():
             yield from messages
@@ -130,9 +135,9 @@ class ChatReader:
 
     def _take(self, record: Record, number: int, raw: object) -> Iterator[SessionMessage]:
         self._records += 1
-        said = said_by(record, line=number, name=self._log)
-        if said is not None:
-            return self._conversation.take(said)
+        message = message_of(record, line=number, name=self._log)
+        if message is not None:
+            return self._conversation.take(message)
         if bytes(record.changes):
             return self._take_patch(record, number)
         if record.rewind_to is not None:
@@ -169,14 +174,14 @@ class ChatReader:
             return iter(())
         return self._conversation.restore(list(self._checkpoint(raws, number)))
 
-    def _checkpoint(self, raws: list[msgspec.Raw], number: int) -> Iterator[Said]:
+    def _checkpoint(self, raws: list[msgspec.Raw], number: int) -> Iterator[ChatMessage]:
         for index, raw in enumerate(raws):
             record = decode(bytes(raw), RECORD)
             if record is None:
                 continue
-            said = said_by(record, line=number, name=f"{self._log}:{number}.{index}")
-            if said is not None:
-                yield said
+            message = message_of(record, line=number, name=f"{self._log}:{number}.{index}")
+            if message is not None:
+                yield message
 
     def _patch(self, patch: Patch) -> None:
         head = self._head
@@ -252,7 +257,7 @@ class ChatReader:
             session_id=session_id,
             kind="subagent" if is_agent else "session",
             parent=parent,
-            cwd=self._place(self._hash) or directory,
+            cwd=self._find_directory(self._hash) or directory,
             name=self._summary,
             first_prompt=conversation.first_prompt,
             fallback_title=conversation.first_command,

@@ -172,14 +172,14 @@ def has_failed(name: str, status: object, responses: Iterable[object]) -> bool |
     """
     if isinstance(status, str) and status.lower() in _FAILED:
         return True
-    given = list(responses)
-    for response in given:
+    decoded_args = list(responses)
+    for response in decoded_args:
         fields = mapping(response)
         if fields.get("error") is not None and "output" not in fields:
             return True
         if name in _SHELL_TOOLS and _exit_code(response_text(response)):
             return True
-    return False if given or status == "success" else None
+    return False if decoded_args or status == "success" else None
 
 
 def _exit_code(output: str) -> int:
@@ -187,7 +187,7 @@ def _exit_code(output: str) -> int:
     return int(found[1]) if found else 0
 
 
-class Speech(msgspec.Struct, frozen=True):
+class UserTexts(msgspec.Struct, frozen=True):
     """The texts of one message, told apart by who wrote them."""
 
     typed: tuple[str, ...] = ()
@@ -199,7 +199,7 @@ def is_injected(text: str) -> bool:
     return starts_with_any(text, INJECTED)
 
 
-def tell_apart(texts: Sequence[str], *, delegated: bool) -> Speech:
+def split_user_texts(texts: Sequence[str], *, delegated: bool) -> UserTexts:
     """Split the texts of a user message; `delegated`: what a sub-agent is asked is its prompt."""
     typed: list[str] = []
     injected: list[str] = []
@@ -211,7 +211,7 @@ def tell_apart(texts: Sequence[str], *, delegated: bool) -> Speech:
         (injected if own else typed).append(words)
     if not any(words.strip() for words in typed):
         typed = []
-    return Speech(tuple(typed), tuple(injected))
+    return UserTexts(tuple(typed), tuple(injected))
 
 
 def is_command(text: str) -> bool:

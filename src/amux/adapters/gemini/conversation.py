@@ -24,16 +24,16 @@ from amux.adapters.gemini.content import (
     ACKNOWLEDGED,
     AFTER_SNAPSHOT,
     ResultPart,
-    Speech,
+    UserTexts,
     has_failed,
     is_command,
     is_injected,
     part_list,
     response_text,
     split_parts,
-    tell_apart,
+    split_user_texts,
 )
-from amux.adapters.gemini.records import TOOLS, Kind, Said, ToolRecord
+from amux.adapters.gemini.records import TOOLS, ChatMessage, Kind, ToolRecord
 from amux.model.message import SessionMessage, SessionToolCall, ToolResult
 from amux.model.problems import Problem
 from amux.model.titles import fold_title
@@ -47,13 +47,13 @@ SAFETY_KEPT: Final = 200
 _COMPARED: Final = 4096  # of a text: enough to recognise it, and the same when long texts are cut
 
 
-class _Open:
+class _OpenMessage:
     """A message that may be written once more."""
 
-    __slots__ = ("message_id", "said")
+    __slots__ = ("message", "message_id")
 
-    def __init__(self, said: Said, message_id: str) -> None:
-        self.said = said
+    def __init__(self, message: ChatMessage, message_id: str) -> None:
+        self.message = message
         self.message_id = message_id
 
 
@@ -78,50 +78,50 @@ class Conversation:
         self._on_problem = on_problem
         self._trace = TraceBuilder()
         self._calls: dict[str, Call] = {}
-        self._open: dict[tuple[str, Kind], _Open] = {}
-        self._known: dict[tuple[str, Kind], str] = {}  # every message so far, and its id
+        self._open: dict[tuple[str, Kind], _OpenMessage] = {}
+        self._message_ids: dict[tuple[str, Kind], str] = {}  # every message so far, and its id
         self._ids: set[str] = set()
         self._texts: set[int] = set()
-        self._asked: dict[str, str] = {}  # tool calls without a result: id -> name
-        self._made_up: dict[str, None] = {}  # of these, those whose record has no id
+        self._pending: dict[str, str] = {}  # tool calls without a result: id -> name
+        self._without_id: dict[str, None] = {}  # of these, those whose record has no id
         self._tools: set[str] = set()  # every tool call so far
 
-    def take(self, said: Said) -> Iterator[SessionMessage]:
+    def take(self, message: ChatMessage) -> Iterator[SessionMessage]:
         """Enter a message, or a further version of one."""
-        place = (said.id, said.kind)
-        message_id = self._known.get(place)
+        key = (message.id, message.kind)
+        message_id = self._message_ids.get(key)
         if message_id is None:
-            message_id = self._known[place] = self._unused_id(said)
-            self._open[place] = _Open(said, message_id)
-        elif place in self._open:
-            self._open[place].said = said
-        self._bill(said, message_id)
-        if said.safety and len(self.safety) < SAFETY_KEPT:
-            self.safety.append({"id": message_id, **said.safety})
+            message_id = self._message_ids[key] = self._unused_id(message)
+            self._open[key] = _OpenMessage(message, message_id)
+        elif key in self._open:
+            self._open[key].message = message
+        self._bill(message, message_id)
+        if message.safety and len(self.safety) < SAFETY_KEPT:
+            self.safety.append({"id": message_id, **message.safety})
         if len(self._open) > OPEN_MESSAGES:
-            yield from self._settle(next(iter(self._open)))
+            yield from self._complete(next(iter(self._open)))
 
-    def restore(self, messages: Sequence[Said]) -> Iterator[SessionMessage]:
+    def restore(self, messages: Sequence[ChatMessage]) -> Iterator[SessionMessage]:
         """Enter a checkpoint: what the model sees from now on, mostly repetitions.
 
         Only what no record of this file has said comes in: a summary, or a history from elsewhere.
         """
         yield from self.flush()
         snapshot = _snapshot(messages)
-        for index, said in enumerate(messages):
-            if (said.id, said.kind) in self._known:
+        for index, message in enumerate(messages):
+            if (message.id, message.kind) in self._message_ids:
                 continue
             if index == snapshot:
-                yield from self._compaction(said)
-            elif self._is_news(said):
-                said.restored = True
-                yield from self.take(said)
+                yield from self._compaction(message)
+            elif self._is_new(message):
+                message.restored = True
+                yield from self.take(message)
         yield from self.flush()
 
     def flush(self) -> Iterator[SessionMessage]:
         """All messages that are still open, now complete."""
         while self._open:
-            yield from self._settle(next(iter(self._open)))
+            yield from self._complete(next(iter(self._open)))
 
     def calls(self) -> tuple[Call, ...]:
         """The calls, in order of their first record."""
@@ -138,23 +138,23 @@ class Conversation:
         self.earliest = at if self.earliest is None else min(at, self.earliest)
         self.latest = at if self.latest is None else max(at, self.latest)
 
-    def _unused_id(self, said: Said) -> str:
+    def _unused_id(self, message: ChatMessage) -> str:
         """An answer and the result that follows it may share one id."""
-        name = said.id
+        name = message.id
         while name in self._ids:
-            name = f"{name}:{said.kind}"
+            name = f"{name}:{message.kind}"
         self._ids.add(name)
         return name
 
-    def _bill(self, said: Said, message_id: str) -> None:
-        stated = said.stated
-        if said.kind != "gemini" or stated is None:
+    def _bill(self, message: ChatMessage, message_id: str) -> None:
+        stated = message.stated
+        if message.kind != "gemini" or stated is None:
             return
-        before = self._calls.get(said.id)
-        self._calls[said.id] = Call(
-            key=said.id,
-            model=said.model,
-            at=said.at if before is None else before.at,
+        before = self._calls.get(message.id)
+        self._calls[message.id] = Call(
+            key=message.id,
+            model=message.model,
+            at=message.at if before is None else before.at,
             tokens=stated.tokens,
             native_nusd=stated.nusd,
             message_id=message_id,
@@ -163,115 +163,115 @@ class Conversation:
             gaps=stated.gaps,
         )
 
-    def _is_news(self, said: Said) -> bool:
-        if said.kind == "gemini":
-            reply = Reply(said, "")
+    def _is_new(self, message: ChatMessage) -> bool:
+        if message.kind == "gemini":
+            reply = Reply(message, "")
             asked = reply.call_ids()
             if not self._tools.isdisjoint(asked):
                 return False
             if not reply.text:
                 return bool(asked)
-            return self._fingerprint(said.kind, reply.text) not in self._texts
-        turn = UserTurn(said, delegated=self._delegated)
+            return self._fingerprint(message.kind, reply.text) not in self._texts
+        turn = UserTurn(message, delegated=self._delegated)
         if turn.parts.results:
-            return any(result.id in self._asked for result in turn.parts.results)
-        return self._fingerprint(said.kind, turn.text) not in self._texts
+            return any(result.id in self._pending for result in turn.parts.results)
+        return self._fingerprint(message.kind, turn.text) not in self._texts
 
-    def _compaction(self, said: Said) -> Iterator[SessionMessage]:
+    def _compaction(self, message: ChatMessage) -> Iterator[SessionMessage]:
         self.compactions += 1
-        message_id = self._known[said.id, said.kind] = self._unused_id(said)
-        self._mark(message_id, said.at, LineKind.INJECTED)
+        message_id = self._message_ids[message.id, message.kind] = self._unused_id(message)
+        self._add_to_trace(message_id, message.at, Mark.INJECTED)
         if self._bodies:
             yield SessionMessage(
                 role="user",
-                content=UserTurn(said, delegated=self._delegated).text,
-                timestamp=said.at,
+                content=UserTurn(message, delegated=self._delegated).text,
+                timestamp=message.at,
                 id=message_id,
                 synthetic=True,
                 compaction=True,
             )
 
-    def _settle(self, place: tuple[str, Kind]) -> Iterator[SessionMessage]:
-        entry = self._open.pop(place)
-        match entry.said.kind:
+    def _complete(self, key: tuple[str, Kind]) -> Iterator[SessionMessage]:
+        entry = self._open.pop(key)
+        match entry.message.kind:
             case "user":
-                return self._settle_user(entry)
+                return self._complete_user(entry)
             case "gemini":
-                return self._settle_reply(entry)
+                return self._complete_reply(entry)
             case "note":
-                return self._settle_note(entry)
+                return self._complete_note(entry)
 
-    def _settle_user(self, entry: _Open) -> Iterator[SessionMessage]:
-        said = entry.said
-        turn = UserTurn(said, delegated=self._delegated)
+    def _complete_user(self, entry: _OpenMessage) -> Iterator[SessionMessage]:
+        message = entry.message
+        turn = UserTurn(message, delegated=self._delegated)
         self._texts.add(self._fingerprint("user", turn.text))
         ids = _numbered(entry.message_id)
         for result in turn.parts.results:
-            call_id = self._call_of(result.id, result.name, line=said.line)
+            call_id = self._answered_call(result.id, result.name, line=message.line)
             if call_id is None:
                 continue
             message_id = next(ids)
-            self._mark(message_id, said.at, LineKind.TOOL)
+            self._add_to_trace(message_id, message.at, Mark.TOOL)
             if self._bodies:
                 yield turn.result_message(result, call_id, message_id)
-        if turn.speech.injected:
+        if turn.user_texts.injected:
             message_id = next(ids)
-            self._mark(message_id, said.at, LineKind.INJECTED)
+            self._add_to_trace(message_id, message.at, Mark.INJECTED)
             if self._bodies:
                 yield turn.injected_message(message_id)
         if turn.is_prompt:
             message_id = next(ids)
-            self._mark(message_id, said.at, LineKind.PROMPT)
+            self._add_to_trace(message_id, message.at, Mark.PROMPT)
             self._learn_title(turn.prompt)
             if self._bodies:
                 yield turn.prompt_message(message_id)
 
-    def _settle_reply(self, entry: _Open) -> Iterator[SessionMessage]:
-        said = entry.said
-        reply = Reply(said, entry.message_id)
-        synthetic = reply.text.strip() in ACKNOWLEDGED and said.stated is None
+    def _complete_reply(self, entry: _OpenMessage) -> Iterator[SessionMessage]:
+        message = entry.message
+        reply = Reply(message, entry.message_id)
+        synthetic = reply.text.strip() in ACKNOWLEDGED and message.stated is None
         self._texts.add(self._fingerprint("gemini", reply.text))
-        self._mark(entry.message_id, said.at, LineKind.NOTICE if synthetic else LineKind.REPLY)
-        if said.id not in self._calls and not synthetic:
-            self._miss_usage(said)
+        self._add_to_trace(entry.message_id, message.at, Mark.NOTICE if synthetic else Mark.REPLY)
+        if message.id not in self._calls and not synthetic:
+            self._note_missing_usage(message)
         if self._bodies:
-            yield reply.message(self._calls.get(said.id), synthetic=synthetic)
+            yield reply.message(self._calls.get(message.id), synthetic=synthetic)
         ids = _numbered(entry.message_id, first=1)
         for call in reply.calls():
             self._tools.add(call.id)
             if not call.has_result:
-                self._asked[call.id] = call.name
-                if call.made_up:
-                    self._made_up[call.id] = None
+                self._pending[call.id] = call.name
+                if call.has_generated_id:
+                    self._without_id[call.id] = None
                 continue
             message_id = next(ids)
-            self._mark(message_id, call.at or said.at, LineKind.TOOL)
+            self._add_to_trace(message_id, call.at or message.at, Mark.TOOL)
             if self._bodies:
                 yield reply.result_message(call, message_id)
 
-    def _miss_usage(self, said: Said) -> None:
-        if said.model is not None:
-            self.models.setdefault(said.model)
-        if not said.restored:  # what came with a checkpoint was billed where it was said
-            self.gaps[USAGE_NOT_RECORDED] = None
+    def _note_missing_usage(self, message: ChatMessage) -> None:
+        if message.model is not None:
+            self.models.setdefault(message.model)
+        if not message.restored:  # what came with a checkpoint was billed where it was said
+            self.gaps["usage-not-recorded"] = None
 
-    def _settle_note(self, entry: _Open) -> Iterator[SessionMessage]:
-        message = note_message(entry.said, entry.message_id)
+    def _complete_note(self, entry: _OpenMessage) -> Iterator[SessionMessage]:
+        message = note_message(entry.message, entry.message_id)
         if not message.content.strip():
             self.empty_notes += 1
-            self._mark(entry.message_id, entry.said.at, LineKind.LINE)
+            self._add_to_trace(entry.message_id, entry.message.at, Mark.LINE)
             return
-        self._mark(entry.message_id, entry.said.at, LineKind.INJECTED)
+        self._add_to_trace(entry.message_id, entry.message.at, Mark.INJECTED)
         if self._bodies:
             yield message
 
-    def _call_of(self, call_id: str | None, name: str, *, line: int) -> str | None:
+    def _answered_call(self, call_id: str | None, name: str, *, line: int) -> str | None:
         """The call a result answers; None when it has its result already."""
         if call_id is None or call_id not in self._tools:
             # Old versions keep no ids of calls: it is the oldest open one of that tool.
-            made_up = (one for one in self._made_up if self._asked.get(one) == name)
-            call_id = next(made_up, call_id)
-        if call_id is not None and self._asked.pop(call_id, None) is not None:
+            has_generated_id = (one for one in self._without_id if self._pending.get(one) == name)
+            call_id = next(has_generated_id, call_id)
+        if call_id is not None and self._pending.pop(call_id, None) is not None:
             return call_id
         if call_id is None or call_id not in self._tools:
             message = "a tool result belongs to no call"
@@ -286,7 +286,7 @@ class Conversation:
         else:
             self.first_prompt = self.first_prompt or title
 
-    def _mark(self, message_id: str, at: datetime | None, mark: LineKind) -> None:
+    def _add_to_trace(self, message_id: str, at: datetime | None, mark: Mark) -> None:
         self._trace.add(key_of(message_id), to_millis(at), mark)
         self.moment(at)
         if mark in {LineKind.PROMPT, LineKind.REPLY, LineKind.TOOL}:
@@ -305,16 +305,16 @@ def _numbered(message_id: str, *, first: int = 0) -> Iterator[str]:
         number += 1
 
 
-def _snapshot(messages: Iterable[Said]) -> int | None:
+def _snapshot(messages: Iterable[ChatMessage]) -> int | None:
     """Where a checkpoint holds the summary of a compression: before the answer made up for it."""
-    before: Said | None = None
-    for index, said in enumerate(messages):
-        if said.kind == "gemini" and before is not None and before.kind == "user":
-            is_answer = Reply(said, "").text.strip() == AFTER_SNAPSHOT
+    before: ChatMessage | None = None
+    for index, message in enumerate(messages):
+        if message.kind == "gemini" and before is not None and before.kind == "user":
+            is_answer = Reply(message, "").text.strip() == AFTER_SNAPSHOT
             text = UserTurn(before, delegated=False).text
             if is_answer and not (is_injected(text) and "<state_snapshot>" not in text):
                 return index - 1
-        before = said
+        before = message
     return None
 
 
@@ -323,9 +323,9 @@ class ToolUse(msgspec.Struct, kw_only=True):
 
     id: str
     name: str
-    made_up: bool = False  # the record has no id of its own
+    has_generated_id: bool = False  # the record has no id of its own
     args: msgspec.Raw | None = None
-    given: Any = None  # arguments that came decoded
+    decoded_args: Any = None  # arguments that came decoded
     result: msgspec.Raw | None = None
     status: object = None
     at: datetime | None = None
@@ -338,7 +338,7 @@ class ToolUse(msgspec.Struct, kw_only=True):
     @property
     def input(self) -> Any:
         """What the tool was asked."""
-        return self.given if self.args is None else document(bytes(self.args))
+        return self.decoded_args if self.args is None else document(bytes(self.args))
 
     def responses(self) -> list[Any]:
         """What the tool gave back, without the wrapping."""
@@ -355,10 +355,10 @@ class ToolUse(msgspec.Struct, kw_only=True):
 class Reply:
     """What a model said."""
 
-    def __init__(self, said: Said, message_id: str) -> None:
-        self._said = said
+    def __init__(self, message: ChatMessage, message_id: str) -> None:
+        self._message = message
         self._id = message_id
-        self._parts = split_parts(document(bytes(said.content)))
+        self._parts = split_parts(document(bytes(message.content)))
 
     @property
     def text(self) -> str:
@@ -379,14 +379,14 @@ class Reply:
             ToolUse(
                 id=part.id or f"{self._id}/{index}",
                 name=part.name,
-                made_up=part.id is None,
-                given=part.args,
+                has_generated_id=part.id is None,
+                decoded_args=part.args,
             )
             for index, part in enumerate(self._parts.calls)
         ]
 
     def _recorded_calls(self) -> Iterator[ToolUse]:
-        found = decode(bytes(self._said.tools), TOOLS) if bytes(self._said.tools) else None
+        found = decode(bytes(self._message.tools), TOOLS) if bytes(self._message.tools) else None
         for index, record in enumerate(found or []):
             if isinstance(record, ToolRecord):
                 yield ToolUse(
@@ -400,22 +400,24 @@ class Reply:
 
     def message(self, call: Call | None, *, synthetic: bool) -> SessionMessage:
         """The message; `call` is what it cost."""
-        said = self._said
+        message = self._message
         return SessionMessage(
             role="assistant",
             content=self.text,
-            timestamp=said.at,
+            timestamp=message.at,
             tool_calls=tuple(_tool_call(one) for one in self.calls()),
             token_usage=usage_view(call),
             cost=cost_view(call),
             thinking="\n\n".join(self._thoughts()) or None,
-            model=said.model,
+            model=message.model,
             id=self._id,
             synthetic=synthetic,
         )
 
     def _thoughts(self) -> Iterator[str]:
-        recorded = items(document(bytes(self._said.thoughts))) if bytes(self._said.thoughts) else []
+        recorded = (
+            items(document(bytes(self._message.thoughts))) if bytes(self._message.thoughts) else []
+        )
         if not recorded:
             yield from self._parts.thoughts
         for thought in recorded:
@@ -430,7 +432,7 @@ class Reply:
         return SessionMessage(
             role="tool",
             content="\n".join(response_text(one) for one in responses),
-            timestamp=call.at or self._said.at,
+            timestamp=call.at or self._message.at,
             id=message_id,
             parent_id=self._id,
             tool_result=ToolResult(
@@ -449,10 +451,10 @@ def _tool_call(call: ToolUse) -> SessionToolCall:
 class UserTurn:
     """What came from the person's side: prompts, context, tool results."""
 
-    def __init__(self, said: Said, *, delegated: bool) -> None:
-        self._said = said
-        self.parts = split_parts(document(bytes(said.content)))
-        self.speech: Speech = tell_apart(self.parts.texts, delegated=delegated)
+    def __init__(self, message: ChatMessage, *, delegated: bool) -> None:
+        self._message = message
+        self.parts = split_parts(document(bytes(message.content)))
+        self.user_texts: UserTexts = split_user_texts(self.parts.texts, delegated=delegated)
 
     @property
     def text(self) -> str:
@@ -462,23 +464,25 @@ class UserTurn:
     @property
     def is_prompt(self) -> bool:
         """Whether somebody typed or pasted something."""
-        return bool(self.speech.typed) or bool(self.parts.images and not self.speech.injected)
+        return bool(self.user_texts.typed) or bool(
+            self.parts.images and not self.user_texts.injected
+        )
 
     @cached_property
     def prompt(self) -> str:
         """What was typed: as it was shown, where the agent expanded it."""
-        if bytes(self._said.display):
-            shown = split_parts(document(bytes(self._said.display))).text
+        if bytes(self._message.display):
+            shown = split_parts(document(bytes(self._message.display))).text
             if shown.strip():
                 return shown
-        return "".join(self.speech.typed)
+        return "".join(self.user_texts.typed)
 
     def prompt_message(self, message_id: str) -> SessionMessage:
         """The typed part."""
         return SessionMessage(
             role="user",
             content=self.prompt,
-            timestamp=self._said.at,
+            timestamp=self._message.at,
             id=message_id,
             images=self.parts.images,
         )
@@ -487,8 +491,8 @@ class UserTurn:
         """What the agent added."""
         return SessionMessage(
             role="user",
-            content="\n".join(self.speech.injected),
-            timestamp=self._said.at,
+            content="\n".join(self.user_texts.injected),
+            timestamp=self._message.at,
             id=message_id,
             synthetic=True,
         )
@@ -498,7 +502,7 @@ class UserTurn:
         return SessionMessage(
             role="tool",
             content=response_text(result.response),
-            timestamp=self._said.at,
+            timestamp=self._message.at,
             id=message_id,
             tool_result=ToolResult(
                 tool_call_id=call_id,
@@ -509,12 +513,12 @@ class UserTurn:
         )
 
 
-def note_message(said: Said, message_id: str) -> SessionMessage:
+def note_message(message: ChatMessage, message_id: str) -> SessionMessage:
     """A notice of the agent itself."""
     return SessionMessage(
         role="system",
-        content=split_parts(document(bytes(said.content))).text,
-        timestamp=said.at,
+        content=split_parts(document(bytes(message.content))).text,
+        timestamp=message.at,
         id=message_id,
         synthetic=True,
     )

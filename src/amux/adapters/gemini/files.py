@@ -35,7 +35,7 @@ _SMALL_FILE: Final = 4 << 20
 def chat_sources(agent: str, root: Path, chats: Path, *, folders: Folders) -> Iterator[SourceRef]:
     """The chats of one folder and the sub-agents below it. No link is followed."""
     found = folders.by_name(chats)
-    place = place_files(root, chats.parent)
+    directory_hints = directory_files(root, chats.parent)
     documents = _documents(found)
     for entry in found:
         path = Path(entry.path)
@@ -48,7 +48,7 @@ def chat_sources(agent: str, root: Path, chats: Path, *, folders: Folders) -> It
                 root=root,
                 id_prefix=name["id8"],
                 group=str(root),
-                beside=(*place, *map(path.with_name, _earlier(name, documents))),
+                beside=(*directory_hints, *map(path.with_name, _earlier(name, documents))),
             )
 
 
@@ -64,7 +64,7 @@ def _subagents(agent: str, root: Path, folder: Path, *, folders: Folders) -> Ite
                 group=str(root),
                 role="subagent",
                 parent=folder.name,
-                beside=place_files(root, folder.parent.parent),
+                beside=directory_files(root, folder.parent.parent),
             )
 
 
@@ -77,7 +77,7 @@ def read_chat(source: SourceRef, *, want: Want) -> Iterator[Item]:
     reader = ChatReader(
         source,
         want=want,
-        place=Places(source.root, project),
+        find_directory=DirectoryLookup(source.root, project),
         repeats_session=_has_earlier(source.path),
     )
     return reader.items()
@@ -108,12 +108,12 @@ def _earlier(own: re.Match[str], documents: dict[str, list[re.Match[str]]]) -> l
     return [one[0] for one in documents.get(own["id8"], []) if one["minute"] < own["minute"]]
 
 
-def place_files(root: Path, folder: Path) -> tuple[Path, ...]:
+def directory_files(root: Path, folder: Path) -> tuple[Path, ...]:
     """The files that may say which directory a project's folder belongs to."""
     return folder / _NOTE, root / _PROJECTS
 
 
-class Places:
+class DirectoryLookup:
     """The projects one store knows."""
 
     def __init__(self, root: Path, folder: Path) -> None:
@@ -130,13 +130,13 @@ class Places:
             if name == self._folder.name:
                 return directory
         hashes = {project_hash, self._folder.name}
-        return next((one for one, _ in projects if hash_of(one) in hashes), None)
+        return next((one for one, _ in projects if hash_directory(one) in hashes), None)
 
     def _projects(self) -> Iterator[tuple[str, object]]:
         yield from mapping(mapping(read_json(self._root / _PROJECTS)).get("projects")).items()
 
 
-def hash_of(directory: str) -> str:
+def hash_directory(directory: str) -> str:
     """How the agent names a project in its older versions."""
     from hashlib import sha256  # loads OpenSSL
 

@@ -21,8 +21,8 @@ from amux.adapters._kit.jsonl import unreadable
 from amux.adapters._kit.streams import open_stream
 from amux.adapters._kit.values import document, is_items, items, mapping, moment, plain_text, text
 from amux.adapters.gemini.conversation import Conversation
-from amux.adapters.gemini.files import Places, configured_model, read_json
-from amux.adapters.gemini.records import Said
+from amux.adapters.gemini.files import DirectoryLookup, configured_model, read_json
+from amux.adapters.gemini.records import ChatMessage
 from amux.model.facts import Facts
 from amux.model.incomplete import USAGE_NOT_RECORDED
 from amux.model.message import SessionMessage
@@ -143,15 +143,15 @@ class _LoggedSession:
         yield from self._conversation.flush()
 
     def _take_content(self, content: dict[str, Any], index: int) -> Iterator[SessionMessage]:
-        said = Said(
+        message = ChatMessage(
             kind="gemini" if content.get("role") == "model" else "user",
             id=f"{self._id}/checkpoint/{index}",
             content=msgspec.Raw(msgspec.json.encode(content.get("parts"))),
         )
-        return self._conversation.take(said)
+        return self._conversation.take(message)
 
-    def _prompt(self, entry: Entry, index: int) -> Said:
-        return Said(
+    def _prompt(self, entry: Entry, index: int) -> ChatMessage:
+        return ChatMessage(
             kind="user",
             id=f"{self._id}/{index}",
             at=moment(entry.get("timestamp")),
@@ -167,7 +167,7 @@ class _LoggedSession:
         model = configured_model(self._source.root)
         return Facts(
             session_id=self._id,
-            cwd=Places(self._source.root, folder)(None),
+            cwd=DirectoryLookup(self._source.root, folder)(None),
             first_prompt=conversation.first_prompt,
             created_at=conversation.earliest,
             updated_at=conversation.latest,

@@ -132,7 +132,7 @@ DOCUMENT: Final = msgspec.json.Decoder(Document)
 TOOLS: Final = msgspec.json.Decoder(list[ToolRecord | Odd])
 
 
-class Said(msgspec.Struct, kw_only=True):
+class ChatMessage(msgspec.Struct, kw_only=True):
     """One message of whatever dialect."""
 
     kind: Kind
@@ -154,7 +154,7 @@ def type_of(record: Record) -> str:
     return text(record.type) or ""
 
 
-def said_by(record: Record, *, line: int, name: str) -> Said | None:
+def message_of(record: Record, *, line: int, name: str) -> ChatMessage | None:
     """The message of a record; None when it is none. `name` makes ids for those without."""
     message = _nested(record)
     label = type_of(record)
@@ -162,7 +162,7 @@ def said_by(record: Record, *, line: int, name: str) -> Said | None:
     kind = _KINDS.get(role if label in _ENVELOPES else label)
     if kind is None or (label in _ENVELOPES and not role):
         return None
-    return Said(
+    return ChatMessage(
         kind=kind,
         id=text(record.id) or f"{name}:{line}",
         at=moment(record.timestamp),
@@ -192,9 +192,9 @@ def _content(record: Record, message: dict[str, Any]) -> msgspec.Raw:
 def _stated(record: Record) -> Stated | None:
     """What a message took, in Google's names or any others."""
     for value, names in (
-        (record.tokens, CHAT),
-        (record.usage_metadata, API),
-        (record.usage, API),
+        (record.tokens, CHAT_FIELDS),
+        (record.usage_metadata, API_FIELDS),
+        (record.usage, API_FIELDS),
     ):
         found = counts_of(mapping(value), names)
         if found is not None:
@@ -213,15 +213,15 @@ def _stated(record: Record) -> Stated | None:
 
 def _safety(record: Record) -> dict[str, Any]:
     """What a safety filter said, as it was recorded."""
-    said = {
+    found = {
         "safetyRatings": record.safety_ratings,
         "safetyMetadata": record.safety_metadata,
         "safety": record.safety,
         "promptFeedback": record.prompt_feedback,
     }
     if text(record.finish_reason) in _BLOCKED:
-        said["finishReason"] = record.finish_reason
-    return {name: value for name, value in said.items() if value}
+        found["finishReason"] = record.finish_reason
+    return {name: value for name, value in found.items() if value}
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -252,7 +252,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def counts_of(record: dict[str, object], names: Names) -> Counts | None:
+def counts_of(record: dict[str, object], names: UsageFields) -> Counts | None:
     """The figures in a record; None when it holds none at all."""
     gaps = damage_in(record, *msgspec.structs.astuple(names))
     prompt, candidates = count(record.get(names.prompt)), count(record.get(names.candidates))
@@ -270,7 +270,7 @@ def counts_of(record: dict[str, object], names: Names) -> Counts | None:
     )
 
 
-class Names(msgspec.Struct, frozen=True, kw_only=True):
+class UsageFields(msgspec.Struct, frozen=True, kw_only=True):
     """What a format calls the figures."""
 
     prompt: str
@@ -281,7 +281,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     total: str
 
 
-CHAT: Names = Names(
+CHAT_FIELDS: UsageFields = UsageFields(
     prompt="input",
     candidates="output",
     cached="cached",
@@ -291,7 +291,7 @@ CHAT: Names = Names(
 )
 """As the messages of a chat file have them."""
 
-API: Names = Names(
+API_FIELDS: UsageFields = UsageFields(
     prompt="promptTokenCount",
     candidates="candidatesTokenCount",
     cached="cachedContentTokenCount",
@@ -301,7 +301,7 @@ API: Names = Names(
 )
 """As Google's API has them."""
 
-TELEMETRY: Names = Names(
+TELEMETRY_FIELDS: UsageFields = UsageFields(
     prompt="input_token_count",
     candidates="output_token_count",
     cached="cached_content_token_count",

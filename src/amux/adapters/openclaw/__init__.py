@@ -98,7 +98,7 @@ class OpenClawAdapter:
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
         """Logs, databases and documents; their names do not tell a working directory."""
         del cwd
-        return Places(NAME, root).sources()
+        return SourceFinder(NAME, root).sources()
 
     def read(
         self,
@@ -133,7 +133,7 @@ class OpenClawAdapter:
         """Whom a session names and who names it; None where there are logs in files as well."""
         from amux.adapters._kit.kin import MarkedKin, mark_all
 
-        marked = mark_all(sources, _marked)
+        marked = mark_all(sources, _keys_of)
         return None if marked is None else MarkedKin(marked, session_id)
 
     def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
@@ -164,13 +164,13 @@ class OpenClawAdapter:
         return Command(argv=(*argv, "--message", prompt), cwd=cwd)
 
 
-def _marked(source: SourceRef) -> Marked | None:
+def _keys_of(source: SourceRef) -> Marked | None:
     """Only databases and lists of names tell; a log in a file has to be read."""
     from amux.adapters._kit.kin import ask_database, by_name
-    from amux.adapters.openclaw.database import marked_in
+    from amux.adapters.openclaw.database import keys_by_session
 
     if source.path.name == DATABASE:
-        return ask_database(source, partial(marked_in, source))
+        return ask_database(source, partial(keys_by_session, source))
     return by_name(source) if source.role == "names" else None
 
 
@@ -178,12 +178,12 @@ def _origin(source: SourceRef) -> Origin:
     from amux.adapters.pi.log import Origin
 
     session_id = source.session_id or source.path.stem
-    agent = agent_in(source)
+    agent = agent_or_channel(source)
     return Origin(
         session_id=session_id,
         path=str(source.path),
         archived=source.archived,
-        place=agent,
+        namespace=agent,
         aliases=(f"{agent}/{session_id}",),
         injected=INJECTED,
         doubles_reasoning=True,
@@ -191,12 +191,12 @@ def _origin(source: SourceRef) -> Origin:
     )
 
 
-class Places:
+class SourceFinder:
     """Goes through one state folder."""
 
     def __init__(self, agent: str, root: Path) -> None:
         self._root = root
-        self._blank = SourceRef(agent=agent, path=root, root=root, group=str(root))
+        self._template = SourceRef(agent=agent, path=root, root=root, group=str(root))
         self._folders = Folders()
 
     def sources(self) -> Iterator[SourceRef]:
@@ -211,7 +211,9 @@ class Places:
             for path in self._below(channel):
                 if path.suffix == ".json":
                     yield self._source(path, session_id=path.stem)
-        yield from self._folders.sources(self._blank.agent, self._root, group=self._blank.group)
+        yield from self._folders.sources(
+            self._template.agent, self._root, group=self._template.group
+        )
 
     def _below(self, folder: Path, *, folders: bool = False) -> list[Path]:
         """The files in a folder, or the folders in it."""
@@ -236,10 +238,10 @@ class Places:
             yield self._source(path, session_id=archive["id"], archived=True, fallback=copied)
 
     def _source(self, path: Path, **known: object) -> SourceRef:
-        return self._blank.replace(path=path, **known)
+        return self._template.replace(path=path, **known)
 
 
-def agent_in(source: SourceRef) -> str:
+def agent_or_channel(source: SourceRef) -> str:
     """The folder an OpenClaw agent, or a channel, has for itself."""
     parts = source.path.relative_to(source.root).parts
     return parts[1] if len(parts) > 1 else ""

@@ -22,9 +22,9 @@ from amux.adapters._kit.jsonl import unreadable
 from amux.adapters._kit.kin import Marked, Named, askable
 from amux.adapters._kit.streams import DecoderMissingError, decompress
 from amux.adapters._kit.values import document, first, mapping, text
-from amux.adapters.openclaw import agent_in
-from amux.adapters.pi.log import Origin, session_behind
-from amux.adapters.pi.reader import EventLines, read_log
+from amux.adapters.openclaw import agent_or_channel
+from amux.adapters.pi.log import Origin, referenced_session
+from amux.adapters.pi.reader import MemoryLines, read_log
 from amux.errors import ParseError
 from amux.model.facts import Kind
 from amux.model.problems import Problem
@@ -59,11 +59,11 @@ def read_database(
     from amux.adapters._kit.sqlite import read_foreign
 
     def query(connection: sqlite3.Connection) -> list[Item]:
-        store = _Store(connection, source, injected=injected)
+        database = _AgentDatabase(connection, source, injected=injected)
         wanted = (None,) if only is None else only
-        sessions = (session for one in wanted for session in store.sessions(one))
-        found = [item for session in sessions for item in store.items(session, want)]
-        return [*found, *store.problems]
+        sessions = (session for one in wanted for session in database.sessions(one))
+        found = [item for session in sessions for item in database.items(session, want)]
+        return [*found, *database.problems]
 
     try:
         yield from read_foreign(source.path, query)
@@ -75,22 +75,22 @@ def read_database(
 
 def names_in(source: SourceRef, connection: sqlite3.Connection) -> list[Named] | None:
     """What the sessions of a database go by; None when its tables are unknown."""
-    store = _Store(connection, source)
-    ids = store.ids()
-    return None if ids is None else [Named(id, store.origin_of(id).aliases) for id in ids]
+    database = _AgentDatabase(connection, source)
+    ids = database.ids()
+    return None if ids is None else [Named(id, database.origin_of(id).aliases) for id in ids]
 
 
-def marked_in(source: SourceRef, connection: sqlite3.Connection) -> Marked | None:
+def keys_by_session(source: SourceRef, connection: sqlite3.Connection) -> Marked | None:
     """All sessions, each with its other names and those of whom it comes from."""
-    store = _Store(connection, source)
-    ids = store.ids()
+    database = _AgentDatabase(connection, source)
+    ids = database.ids()
     if ids is None:
         return None
     marked: dict[str, list[str]] = {}
     for id in ids:
-        origin = store.origin_of(id)
+        origin = database.origin_of(id)
         marked[id] = [*origin.aliases, *filter(None, [origin.parent])]
-    for id, named in store.named_in_headers():
+    for id, named in database.named_in_headers():
         marked[id] += named
     return marked
 
@@ -104,7 +104,7 @@ class _Session(msgspec.Struct, frozen=True):
     is_live: bool  # there are events besides archived ones
 
 
-class _Store:
+class _AgentDatabase:
     """One state of the database."""
 
     def __init__(
@@ -154,7 +154,7 @@ class _Store:
         for row in self._rows(_EVENTS, where=_FIRST_EVENTS):
             header = mapping(document(self._event(row, [])))
             reference = text(header.get("parentSession")) or text(header.get("branchedFrom"))
-            origin = None if reference is None else session_behind(reference)
+            origin = None if reference is None else referenced_session(reference)
             yield row["session_id"], [*filter(None, (text(header.get("id")), origin))]
 
     # events
@@ -170,7 +170,7 @@ class _Store:
         live = self._rows(_EVENTS, only=only, order="ORDER BY session_id, seq")
         for session_id, group in groupby(live, key=lambda row: text(row["session_id"])):
             if session_id is None:
-                self.problems.append(self._damage("events that name no session"))
+                self.problems.append(self._bad_record("events that name no session"))
             else:
                 yield self._session(session_id, archives.pop(session_id, []), list(group))
         for session_id, blobs in archives.items():
@@ -189,25 +189,27 @@ class _Store:
         events: list[bytes] = []
         problems: list[Problem] = []
         for blob in blobs:
-            events += self._plain(blob, _ARCHIVE_LIMIT, problems).splitlines()
+            events += self._decompressed(blob, _ARCHIVE_LIMIT, problems).splitlines()
         for row in live:
             events.append(self._event(row, problems))
         return _Session(session_id, list(filter(None, events)), problems, bool(live))
 
     def _event(self, row: Row, problems: list[Problem]) -> bytes:
         """An event as JSON; of one that cannot be decompressed what navigation knows of it."""
-        said, packed = row.get("event_json"), row.get("event_zstd")
-        if isinstance(said, str):
-            return said.encode("utf-8", "replace")
-        plain = self._plain(packed, _EVENT_LIMIT, problems) if isinstance(packed, bytes) else b""
+        plain_json, packed = row.get("event_json"), row.get("event_zstd")
+        if isinstance(plain_json, str):
+            return plain_json.encode("utf-8", "replace")
+        plain = (
+            self._decompressed(packed, _EVENT_LIMIT, problems) if isinstance(packed, bytes) else b""
+        )
         if plain:
             return plain
         known = mapping(document(row.get("navigation_json"))).get("navigation")
         if known is None and packed is None:
-            problems.append(self._damage("an event without content"))
+            problems.append(self._bad_record("an event without content"))
         return msgspec.json.encode(mapping(known))
 
-    def _plain(self, data: bytes, limit: int, problems: list[Problem]) -> bytes:
+    def _decompressed(self, data: bytes, limit: int, problems: list[Problem]) -> bytes:
         if not data.startswith(_ZSTD):
             return data
         try:
@@ -216,19 +218,19 @@ class _Store:
             message = "install `zstandard` to read compressed events"
             problem = Problem(code="decoder-missing", message=message, path=self._path)
         except OSError as error:
-            problem = self._damage(str(error))
+            problem = self._bad_record(str(error))
         if problem not in problems:
             problems.append(problem)
         return b""
 
-    def _damage(self, message: str) -> Problem:
+    def _bad_record(self, message: str) -> Problem:
         return Problem(code="bad-record", message=message, path=self._path)
 
     # sessions
 
     def items(self, session: _Session, want: Want) -> Iterator[Item]:
         """One session as every log is read."""
-        lines = EventLines(session.events, path=self._path, problems=session.problems)
+        lines = MemoryLines(session.events, path=self._path, problems=session.problems)
         return read_log(lines, self._origin(session), want=want)
 
     def _origin(self, session: _Session) -> Origin:
@@ -239,7 +241,7 @@ class _Store:
         if not is_current:  # what is said of the conversation is said of its newest session
             node = {}
         kind, parent = self._lineage(window, node)
-        agent = agent_in(self._source)
+        agent = agent_or_channel(self._source)
         return Origin(
             session_id=session.id,
             path=self._path,
@@ -249,7 +251,7 @@ class _Store:
             parent=parent,
             name=text(node.get("label")),
             archived=node.get("archived_at") is not None or not session.is_live,
-            place=agent,
+            namespace=agent,
             aliases=(key, f"{agent}/{session.id}") if key and is_current else (),
             injected=self._injected,
             raw=_raw(agent, key, window, node),

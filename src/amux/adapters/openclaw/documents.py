@@ -22,9 +22,9 @@ from amux.adapters._kit.values import (
     mapping,
     text,
 )
-from amux.adapters.openclaw import agent_in
-from amux.adapters.pi.log import NEWEST_VERSION, Origin, session_behind
-from amux.adapters.pi.reader import EventLines, read_log
+from amux.adapters.openclaw import agent_or_channel
+from amux.adapters.pi.log import NEWEST_VERSION, Origin, referenced_session
+from amux.adapters.pi.reader import MemoryLines, read_log
 from amux.model.facts import Facts, TitleNote
 from amux.model.problems import Problem
 
@@ -46,19 +46,19 @@ def read_document(source: SourceRef, want: Want) -> Iterator[Item]:
         message = "a document without a list of messages"
         yield Problem(code="unknown-format", message=message, path=str(source.path))
         return
-    channel = agent_in(source)
+    channel = agent_or_channel(source)
     session_id = source.session_id or source.path.stem
     origin = Origin(
         session_id=session_id,
         path=str(source.path),
         decides_id=True,
         name=text(about.get("title")),
-        place=channel,
+        namespace=channel,
         aliases=(f"{channel}/{session_id}",),
         raw={"channel": channel},
     )
     lines = [_header(about), *(_line(m) if is_mapping(m) else m for m in messages)]
-    events = EventLines([msgspec.json.encode(line) for line in lines], path=str(source.path))
+    events = MemoryLines([msgspec.json.encode(line) for line in lines], path=str(source.path))
     yield from read_log(events, origin, want=want)
 
 
@@ -91,9 +91,9 @@ def _line(message: Json) -> Json:
     calls = [_call(mapping(call)) for call in items(message.get("toolCalls"))]
     thinking = text(message.get("thinking"))
     if calls or thinking:
-        said: list[Any] = [{"type": "text", "text": content}] if text(content) else items(content)
+        texts: list[Any] = [{"type": "text", "text": content}] if text(content) else items(content)
         thoughts = [{"type": "thinking", "thinking": thinking}] if thinking else []
-        content = [*thoughts, *said, *calls]
+        content = [*thoughts, *texts, *calls]
     result = mapping(message.get("toolResult"))
     if result:
         line |= {"role": _TOOL, **result}
@@ -119,7 +119,7 @@ def read_names(source: SourceRef) -> Iterator[Item]:
     notes: list[TitleNote] = []
     for entry in map(mapping, mapping(root).values()):
         file, label = text(entry.get("sessionFile")), text(entry.get("label"))
-        session_id = session_behind(file) if file else text(entry.get("sessionId"))
+        session_id = referenced_session(file) if file else text(entry.get("sessionId"))
         if label and session_id:
             notes.append(TitleNote(text=label, session_id=session_id))
     name = source.path.relative_to(source.root).as_posix()

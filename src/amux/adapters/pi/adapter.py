@@ -42,7 +42,7 @@ class TreeAdapter:
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
         """All logs below a root: a fork may lie in another folder than what it copied."""
         del cwd
-        return Places(self.info.name, root).sources()
+        return LogFinder(self.info.name, root).sources()
 
     def read(
         self,
@@ -99,11 +99,11 @@ def _origin(source: SourceRef) -> Origin:
     )
 
 
-class Places:
+class LogFinder:
     """Goes through one root of one agent."""
 
     def __init__(self, agent: str, root: Path) -> None:
-        self._blank = SourceRef(agent=agent, path=root, root=root, group=str(root))
+        self._template = SourceRef(agent=agent, path=root, root=root, group=str(root))
         self._root = root
         self._folders = Folders()
 
@@ -114,13 +114,15 @@ class Places:
                 yield self._session(Path(entry.path))
             elif entry.is_dir(follow_symlinks=False):
                 yield from self._folder(Path(entry.path), _DEPTH)
-        yield from self._folders.sources(self._blank.agent, self._root, group=self._blank.group)
+        yield from self._folders.sources(
+            self._template.agent, self._root, group=self._template.group
+        )
 
     def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
         return sorted(self._folders.entries(folder), key=lambda entry: entry.name)
 
     def _folder(self, folder: Path, depth: int) -> Iterator[SourceRef]:
-        parent = session_in(folder.name)
+        parent = session_id_in(folder.name)
         if parent is not None:
             yield from self._subagents(folder, parent, depth)
             return
@@ -129,19 +131,19 @@ class Places:
         if _holds_sessions(folder, logs):
             yield from map(self._session, logs)
         elif logs:
-            yield self._specified(folder, logs)
+            yield self._folder_session(folder, logs)
         for entry in found:
             if depth and entry.is_dir(follow_symlinks=False):
                 yield from self._folder(Path(entry.path), depth - 1)
 
     def _session(self, path: Path) -> SourceRef:
-        session_id = session_in(path.stem) or path.stem
-        return self._blank.replace(path=path, session_id=session_id)
+        session_id = session_id_in(path.stem) or path.stem
+        return self._template.replace(path=path, session_id=session_id)
 
-    def _specified(self, folder: Path, logs: Sequence[Path]) -> SourceRef:
+    def _folder_session(self, folder: Path, logs: Sequence[Path]) -> SourceRef:
         """A folder that is a session; where it holds but one file, that file is the source."""
         is_one_file = len(logs) == 1
-        return self._blank.replace(
+        return self._template.replace(
             path=logs[0] if is_one_file else folder,
             session_id=folder.relative_to(self._root).as_posix(),
             beside=() if is_one_file else tuple(logs),
@@ -151,14 +153,14 @@ class Places:
         for entry in self._entries(folder):
             path = Path(entry.path)
             if is_log(entry):
-                yield self._blank.replace(
+                yield self._template.replace(
                     path=path, session_id=path.stem, role="subagent", parent=parent
                 )
             elif depth and entry.is_dir(follow_symlinks=False):
                 yield from self._subagents(path, parent, depth - 1)
 
 
-def session_in(stem: str) -> str | None:
+def session_id_in(stem: str) -> str | None:
     """The session id in a file name that begins with a time; None for other names."""
     found = _TIMED_NAME.fullmatch(stem)
     return None if found is None else found[1]
@@ -173,4 +175,4 @@ def is_log(entry: os.DirEntry[str]) -> bool:
 
 def _holds_sessions(folder: Path, logs: Sequence[Path]) -> bool:
     """Whether each file in a folder is a session, rather than all of them one."""
-    return folder.name.startswith("-") or any(session_in(log.stem) for log in logs)
+    return folder.name.startswith("-") or any(session_id_in(log.stem) for log in logs)

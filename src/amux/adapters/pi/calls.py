@@ -24,15 +24,19 @@ from amux.adapters.pi.records import FAILED_STOPS, Entry, Message
 from amux.model.trace import Mark, key_of
 from amux.model.usage import Call, Purpose, Tokens
 
-_IDENTITY_MARKS: Final = 32
-_MADE_UP: Final = re.compile(r"[0-9a-f]{8}[0-9a-f-]*")
+INTERRUPTED: Final = "call-interrupted"
+NOT_RECORDED: Final = "usage-not-recorded"
+OVERSTATED: Final = "output-overstated-on-disk"
+
+_MAX_COPY_KEYS: Final = 32
+_GENERATED_ID: Final = re.compile(r"[0-9a-f]{8}[0-9a-f-]*")
 _SUMMARY_GAPS: Final = {
     "compaction": COMPACTION_NOT_RECORDED,
     "branch_summary": HELPER_CALL_NOT_RECORDED,
 }
 
 
-class Ledger:
+class CallCollector:
     """Collects the calls and gaps of one log in order."""
 
     def __init__(self, purpose: Purpose) -> None:
@@ -69,7 +73,7 @@ class Ledger:
         """A call that made no message: a classifier, a cache kept warm, a tool's own."""
         self._bill(entry, "auxiliary", copied=copied)
 
-    def mark_last(self, gap: str) -> None:
+    def add_gap_to_last(self, gap: str) -> None:
         """Say of the newest call that its figures are not what was billed."""
         call = self.calls[-1]
         self.calls[-1] = msgspec.structs.replace(call, gaps=(*call.gaps, gap))
@@ -92,7 +96,7 @@ class Ledger:
                 return False
             gaps = gaps or (USAGE_NOT_RECORDED,)
         key = self._key(entry, tokens)
-        self._identify(entry, key)
+        self._add_copy_keys(entry, key)
         self.calls.append(
             Call(
                 key=key,
@@ -108,11 +112,11 @@ class Ledger:
         )
         return True
 
-    def _identify(self, entry: Entry, key: str) -> None:
-        if len(self._by_key) >= _IDENTITY_MARKS:
+    def _add_copy_keys(self, entry: Entry, key: str) -> None:
+        if len(self._by_key) >= _MAX_COPY_KEYS:
             return
         self._by_key.append(key_of(key))
-        if entry.id is not None and _MADE_UP.fullmatch(entry.id):
+        if entry.id is not None and _GENERATED_ID.fullmatch(entry.id):
             self._by_id.append(key_of(f"{entry.id}|{entry.stamp}"))
 
     def _key(self, entry: Entry, tokens: Tokens) -> str:
@@ -148,7 +152,7 @@ def _money(usage: dict[str, Any], message: Message) -> int | None:
     return money_in(usage) or money_in({"cost": message.cost}) or None
 
 
-class Dialogue:
+class ExpectedAnswers:
     """Follows the messages of one log in the order of writing."""
 
     def __init__(self) -> None:
@@ -159,7 +163,7 @@ class Dialogue:
         self._unknown_calls: list[tuple[str, int]] = []
 
     @property
-    def lacks_a_call(self) -> bool:
+    def misses_an_answer(self) -> bool:
         """Whether the model was asked somewhere and nothing came."""
         return self._was_interrupted or self._model_is_asked
 
@@ -171,24 +175,24 @@ class Dialogue:
     def take(self, entry: Entry, mark: Mark, *, copied: bool) -> None:
         """A message was written."""
         if mark in {Mark.REPLY, Mark.NOTICE}:
-            self.rest()
+            self.stop_waiting()
             calls = (text(block.id) for block in entry.blocks if block.type == "toolCall")
             self._tool_calls.update(call or "" for call in calls)
         elif mark is Mark.PROMPT:
             self._was_interrupted |= self._model_is_asked and self._by_person
-            self._ask(by_person=True, copied=copied)
+            self._expect(by_person=True, copied=copied)
         elif mark is Mark.TOOL:
-            self._ask(by_person=False, copied=copied)
+            self._expect(by_person=False, copied=copied)
             call = text(entry.message.tool_call_id) or ""
             if call not in self._tool_calls:
                 self._unknown_calls.append((call, entry.number))
         elif entry.role == "user":
-            self._ask(by_person=False, copied=copied)
+            self._expect(by_person=False, copied=copied)
 
-    def _ask(self, *, by_person: bool, copied: bool) -> None:
+    def _expect(self, *, by_person: bool, copied: bool) -> None:
         self._model_is_asked, self._by_person = not copied, by_person
 
-    def rest(self) -> None:
+    def stop_waiting(self) -> None:
         """The model has answered, or the agent was ended in good order."""
         self._model_is_asked = False
 

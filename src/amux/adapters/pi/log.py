@@ -21,21 +21,21 @@ from amux.adapters._kit.texts import starts_with_any
 from amux.adapters._kit.times import to_millis
 from amux.adapters._kit.tree import NOTHING, EntryTree
 from amux.adapters._kit.values import count, mapping, moment, text
-from amux.adapters.pi.adapter import Writer, session_in
+from amux.adapters.pi.adapter import Writer, session_id_in
 from amux.adapters.pi.calls import (
     INTERRUPTED,
     NOT_RECORDED,
     OVERSTATED,
-    Dialogue,
-    Ledger,
+    CallCollector,
+    ExpectedAnswers,
     tokens_of,
     usage_of,
 )
 from amux.adapters.pi.records import (
     FAILED_STOPS,
     KNOWN_TYPES,
+    MESSAGE_TYPES,
     REPLY_ROLES,
-    SPEAKING_TYPES,
     SUMMARY_TYPES,
     TOOL_ROLES,
     Entry,
@@ -52,7 +52,7 @@ _MOST_TREE_ENTRIES: Final = 20_000
 _NO_ENTRIES: Final = frozenset({"session", "title"})
 _COPYING: Final = frozenset({"fork", "continuation"})
 _HELPER_TYPES: Final = frozenset({"usage", "model_usage"})
-_SAYING: Final = frozenset({"text", "thinking", "toolCall", "image"})
+_CONTENT_BLOCKS: Final = frozenset({"text", "thinking", "toolCall", "image"})
 
 
 NEWEST_VERSION: Final = 4
@@ -75,7 +75,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     parent: str | None = None
     name: str | None = None
     archived: bool = False
-    place: str = ""
+    namespace: str = ""
     aliases: tuple[str, ...] = ()
     injected: tuple[str, ...] = ()  # how texts begin that the agent writes in the person's name
     doubles_reasoning: bool = False  # older OpenClaw adds reasoning to an output that has it
@@ -87,8 +87,8 @@ class SessionLog:
 
     def __init__(self, origin: Origin) -> None:
         self.origin = origin
-        self.about = About()
-        self.ledger = Ledger("subagent" if origin.kind == "subagent" else "main")
+        self.info = SessionInfo()
+        self.collector = CallCollector("subagent" if origin.kind == "subagent" else "main")
         self.problems: list[Problem] = []
         self.problem_count = 0
         self.records: dict[int, Any] = {}  # of other branches, by the number of the line
@@ -103,13 +103,13 @@ class SessionLog:
         self._models: dict[int, str] = {}
         self._renamed: set[int] = set()
         self._compactions: set[int] = set()
-        self._dialogue = Dialogue()
+        self._expected = ExpectedAnswers()
         self._earliest: datetime | None = None
         self._latest: datetime | None = None
 
     # line by line
 
-    def note(self, problem: Problem) -> None:
+    def add_problem(self, problem: Problem) -> None:
         """Remember that something could not be read."""
         self.problem_count += 1
         if len(self.problems) < MAX_PROBLEMS:
@@ -117,28 +117,28 @@ class SessionLog:
 
     def take(self, entry: Entry) -> None:
         """Apply one line."""
-        self.about.take(entry)
+        self.info.take(entry)
         if entry.type in _NO_ENTRIES:
             return
         key = key_of(f"{entry.type}\n{entry.id or ''}\n{entry.stamp or entry.number}")
         known = None if entry.id is None else self._tree.find(entry.id)
         if known is not None and self._keys[known] == key:
             return  # another file of the session repeats it
-        mark = _mark_of(entry, self.origin.injected)
-        position = self._place(entry, key, mark, is_repeat=known is not None)
+        mark = _classify(entry, self.origin.injected)
+        position = self._append(entry, key, mark, is_repeat=known is not None)
         self._widen(entry.at)
         copied = self._is_copied(entry)
         self._count(entry, position, mark, copied=copied)
         if entry.role:
             self._has_messages = True
-            self._dialogue.take(entry, mark, copied=copied)
+            self._expected.take(entry, mark, copied=copied)
         elif text(entry.line.custom_type) == "session_exit":
-            self._dialogue.rest()
-        if mark is LineKind.PROMPT:
-            said = (text(block.text) or "" for block in entry.blocks)
-            self._prompts[position] = fold_title("\n".join(said))
+            self._expected.stop_waiting()
+        if mark is Mark.PROMPT:
+            texts = (text(block.text) or "" for block in entry.blocks)
+            self._prompts[position] = fold_title("\n".join(texts))
 
-    def _place(self, entry: Entry, key: int, mark: LineKind, *, is_repeat: bool) -> int:
+    def _append(self, entry: Entry, key: int, mark: Mark, *, is_repeat: bool) -> int:
         parent = entry.line.parent_id
         position = self._tree.add(
             entry.id, text(parent), at_ms=to_millis(entry.at), is_root=parent is None
@@ -164,27 +164,27 @@ class SessionLog:
         if mark in {LineKind.REPLY, LineKind.NOTICE}:
             self._count_reply(entry, position, spoke=mark is LineKind.REPLY, copied=copied)
         elif entry.type in SUMMARY_TYPES:
-            self.ledger.summary(entry, copied=copied)
+            self.collector.summary(entry, copied=copied)
             if entry.type == "compaction":
                 self._compactions.add(position)
-        elif mark is LineKind.TOOL or entry.type in _HELPER_TYPES:
-            self.ledger.helper(entry, copied=copied)
+        elif mark is Mark.TOOL or entry.type in _HELPER_TYPES:
+            self.collector.helper(entry, copied=copied)
 
     def _count_reply(self, entry: Entry, position: int, *, spoke: bool, copied: bool) -> None:
-        before = len(self.ledger.calls)
+        before = len(self.collector.calls)
         message_id = self.message_id(position, entry.id, entry.number)
-        self.ledger.reply(entry, message_id, spoke=spoke, copied=copied)
-        billed = len(self.ledger.calls) > before
+        self.collector.reply(entry, message_id, spoke=spoke, copied=copied)
+        billed = len(self.collector.calls) > before
         model = text(entry.message.model)
         if spoke and model is not None and not billed:
             self._models[position] = model
         if billed and self.origin.doubles_reasoning:
             thought = any(block.type == "thinking" for block in entry.blocks)
             if thought and tokens_of(usage_of(entry.message)).thinking is None:
-                self.ledger.mark_last(OUTPUT_OVERSTATED)
+                self.collector.add_gap_to_last(OVERSTATED)
 
     def _is_copied(self, entry: Entry) -> bool:
-        born = self.about.created_at
+        born = self.info.created_at
         if born is None or entry.at is None or entry.at >= born:
             return False
         return self._kind_and_parent()[0] in _COPYING
@@ -197,15 +197,15 @@ class SessionLog:
 
     def finish(self) -> None:
         """Look at what only the end can tell."""
-        if self._dialogue.lacks_a_call:
-            self.ledger.gaps.setdefault(CALL_INTERRUPTED)
-        for number in self._dialogue.orphans():
+        if self._expected.misses_an_answer:
+            self.collector.gaps.setdefault(INTERRUPTED)
+        for number in self._expected.orphans():
             message = "a tool's result without its call"
-            self.note(self._problem("orphan-result", message, line_in_file(number)))
-        if self.about.is_newer_than_known:
+            self.add_problem(self._problem("orphan-result", message, line_in_file(number)))
+        if self.info.has_newer_format:
             known = f"the newest known is {NEWEST_VERSION}"
-            message = f"written in format version {self.about.version}; {known}"
-            self.note(self._problem("unknown-format", message, None))
+            message = f"written in format version {self.info.version}; {known}"
+            self.add_problem(self._problem("unknown-format", message, None))
 
     def _problem(
         self, code: Literal["orphan-result", "unknown-format"], message: str, line: int | None
@@ -215,7 +215,7 @@ class SessionLog:
     @property
     def is_session(self) -> bool:
         """Whether anything was said, or billed; a header alone is no session."""
-        return self._has_messages or bool(self.ledger.calls)
+        return self._has_messages or bool(self.collector.calls)
 
     def branch(self) -> list[int]:
         """The positions of the current branch, its root first."""
@@ -228,7 +228,7 @@ class SessionLog:
             return found
         return self._tree.newest_leaf() if self.origin.leaf == "newest" else len(self._tree) - 1
 
-    def elsewhere(self) -> set[int]:
+    def lines_of_other_branches(self) -> set[int]:
         """The numbers of the lines on other branches than the current one, if they can be shown."""
         size = len(self._tree)
         if size > _MOST_TREE_ENTRIES or len(self._tree.leaves()) <= 1:
@@ -245,63 +245,63 @@ class SessionLog:
 
     def calls_by_message(self) -> dict[str, Call]:
         """Every call that made a message, by the message's id."""
-        calls = self.ledger.calls
+        calls = self.collector.calls
         return {call.message_id: call for call in calls if call.message_id is not None}
 
     @property
     def session_id(self) -> str:
         """The id in the header, unless the place knows better or there is none."""
         origin = self.origin
-        recorded = None if origin.decides_id else next(iter(self.about.ids), None)
+        recorded = None if origin.decides_id else next(iter(self.info.ids), None)
         return recorded or origin.session_id
 
     def _kind_and_parent(self) -> tuple[Kind, str | None]:
         origin = self.origin
-        parent = origin.parent or self.about.parent
+        parent = origin.parent or self.info.parent
         if parent is None or parent == self.session_id:
             return origin.kind if origin.kind == "subagent" else "session", None
         return origin.kind or "fork", parent
 
     def facts(self) -> Facts:
         """What the whole log says."""
-        about, origin = self.about, self.origin
+        info, origin = self.info, self.origin
         branch = self.branch()
         kind, parent = self._kind_and_parent()
-        own_start = about.created_at if kind in _COPYING else None
-        starts = [at for at in (about.created_at, self._earliest) if at is not None]
-        ends = [at for at in (about.created_at, self._latest) if at is not None]
-        names = {*about.ids, *origin.aliases, origin.session_id} - {self.session_id}
+        own_start = info.created_at if kind in _COPYING else None
+        starts = [at for at in (info.created_at, self._earliest) if at is not None]
+        ends = [at for at in (info.created_at, self._latest) if at is not None]
+        names = {*info.ids, *origin.aliases, origin.session_id} - {self.session_id}
         return Facts(
             session_id=self.session_id,
             aliases=tuple(sorted(names)),
-            place=origin.place,
+            place=origin.namespace,
             kind=kind,
             parent=parent,
-            cwd=about.cwd,
-            name=origin.name or about.name,
+            cwd=info.cwd,
+            name=origin.name or info.name,
             first_prompt=next(filter(None, map(self._prompts.get, branch)), None),
-            fallback_title=about.task,
+            fallback_title=info.task,
             created_at=own_start or min(starts, default=None),
             updated_at=max(ends, default=None),
             archived=origin.archived,
             trace=self._trace(branch).build(),
-            calls=tuple(self.ledger.calls),
+            calls=tuple(self.collector.calls),
             models=tuple(dict.fromkeys(filter(None, map(self._models.get, branch)))),
-            identity=self.ledger.identity(is_copy=kind in _COPYING),
+            identity=self.collector.identity(is_copy=kind in _COPYING),
             compactions=sum(position in self._compactions for position in branch),
-            gaps=tuple(self.ledger.gaps),
+            gaps=tuple(self.collector.gaps),
             native_nusd=0 if self._is_free else None,
             problems=tuple(self.problems),
             problem_count=self.problem_count,
-            raw={**about.raw(), **origin.raw, **self._tree_in_raw(branch)},
+            raw={**info.raw(), **origin.raw, **self._tree_in_raw(branch)},
         )
 
     @property
     def _is_free(self) -> bool:
         """Whether the agent, which records what it pays, has recorded that it paid nothing."""
-        ledger = self.ledger
-        asked = self._dialogue.has_tool_calls or USAGE_NOT_RECORDED in ledger.gaps
-        return self.about.has_header and not (ledger.calls or asked)
+        collector = self.collector
+        asked = self._expected.has_tool_calls or NOT_RECORDED in collector.gaps
+        return self.info.has_header and not (collector.calls or asked)
 
     def _trace(self, branch: list[int]) -> TraceBuilder:
         """The lines of the branch, then those of all others, which are messages no longer."""
@@ -340,7 +340,7 @@ class SessionLog:
         return self.message_id(position, self._names[position], self._numbers[position])
 
 
-def _mark_of(entry: Entry, injected: tuple[str, ...]) -> LineKind:
+def _classify(entry: Entry, injected: tuple[str, ...]) -> Mark:
     """What a line is in a conversation."""
     if entry.type in SUMMARY_TYPES or entry.type == "custom_message":
         return LineKind.INJECTED
@@ -348,18 +348,18 @@ def _mark_of(entry: Entry, injected: tuple[str, ...]) -> LineKind:
     if not role:
         return LineKind.LINE
     if role in REPLY_ROLES:
-        return LineKind.REPLY if _says_something(entry) else LineKind.NOTICE
+        return Mark.REPLY if _has_content(entry) else Mark.NOTICE
     if role in TOOL_ROLES:
         return LineKind.TOOL
     return LineKind.PROMPT if role == "user" and _is_typed(entry, injected) else LineKind.INJECTED
 
 
-def _says_something(entry: Entry) -> bool:
+def _has_content(entry: Entry) -> bool:
     """Whether a model answered; a failed call leaves a message without content."""
     if text(entry.message.stop_reason) not in FAILED_STOPS:
         return True
     return any(
-        text(block.type) in _SAYING and (block.type != "text" or bool(text(block.text)))
+        text(block.type) in _CONTENT_BLOCKS and (block.type != "text" or bool(text(block.text)))
         for block in entry.blocks
     )
 
@@ -375,16 +375,16 @@ def _is_typed(entry: Entry, injected: tuple[str, ...]) -> bool:
     return not starts_with_any(opening, injected)
 
 
-def session_behind(reference: str) -> str | None:
+def referenced_session(reference: str) -> str | None:
     """The id of a session that a log refers to: by its file, or by its place in a database."""
     if reference.startswith(_DATABASE):  # sqlite:<agent>:<session id>:<path>
         parts = reference.split(":")
         return parts[2] if len(parts) > 2 and parts[2] else None  # noqa: PLR2004 - see above
     stem = _SEPARATORS.split(reference)[-1].removesuffix(".jsonl")
-    return session_in(stem) or stem or None
+    return session_id_in(stem) or stem or None
 
 
-class About:
+class SessionInfo:
     """Collects it line by line."""
 
     def __init__(self) -> None:
@@ -402,7 +402,7 @@ class About:
         self._name: str | None = None
         self._labels: dict[str, str] = {}
         self.unknown = Unknowns()
-        self.strange: set[int] = set()  # lines of types that are not known, to be looked at
+        self.unknown_lines: set[int] = set()  # lines of types that are not known, to be looked at
 
     @property
     def name(self) -> str | None:
@@ -410,7 +410,7 @@ class About:
         return self._title_slot or self._name or None
 
     @property
-    def is_newer_than_known(self) -> bool:
+    def has_newer_format(self) -> bool:
         """Whether the log says that it is written in a format nobody here has seen."""
         return self.version is not None and self.version > NEWEST_VERSION
 
@@ -431,13 +431,13 @@ class About:
             case "thinking_level_change":
                 self._thinking_level = text(line.thinking_level)
             case "model_change":
-                self._recognise(entry)
+                self._detect_writer(entry)
             case "label":
                 self._label(text(line.target_id), text(line.label))
             case other:
                 self._note(other, entry.number)
 
-    def _recognise(self, entry: Entry) -> None:
+    def _detect_writer(self, entry: Entry) -> None:
         """Pi writes provider and model apart; omp, whose logs always are trees, in one field."""
         if text(entry.line.model_id):
             self.writer = "pi"
@@ -455,7 +455,7 @@ class About:
         self.cwd = text(line.cwd)
         self.created_at = moment(line.timestamp)
         self._reference = text(line.parent_session) or text(line.branched_from)
-        self.parent = None if self._reference is None else session_behind(self._reference)
+        self.parent = None if self._reference is None else referenced_session(self._reference)
         self._name = self._name or text(line.title)
 
     def _label(self, target: str | None, label: str | None) -> None:
@@ -467,9 +467,9 @@ class About:
             self._labels[target] = fold_title(label)
 
     def _note(self, kind: str, number: int) -> None:
-        is_known = not kind or kind in KNOWN_TYPES or kind in SPEAKING_TYPES
+        is_known = not kind or kind in KNOWN_TYPES or kind in MESSAGE_TYPES
         if not is_known and self.unknown.count(kind):
-            self.strange.add(number)
+            self.unknown_lines.add(number)
 
     def raw(self) -> dict[str, Any]:
         """What is left of the agent's own data, by its own names."""

@@ -98,13 +98,13 @@ def read_log(
     log = SessionLog(origin)
     for number, found in lines.decode(LINES, cut_texts=True):
         if isinstance(found, Problem):
-            log.note(found)
+            log.add_problem(found)
         else:
             log.take(Entry(number, found))
-    if only_by is not None and log.about.writer not in {None, only_by}:
+    if only_by is not None and log.info.writer not in {None, only_by}:
         return
     log.finish()
-    if log.about.is_newer_than_known:
+    if log.info.has_newer_format:
         yield from log.problems
         return
     if not log.is_session:
@@ -112,33 +112,35 @@ def read_log(
         yield from no_session(log.origin.path, log.problems)
         return
     if want != "usage":
-        _keep_as_they_stand(lines, log)
+        _store_raw_records(lines, log)
     facts = log.facts()
     yield Head(session_id=facts.session_id)
     yield from log.problems
     if has_bodies(want):
-        bodies = Bodies(blobs=blobs, is_linear=log.about.has_header and not log.about.version)
-        yield from _messages(lines, log, bodies, cut_texts=want != "all")
+        builder = MessageBuilder(
+            blobs=blobs, is_linear=log.info.has_header and not log.info.version
+        )
+        yield from _messages(lines, log, builder, cut_texts=want != "all")
     yield from facts.calls
     yield facts
 
 
-def _keep_as_they_stand(lines: LineSource, log: SessionLog) -> None:
+def _store_raw_records(lines: LineSource, log: SessionLog) -> None:
     """What is in no message: branches that are not shown, and lines that are not understood."""
-    elsewhere, strange = log.elsewhere(), log.about.strange
-    if not elsewhere and not strange:
+    other_branches, unknown = log.lines_of_other_branches(), log.info.unknown_lines
+    if not other_branches and not unknown:
         return
     pool = Pool(largest=_LARGEST_RECORD, total=_ALL_RECORDS)
-    for number, record in _chosen(lines, elsewhere | strange, cut_texts=True):
-        if number in strange:
-            log.about.unknown.keep(record)
-        kept = pool.take(record) if number in elsewhere else None
+    for number, record in _chosen(lines, other_branches | unknown, cut_texts=True):
+        if number in unknown:
+            log.info.unknown.keep(record)
+        kept = pool.take(record) if number in other_branches else None
         if kept is not None:
             log.records[number] = kept
 
 
 def _messages(
-    lines: LineSource, log: SessionLog, bodies: Bodies, *, cut_texts: bool
+    lines: LineSource, log: SessionLog, builder: MessageBuilder, *, cut_texts: bool
 ) -> Iterator[SessionMessage]:
     """The messages of the current branch.
 
@@ -148,15 +150,15 @@ def _messages(
     numbers = [number for _, number, _ in wanted]
     found = _chosen(lines, set(numbers), cut_texts=cut_texts)
     if numbers != sorted(numbers):
-        held = dict(found)
-        found = iter([(number, held.get(number, {})) for number in numbers])
+        lines_by_number = dict(found)
+        found = iter([(number, lines_by_number.get(number, {})) for number in numbers])
     calls = log.calls_by_message()
     parent: str | None = None
-    for (position, number, mark), line in zip(wanted, _in_step(found, numbers), strict=True):
+    for (position, number, mark), line in zip(wanted, _align(found, numbers), strict=True):
         name = log.message_id(position, text(line.get("id")), number)
-        call = calls.get(name) if mark is LineKind.REPLY else None
-        place = Place(id=name, parent_id=parent, mark=mark, call=call)
-        yield bodies.message(line, place)
+        call = calls.get(name) if mark is Mark.REPLY else None
+        header = MessageHeader(id=name, parent_id=parent, mark=mark, call=call)
+        yield builder.message(line, header)
         parent = name
 
 
@@ -166,7 +168,7 @@ def _chosen(lines: LineSource, numbers: set[int], *, cut_texts: bool) -> Iterato
             yield number, {} if isinstance(found, Problem) else found
 
 
-def _in_step(found: Iterator[tuple[int, Json]], numbers: Sequence[int]) -> Iterator[Json]:
+def _align(found: Iterator[tuple[int, Json]], numbers: Sequence[int]) -> Iterator[Json]:
     """One line for every number; an empty one where it cannot be read a second time."""
     ahead = next(found, None)
     for number in numbers:
@@ -177,7 +179,7 @@ def _in_step(found: Iterator[tuple[int, Json]], numbers: Sequence[int]) -> Itera
             yield {}
 
 
-class EventLines:
+class MemoryLines:
     """Events in order, and what went wrong while they were fetched."""
 
     def __init__(
@@ -203,7 +205,7 @@ class EventLines:
         return Problem(code="bad-record", message=message, path=self._path, line=number)
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class MessageHeader(msgspec.Struct, frozen=True, kw_only=True):
     """Where a message stands, and the call that made it."""
 
     id: str
@@ -212,7 +214,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     call: Call | None = None
 
 
-class Bodies:
+class MessageBuilder:
     """Builds the messages of one log in order."""
 
     def __init__(self, *, blobs: Path | None = None, is_linear: bool = False) -> None:
@@ -220,28 +222,28 @@ class Bodies:
         self._is_linear = is_linear  # version 1, which does not say when a tool failed
         self._tool_names: dict[str, str] = {}
 
-    def message(self, line: Json, place: Place) -> SessionMessage:
+    def message(self, line: Json, header: MessageHeader) -> SessionMessage:
         """The message of one line."""
         inner = line.get("message")
         body = inner if is_mapping(inner) else line
         blocks = _blocks(body.get("content"))
-        calls = self._tool_calls(blocks) if place.mark is Mark.REPLY else ()
-        result = self._tool_result(body, blocks) if place.mark is Mark.TOOL else None
+        calls = self._tool_calls(blocks) if header.mark is Mark.REPLY else ()
+        result = self._tool_result(body, blocks) if header.mark is Mark.TOOL else None
         return SessionMessage(
-            role=_role(line, body, place.mark),
-            content=_content(line, body, blocks, place.mark),
+            role=_role(line, body, header.mark),
+            content=_content(line, body, blocks, header.mark),
             timestamp=moment(line.get("timestamp"))
             or moment(body.get("timestamp"))
             or moment(line.get("createdAt")),
             tool_calls=calls,
             tool_result=result,
-            token_usage=usage_view(place.call),
-            cost=cost_view(place.call),
-            thinking=_thinking(blocks) if place.mark is Mark.REPLY else None,
-            model=text(body.get("model")) if place.mark is Mark.REPLY else None,
-            id=place.id,
-            parent_id=place.parent_id,
-            synthetic=place.mark in {Mark.INJECTED, Mark.NOTICE},
+            token_usage=usage_view(header.call),
+            cost=cost_view(header.call),
+            thinking=_thinking(blocks) if header.mark is Mark.REPLY else None,
+            model=text(body.get("model")) if header.mark is Mark.REPLY else None,
+            id=header.id,
+            parent_id=header.parent_id,
+            synthetic=header.mark in {Mark.INJECTED, Mark.NOTICE},
             images=tuple(filter(None, map(self._image, blocks))),
             compaction=line.get("type") == "compaction",
         )
@@ -280,9 +282,9 @@ class Bodies:
             return code != 0
         if text(details.get("status")) in {"error", "failed"}:
             return True
-        said = _EXIT_CODE.search(output)
-        if said is not None and self._is_linear:
-            return int(said[1]) != 0
+        exited = _EXIT_CODE.search(output)
+        if exited is not None and self._is_linear:
+            return int(exited[1]) != 0
         return self._is_linear and tool in _FILE_TOOLS and output.startswith("Error: ")
 
     def _image(self, block: Json) -> str | None:
@@ -326,11 +328,11 @@ def _content(line: Json, body: Json, blocks: list[Json], mark: Mark) -> str:
     if body.get("role") == "bashExecution":
         output = text(body.get("output")) or ""
         return f"!{plain_text(body.get('command'))}\n{output}".rstrip("\n")
-    said = _texts(blocks)
-    if not said and mark is Mark.INJECTED:
+    words = _texts(blocks)
+    if not words and mark is Mark.INJECTED:
         sections = mapping(body.get("sections")).values()
         return "\n\n".join(section for section in sections if isinstance(section, str))
-    return said.strip("\n") if mark is Mark.PROMPT else said  # the ends come from the shell
+    return words.strip("\n") if mark is Mark.PROMPT else words  # the ends come from the shell
 
 
 def _blocks(content: Any) -> list[Json]:

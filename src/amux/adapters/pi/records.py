@@ -28,7 +28,7 @@ Wide = str | int | float | bool | list[Any] | dict[str, Any] | None
 Odd = str | int | float | bool | list[Any] | None
 """Any JSON value but an object: what may stand where a struct is expected."""
 
-SPEAKING_TYPES: Final = frozenset({"user", "assistant", "toolResult", "tool", "system"})
+MESSAGE_TYPES: Final = frozenset({"user", "assistant", "toolResult", "tool", "system"})
 """Types of lines that are messages without saying so."""
 
 REPLY_ROLES: Final = frozenset({"assistant", "model"})
@@ -160,7 +160,7 @@ class Entry:
     def _speaker(self) -> str:
         """The role of a message; "" for every other line."""
         role = text(self.message.role)
-        if self.type in SPEAKING_TYPES:
+        if self.type in MESSAGE_TYPES:
             return role or self.type
         return (role or "") if self.type in {"message", ""} else ""
 

@@ -79,15 +79,15 @@ class QwenAdapter:
         """Transcripts of all projects, or of one, and the chats of old versions."""
         wanted = None if cwd is None else _folder_names(cwd)
         folders = Folders()
-        places = _Places(root, folders)
+        finder = _SourceFinder(root, folders)
         for project in folders.by_name(root / "projects"):
             if project.is_dir(follow_symlinks=False) and (wanted is None or project.name in wanted):
-                yield from places.project(Path(project.path))
+                yield from finder.project(Path(project.path))
         for project in folders.by_name(root / "tmp"):
             if project.is_dir(follow_symlinks=False):
                 chats = Path(project.path) / "chats"
                 yield from chat_sources(NAME, root, chats, folders=folders)
-                yield from places.transcripts(chats, group=project.name)
+                yield from finder.transcripts(chats, group=project.name)
         yield from folders.sources(NAME, root, group=str(root))
 
     def read(
@@ -144,7 +144,7 @@ def _folder_names(cwd: str) -> frozenset[str]:
     return frozenset(names | {name.lower() for name in names})
 
 
-class _Places:
+class _SourceFinder:
     """Where files lie below one root."""
 
     def __init__(self, root: Path, folders: Folders) -> None:
@@ -175,7 +175,7 @@ class _Places:
                     session_id=path.stem,
                     group=group,
                     archived=archived,
-                    beside=(agents_of(path),),
+                    beside=(subagents_folder(path),),
                 )
 
     def _agents(self, folder: Path, *, group: str) -> Iterator[SourceRef]:
@@ -191,16 +191,16 @@ class _Places:
                     group=group,
                     role="subagent",
                     parent=folder.name,
-                    beside=(notes_of(path),),
+                    beside=(metadata_path(path),),
                 )
 
 
-def notes_of(path: Path) -> Path:
+def metadata_path(path: Path) -> Path:
     """What is noted beside a sub-agent's transcript."""
     return path.with_suffix(".meta.json")
 
 
-def agents_of(path: Path) -> Path:
+def subagents_folder(path: Path) -> Path:
     """Where the transcripts of a session's sub-agents lie."""
     folder = path.parent
     project = folder.parent.parent if folder.name == ARCHIVE else folder.parent

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from amux.adapters._kit.values import mapping, moment, text
-from amux.adapters.gemini.records import API, TELEMETRY, Counts, counts_of
+from amux.adapters.gemini.records import API_FIELDS, TELEMETRY_FIELDS, Counts, counts_of
 from amux.adapters.qwen.records import Entry
 from amux.model.usage import Call, Purpose, Tokens
 
@@ -44,7 +44,7 @@ def billed(counts: Counts) -> Tokens:
 
 def usage_of(entry: Entry) -> Counts | None:
     """The figures on the line of an answer."""
-    return counts_of(mapping(entry.line.usage_metadata), API)
+    return counts_of(mapping(entry.line.usage_metadata), API_FIELDS)
 
 
 class CallBook:
@@ -60,7 +60,7 @@ class CallBook:
 
     def event(self, entry: Entry, event: Mapping[str, Any]) -> None:
         """Enter a telemetry event."""
-        counts = counts_of(dict(event), TELEMETRY)
+        counts = counts_of(dict(event), TELEMETRY_FIELDS)
         if counts is None:
             return
         agent = text(event.get("subagent_id"))
@@ -96,7 +96,7 @@ class CallBook:
         )
         self._answers.setdefault(_figures(counts), []).append(entry.id)
 
-    def settled(self) -> tuple[Call, ...]:
+    def own_calls(self) -> tuple[Call, ...]:
         """All calls but those of sub-agents with files of their own."""
         return tuple(self._calls.values())
 

@@ -27,16 +27,16 @@ from amux.adapters._kit.values import document, items, mapping, text
 from amux.adapters.gemini.content import (
     CallPart,
     ResultPart,
-    Speech,
+    UserTexts,
     has_failed,
     response_text,
     split_parts,
-    tell_apart,
+    split_user_texts,
     tool_call,
 )
 from amux.adapters.gemini.files import read_json
 from amux.adapters.gemini.records import Counts
-from amux.adapters.qwen import AGENT_PREFIX, agents_of, notes_of
+from amux.adapters.qwen import AGENT_PREFIX, metadata_path, subagents_folder
 from amux.adapters.qwen.calls import CallBook, FigureKeys, billed, usage_of
 from amux.adapters.qwen.records import IGNORED_SUBTYPES, LINES, MESSAGE_TYPES, Entry
 from amux.model.facts import Facts
@@ -65,7 +65,7 @@ class TranscriptReader:
         self._only = only
         self._id = source.session_id or source.path.stem
         self._is_agent = source.role == "subagent"
-        self._about = _About()
+        self._info = _SessionInfo()
         self._calls = CallBook(self._has_file)
         self._agent_calls: list[Call] = []
         self._figure_keys = FigureKeys()
@@ -84,7 +84,7 @@ class TranscriptReader:
     def items(self) -> Iterator[Item]:
         """The session of the file, then what it says of its sub-agents."""
         began = False
-        for item in self._everything():
+        for item in self._messages():
             if not began and not isinstance(item, Problem):
                 yield Head(session_id=self._id)
                 began = True
@@ -95,7 +95,7 @@ class TranscriptReader:
         for agent, calls in self._calls.delegated.items():
             yield from self._agent_items(agent, tuple(calls))
 
-    def _everything(self) -> Iterator[SessionMessage | Problem]:
+    def _messages(self) -> Iterator[SessionMessage | Problem]:
         for found in read_records(self._source.path, LINES, cut_texts=self._cut_texts):
             if isinstance(found, Problem):
                 self._on_problem(found)
@@ -108,7 +108,7 @@ class TranscriptReader:
     def _take(self, entry: Entry) -> Iterator[SessionMessage]:
         if entry.type in MESSAGE_TYPES or entry.type == "system":
             self._records += 1
-        self._about.take(entry)
+        self._info.take(entry)
         if entry.type == "system" and entry.subtype == "ui_telemetry":
             self._take_event(entry)
         return self._conversation.take(entry)
@@ -119,7 +119,7 @@ class TranscriptReader:
         if name == _RESPONSE:
             self._calls.event(entry, event)
         if name in {_RESPONSE, _ERROR} and event.get("subagent_name") is None:
-            self._conversation.see_response()
+            self._conversation.note_response()
 
     def _bill_agent(self, entry: Entry, counts: Counts, message_id: str) -> None:
         agent = self._id.removeprefix(AGENT_PREFIX)
@@ -139,16 +139,16 @@ class TranscriptReader:
         """A sub-agent's lines do not say which model answers; the file beside them does."""
         if not self._is_agent:
             return None
-        about = mapping(read_json(notes_of(self._source.path)))
-        flags = mapping(about.get("persistedCliFlags"))
-        return text(about.get("model")) or text(flags.get("model"))
+        info = mapping(read_json(metadata_path(self._source.path)))
+        flags = mapping(info.get("persistedCliFlags"))
+        return text(info.get("model")) or text(flags.get("model"))
 
     def _has_file(self, agent: str) -> bool:
         """Whether a sub-agent of this session has a file of its own."""
         if self._is_agent or "/" in agent or "\\" in agent or "\0" in agent:
             return False
         try:
-            return (agents_of(self._source.path) / f"{AGENT_PREFIX}{agent}.jsonl").is_file()
+            return (subagents_folder(self._source.path) / f"{AGENT_PREFIX}{agent}.jsonl").is_file()
         except OSError:  # the name is longer than a name of a file can be
             return False
 
@@ -184,36 +184,36 @@ class TranscriptReader:
             addressable=False,
             attributed=False,
             trace=self._conversation.trace(),
-            updated_at=self._about.updated_at,
+            updated_at=self._info.updated_at,
             problems=tuple(self._problems),
             problem_count=self._problem_count,
         )
 
     def _facts(self) -> Facts:
-        about, conversation = self._about, self._conversation
-        origin = None if self._is_agent or about.origin == self._id else about.origin
+        info, conversation = self._info, self._conversation
+        origin = None if self._is_agent or info.origin == self._id else info.origin
         return Facts(
             session_id=self._id,
             aliases=(self._id.removeprefix(AGENT_PREFIX),) if self._is_agent else (),
             kind="subagent" if self._is_agent else "fork" if origin else "session",
-            parent=(self._source.parent or about.session_id) if self._is_agent else origin,
-            cwd=about.cwd,
-            name=about.title,
+            parent=(self._source.parent or info.session_id) if self._is_agent else origin,
+            cwd=info.cwd,
+            name=info.title,
             first_prompt=conversation.first_prompt,
-            fallback_title=about.command,
-            created_at=about.created_at,
-            updated_at=about.updated_at,
-            version=about.version,
+            fallback_title=info.command,
+            created_at=info.created_at,
+            updated_at=info.updated_at,
+            version=info.version,
             archived=self._source.archived,
             trace=conversation.trace(),
-            calls=tuple(self._agent_calls) if self._is_agent else self._calls.settled(),
+            calls=tuple(self._agent_calls) if self._is_agent else self._calls.own_calls(),
             models=tuple(conversation.models),
             compactions=conversation.compactions,
             gaps=tuple(conversation.gaps),
             children=tuple(f"{AGENT_PREFIX}{agent}" for agent in self._calls.delegated),
             problems=tuple(self._problems),
             problem_count=self._problem_count,
-            raw=about.raw(),
+            raw=info.raw(),
         )
 
     def _agent_items(self, agent: str, calls: tuple[Call, ...]) -> Iterator[Item]:
@@ -225,7 +225,7 @@ class TranscriptReader:
         yield Facts(session_id=name, kind="subagent", parent=self._id, calls=calls)
 
 
-class _About:
+class _SessionInfo:
     """What the lines say about the session; the last word counts unless noted."""
 
     def __init__(self) -> None:
@@ -318,7 +318,7 @@ class _Answer:
             content="".join(part.text for part in parts),
             timestamp=self.entry.at,
             tool_calls=tuple(tool_call(part, call_id) for part, call_id in self.calls()),
-            token_usage=_view(self.counts),
+            token_usage=_usage_view(self.counts),
             thinking="\n\n".join(thought for part in parts for thought in part.thoughts) or None,
             model=text(self.entry.line.model),
             id=self.entry.id,
@@ -343,7 +343,7 @@ class Conversation:
         self._on_problem = on_problem
         self._trace = TraceBuilder()
         self._open: _Answer | None = None
-        self._asked: dict[str, str] = {}  # tool calls without a result: id -> name
+        self._pending: dict[str, str] = {}  # tool calls without a result: id -> name
         self._message_of: dict[str, str] = {}  # line -> the message it belongs to or follows
         self._waiting = False  # for an answer that should have come
 
@@ -362,18 +362,18 @@ class Conversation:
                 yield from self.flush()
                 yield from self._compression(entry)
             case _:
-                self._mark(entry, entry.id, Mark.LINE)
+                self._add_to_trace(entry, entry.id, Mark.LINE)
 
     def flush(self) -> Iterator[SessionMessage]:
         """The open answer, now complete."""
         answer, self._open = self._open, None
         if answer is None:
             return
-        self._asked.update({call_id: part.name for part, call_id in answer.calls()})
+        self._pending.update({call_id: part.name for part, call_id in answer.calls()})
         if self._bodies:
             yield answer.message()
 
-    def see_response(self) -> None:
+    def note_response(self) -> None:
         """Note that the model was heard of, be it with an error."""
         self._waiting = False
 
@@ -388,32 +388,36 @@ class Conversation:
 
     def _user(self, entry: Entry) -> Iterator[SessionMessage]:
         parent_id = self._parent(entry)
-        speech = self._speech(entry)
+        user_texts = self._user_texts(entry)
         has_images = bool(entry.parts.images)
         number = 0
-        if speech.injected:
-            self._mark(entry, entry.id, Mark.INJECTED)
+        if user_texts.injected:
+            self._add_to_trace(entry, entry.id, Mark.INJECTED)
             number = 1
             if self._bodies:
-                yield _said(entry, entry.id, "\n".join(speech.injected), parent_id, synthetic=True)
-        if speech.typed or (has_images and not speech.injected):
+                yield _user_message(
+                    entry, entry.id, "\n".join(user_texts.injected), parent_id, synthetic=True
+                )
+        if user_texts.typed or (has_images and not user_texts.injected):
             message_id = f"{entry.id}#1" if number else entry.id
-            prompt = "".join(speech.typed)
+            prompt = "".join(user_texts.typed)
             self._await_answer(entry)
-            self._mark(entry, message_id, Mark.PROMPT)
+            self._add_to_trace(entry, message_id, Mark.PROMPT)
             self.first_prompt = self.first_prompt or fold_title(prompt) or None
             if self._bodies:
-                yield _said(entry, message_id, prompt, parent_id)
+                yield _user_message(entry, message_id, prompt, parent_id)
         elif not number:
-            self._mark(entry, entry.id, Mark.LINE)
+            self._add_to_trace(entry, entry.id, Mark.LINE)
 
-    def _speech(self, entry: Entry) -> Speech:
+    def _user_texts(self, entry: Entry) -> UserTexts:
         texts = entry.parts.texts
         if not entry.is_typed:
-            return Speech(injected=texts)
-        speech = tell_apart(texts, delegated=self._delegated)
+            return UserTexts(injected=texts)
+        user_texts = split_user_texts(texts, delegated=self._delegated)
         shown = text(entry.payload.get("displayText"))  # what was typed, where a hook added to it
-        return Speech((shown,), speech.injected) if shown and speech.typed else speech
+        return (
+            UserTexts((shown,), user_texts.injected) if shown and user_texts.typed else user_texts
+        )
 
     def _await_answer(self, entry: Entry) -> None:
         if self._waiting:
@@ -425,12 +429,12 @@ class Conversation:
         answer = self._open
         if answer is not None and answer.counts is not None and counts is None:
             answer.entries.append(entry)
-            self._mark(entry, answer.entry.id, Mark.LINE)
+            self._add_to_trace(entry, answer.entry.id, Mark.LINE)
             return
         yield from self.flush()
         self._waiting = False
         self._open = _Answer(entry, self._parent(entry))
-        self._mark(entry, entry.id, Mark.REPLY)
+        self._add_to_trace(entry, entry.id, Mark.REPLY)
         if counts is not None:
             self._bill(entry, counts, entry.id)
             return
@@ -446,11 +450,11 @@ class Conversation:
         for number, result in enumerate(entry.parts.results):
             message_id = f"{entry.id}#{number}" if number else entry.id
             call_id = result.id or text(details.get("callId")) or ""
-            name = self._asked.pop(call_id, None)
+            name = self._pending.pop(call_id, None)
             if name is None:
                 message = "a tool result belongs to no call"
                 self._on_problem(Problem(code="orphan-result", message=message, line=entry.number))
-            self._mark(entry, message_id, Mark.TOOL)
+            self._add_to_trace(entry, message_id, Mark.TOOL)
             if self._bodies:
                 tool = ToolResult(
                     tool_call_id=call_id,
@@ -458,19 +462,19 @@ class Conversation:
                     output=result.response,
                     is_error=has_failed(result.name or name or "", status, [result.response]),
                 )
-                yield _result(entry, message_id, result, tool, parent_id=parent_id)
+                yield _result_message(entry, message_id, result, tool, parent_id=parent_id)
         if not entry.parts.results:
-            self._mark(entry, entry.id, Mark.LINE)
+            self._add_to_trace(entry, entry.id, Mark.LINE)
 
     def _compression(self, entry: Entry) -> Iterator[SessionMessage]:
         self.compactions += 1
         history = items(entry.payload.get("compressedHistory"))
         summary = split_parts(history[0]).text if history else ""
         if not summary.strip():
-            self._mark(entry, entry.id, Mark.LINE)
+            self._add_to_trace(entry, entry.id, Mark.LINE)
             return
         parent_id = self._parent(entry)
-        self._mark(entry, entry.id, Mark.INJECTED)
+        self._add_to_trace(entry, entry.id, Mark.INJECTED)
         if self._bodies:
             yield SessionMessage(
                 role="user",
@@ -482,7 +486,7 @@ class Conversation:
                 compaction=True,
             )
 
-    def _mark(self, entry: Entry, message_id: str, mark: Mark) -> None:
+    def _add_to_trace(self, entry: Entry, message_id: str, mark: Mark) -> None:
         self._trace.add(key_of(message_id), to_millis(entry.at), mark)
         self.has_messages |= mark in {Mark.PROMPT, Mark.REPLY, Mark.TOOL}
         if self._bodies:
@@ -497,12 +501,12 @@ class Conversation:
         return None if found == entry.id else found
 
 
-def _view(counts: Counts | None) -> TokenUsage | None:
+def _usage_view(counts: Counts | None) -> TokenUsage | None:
     """The usage of an answer; a lower bound is none to show."""
     return None if counts is None or counts.gaps else tokens_view(billed(counts))
 
 
-def _said(
+def _user_message(
     entry: Entry, message_id: str, content: str, parent_id: str | None, *, synthetic: bool = False
 ) -> SessionMessage:
     return SessionMessage(
@@ -516,7 +520,7 @@ def _said(
     )
 
 
-def _result(
+def _result_message(
     entry: Entry, message_id: str, result: ResultPart, tool: ToolResult, *, parent_id: str | None
 ) -> SessionMessage:
     return SessionMessage(
