@@ -5,12 +5,12 @@ Store     $COPILOT_HOME or ~/.copilot (older versions also below $XDG_STATE_HOME
           history-session-state/session_<id>_<time>.json;
           ~/.config/github-copilot/sessions/<id>.json
 Formats   one document (to 0.0.340), an event log (from 0.0.343)
-Counting  one call per usage record, by the session and number it was accounted to; compactions have
-          their own figure; a total at shutdown only where there are no records
-Copies    a fork repeats every line of its origin, sub-agents speak in the file of their session
-Title     the name a person gave, else the first prompt
+Counting  one call per usage record, identified by the session and number it was accounted to; one
+          call per compaction; the total at shutdown only if there are no records
+Copies    a fork repeats every line of its origin; sub-agents are in the file of their session
+Title     the name that a person gave, else the first prompt
 
-Evidence and gaps: docs/agents/copilot.md. This module finds the sources.
+Evidence and gaps: docs/agents/copilot.md. This module discovers the sources.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ _EVENTS: Final = "events.jsonl"
 
 
 class CopilotAdapter:
-    """Reads Copilot CLI's sessions. Stateless."""
+    """Reads the sessions of Copilot CLI. Stateless."""
 
     info = INFO
 
     def roots(self, host: Host) -> Sequence[Path]:
-        """The agent's folder, where older versions moved it, and the specified place."""
+        """Return the agent's folder, its location in older versions, and the specified folder."""
         homes = [host.path_from("COPILOT_HOME") or host.home / ".copilot"]
         moved = (host.path_from("XDG_STATE_HOME"), host.path_from("XDG_CONFIG_HOME"))
         homes += [base / ".copilot" for base in moved if base is not None]
@@ -84,7 +84,7 @@ class CopilotAdapter:
         return list(dict.fromkeys((*homes, config / "github-copilot" / "sessions")))
 
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
-        """All logs and documents; none is filed by working directory."""
+        """Yield all logs and documents; their paths do not include the working directory."""
         del cwd
         folders = Folders()
         if root.name == "sessions" and root.parent.name == "github-copilot":
@@ -102,7 +102,7 @@ class CopilotAdapter:
         only: str | None = None,
         until: int | None = None,  # noqa: ARG002 - history is copied here, never referred to
     ) -> Iterator[Item]:
-        """Stream one file."""
+        """Read one file."""
         if source.path.suffix == ".json":
             from amux.adapters.copilot.documents import read_document
 
@@ -120,7 +120,7 @@ class CopilotAdapter:
         cwd: str | None = None,
         version: str | None = None,
     ) -> Command | None:
-        """`copilot`, with `-p` when there is a prompt; forks are made inside a session only."""
+        """Return a `copilot` command, with `-p` if there is a prompt; None for a fork."""
         del version
         argv = ["copilot"]
         if action == "fork" or (action == "resume" and session_id is None):
@@ -133,7 +133,7 @@ class CopilotAdapter:
 
 
 def _logs(folders: Folders, root: Path) -> Iterator[SourceRef]:
-    """`<id>/events.jsonl` and `<id>.jsonl`."""
+    """Yield `<id>/events.jsonl` and `<id>.jsonl`."""
     for entry in folders.entries(root / "session-state"):
         path = Path(entry.path)
         if entry.name.endswith(".jsonl") and entry.is_file(follow_symlinks=False):

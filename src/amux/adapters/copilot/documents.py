@@ -1,12 +1,11 @@
-"""Whole documents: sessions of the first releases, and sessions as the specification draws them.
+"""Reads JSON documents: sessions of the first releases, and sessions as specified.
 
     {sessionId, startTime, chatMessages, timeline}      0.0.340 and before
     {id, title, messages} or a list of messages         as specified
 
-Messages are in OpenAI's form in both. A document is rewritten at each step, so one that is empty is
-a session that never began, and one that is no JSON was caught in the middle.
-
-Messages of a document, in OpenAI's form: strings or parts, tool calls beside them.
+Both have messages in OpenAI's format: content as a string or parts, tool calls in a separate field.
+A document is rewritten at each step, so an empty file is a session that never began, and a file
+that is not JSON is only partly written.
 """
 
 from __future__ import annotations
@@ -50,13 +49,13 @@ _EXIT_CODE: Final = re.compile(r"<exited with exit code (-?\d+)>\s*\Z")
 
 
 def session_id_in(stem: str) -> str:
-    """The session id in the name of a document."""
+    """Return the session id in the name of a document."""
     found = _OLD_NAME.fullmatch(stem)
     return stem if found is None else found["id"]
 
 
 def read_document(source: SourceRef, *, want: Want) -> Iterator[Item]:
-    """The one session of a document."""
+    """Yield the session of a document."""
     found = _load(source.path)
     if isinstance(found, Problem):
         yield found
@@ -65,7 +64,7 @@ def read_document(source: SourceRef, *, want: Want) -> Iterator[Item]:
 
 
 def _load(path: Path) -> Any:
-    """The document, None for an empty file, or the problem it is."""
+    """Return the document, None for an empty file, or the problem that prevents reading it."""
     try:
         with open_stream(path) as stream:
             data = b"".join(iter(lambda: stream.read(1 << 20), b""))[: _LARGEST + 1]
@@ -93,7 +92,7 @@ class _Document:
         self._is_session = has_messages or bool(self._timeline)
 
     def items(self, want: Want) -> Iterator[Item]:
-        """Head, messages, calls, facts."""
+        """Yield head, messages, problems, calls and facts."""
         if not self._is_session:
             what = "a document without a list of messages"
             yield Problem(code="unknown-format", message=what, path=str(self._source.path))
@@ -117,7 +116,7 @@ class _Document:
         yield fold.facts(session_id, **self._known(session_id, messages))
 
     def _records(self) -> list[Any]:
-        """What was said; the timeline of the terminal where nothing else was kept."""
+        """Return the messages, or the terminal's timeline if there are none."""
         return self._messages or [
             {"role": "assistant" if entry.get("type") == "copilot" else "user", **entry}
             for entry in self._timeline
@@ -144,7 +143,7 @@ class _Document:
 
 
 class DocumentMessages:
-    """Builds the messages of one document in order, and collects the calls it records."""
+    """Builds the messages of one document in order, and collects its calls."""
 
     def __init__(self, session_id: str, path: str) -> None:
         self.calls: list[Call] = []
@@ -158,7 +157,7 @@ class DocumentMessages:
         self._problems: list[Problem] = []
 
     def take(self, record: object, number: int) -> Iterator[SessionMessage]:
-        """The message of a record, if it is one."""
+        """Yield the message of a record, if it is one."""
         if not is_mapping(record):
             self._problem("bad-record", f"message {number} of the document is no object")
             return
@@ -175,7 +174,7 @@ class DocumentMessages:
         self._last = name
 
     def drain(self) -> Iterator[Problem]:
-        """What was wrong since the last time."""
+        """Yield and forget the problems found since the last call."""
         yield from self._problems
         self._problems.clear()
 
@@ -241,7 +240,7 @@ class DocumentMessages:
         )
 
     def _user_message(self, record: dict[str, Any], name: str, role: str) -> SessionMessage:
-        """A prompt without what was put around it, or context."""
+        """Return a prompt without injected context, or the context alone."""
         content = _content(record)
         typed = _INJECTED.sub("", content).strip("\n")
         is_prompt = role in _USER_ROLES and bool(typed.strip())

@@ -1,14 +1,12 @@
-"""The lines of an event log.
+"""Decodes the events of a log and builds their messages.
 
-Types are wide on purpose: a field of an unexpected type is as good as absent and costs neither the
-line nor the session. Versions lose lines and write some twice, so that nothing here relies on the
-chain of parents: order is the order of lines, and an event that was seen is not taken again.
+Field types are wide on purpose: a field of an unexpected type is treated as absent, and neither
+the line nor the session is lost. Some versions lose lines and write others twice, so the chain of
+parents is not used: events are taken in the order of lines, each id once.
 
-From an event to a message.
-
-What a person typed is `content`; the same text with injected context around it, which is what the
-model saw, is left alone. A shell command that failed is a success to the agent, so the exit code
-decides.
+A prompt is `content`, the typed text; the field with the text that the model received, including
+injected context, is ignored. The agent records a failed shell command as a success, so the exit
+code decides.
 """
 
 from __future__ import annotations
@@ -24,13 +22,13 @@ from amux.adapters._kit.values import items, mapping, moment, plain_text, text
 from amux.model.message import SessionMessage, SessionToolCall, ToolResult
 
 Wide = str | int | float | bool | list[Any] | dict[str, Any] | None
-"""Any JSON value: for fields that are looked at only when they have the expected type."""
+"""Any JSON value, for fields that are used only if they have the expected type."""
 
 Odd = str | int | float | bool | list[Any] | None
-"""Any JSON value but an object: what may stand where a struct is expected."""
+"""Any JSON value except an object, where a struct is expected."""
 
 MESSAGE_EVENTS: Final = frozenset({"user.message", "assistant.message", "tool.execution_complete"})
-"""Events without which there is no conversation."""
+"""Events that make a log a conversation."""
 
 KNOWN_TYPES: Final = MESSAGE_EVENTS | frozenset(
     {
@@ -87,7 +85,7 @@ KNOWN_TYPES: Final = MESSAGE_EVENTS | frozenset(
         "tool.user_requested",
     }
 )
-"""Events that are understood or known to hold nothing for us."""
+"""Types of events that are read, or known to hold nothing that amux shows."""
 
 _TYPED_BY: Final = frozenset({None, "user"})
 _NOTES: Final = frozenset({"system.message", "system.notification"})
@@ -97,7 +95,7 @@ _IMAGE_TYPE: Final = re.compile(r"image/[\w.+-]{1,40}")
 
 
 class Data(msgspec.Struct, rename="camel", gc=False):
-    """What an event is about. Every field is optional; which ones there are depends on its type."""
+    """The data of an event. Every field is optional; which ones are present depends on its type."""
 
     session_id: Wide = None
     start_time: Wide = None
@@ -144,7 +142,7 @@ LINES: Final = msgspec.json.Decoder(Line)
 
 
 class Event:
-    """A line in its place, with what several rules need of it."""
+    """A line with its number and the values that several rules need."""
 
     __slots__ = ("agent", "at", "data", "id", "names_agent", "number", "raw", "type")
 
@@ -159,19 +157,19 @@ class Event:
         self.agent = agent or self._calling_tool()
 
     def _calling_tool(self) -> str | None:
-        """Older versions know a sub-agent by the tool call that started it."""
+        """Return the tool call that started a sub-agent, which identifies it in older versions."""
         if self.type.startswith("subagent."):
             return text(self.data.tool_call_id)
         return text(self.data.parent_tool_call_id)
 
     @property
     def name(self) -> str:
-        """The id of the message that the event is."""
+        """The id of the event's message."""
         return self.id or f"line-{self.number}"
 
 
 class MessageBuilder:
-    """Builds the messages of one conversation in order."""
+    """Builds the messages of one conversation, in order."""
 
     def __init__(self, *, is_subagent: bool) -> None:
         self._is_subagent = is_subagent
@@ -180,14 +178,14 @@ class MessageBuilder:
         self._last: str | None = None
 
     def of_event(self, event: Event) -> SessionMessage | None:
-        """The message of an event, if it is one."""
+        """Return the message of an event; None if it has none."""
         message = self._build(event)
         if message is not None:
             self._last = event.name
         return message
 
     def is_orphan(self, result: ToolResult) -> bool:
-        """Whether no message asked for a result."""
+        """Return whether no earlier message made the call of a result."""
         return result.tool_call_id not in self._requested
 
     def _build(self, event: Event) -> SessionMessage | None:
@@ -209,11 +207,11 @@ class MessageBuilder:
     def _call(self, event: Event) -> None:
         call_id = text(event.data.tool_call_id) or ""
         self._tools[call_id] = text(event.data.tool_name) or "unknown"
-        if event.type == "tool.user_requested":  # typed by a person: no reply asks for it
+        if event.type == "tool.user_requested":  # typed by a person: no reply makes the call
             self._requested.add(call_id)
 
     def _context(self, event: Event) -> SessionMessage | None:
-        """What the model was told by the agent itself."""
+        """Return a message that the agent injected: a note or a summary; None for other events."""
         is_summary = event.type == "session.compaction_complete"
         if event.type in _NOTES:
             content = event.data.content
@@ -236,7 +234,7 @@ class MessageBuilder:
         source = data.source if isinstance(data.source, str) else None
         return SessionMessage(
             role="user",
-            content=plain_text(data.content).strip("\n"),  # the ends come from the shell
+            content=plain_text(data.content).strip("\n"),  # the shell adds line breaks
             timestamp=event.at,
             id=event.name,
             parent_id=self._last,
@@ -299,7 +297,7 @@ def _tool_call(request: dict[str, Any]) -> SessionToolCall:
 
 
 def _output(data: Data) -> Any:
-    """What the model was told: the result, or why there is none."""
+    """Return the result of a tool, or its error."""
     if data.result is not None:
         return mapping(data.result).get("content", data.result)
     return mapping(data.error).get("message", data.error)
@@ -311,12 +309,12 @@ def _has_failed(data: Data, tool: str, output: object) -> bool | None:
     code = exit_code(data, output)
     if code is not None:
         return code != 0
-    # Older versions do not tell how a command ended whose shell it took along.
+    # Older versions record no exit code of a command that ended its shell.
     return False if data.success is True and tool not in _SHELLS else None
 
 
 def exit_code(data: Data, output: object) -> int | None:
-    """How a shell command ended: a field, in older versions the end of the output."""
+    """Return the exit code of a shell command: a field, in older versions the end of the output."""
     code = mapping(data.shell_execution).get("exitCode")
     if isinstance(code, int):
         return code
@@ -325,7 +323,7 @@ def exit_code(data: Data, output: object) -> int | None:
 
 
 def _image(attachment: object) -> str | None:
-    """A pasted image as a data URL; files that are only named stay where they are."""
+    """Return a pasted image as a data URL; None for a file that is only named."""
     about = mapping(attachment)
     kind, data = text(about.get("mimeType")), text(about.get("data"))
     if kind is None or data is None or not _IMAGE_TYPE.fullmatch(kind):

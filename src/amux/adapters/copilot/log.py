@@ -1,7 +1,7 @@
-"""One event log: the session and the sub-agents that are recorded in the same file.
+"""Reads one event log: a session and its sub-agents, which are recorded in the same file.
 
-The rules run once over all lines; bodies take a second pass per conversation, up to the last line
-the first one has seen, because sub-agents speak between the lines of their session.
+One pass over all lines collects the facts. Bodies take another pass per conversation, up to the
+last line of the first pass, because the lines of sub-agents are mixed with those of their session.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NO_LIMIT: Final = 1 << 62
 
 
 def read_log(source: SourceRef, *, want: Want, only: str | None = None) -> Iterator[Item]:
-    """Every session of one log; problems belong to the main one."""
+    """Yield every session of one log; problems belong to the main session."""
     log = EventLog(source)
     log.read()
     if not log.is_session:
@@ -60,7 +60,7 @@ def read_log(source: SourceRef, *, want: Want, only: str | None = None) -> Itera
 def _messages(
     path: Path, log: EventLog, conversation: Conversation, facts: Facts, *, cut_texts: bool
 ) -> Iterator[SessionMessage]:
-    """The messages of one conversation, with the usage of the calls that made them."""
+    """Yield the messages of one conversation, each with the usage of its call."""
     usage = {call.message_id: usage_view(call) for call in facts.calls}
     messages = MessageBuilder(is_subagent=conversation.agent is not None)
     for event in _events(path, until=log.last_line, cut_texts=cut_texts):
@@ -73,7 +73,7 @@ def _messages(
 def _events(
     path: Path, *, until: int = _NO_LIMIT, cut_texts: bool = False
 ) -> Iterator[Event | Problem]:
-    """Events in the order of lines; one that is written twice comes once."""
+    """Yield the events in the order of lines, an event that is written twice only once."""
     seen: set[int] = set()
     for found in read_records(path, LINES, cut_texts=cut_texts):
         if isinstance(found, Problem):
@@ -90,12 +90,12 @@ def _events(
 
 
 class Conversation:
-    """What one agent said and heard: the session's own (no name), or a sub-agent's."""
+    """The conversation of the main agent (`agent` is None) or of a sub-agent."""
 
     def __init__(self, agent: str | None, *, is_named: bool) -> None:
         is_subagent = agent is not None
         self.agent = agent
-        self.is_named = is_named  # has an id of its own
+        self.is_named = is_named  # has its own id
         self.task: str | None = None
         self.identity = array("q")
         self.fold = Fold()
@@ -106,7 +106,7 @@ class Conversation:
         self.compactions = 0
 
     def take(self, event: Event, path: str) -> None:
-        """Apply one event."""
+        """Add one event."""
         self.collector.take(event)
         self._widen(event.at)
         message = self.messages.of_event(event)
@@ -136,7 +136,7 @@ class Conversation:
 
 
 class EventLog:
-    """Collects the lines of one log."""
+    """Collects the events of one log."""
 
     def __init__(self, source: SourceRef) -> None:
         self.source = source
@@ -152,11 +152,11 @@ class EventLog:
         self._models: dict[str, None] = {}
         self._origin: str | None = None
         self._totals: ShutdownTotals | None = None
-        self._lacks_records = False  # a shutdown knows of more calls than there are records
+        self._lacks_records = False  # a shutdown counts more calls than there are records
         self._unknown = Unknowns()
 
     def read(self) -> None:
-        """Go through all lines."""
+        """Read all lines."""
         main = self.conversations[None] = Conversation(None, is_named=True)
         for found in _events(self.source.path, cut_texts=True):
             if isinstance(found, Problem):
@@ -184,7 +184,7 @@ class EventLog:
             self._unknown.take(event.type, event.raw)
 
     def _take_session_event(self, event: Event) -> None:
-        """What an event says about the session as a whole."""
+        """Collect the metadata of the session from an event of the main agent."""
         data = event.data
         match event.type:
             case "session.start":
@@ -204,7 +204,7 @@ class EventLog:
                 pass
 
     def _read_origin(self, notice: str) -> None:
-        """The session a fork was made of; a fork repeats the notices of its origin, too."""
+        """Read the origin of a fork from a notice, ignoring notices copied from the origin."""
         found = _FORKED.search(notice)
         if found is not None and f"({self.session_id})" in notice:
             self._origin = found[1] if found[1] != self.session_id else None
@@ -216,17 +216,17 @@ class EventLog:
         records = sum(collector.records for collector in collectors)
         self._lacks_records = 0 < records < self._totals.requests
 
-    # what it comes to
+    # results
 
     def _parent(self) -> str | None:
-        """The session this one is a fork of: told by a notice, or by whom calls were billed to."""
+        """Return the origin of a fork: named in a notice, or the session that was billed."""
         own = {self.session_id, self._written_id}
         sources = self.conversations[None].collector.sources
         foreign = [source for source in sources if source not in own]
         return self._origin or next(reversed(foreign), None)
 
     def facts(self, conversation: Conversation, workspace: Workspace) -> Facts:
-        """What the log says about one of its conversations."""
+        """Return the facts of one conversation."""
         parent = self._parent()
         born = self._started if parent is not None else None
         calls = conversation.collector.calls(copied_before=born)

@@ -1,8 +1,8 @@
-"""Usage: one record per model call, one figure per compaction, running totals at shutdown.
+"""Collects usage: one record per model call, one per compaction, running totals at shutdown.
 
-Recorded input includes what came from the cache and what was written to it; output includes
-reasoning. A total at shutdown covers the whole session, earlier processes, sub-agents and what a
-fork copied, so that it is taken only where there are no records at all, and then only the last one.
+Recorded input includes cache reads and cache writes; output includes reasoning. A total at
+shutdown covers the whole session with earlier processes, sub-agents and the copied part of a fork.
+It is used only if there are no records at all, and then only the last one.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _FIGURES: Final = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWrite
 
 
 class CallCollector:
-    """Collects the calls of one conversation, and where some are missing."""
+    """Collects the calls of one conversation, and the reasons why some may be missing."""
 
     def __init__(self, *, is_subagent: bool) -> None:
         self._purpose: Purpose = "subagent" if is_subagent else "main"
         self._calls: dict[str, Call] = {}
         self._sources: dict[str, None] = {}
-        self._replies: dict[str, str] = {}  # the provider's id of a call to the message it made
-        self._api_ids: dict[str, str] = {}  # the key of a call to the provider's id of it
+        self._replies: dict[str, str] = {}  # provider's id of a call -> message
+        self._api_ids: dict[str, str] = {}  # key of a call -> provider's id
         self._waiting = False
         self._gaps: dict[str, None] = {}
         self.replies = 0
         self.records = 0
 
     def take(self, event: Event) -> None:
-        """Look at one event."""
+        """Add one event."""
         match event.type:
             case "session.usage_record":
                 self._record(event)
@@ -103,7 +103,7 @@ class CallCollector:
             )
 
     def add_totals(self, totals: ShutdownTotals, session_id: str) -> None:
-        """Where no call was recorded: what the last shutdown says."""
+        """Add the totals of the last shutdown as calls, if no call was recorded."""
         for model, (tokens, gaps) in totals.models.items():
             key = f"{session_id}:{model}"
             self._calls[key] = Call(
@@ -118,11 +118,11 @@ class CallCollector:
 
     @property
     def sources(self) -> list[str]:
-        """The sessions that calls were accounted to, the newest last."""
+        """The sessions that calls were accounted to, in the order of their last call."""
         return list(self._sources)
 
     def calls(self, *, copied_before: datetime | None) -> tuple[Call, ...]:
-        """All calls; those of a fork from before its start are copies."""
+        """Return all calls; those of a fork from before `copied_before` are copies."""
         return tuple(self._final(call, copied_before) for call in self._calls.values())
 
     def _final(self, call: Call, before: datetime | None) -> Call:
@@ -131,7 +131,7 @@ class CallCollector:
         return msgspec.structs.replace(call, message_id=message_id, copied=copied)
 
     def gaps(self) -> tuple[str, ...]:
-        """Why the figures may not be all."""
+        """Return the reasons why the usage may be incomplete."""
         self._stop_waiting()
         if self.replies > self.records:
             self._gaps.setdefault(USAGE_NOT_RECORDED)
@@ -139,12 +139,12 @@ class CallCollector:
 
 
 class ShutdownTotals:
-    """What a shutdown says about the whole session."""
+    """The totals of the whole session that a shutdown records."""
 
     def __init__(self, data: Data, at: datetime | None, *, replies: int) -> None:
         self.at = at
-        self.replies = replies  # until then
-        self.models: dict[str, tuple[Tokens, tuple[str, ...]]] = {}  # with their gaps
+        self.replies = replies  # up to the shutdown
+        self.models: dict[str, tuple[Tokens, tuple[str, ...]]] = {}  # tokens and gaps by model
         self.requests = 0
         metrics = data.model_metrics
         if not is_mapping(metrics):
@@ -159,7 +159,7 @@ class ShutdownTotals:
 
 
 def _key(source: str | None, accounting: dict[str, Any], event: Event) -> str:
-    """What is equal in every copy of a record and differs between any two calls."""
+    """Return a key that all copies of a record share and that no two calls have in common."""
     sequence = count(accounting.get("sequence"))
     if source is None or sequence is None:
         return f"event:{event.name}"
@@ -167,7 +167,7 @@ def _key(source: str | None, accounting: dict[str, Any], event: Event) -> str:
 
 
 def tokens_of(usage: dict[str, Any]) -> Tokens:
-    """Disjoint buckets of a record whose input includes the cache."""
+    """Return disjoint buckets of a record whose input includes the cache."""
     everything = count(usage.get("inputTokens")) or 0
     read = count(usage.get("cacheReadTokens")) or 0
     written = count(usage.get("cacheWriteTokens")) or 0

@@ -1,7 +1,7 @@
-"""`workspace.yaml`: what the agent notes about a session beside its log.
+"""Reads `workspace.yaml`, the metadata that the agent stores next to a log.
 
-Only the top level of the file is read, and only what the agent writes there: plain, quoted and
-block scalars. Everything else is passed over; a title is no reason to need a YAML parser.
+Only the scalars that the agent writes at the top level are read: plain, quoted and block scalars.
+Everything else is ignored, so that no YAML parser is needed for a title.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _QUOTED: Final = ('"', "'", "|", ">")
 
 
 class Workspace(msgspec.Struct, frozen=True, kw_only=True):
-    """A session's notes; all absent when there is no such file."""
+    """The metadata of a session; all fields are empty if there is no file."""
 
     cwd: str | None = None
     name: str | None = None
@@ -34,7 +34,7 @@ class Workspace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_workspace(log: Path) -> Workspace:
-    """The notes beside a log; the log alone is enough, so trouble here is none."""
+    """Return the metadata next to a log; a file that cannot be read is ignored."""
     try:
         with open_stream(log.with_name(WORKSPACE)) as stream:
             text = stream.read(_LARGEST).decode("utf-8", "replace")
@@ -52,7 +52,7 @@ def read_workspace(log: Path) -> Workspace:
 
 
 def parse_scalars(text: str) -> dict[str, str]:
-    """The scalars at the top level of a YAML mapping."""
+    """Return the scalars at the top level of a YAML mapping."""
     found: dict[str, str] = {}
     lines = text.splitlines()
     index = 0
@@ -86,7 +86,7 @@ def _scalar(first: str, rest: list[str]) -> str:
 
 
 def _double_quoted(text: str) -> str:
-    """A quoted scalar has JSON's escapes, as far as the agent writes them."""
+    """Decode a quoted scalar; the agent writes only the escapes that JSON has."""
     try:
         return msgspec.json.decode(text, type=str)
     except (msgspec.DecodeError, UnicodeError):

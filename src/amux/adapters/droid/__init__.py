@@ -4,10 +4,10 @@ Store     $FACTORY_HOME_OVERRIDE or ~, then .factory/sessions/<cwd>/<id>.jsonl, 
           in sessions; <id>.settings.json beside each
 Formats   one log of messages; its first line is rewritten when the title changes
 Counting  one total per session, in the settings; a session that continues a compacted one starts
-          with the total of that one
-Title     the title given by a person or a model, else the first prompt
+          with the total of its predecessor
+Title     the title that a person or a model gave, else the first prompt
 
-Evidence and gaps: docs/agents/droid.md. This module finds the sources.
+Evidence and gaps: docs/agents/droid.md. This module discovers the sources.
 """
 
 from __future__ import annotations
@@ -48,24 +48,24 @@ _LOG: Final = ".jsonl"
 
 
 class DroidAdapter:
-    """Reads Droid's sessions. Stateless."""
+    """Reads the sessions of Droid. Stateless."""
 
     info = INFO
 
     def roots(self, host: Host) -> Sequence[Path]:
-        """Below the home directory, which a variable may replace, or in a folder one names."""
+        """Return the session folder in FACTORY_DIR, FACTORY_HOME_OVERRIDE or the home directory."""
         folder = host.path_from("FACTORY_DIR")
         if folder is not None:
             return [folder / "sessions"]
         moved = host.path_from("FACTORY_HOME_OVERRIDE")
         if moved is None:
             return [host.home / ".factory" / "sessions"]
-        # The agent appends `.factory`; scripts that take the variable for that folder exist too.
+        # The agent appends `.factory`; some scripts set the variable to that folder itself.
         return [moved / ".factory" / "sessions", moved / "sessions"]
 
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
-        """All logs, in the folders of working directories and beside them."""
-        del cwd  # folder names do not tell `/` from `-`
+        """Yield all logs, in the folders of working directories and directly in the root."""
+        del cwd  # folder names do not distinguish `/` from `-`
         folders = Folders()
         for entry in folders.entries(root):
             path = Path(entry.path)
@@ -85,7 +85,7 @@ class DroidAdapter:
         only: str | None = None,  # noqa: ARG002 - a log holds one session
         until: int | None = None,  # noqa: ARG002 - history is copied here, never referred to
     ) -> Iterator[Item]:
-        """Stream one session."""
+        """Read one session."""
         from amux.adapters.droid.log import SessionLog
 
         return SessionLog(source).items(want)
@@ -99,7 +99,7 @@ class DroidAdapter:
         cwd: str | None = None,
         version: str | None = None,
     ) -> Command | None:
-        """`droid`, or `droid exec` when there is a prompt to answer."""
+        """Return a `droid` command, or `droid exec` if there is a prompt."""
         del version
         argv = ["droid"] if prompt is None else ["droid", "exec"]
         if action != "new":

@@ -1,7 +1,7 @@
-"""One log as a whole: a pass over its lines, then the facts.
+"""Reads one log in one pass over its lines, then builds the facts.
 
-The first line is rewritten when the title changes and has no time: a session begins with its first
-message. Usage is not in the log, see `settings`.
+The first line is rewritten when the title changes and has no time, so a session begins with its
+first message. Usage is not recorded in the log, see `settings`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SHOWN_SETTINGS: Final = ("reasoningEffort", "autonomyMode", "interactionMode", 
 
 
 class SessionLog:
-    """Reads one log once; messages come out as they are read."""
+    """Reads one log in one pass and yields its messages as they are read."""
 
     def __init__(self, source: SourceRef) -> None:
         self._source = source
@@ -44,12 +44,12 @@ class SessionLog:
         self._start = Line()
         self._is_session = False
         self._problems: list[Problem] = []
-        self._models: dict[str, None] = {}  # of its own replies
+        self._models: dict[str, None] = {}  # models of replies that are not copied
         self._replies = 0
         self._thoughts = False
         self._last_reply: datetime | None = None
         self._own_start: datetime | None = None
-        self._in_copy = False  # before the line where a fork leaves its origin
+        self._in_copy = False  # the lines that a fork copied from its origin
         self._tasks = 0
         self._children: dict[str, None] = {}
         self._compactions = 0
@@ -57,7 +57,7 @@ class SessionLog:
         self._unknown = Unknowns()
 
     def items(self, want: Want) -> Iterator[Item]:
-        """Head, messages, facts; problems as they come."""
+        """Yield head, messages, calls and facts, and problems as they occur."""
         is_open = False
         for message in self._read(cut_texts=want != "all"):
             if not is_open and self._is_session:
@@ -75,10 +75,10 @@ class SessionLog:
             yield from self._drain()
             yield from no_session(self._source.path, self._fold.problems)
 
-    # line by line
+    # reading
 
     def _read(self, *, cut_texts: bool) -> Iterator[SessionMessage | None]:
-        """All lines; None for one that is no message."""
+        """Yield the messages of all lines, and None after each line."""
         for found in read_records(self._source.path, LINES, cut_texts=cut_texts):
             if isinstance(found, Problem):
                 self._add_problem(found)
@@ -108,7 +108,7 @@ class SessionLog:
 
     def _take_start(self, line: Line) -> None:
         if self._is_session and text(self._start.id):
-            return  # a fork's copy of its origin's first line
+            return  # the first line of the origin, copied into a fork
         self._is_session = True
         self._start = line
         self._in_copy = text(line.forked_at_message_id) is not None
@@ -134,7 +134,7 @@ class SessionLog:
             self._replies, self._thoughts = 0, False
 
     def _delegate(self, built: SessionMessage) -> None:
-        """Look for sub-agents: they have logs of their own, which a result may name."""
+        """Count sub-agents, which have their own logs, and collect the ids that results name."""
         self._tasks += sum(call.tool_name == _TASK for call in built.tool_calls)
         if built.tool_result is not None and built.tool_result.tool_name == _TASK:
             named = _CHILD.search(built.content, 0, _CHILD_WITHIN)
@@ -142,7 +142,7 @@ class SessionLog:
                 self._children.setdefault(named[1])
 
     def _count_reply(self, line: Line, message: Message) -> None:
-        """Count a reply of the model."""
+        """Record the time, model and thoughts of a reply."""
         self._replies += 1
         self._last_reply = moment(line.timestamp) or self._last_reply
         self._thoughts |= any(block.kind == "thinking" for block in message.blocks)
@@ -163,7 +163,7 @@ class SessionLog:
         yield from self._problems
         self._problems.clear()
 
-    # what it comes to
+    # results
 
     def _facts(self) -> Facts:
         settings = read_settings(self._source.path, self._session_id)
@@ -187,7 +187,7 @@ class SessionLog:
             created_at=self._own_start if kind == "fork" else None,
             models=tuple(self._models) or None,
             children=children,
-            unnamed_copies=self._tasks > len(children),  # sub-agents that it does not name
+            unnamed_copies=self._tasks > len(children),  # some sub-agents are not named
             compactions=self._compactions,
             gaps=gaps,
             raw=self._raw(settings),
@@ -207,7 +207,7 @@ class SessionLog:
         return text(self._start.session_title) or text(self._start.title) or ""
 
     def _given_name(self, first_prompt: str | None) -> str | None:
-        """The title, unless it is nothing but the beginning of the first prompt."""
+        """Return the title; None if it is only the beginning of the first prompt."""
         title = fold_name(self._title())
         if not title or title == _UNTITLED:
             return None
@@ -219,10 +219,10 @@ class SessionLog:
     def _usage(
         self, settings: Settings, kind: Kind, parent: str | None
     ) -> tuple[list[Call], tuple[str, ...]]:
-        """The one total there is, as a call; and why it may not be all."""
+        """Return the recorded total as one call, and the reasons why it may be incomplete."""
         gaps = [*settings.gaps]
         if kind == "continuation" and self._summaries and self._replies and not self._models:
-            gaps.append(COMPACTION_NOT_RECORDED)  # versions that do not name the model either
+            gaps.append(SUMMARY_NOT_RECORDED)  # only versions that do not name the model
         if settings.tokens is None:
             return [], (*gaps, USAGE_NOT_RECORDED) if self._replies else tuple(gaps)
         tokens, exact = settings.tokens, True
@@ -237,9 +237,9 @@ class SessionLog:
 
     def _call(self, settings: Settings, kind: Kind, tokens: Tokens) -> Call:
         models = list(self._models)
-        # The total is not told apart by model: of several, none can have it.
+        # The total is not split by model: with several models it belongs to none.
         model = settings.model if not models else models[0] if len(models) == 1 else None
-        if not tokens.thinking and self._thoughts:  # written as 0 where the provider tells none
+        if not tokens.thinking and self._thoughts:  # recorded as 0 if the provider reports none
             tokens = Tokens(
                 input=tokens.input,
                 cache_read=tokens.cache_read,
@@ -267,7 +267,7 @@ class SessionLog:
 
 
 def _caller_in_tags(settings: Settings) -> str | None:
-    """The calling session, which is a tag as well."""
+    """Return the calling session according to the tags; None if no tag names it."""
     for tag in map(mapping, items(settings.values.get("tags"))):
         if tag.get("name") == "subagent":
             return text(mapping(tag.get("metadata")).get("callingSessionId"))

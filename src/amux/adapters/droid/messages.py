@@ -1,12 +1,10 @@
-"""From a line to messages: who spoke, and what was injected in a person's name.
+"""Decodes the lines of a log and builds their messages.
 
-A line of role `user` may hold results of several tools beside what was typed; each result is a
-message of its own, because a message has one result.
+Field types are wide on purpose: a field of an unexpected type is treated as absent, and neither
+the line nor the session is lost.
 
-The lines of a log.
-
-Types are wide on purpose: a field of an unexpected type is as good as absent and costs neither the
-line nor the session.
+A line with the role `user` may hold several tool results besides typed text. Each result becomes a
+separate message, because a message has at most one result.
 """
 
 from __future__ import annotations
@@ -27,10 +25,10 @@ _INJECTED_IDS: Final = ("context-", "task-completion:")
 _IMAGE_TYPE: Final = re.compile(r"image/[\w.+-]{1,40}")
 
 Wide = str | int | float | bool | list[Any] | dict[str, Any] | None
-"""Any JSON value: for fields that are looked at only when they have the expected type."""
+"""Any JSON value, for fields that are used only if they have the expected type."""
 
 Odd = str | int | float | bool | list[Any] | None
-"""Any JSON value but an object: what may stand where a struct is expected."""
+"""Any JSON value except an object, where a struct is expected."""
 
 KNOWN_TYPES: Final = frozenset(
     {
@@ -42,11 +40,11 @@ KNOWN_TYPES: Final = frozenset(
         "todo_state",
     }
 )
-"""Types of lines that are understood or known to hold nothing for us."""
+"""Types of lines that are read, or known to hold nothing that amux shows."""
 
 
 class MessageBuilder:
-    """Builds the messages of one log in order."""
+    """Builds the messages of one log, in order."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
@@ -54,7 +52,7 @@ class MessageBuilder:
         self._tools: dict[str, str] = {}
 
     def of_line(self, line: Line, message: Message, *, number: int) -> Iterator[SessionMessage]:
-        """All messages of one line."""
+        """Yield all messages of one line."""
         parts = (
             self._reply(message)
             if message.role == "assistant"
@@ -65,7 +63,7 @@ class MessageBuilder:
             yield self._linked(part, line, name if index == 0 else f"{name}/{index}")
 
     def summary(self, line: Line, *, number: int) -> SessionMessage:
-        """What a compaction left of the earlier conversation."""
+        """Return the message with the summary that a compaction wrote."""
         summary = SessionMessage(
             role="system", content=text(line.summary_text) or "", synthetic=True, compaction=True
         )
@@ -74,7 +72,7 @@ class MessageBuilder:
         )
 
     def is_orphan(self, result: ToolResult) -> bool:
-        """Whether the call of a result was never seen."""
+        """Return whether no earlier message made the call of a result."""
         return result.tool_call_id not in self._tools
 
     def _unique_id(self, wanted: str, number: int) -> str:
@@ -104,7 +102,7 @@ class MessageBuilder:
         )
 
     def _user_messages(self, line: Line, message: Message) -> Iterator[SessionMessage]:
-        """Results of tools, then what was said, by a person or in their name."""
+        """Yield tool results, then the text that a person typed or the agent injected."""
         blocks = message.blocks
         for block in blocks:
             if block.kind == "tool_result":
@@ -119,7 +117,7 @@ class MessageBuilder:
         content = _texts(shown)
         yield SessionMessage(
             role=role,
-            content=content if injected else content.strip("\n"),  # the ends come from the shell
+            content=content if injected else content.strip("\n"),  # the shell adds line breaks
             synthetic=injected,
             images=_images(shown),
         )
@@ -148,7 +146,7 @@ def _is_reminder(block: Block) -> bool:
 
 
 def _is_injected(line: Line, message: Message, typed: list[Block]) -> bool:
-    """Whether the agent wrote a message in the person's name."""
+    """Return whether the agent wrote a message in the user's name."""
     if message.visibility == "llm_only" or (text(line.id) or "").startswith(_INJECTED_IDS):
         return True
     return starts_with_any(_texts(typed), _NOTICES)
@@ -160,7 +158,7 @@ def _texts(blocks: list[Block]) -> str:
 
 
 def _output(content: Any) -> Any:
-    """A result as text where it is nothing but text."""
+    """Return a result as a string if it consists of text only."""
     if not is_items(content):
         return content
     blocks = [mapping(block) for block in items(content)]
@@ -175,7 +173,7 @@ def _images(blocks: list[Block]) -> tuple[str, ...]:
 
 
 def _image(block: Block) -> str | None:
-    """A pasted image as a data URL."""
+    """Return a pasted image as a data URL; None for other blocks."""
     source = mapping(block.source)
     kind, data = text(source.get("media_type")), text(source.get("data"))
     if block.kind != "image" or kind is None or data is None or not _IMAGE_TYPE.fullmatch(kind):
@@ -184,7 +182,7 @@ def _image(block: Block) -> str | None:
 
 
 class Block(msgspec.Struct, gc=False):
-    """A content block: text, thinking, a tool's call or result, an image."""
+    """A content block: text, thinking, a tool call, a tool result or an image."""
 
     type: Wide = None
     text: Wide = None
@@ -199,12 +197,12 @@ class Block(msgspec.Struct, gc=False):
 
     @property
     def kind(self) -> str:
-        """The type, "" when it is none."""
+        """The type, or "" if it is not a string."""
         return self.type if isinstance(self.type, str) else ""
 
 
 class Message(msgspec.Struct, rename="camel", gc=False):
-    """Who said what."""
+    """A message with its role and content."""
 
     role: Wide = None
     content: str | int | float | bool | list[Block | Odd] | dict[str, Any] | None = None
@@ -226,7 +224,7 @@ class Message(msgspec.Struct, rename="camel", gc=False):
 
 
 class Line(msgspec.Struct, rename="camel", gc=False):
-    """One line. Every field is optional; which ones there are depends on `type` and version."""
+    """One line. Every field is optional; which ones are present depends on `type` and version."""
 
     type: Wide = None
     id: Wide = None

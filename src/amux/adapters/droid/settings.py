@@ -1,8 +1,8 @@
-"""The file beside a log: settings, and the only record of usage, one total per session.
+"""Reads the settings file of a log, which has the only record of usage: one total per session.
 
-A session that continues a compacted one starts with the total of its predecessor, so that what is
-its own is the difference. Where the predecessor is gone the whole total stands: those calls are
-counted nowhere else.
+A session that continues a compacted one starts with the total of its predecessor, so its own usage
+is the difference. If the predecessor is gone, the whole total counts, because no other session
+includes those calls.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FIGURES: Final = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheCreat
 
 
 class Settings:
-    """What one settings file says; `problem` when it cannot be read."""
+    """The content of one settings file; `problem` is set if it cannot be read."""
 
     def __init__(self, values: dict[str, Any], problem: Problem | None = None) -> None:
         self.values = values
@@ -33,17 +33,17 @@ class Settings:
 
     @property
     def children(self) -> tuple[str, ...]:
-        """Sub-agents whose usage the session has been told."""
+        """The sub-agents whose usage the settings record."""
         return tuple(mapping(self.values.get("childInclusiveTokenUsageBySessionId")))
 
 
 def read_settings(log: Path, session_id: str) -> Settings:
-    """The settings of a session whose log lies beside them; a missing file has none."""
+    """Return the settings of a session in the folder of `log`; empty if the file is missing."""
     try:
         path = log.with_name(f"{session_id}{SETTINGS}")
         with open_stream(path) as stream:
             data = stream.read(_LARGEST)
-    except (FileNotFoundError, ValueError):  # an id may hold what no file name can
+    except (FileNotFoundError, ValueError):  # an id may not be a valid file name
         return Settings({})
     except OSError as error:
         return Settings({}, unreadable(log, error))
@@ -55,7 +55,7 @@ def read_settings(log: Path, session_id: str) -> Settings:
 
 
 def tokens_of(usage: object) -> Tokens | None:
-    """A recorded total; input excludes the cache, thinking is part of the output."""
+    """Return a recorded total; input excludes the cache, thinking is part of the output."""
     if not is_mapping(usage):
         return None
     output = count(usage.get("outputTokens")) or 0
@@ -70,7 +70,7 @@ def tokens_of(usage: object) -> Tokens | None:
 
 
 def subtract(total: Tokens, inherited: Tokens) -> tuple[Tokens, bool]:
-    """What is left of a total without what it started with; False when that cannot be right."""
+    """Return `total` minus `inherited`, and False if `inherited` is larger in any count."""
     pairs = (
         (total.input, inherited.input),
         (total.cache_read, inherited.cache_read),

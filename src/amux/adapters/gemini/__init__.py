@@ -4,11 +4,11 @@ Store     $GEMINI_CLI_HOME or ~, then .gemini: tmp/<project>/chats/session-<minu
           sub-agents in tmp/<project>/chats/<session id>/<id>.jsonl; tmp/<project>/logs.json where
           there are no chats yet; sessions/<id>.jsonl
 Formats   prompts only (to 0.2), one document (0.6 - 0.3x), an event log (from 0.4x)
-Counting  one call per answer, by its message id; thoughts stand beside the output
-Copies    an upgrade copies whole projects, a resume leaves stubs: one session by its id
-Title     the summary the model wrote, else the first prompt
+Counting  one call per answer, identified by its message id; thoughts are not part of the output
+Copies    an upgrade copies whole projects, a resume leaves stubs; all files of one id are merged
+Title     the summary that the model wrote, else the first prompt
 
-Evidence and gaps: docs/agents/gemini.md. This module finds the sources.
+Evidence and gaps: docs/agents/gemini.md. This module discovers the sources.
 """
 
 from __future__ import annotations
@@ -84,16 +84,16 @@ _VERSION: Final = re.compile(r"(\d{1,6})\.(\d{1,6})")
 
 
 class GeminiAdapter:
-    """Reads Gemini CLI's chats. Stateless."""
+    """Reads the chats of Gemini CLI. Stateless."""
 
     info = INFO
 
     def roots(self, host: Host) -> Sequence[Path]:
-        """`.gemini` in GEMINI_CLI_HOME, else in the home directory."""
+        """Return `.gemini` in GEMINI_CLI_HOME, else in the home directory."""
         return [(host.path_from("GEMINI_CLI_HOME") or host.home) / ".gemini"]
 
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
-        """Chats of all projects; the names of folders do not reliably tell a directory."""
+        """Yield the chats of all projects: a folder name does not reliably identify a directory."""
         del cwd
         folders = Folders()
         for entry in folders.by_name(root / "sessions"):
@@ -120,7 +120,7 @@ class GeminiAdapter:
         only: str | None = None,
         until: int | None = None,  # noqa: ARG002 - history is copied here, never referred to
     ) -> Iterator[Item]:
-        """Stream one file; a checkpoint is read with the log that names it."""
+        """Read one file; a checkpoint is read together with the log that names it."""
         if source.role == "names":
             return read_closed(source)
         from amux.adapters.gemini.legacy_2025 import LOG_NAME, read_logs
@@ -130,7 +130,7 @@ class GeminiAdapter:
         return read_chat(source, want=want)
 
     def retention(self, root: Path) -> Retention | None:
-        """Chats older than a setting says are deleted when the agent starts."""
+        """Return the age at which the agent deletes chats when it starts; None if it keeps them."""
         settings = root / SETTINGS
         rule = mapping(mapping(mapping(read_json(settings)).get("general")).get("sessionRetention"))
         if rule.get("enabled") is False:
@@ -150,7 +150,7 @@ class GeminiAdapter:
         cwd: str | None = None,
         version: str | None = None,
     ) -> Command | None:
-        """`gemini`, with `-p` when there is a prompt; there are no forks."""
+        """Return a `gemini` command, with `-p` if there is a prompt; None for a fork."""
         argv = ["gemini"]
         if action == "fork" or (action == "resume" and not _can_resume(version)):
             return None
@@ -164,13 +164,13 @@ class GeminiAdapter:
 
 
 def _can_resume(version: str | None) -> bool:
-    """Whether a version (None: unknown, so probably current) can resume by id."""
+    """Return whether a version can resume by id; an unknown version is taken for a current one."""
     found = _VERSION.search(version or "")
     return found is None or (int(found[1]), int(found[2])) >= _RESUMES_SINCE
 
 
 def _project_sources(root: Path, project: Path, folders: Folders) -> Iterator[SourceRef]:
-    """The chats of one project, or what there is where chats are not kept yet."""
+    """Yield the chats of one project, or the logs and checkpoints of versions without chats."""
     chats = project / "chats"
     if is_folder(chats):
         yield from chat_sources(NAME, root, chats, folders=folders)

@@ -1,9 +1,8 @@
 """Reads one chat file: an event log, a document, or a log as the specification describes it.
 
-A log is replayed for what was said, not for what the model remembers: checkpoints replace the
-model's view and are taken only for what no record has said, and messages a rewind dropped stay.
-A file in which nobody said anything is a stub (left by a resume, or by a start without a prompt)
-and no session.
+A log yields the whole conversation, not just the history the model sees: of a checkpoint only
+messages without a record are used, and messages that a rewind dropped stay. A file without any
+message is a stub (left by a resume, or by a start without a prompt) and not a session.
 """
 
 from __future__ import annotations
@@ -39,17 +38,17 @@ from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 
 LARGEST_DOCUMENT: Final = 256 << 20
-"""A document has to be held whole; a larger one is left alone."""
+"""The size limit of a document, which has to be decoded in memory."""
 
 _DELEGATED: Final = "subagent"
 _NO_FORMAT: Final = frozenset({"bad-line", "bad-record", "torn-tail"})
 
 FindDirectory = Callable[[str | None], str | None]
-"""From the hash of a project, if one is recorded, to its directory."""
+"""Returns the directory of the project with the given hash (None: no hash is recorded)."""
 
 
 class ChatReader:
-    """One pass over one file."""
+    """Reads one file in one pass."""
 
     def __init__(
         self,
@@ -82,7 +81,7 @@ class ChatReader:
         )
 
     def items(self) -> Iterator[Item]:
-        """The session of the file."""
+        """Yield the session of the file."""
         session_id: str | None = None
         for item in self._messages():
             if session_id is None and not isinstance(item, Problem):
@@ -92,7 +91,7 @@ class ChatReader:
         yield from self._close(session_id)
 
     def _id_before_the_end(self) -> str:
-        """The id that the whole file gives: where the first line is torn, a later one has it."""
+        """Return the session id of the file; if the first line is torn, a later line has it."""
         if text(self._head.session_id) is not None or self._source.session_id is not None:
             return self._session_id()
         whole = ChatReader(self._source, want="facts", find_directory=self._find_directory)
@@ -185,7 +184,7 @@ class ChatReader:
 
     def _patch(self, patch: Patch) -> None:
         head = self._head
-        if text(head.session_id) is None:  # whoever names the session says what it is
+        if text(head.session_id) is None:  # the record with the id also states the kind
             head.session_id = text(patch.session_id)
             head.kind = text(head.kind) or text(patch.kind)
         self._summary = text(patch.summary) or self._summary
@@ -209,7 +208,7 @@ class ChatReader:
     def _session_id(self) -> str:
         if self._source.session_id is not None:
             return self._source.session_id
-        if self._kind() == _DELEGATED:  # recorded beside its parent, under the parent's id
+        if self._kind() == _DELEGATED:  # recorded in its parent's folder, under the parent's id
             return self._log
         return text(self._head.session_id) or self._log
 
@@ -277,7 +276,10 @@ class ChatReader:
         )
 
     def _compactions(self) -> int:
-        """Logs have a checkpoint of each, documents an empty notice or a second file."""
+        """Return the number of compactions.
+
+        A log has a checkpoint for each, a document an empty notice or an older file.
+        """
         if self._source.path.suffix != ".json":
             return self._conversation.compactions
         return max(self._conversation.empty_notes, int(self._after_compression))
@@ -294,7 +296,7 @@ class ChatReader:
 
 
 def _read_document(path: Path) -> Document | Problem:
-    """The document, or the problem it is."""
+    """Return the document, or the problem that prevents reading it."""
     try:
         with open_stream(path) as stream:
             data = stream.read(LARGEST_DOCUMENT + 1)

@@ -1,11 +1,10 @@
-"""Google's content parts: text, thoughts, calls, results and images.
+"""Splits Google's contents into text, thoughts, calls, results and images.
 
-A content is a string, a part or a list of both. Parts of an unexpected shape are passed over.
+A content is a string, a part, or a list of both. Parts of an unexpected shape are ignored.
 
-Which texts nobody typed: context, continuations and tasks that the agent writes itself.
-
-Gemini CLI puts its own texts into the person's mouth, mostly as parts or messages of their own, so
-each part is judged by itself.
+The texts of a user message are either typed by a person or injected by the agent: context,
+continuations, tasks. Gemini CLI mostly writes injected texts as parts or messages of their own, so
+each part is classified separately.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _EXIT_CODE: Final = re.compile(
     r"(?:^|\n)Exit Code: (-?\d{1,10})"
     r"(?:\n[A-Z][A-Za-z ]{0,40}: [^\n]{0,200})*\s*(?:</[a-z_]{1,40}>)?\s*\Z"
 )
-_TAIL: Final = 2000  # the exit code of a command stands behind its output
+_TAIL: Final = 2000  # the exit code of a command follows its output
 _SHELL_TOOLS: Final = frozenset({"run_shell_command", "shell", "bash"})
 _FAILED: Final = frozenset({"error", "cancelled", "canceled", "failed"})
 
@@ -45,7 +44,7 @@ INJECTED: Final = (
     "You have exceeded the time limit.",
     "You have reached the maximum number of turns.",
 )
-"""How texts begin that the agent writes in the person's name."""
+"""Openings of texts that the agent writes in the user's name."""
 
 ACKNOWLEDGED: Final = frozenset(
     {
@@ -53,10 +52,10 @@ ACKNOWLEDGED: Final = frozenset(
         "Got it. Thanks for the additional context!",
     }
 )
-"""Answers that no model wrote: they close a context the agent made up."""
+"""Answers that no model wrote: the agent puts them after a context that it injects."""
 
 AFTER_SNAPSHOT: Final = "Got it. Thanks for the additional context!"
-"""The made-up answer that follows the summary of a compression."""
+"""The injected answer that follows the summary of a compression."""
 
 _REFERENCED: Final = "--- Content from referenced files ---"
 _TASK: Final = re.compile(
@@ -65,7 +64,7 @@ _TASK: Final = re.compile(
 
 
 class ResultPart(msgspec.Struct, frozen=True):
-    """What a tool gave back."""
+    """A tool result."""
 
     id: str | None
     name: str
@@ -73,7 +72,7 @@ class ResultPart(msgspec.Struct, frozen=True):
 
 
 class CallPart(msgspec.Struct, frozen=True):
-    """What a model asked for."""
+    """A tool call."""
 
     id: str | None
     name: str
@@ -81,7 +80,7 @@ class CallPart(msgspec.Struct, frozen=True):
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """A content taken apart, each kind in its order."""
+    """The parts of a content by kind, each kind in recorded order."""
 
     texts: tuple[str, ...] = ()
     thoughts: tuple[str, ...] = ()
@@ -91,12 +90,12 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The text a person would read."""
+        """The visible text, without thoughts."""
         return "".join(self.texts)
 
 
 def part_list(content: object) -> list[Any]:
-    """A content as a list of parts."""
+    """Return a content as a list of parts."""
     if isinstance(content, str):
         return [content]
     if is_mapping(content):
@@ -105,7 +104,7 @@ def part_list(content: object) -> list[Any]:
 
 
 def split_parts(content: object) -> Parts:
-    """Take a content apart."""
+    """Return the parts of a content by kind."""
     texts: list[str] = []
     thoughts: list[str] = []
     calls: list[CallPart] = []
@@ -152,12 +151,12 @@ def _data_url(data: dict[str, Any]) -> str | None:
 
 
 def tool_call(part: CallPart, call_id: str) -> SessionToolCall:
-    """A call as the model shows it."""
+    """Return the tool call of a message."""
     return SessionToolCall(tool_call_id=call_id, tool_name=part.name, input=part.args)
 
 
 def response_text(response: object) -> str:
-    """The readable part of a tool's response."""
+    """Return the readable text of a tool's response."""
     fields = mapping(response)
     for name in ("output", "error", "content", "result"):
         if isinstance(fields.get(name), str):
@@ -166,9 +165,9 @@ def response_text(response: object) -> str:
 
 
 def has_failed(name: str, status: object, responses: Iterable[object]) -> bool | None:
-    """Whether a tool call failed; None when nothing says so either way.
+    """Return whether a tool call failed; None if neither status nor response tells.
 
-    A command with an exit code other than 0 is recorded as a success: only its text tells.
+    A command with a non-zero exit code is recorded as a success: only its output has the code.
     """
     if isinstance(status, str) and status.lower() in _FAILED:
         return True
@@ -188,24 +187,24 @@ def _exit_code(output: str) -> int:
 
 
 class UserTexts(msgspec.Struct, frozen=True):
-    """The texts of one message, told apart by who wrote them."""
+    """The texts of one user message: those a person typed, and those the agent injected."""
 
     typed: tuple[str, ...] = ()
     injected: tuple[str, ...] = ()
 
 
 def is_injected(text: str) -> bool:
-    """Whether the agent wrote a text in the person's name."""
+    """Return whether the agent wrote a text in the user's name."""
     return starts_with_any(text, INJECTED)
 
 
 def split_user_texts(texts: Sequence[str], *, delegated: bool) -> UserTexts:
-    """Split the texts of a user message; `delegated`: what a sub-agent is asked is its prompt."""
+    """Split the texts of a user message; if `delegated`, a sub-agent's task counts as typed."""
     typed: list[str] = []
     injected: list[str] = []
     for index, words in enumerate(texts):
         if typed and starts_with_any(words, (_REFERENCED,)):
-            injected.extend(texts[index:])  # the files a prompt refers to, part by part
+            injected.extend(texts[index:])  # the files that a prompt refers to, one part each
             break
         own = is_injected(words) or (not delegated and _TASK.match(words) is not None)
         (injected if own else typed).append(words)
@@ -215,5 +214,5 @@ def split_user_texts(texts: Sequence[str], *, delegated: bool) -> UserTexts:
 
 
 def is_command(text: str) -> bool:
-    """Whether a prompt begins like a command, which makes a poor title."""
+    """Return whether a prompt begins like a command, which makes a poor title."""
     return text.lstrip().startswith(("/", "?"))

@@ -1,11 +1,9 @@
-"""One conversation, record by record: its messages, its calls, and what is counted of both.
+"""Collects one conversation from its records: messages, calls, and the counts of both.
 
-The same message is written again when its tools have answered: the last version counts, in the
-place of the first, so the newest messages stay open for a while. Usage is billed once per message
-id, however often the message was written and whether or not it was rewound or compressed away.
-Everything that is counted is the same with and without bodies.
-
-What a message says: its texts, thoughts, tool calls and results, from the undecoded record.
+A message is written again when its tools have answered. The last version counts, at the position
+of the first, so the newest messages stay open for a while. Usage is billed once per message id,
+however often the message was written and even if it was rewound or compressed away. All counts are
+equal with and without bodies.
 """
 
 from __future__ import annotations
@@ -41,14 +39,14 @@ from amux.model.trace import LineKind, Trace, TraceBuilder, key_of
 from amux.model.usage import Call
 
 OPEN_MESSAGES: Final = 64
-"""How many messages may follow before one is taken for complete."""
+"""The number of later messages after which a message counts as complete."""
 
 SAFETY_KEPT: Final = 200
-_COMPARED: Final = 4096  # of a text: enough to recognise it, and the same when long texts are cut
+_COMPARED: Final = 4096  # characters that identify a text; unaffected when long texts are cut
 
 
 class _OpenMessage:
-    """A message that may be written once more."""
+    """A message that may be written again."""
 
     __slots__ = ("message", "message_id")
 
@@ -58,7 +56,7 @@ class _OpenMessage:
 
 
 class Conversation:
-    """Collects one conversation; `take` gives back the messages that are complete."""
+    """Collects one conversation; `take` yields the messages that are complete."""
 
     def __init__(
         self, *, bodies: bool, delegated: bool, on_problem: Callable[[Problem], None]
@@ -72,22 +70,22 @@ class Conversation:
         self.models: dict[str, None] = {}
         self.gaps: dict[str, None] = {}
         self.safety: list[dict[str, object]] = []
-        self.is_conversation = False  # more than texts the agent wrote itself
+        self.is_conversation = False  # has more than texts that the agent injected
         self._bodies = bodies
         self._delegated = delegated
         self._on_problem = on_problem
         self._trace = TraceBuilder()
         self._calls: dict[str, Call] = {}
         self._open: dict[tuple[str, Kind], _OpenMessage] = {}
-        self._message_ids: dict[tuple[str, Kind], str] = {}  # every message so far, and its id
+        self._message_ids: dict[tuple[str, Kind], str] = {}  # the id of every message so far
         self._ids: set[str] = set()
         self._texts: set[int] = set()
         self._pending: dict[str, str] = {}  # tool calls without a result: id -> name
-        self._without_id: dict[str, None] = {}  # of these, those whose record has no id
+        self._without_id: dict[str, None] = {}  # pending calls whose record has no id
         self._tools: set[str] = set()  # every tool call so far
 
     def take(self, message: ChatMessage) -> Iterator[SessionMessage]:
-        """Enter a message, or a further version of one."""
+        """Add a message, or a newer version of one."""
         key = (message.id, message.kind)
         message_id = self._message_ids.get(key)
         if message_id is None:
@@ -102,9 +100,9 @@ class Conversation:
             yield from self._complete(next(iter(self._open)))
 
     def restore(self, messages: Sequence[ChatMessage]) -> Iterator[SessionMessage]:
-        """Enter a checkpoint: what the model sees from now on, mostly repetitions.
+        """Add a checkpoint: the history the model sees from now on, mostly repetitions.
 
-        Only what no record of this file has said comes in: a summary, or a history from elsewhere.
+        Only messages without a record in this file are added: a summary, or an imported history.
         """
         yield from self.flush()
         snapshot = _snapshot(messages)
@@ -119,27 +117,27 @@ class Conversation:
         yield from self.flush()
 
     def flush(self) -> Iterator[SessionMessage]:
-        """All messages that are still open, now complete."""
+        """Complete and yield all open messages."""
         while self._open:
             yield from self._complete(next(iter(self._open)))
 
     def calls(self) -> tuple[Call, ...]:
-        """The calls, in order of their first record."""
+        """Return the calls in the order of their first record."""
         return tuple(self._calls.values())
 
     def trace(self) -> Trace:
-        """One record per message, more where one brings tool results."""
+        """Return the trace: one entry per message, more for a record with tool results."""
         return self._trace.build()
 
     def moment(self, at: datetime | None) -> None:
-        """Widen the time span."""
+        """Extend the time span to `at`."""
         if at is None:
             return
         self.earliest = at if self.earliest is None else min(at, self.earliest)
         self.latest = at if self.latest is None else max(at, self.latest)
 
     def _unused_id(self, message: ChatMessage) -> str:
-        """An answer and the result that follows it may share one id."""
+        """Return a unique id: an answer and the result that follows it may share one."""
         name = message.id
         while name in self._ids:
             name = f"{name}:{message.kind}"
@@ -252,7 +250,7 @@ class Conversation:
     def _note_missing_usage(self, message: ChatMessage) -> None:
         if message.model is not None:
             self.models.setdefault(message.model)
-        if not message.restored:  # what came with a checkpoint was billed where it was said
+        if not message.restored:  # a message from a checkpoint was billed in its own file
             self.gaps["usage-not-recorded"] = None
 
     def _complete_note(self, entry: _OpenMessage) -> Iterator[SessionMessage]:
@@ -266,9 +264,9 @@ class Conversation:
             yield message
 
     def _answered_call(self, call_id: str | None, name: str, *, line: int) -> str | None:
-        """The call a result answers; None when it has its result already."""
+        """Return the id of the call that a result answers; None if the call already has one."""
         if call_id is None or call_id not in self._tools:
-            # Old versions keep no ids of calls: it is the oldest open one of that tool.
+            # Old versions record no call ids: take the oldest pending call of that tool.
             has_generated_id = (one for one in self._without_id if self._pending.get(one) == name)
             call_id = next(has_generated_id, call_id)
         if call_id is not None and self._pending.pop(call_id, None) is not None:
@@ -298,7 +296,7 @@ class Conversation:
 
 
 def _numbered(message_id: str, *, first: int = 0) -> Iterator[str]:
-    """Ids for the messages of one record: its own, then numbered ones."""
+    """Yield ids for the messages of one record: its own id, then numbered ones."""
     number = first
     while True:
         yield message_id if number == 0 else f"{message_id}#{number}"
@@ -306,7 +304,10 @@ def _numbered(message_id: str, *, first: int = 0) -> Iterator[str]:
 
 
 def _snapshot(messages: Iterable[ChatMessage]) -> int | None:
-    """Where a checkpoint holds the summary of a compression: before the answer made up for it."""
+    """Return the index of a compression's summary in a checkpoint; None if there is none.
+
+    The summary precedes the answer that the agent injects after it.
+    """
     before: ChatMessage | None = None
     for index, message in enumerate(messages):
         if message.kind == "gemini" and before is not None and before.kind == "user":
@@ -319,29 +320,29 @@ def _snapshot(messages: Iterable[ChatMessage]) -> int | None:
 
 
 class ToolUse(msgspec.Struct, kw_only=True):
-    """A tool call of an answer; its bodies are still undecoded."""
+    """A tool call of an answer; its arguments and result are still undecoded."""
 
     id: str
     name: str
-    has_generated_id: bool = False  # the record has no id of its own
+    has_generated_id: bool = False  # the record has no id
     args: msgspec.Raw | None = None
-    decoded_args: Any = None  # arguments that came decoded
+    decoded_args: Any = None  # arguments that are already decoded
     result: msgspec.Raw | None = None
     status: object = None
     at: datetime | None = None
 
     @property
     def has_result(self) -> bool:
-        """Whether the tool has given anything back."""
+        """Whether the call has a result."""
         return self.result is not None
 
     @property
     def input(self) -> Any:
-        """What the tool was asked."""
+        """The arguments of the call."""
         return self.decoded_args if self.args is None else document(bytes(self.args))
 
     def responses(self) -> list[Any]:
-        """What the tool gave back, without the wrapping."""
+        """Return the responses of the tool without their envelope."""
         if self.result is None:
             return []
         content = document(bytes(self.result))
@@ -353,7 +354,7 @@ class ToolUse(msgspec.Struct, kw_only=True):
 
 
 class Reply:
-    """What a model said."""
+    """An answer of a model."""
 
     def __init__(self, message: ChatMessage, message_id: str) -> None:
         self._message = message
@@ -362,16 +363,16 @@ class Reply:
 
     @property
     def text(self) -> str:
-        """Its text."""
+        """The text of the answer."""
         return self._parts.text
 
     def call_ids(self) -> list[str]:
-        """The recorded ids of its tool calls."""
+        """Return the recorded ids of the tool calls."""
         recorded = [part.id for part in self._parts.calls if part.id is not None]
         return recorded + [call.id for call in self._recorded_calls()]
 
     def calls(self) -> list[ToolUse]:
-        """Its tool calls; those of a checkpoint stand among the parts, without results."""
+        """Return the tool calls; in a checkpoint they are content parts and have no results."""
         recorded = list(self._recorded_calls())
         if recorded:
             return recorded
@@ -399,7 +400,7 @@ class Reply:
                 )
 
     def message(self, call: Call | None, *, synthetic: bool) -> SessionMessage:
-        """The message; `call` is what it cost."""
+        """Return the message with the usage of `call`."""
         message = self._message
         return SessionMessage(
             role="assistant",
@@ -427,7 +428,7 @@ class Reply:
                 yield " ".join(filter(None, (subject and f"**{subject}**", body)))
 
     def result_message(self, call: ToolUse, message_id: str) -> SessionMessage:
-        """The result of one of its calls."""
+        """Return the message for the result of one tool call."""
         responses = call.responses()
         return SessionMessage(
             role="tool",
@@ -449,7 +450,7 @@ def _tool_call(call: ToolUse) -> SessionToolCall:
 
 
 class UserTurn:
-    """What came from the person's side: prompts, context, tool results."""
+    """A record of the user's side: prompt, context and tool results."""
 
     def __init__(self, message: ChatMessage, *, delegated: bool) -> None:
         self._message = message
@@ -458,19 +459,19 @@ class UserTurn:
 
     @property
     def text(self) -> str:
-        """All texts."""
+        """All texts, joined."""
         return self.parts.text
 
     @property
     def is_prompt(self) -> bool:
-        """Whether somebody typed or pasted something."""
+        """Whether the record holds typed text or a pasted image."""
         return bool(self.user_texts.typed) or bool(
             self.parts.images and not self.user_texts.injected
         )
 
     @cached_property
     def prompt(self) -> str:
-        """What was typed: as it was shown, where the agent expanded it."""
+        """The typed text; the displayed form if the agent expanded it."""
         if bytes(self._message.display):
             shown = split_parts(document(bytes(self._message.display))).text
             if shown.strip():
@@ -478,7 +479,7 @@ class UserTurn:
         return "".join(self.user_texts.typed)
 
     def prompt_message(self, message_id: str) -> SessionMessage:
-        """The typed part."""
+        """Return the message for the typed part."""
         return SessionMessage(
             role="user",
             content=self.prompt,
@@ -488,7 +489,7 @@ class UserTurn:
         )
 
     def injected_message(self, message_id: str) -> SessionMessage:
-        """What the agent added."""
+        """Return the message for the injected part."""
         return SessionMessage(
             role="user",
             content="\n".join(self.user_texts.injected),
@@ -498,7 +499,7 @@ class UserTurn:
         )
 
     def result_message(self, result: ResultPart, call_id: str, message_id: str) -> SessionMessage:
-        """A tool's result."""
+        """Return the message for a tool result."""
         return SessionMessage(
             role="tool",
             content=response_text(result.response),
@@ -514,7 +515,7 @@ class UserTurn:
 
 
 def note_message(message: ChatMessage, message_id: str) -> SessionMessage:
-    """A notice of the agent itself."""
+    """Return the message for a notice of the agent."""
     return SessionMessage(
         role="system",
         content=split_parts(document(bytes(message.content))).text,

@@ -1,9 +1,8 @@
-"""Where chats lie inside a project's folder, and how one of them is opened.
+"""Finds the chats in a project's folder, and the working directory that the folder stands for.
 
-Which directory a chat belongs to. Its file says only the hash, so the folder has to tell.
-
-In order: the note in the folder, the list of all projects by folder name, the same list by hash.
-All are small files; what cannot be read says nothing.
+A chat records only the hash of its working directory. The directory itself is looked up in this
+order: the note in the folder, the list of all projects by folder name, that list by hash. All of
+these are small files; a file that cannot be read is ignored.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from amux.adapters._kit.values import document, is_mapping, mapping, text
 CHAT_NAME: Final = re.compile(
     r"session-(?P<minute>\d{4}-\d\d-\d\dT\d\d-\d\d(?:-\d\d)?)-(?P<id8>[^.]{1,64})\.jsonl?"
 )
-"""The name says when a chat began and how its session's id begins."""
+"""A file name holds the minute in which a chat began and the first characters of its session id."""
 
 _DOCUMENT: Final = ".json"
 
@@ -33,7 +32,7 @@ _SMALL_FILE: Final = 4 << 20
 
 
 def chat_sources(agent: str, root: Path, chats: Path, *, folders: Folders) -> Iterator[SourceRef]:
-    """The chats of one folder and the sub-agents below it. No link is followed."""
+    """Yield the chats of one folder and the sub-agents below it, without following links."""
     found = folders.by_name(chats)
     directory_hints = directory_files(root, chats.parent)
     documents = _documents(found)
@@ -69,7 +68,7 @@ def _subagents(agent: str, root: Path, folder: Path, *, folders: Folders) -> Ite
 
 
 def read_chat(source: SourceRef, *, want: Want) -> Iterator[Item]:
-    """Stream one chat."""
+    """Read one chat."""
     parents = source.path.parents
     project = parents[2] if source.parent is not None else parents[1]
     from amux.adapters.gemini.chat import ChatReader
@@ -84,7 +83,7 @@ def read_chat(source: SourceRef, *, want: Want) -> Iterator[Item]:
 
 
 def _has_earlier(path: Path) -> bool:
-    """Whether an older document of the same session lies beside: what a compression leaves."""
+    """Return whether the folder has an older document of this session, as a compression leaves."""
     own = CHAT_NAME.fullmatch(path.name)
     if own is None or path.suffix != _DOCUMENT:
         return False
@@ -92,7 +91,7 @@ def _has_earlier(path: Path) -> bool:
 
 
 def _documents(found: Iterable[os.DirEntry[str]]) -> dict[str, list[re.Match[str]]]:
-    """Names of documents by how their sessions' ids begin."""
+    """Return the names of the documents, keyed by the id prefix of their session."""
     documents: dict[str, list[re.Match[str]]] = {}
     for entry in found:
         name = CHAT_NAME.fullmatch(entry.name)
@@ -102,26 +101,26 @@ def _documents(found: Iterable[os.DirEntry[str]]) -> dict[str, list[re.Match[str
 
 
 def _earlier(own: re.Match[str], documents: dict[str, list[re.Match[str]]]) -> list[str]:
-    """Documents of the same session that began before this one; logs are never split."""
+    """Return the older documents of the session of `own`; none for a log, which is never split."""
     if not own[0].endswith(_DOCUMENT):
         return []
     return [one[0] for one in documents.get(own["id8"], []) if one["minute"] < own["minute"]]
 
 
 def directory_files(root: Path, folder: Path) -> tuple[Path, ...]:
-    """The files that may say which directory a project's folder belongs to."""
+    """Return the files that may name the directory that a project's folder stands for."""
     return folder / _NOTE, root / _PROJECTS
 
 
 class DirectoryLookup:
-    """The projects one store knows."""
+    """Finds the working directory of one project folder."""
 
     def __init__(self, root: Path, folder: Path) -> None:
         self._root = root
         self._folder = folder
 
     def __call__(self, project_hash: str | None) -> str | None:
-        """The directory of the folder's project; None when nothing says it."""
+        """Return the working directory of the project; None if no file names it."""
         noted = _read(self._folder / _NOTE).decode("utf-8", "replace").strip()
         if noted:
             return noted
@@ -137,14 +136,14 @@ class DirectoryLookup:
 
 
 def hash_directory(directory: str) -> str:
-    """How the agent names a project in its older versions."""
+    """Return the folder name that older versions give to the project in `directory`."""
     from hashlib import sha256  # loads OpenSSL
 
     return sha256(directory.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def configured_model(root: Path) -> str | None:
-    """The model the settings name."""
+    """Return the model that the settings name; None if they name none."""
     model = mapping(read_json(root / SETTINGS)).get("model")
     while is_mapping(model):  # an upgrade nests the name once more
         model = model.get("name")
@@ -152,7 +151,7 @@ def configured_model(root: Path) -> str | None:
 
 
 def read_json(path: Path) -> Any:
-    """The value of a small JSON file; None when there is none."""
+    """Return the value of a small JSON file; None if it is missing, too large or not JSON."""
     return document(_read(path))
 
 

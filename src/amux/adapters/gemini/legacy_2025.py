@@ -1,11 +1,11 @@
-"""Gemini CLI before it kept chats (to 0.2): prompts in `logs.json`, saved chats in checkpoints.
+"""Reads Gemini CLI up to 0.2, which has no chats: prompts in `logs.json`, and checkpoints.
 
-Log         one list per project with what was typed in any session, commands included
-Checkpoint  the history as the model saw it when somebody typed `/chat save TAG`; no session id,
-            but the log tells which session saved under that tag last
+Log         one list per project with the typed texts of all sessions, commands included
+Checkpoint  the history that the model saw when the user typed `/chat save TAG`; it has no session
+            id, but the log shows which session last saved under that tag
 
-The answers are known only up to the last checkpoint; after it, prompts are all there is. No usage
-was recorded. The model is the configured one: nothing says which one answered.
+Answers are recorded only up to the last checkpoint; after it there are only prompts. Usage is not
+recorded. The model is the one in the settings, because no record names it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Entry = dict[str, Any]
 
 
 def read_logs(source: SourceRef, *, want: Want, only: str | None) -> Iterator[Item]:
-    """The sessions of one log."""
+    """Yield the sessions of one log."""
     entries = _entries(source.path)
     if isinstance(entries, Problem):
         yield entries
@@ -78,7 +78,7 @@ def _is_prompt(entry: Entry) -> bool:
 
 
 def _checkpoints(folder: Path, sessions: dict[str, list[Entry]]) -> dict[str, tuple[int, Any]]:
-    """Per session the position of its last save and the history it saved."""
+    """Return, by session, the index of its last save and the saved history."""
     last_saver: dict[str, str] = {}
     saves: dict[str, tuple[int, str]] = {}
     for session_id, entries in sessions.items():
@@ -109,7 +109,7 @@ def _history(checkpoint: object) -> list[Any]:
 
 
 class _LoggedSession:
-    """One session as far as the log and a checkpoint tell."""
+    """One session, built from the log and a checkpoint."""
 
     def __init__(self, source: SourceRef, session_id: str, *, want: Want) -> None:
         self._source = source
@@ -121,7 +121,7 @@ class _LoggedSession:
         )
 
     def items(self, entries: list[Entry], checkpoint: tuple[int, Any] | None) -> Iterator[Item]:
-        """Head, messages, facts."""
+        """Yield head, messages, problems and facts."""
         yield Head(session_id=self._id)
         yield from self._messages(entries, checkpoint)
         yield from self._problems

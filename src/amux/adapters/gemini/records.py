@@ -1,15 +1,13 @@
-"""The records of a chat: lines of a log, messages of a document, the lines of the specification.
+"""Decodes the records of a chat: lines of a log, messages of a document, lines as specified.
 
-Types are wide on purpose: a field of an unexpected type is as good as absent. Bodies stay
-undecoded until a rule or a reader wants them. `said_by` brings the dialects together: from there
-on a message is a `Said`, whoever wrote it and in which version.
+Field types are wide on purpose: a field of an unexpected type is treated as absent. Bodies stay
+undecoded until they are needed. `message_of` turns a record of any dialect and version into a
+`ChatMessage`.
 
-Google's token counts in disjoint buckets.
-
-`promptTokenCount` includes what came from the cache. Whether `candidatesTokenCount` includes the
-thoughts depends on who filled it in: Gemini counts them beside, bridges to other protocols inside.
-The total tells which; where there is none, the caller knows the habit of its agent. Tokens of tool
-prompts stand beside the prompt and are billed as input.
+Token counts become disjoint buckets. `promptTokenCount` includes cached tokens. Whether
+`candidatesTokenCount` includes the thoughts depends on the writer: Gemini excludes them, bridges
+to other protocols include them. The total decides; without one, the caller passes the convention
+of its agent. Tokens of tool prompts are not part of the prompt and are billed as input.
 """
 
 from __future__ import annotations
@@ -24,10 +22,10 @@ from amux.adapters._kit.values import count, damage_in, document, first, mapping
 from amux.model.usage import Tokens
 
 Wide = str | int | float | bool | list[Any] | dict[str, Any] | None
-"""Any JSON value: for fields that are looked at only when they have the expected type."""
+"""Any JSON value, for fields that are used only if they have the expected type."""
 
 Odd = str | int | float | bool | list[Any] | None
-"""Any JSON value but an object: what may stand in the place of a struct."""
+"""Any JSON value except an object, where a struct is expected."""
 
 Kind = Literal["user", "gemini", "note"]
 
@@ -44,20 +42,20 @@ _KINDS: Final[dict[str, Kind]] = {
     "tool": "user",
     "function": "user",
 }
-"""Message types and roles of all dialects; a tool's answer is said by the user's side."""
+"""Message types and roles of all dialects; a tool's answer counts as a user message."""
 
 _ENVELOPES: Final = frozenset({"", "message", "event", "content"})
-"""Types that say nothing: who speaks stands in `role`."""
+"""Types that do not name the speaker, which is then in `role`."""
 
 _BLOCKED: Final = frozenset({"SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "RECITATION", "SPII"})
-"""Reasons to stop that a filter gives."""
+"""Finish reasons that a safety filter gives."""
 
 _EMPTY: Final = msgspec.Raw()
 _NOTHING: Final = frozenset({b"", b"null", b"[]", b'""', b"{}"})
 
 
 class Record(msgspec.Struct, rename="camel"):
-    """One record: a head, a message, a patch, a rewind. Every field is optional."""
+    """One record: a header, a message, a patch or a rewind. Every field is optional."""
 
     type: Wide = None
     id: Wide = None
@@ -93,7 +91,7 @@ class Record(msgspec.Struct, rename="camel"):
 
 
 class Patch(msgspec.Struct, rename="camel"):
-    """What `$set` changes. A list of messages replaces what the model sees from then on."""
+    """The fields that `$set` changes; a list of messages replaces the history the model sees."""
 
     session_id: Wide = None
     start_time: Wide = None
@@ -111,7 +109,7 @@ class Document(Record):
 
 
 class ToolRecord(msgspec.Struct):
-    """A tool call of an answer, with its result once there is one."""
+    """A tool call of an answer, with its result if there is one."""
 
     id: Wide = None
     name: Wide = None
@@ -122,7 +120,7 @@ class ToolRecord(msgspec.Struct):
 
     @property
     def has_result(self) -> bool:
-        """Whether the tool has given anything back."""
+        """Whether the record holds a result."""
         return bytes(self.result).strip() not in _NOTHING
 
 
@@ -133,7 +131,7 @@ TOOLS: Final = msgspec.json.Decoder(list[ToolRecord | Odd])
 
 
 class ChatMessage(msgspec.Struct, kw_only=True):
-    """One message of whatever dialect."""
+    """One message, independent of the dialect it was recorded in."""
 
     kind: Kind
     id: str
@@ -142,20 +140,20 @@ class ChatMessage(msgspec.Struct, kw_only=True):
     display: msgspec.Raw = _EMPTY
     thoughts: msgspec.Raw = _EMPTY
     tools: msgspec.Raw = _EMPTY
-    stated: Stated | None = None  # what it took
+    stated: Stated | None = None  # its usage
     model: str | None = None
     safety: dict[str, Any] = {}
     line: int = 0
-    restored: bool = False  # known only from a checkpoint: nobody wrote it into this file
+    restored: bool = False  # found only in a checkpoint: the file has no record of its own for it
 
 
 def type_of(record: Record) -> str:
-    """The type a record gives itself; "" when it gives none."""
+    """Return the type of a record, or "" if it has none."""
     return text(record.type) or ""
 
 
 def message_of(record: Record, *, line: int, name: str) -> ChatMessage | None:
-    """The message of a record; None when it is none. `name` makes ids for those without."""
+    """Return the message of a record; None if it is no message. `name` prefixes generated ids."""
     message = _nested(record)
     label = type_of(record)
     role = text(message.get("role")) or text(record.role) or ""
@@ -178,7 +176,7 @@ def message_of(record: Record, *, line: int, name: str) -> ChatMessage | None:
 
 
 def _nested(record: Record) -> dict[str, Any]:
-    """The content object of a line that wraps it."""
+    """Return the content object that a line wraps, or an empty dict."""
     return mapping(document(bytes(record.message))) if bytes(record.message) else {}
 
 
@@ -190,7 +188,7 @@ def _content(record: Record, message: dict[str, Any]) -> msgspec.Raw:
 
 
 def _stated(record: Record) -> Stated | None:
-    """What a message took, in Google's names or any others."""
+    """Return the usage of a message, recorded in Google's field names or any other known ones."""
     for value, names in (
         (record.tokens, CHAT_FIELDS),
         (record.usage_metadata, API_FIELDS),
@@ -212,7 +210,7 @@ def _stated(record: Record) -> Stated | None:
 
 
 def _safety(record: Record) -> dict[str, Any]:
-    """What a safety filter said, as it was recorded."""
+    """Return the verdicts of safety filters as they were recorded."""
     found = {
         "safetyRatings": record.safety_ratings,
         "safetyMetadata": record.safety_metadata,
@@ -225,7 +223,7 @@ def _safety(record: Record) -> dict[str, Any]:
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of one model call as they were recorded."""
+    """The token counts of one model call as they were recorded."""
 
     prompt: int = 0
     candidates: int = 0
@@ -233,10 +231,13 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     thoughts: int | None = None
     tool: int = 0
     total: int | None = None
-    gaps: tuple[str, ...] = ()  # a figure that is none
+    gaps: tuple[str, ...] = ()  # names counts that are recorded but unusable
 
     def tokens(self, *, thoughts_beside: bool) -> Tokens:
-        """The billed tokens; `thoughts_beside` is the habit where the total does not tell."""
+        """Return the billed tokens.
+
+        `thoughts_beside` says whether the output excludes the thoughts if the total does not tell.
+        """
         thoughts = self.thoughts or 0
         prompt = self.prompt + self.tool
         if self.total is not None and thoughts:
@@ -253,7 +254,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def counts_of(record: dict[str, object], names: UsageFields) -> Counts | None:
-    """The figures in a record; None when it holds none at all."""
+    """Return the token counts of a record; None if it has none."""
     gaps = damage_in(record, *msgspec.structs.astuple(names))
     prompt, candidates = count(record.get(names.prompt)), count(record.get(names.candidates))
     total = count(record.get(names.total))
@@ -271,7 +272,7 @@ def counts_of(record: dict[str, object], names: UsageFields) -> Counts | None:
 
 
 class UsageFields(msgspec.Struct, frozen=True, kw_only=True):
-    """What a format calls the figures."""
+    """The field names of the token counts in one format."""
 
     prompt: str
     candidates: str
@@ -289,7 +290,7 @@ CHAT_FIELDS: UsageFields = UsageFields(
     tool="tool",
     total="total",
 )
-"""As the messages of a chat file have them."""
+"""Field names in the messages of a chat file."""
 
 API_FIELDS: UsageFields = UsageFields(
     prompt="promptTokenCount",
@@ -299,7 +300,7 @@ API_FIELDS: UsageFields = UsageFields(
     tool="toolUsePromptTokenCount",
     total="totalTokenCount",
 )
-"""As Google's API has them."""
+"""Field names of Google's API."""
 
 TELEMETRY_FIELDS: UsageFields = UsageFields(
     prompt="input_token_count",
@@ -309,4 +310,4 @@ TELEMETRY_FIELDS: UsageFields = UsageFields(
     tool="tool_token_count",
     total="total_token_count",
 )
-"""As telemetry events have them."""
+"""Field names in telemetry events."""

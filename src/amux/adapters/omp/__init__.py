@@ -1,14 +1,14 @@
-"""oh-my-pi: sessions of omp, a fork of Pi.
+"""Reads the sessions of oh-my-pi (omp), a fork of Pi.
 
 Store     $PI_CODING_AGENT_DIR, or the agent folder of the profile below ~/.omp ($PI_CONFIG_DIR),
           or $XDG_DATA_HOME/omp: sessions/<folder>/<time>_<id>.jsonl; sub-agents in
           <time>_<id>/<task>.jsonl beside it; sessions/<id>/*.jsonl as specified
-Formats   Pi's version 3; from 18 on a slot for the title comes before the header
-Counting  as Pi; helper calls that made no message are recorded too, those of titles and
-          compactions are not
-Title     the slot, else the last title given, else the first prompt of the current branch
+Formats   Pi's version 3; from 18 on a title slot precedes the header
+Counting  as Pi; helper calls without a message are recorded too, calls for titles and compactions
+          are not
+Title     the slot, else the last recorded title, else the first prompt of the current branch
 
-Evidence and gaps: docs/agents/omp.md. The rules are those of `pi/`.
+Evidence and gaps: docs/agents/omp.md. The logs are read by the `pi` package.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _PROFILE: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
 class OmpAdapter(TreeAdapter):
-    """Reads omp's sessions."""
+    """Reads the sessions of oh-my-pi."""
 
     info = INFO
     writer = "omp"
     home_folder = ".omp"
 
     def roots(self, host: Host) -> Sequence[Path]:
-        """The session folder the environment names, then those of the agent folder in use."""
+        """Return the session folder that the environment names, then those of the agent folder."""
         own = host.path_from("PI_CODING_AGENT_SESSION_DIR")
         found = _session_folders(host)
         return found if own is None else list(dict.fromkeys((own, *found)))
@@ -60,7 +60,7 @@ class OmpAdapter(TreeAdapter):
         cwd: str | None = None,
         version: str | None = None,
     ) -> Command | None:
-        """`omp`, in print mode when there is a prompt."""
+        """Return an `omp` command, in print mode if there is a prompt."""
         del version
         argv = ["omp"]
         if action != "new":
@@ -73,7 +73,7 @@ class OmpAdapter(TreeAdapter):
 
 
 def _session_folders(host: Host) -> list[Path]:
-    """Below the agent folder, and where a migration to the XDG directories moves them."""
+    """Return the session folders of the agent folder and of a migration to XDG directories."""
     profile = _profile(host)
     agent = host.path_from("PI_CODING_AGENT_DIR") if profile is None else None
     if agent is not None:
@@ -88,7 +88,7 @@ def _session_folders(host: Host) -> list[Path]:
 
 
 def _profile(host: Host) -> str | None:
-    """The profile in use; None for the default one, and for a name omp would refuse."""
+    """Return the profile in use; None for the default and for a name that omp would reject."""
     named = host.env.get("OMP_PROFILE")
     name = (host.env.get("PI_PROFILE", "") if named is None else named).strip()
     return name if name != "default" and _PROFILE.fullmatch(name) else None

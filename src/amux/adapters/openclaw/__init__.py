@@ -1,17 +1,17 @@
-"""OpenClaw: sessions of its agents, on every channel.
+"""Reads the sessions of OpenClaw's agents, on every channel.
 
 Store     $OPENCLAW_STATE_DIR, or .openclaw below $OPENCLAW_HOME or the home (older names of the
           program: ~/.clawdbot, ~/.moltbot): agents/<agent>/sessions/<id>.jsonl with archives, then
           agents/<agent>/agent/openclaw-agent.sqlite; sessions/<channel>/<id>.json as specified
 Formats   Pi's log, version 3 in files and 4 in the database; long events are compressed
-Branch    the leaf the database names, else the way to the last line
+Branch    the current branch ends at the leaf that the database names, else at the last line
 Counting  one call per assistant message; compactions are not recorded
-Title     the label a person gave, else the first prompt
+Title     the label that a person gave, else the first prompt
 
-Sessions of equal ids in two channels or agents are two sessions: the id names the newest,
-`<channel>/<id>` each of them. Evidence and gaps: docs/agents/openclaw.md.
+Two channels or agents may use one id for two sessions: the id then names the newest one, and
+`<channel>/<id>` names each of them. Evidence and gaps: docs/agents/openclaw.md.
 
-Where sessions lie below OpenClaw's state folder, told by names alone.
+Sources below the state folder are classified by their names alone:
 
     agents/<agent>/sessions/<id>.jsonl                     a session (to 2026.6)
     agents/<agent>/sessions/<id>.jsonl.<why>.<time>        a session that was deleted or reset
@@ -20,7 +20,7 @@ Where sessions lie below OpenClaw's state folder, told by names alone.
     agents/<agent>/agent/openclaw-agent.sqlite             all sessions (from 2026.9)
     sessions/<channel>/<id>.json                           a session, as specified
 
-Links are not followed: none leaves the root.
+Links are not followed, so no source is outside the root.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ INJECTED: Final = (
     "[Subagent Context]",
     "[Subagent Task]",
 )
-"""How texts begin that OpenClaw writes in the person's name."""
+"""Openings of texts that OpenClaw writes in the user's name."""
 
 DATABASE: Final = "openclaw-agent.sqlite"
 NAMES: Final = "sessions.json"
@@ -80,12 +80,12 @@ _TRACE: Final = ".trajectory"
 
 
 class OpenClawAdapter:
-    """Reads OpenClaw's sessions. Stateless."""
+    """Reads the sessions of OpenClaw. Stateless."""
 
     info = INFO
 
     def roots(self, host: Host) -> Sequence[Path]:
-        """The state folder the environment names, else those of all names of the program."""
+        """Return the state folder that the environment names, else those of all product names."""
         for variable in ("OPENCLAW_STATE_DIR", "CLAWDBOT_STATE_DIR"):
             named = host.path_from(variable)
             if named is not None:
@@ -96,7 +96,7 @@ class OpenClawAdapter:
         return [home / own, home / ".clawdbot", home / ".moltbot"]
 
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
-        """Logs, databases and documents; their names do not tell a working directory."""
+        """Yield logs, databases and documents; their names do not include a working directory."""
         del cwd
         return SourceFinder(NAME, root).sources()
 
@@ -108,7 +108,7 @@ class OpenClawAdapter:
         only: str | None = None,
         until: int | None = None,  # noqa: ARG002 - history is copied here, never referred to
     ) -> Iterator[Item]:
-        """Read a source; only a database holds several sessions."""
+        """Read one source; only a database holds several sessions."""
         from amux.adapters.openclaw.database import read_database
         from amux.adapters.openclaw.documents import read_document, read_names
         from amux.adapters.pi.reader import FileLines, read_log
@@ -123,21 +123,21 @@ class OpenClawAdapter:
         return read_log(FileLines([source.path]), _origin(source), want=want)
 
     def names(self, source: SourceRef) -> Sequence[Named] | None:
-        """The sessions of a database."""
+        """Return the ids and aliases of the sessions in a database; None for other sources."""
         from amux.adapters._kit.kin import ask_database
         from amux.adapters.openclaw.database import names_in
 
         return ask_database(source, partial(names_in, source))
 
     def kin(self, sources: Sequence[SourceRef], session_id: str) -> Kin | None:
-        """Whom a session names and who names it; None where there are logs in files as well."""
+        """Return the sessions related to one; None if there are also logs in files."""
         from amux.adapters._kit.kin import MarkedKin, mark_all
 
         marked = mark_all(sources, _keys_of)
         return None if marked is None else MarkedKin(marked, session_id)
 
     def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
-        """Some sessions of a database; a list of names is read whole."""
+        """Read selected sessions of a database; a list of names is read completely."""
         from amux.adapters.openclaw.database import read_database
 
         if source.path.name != DATABASE:
@@ -153,7 +153,7 @@ class OpenClawAdapter:
         cwd: str | None = None,
         version: str | None = None,
     ) -> Command | None:
-        """One turn in this process; without a prompt only a new conversation can be opened."""
+        """Return a command for one turn; without a prompt, only one for a new conversation."""
         del version
         if prompt is None:
             return Command(argv=("openclaw", "tui"), cwd=cwd) if action == "new" else None
@@ -165,7 +165,7 @@ class OpenClawAdapter:
 
 
 def _keys_of(source: SourceRef) -> Marked | None:
-    """Only databases and lists of names tell; a log in a file has to be read."""
+    """Return the link keys of a database or a list of names; None for a log in a file."""
     from amux.adapters._kit.kin import ask_database, by_name
     from amux.adapters.openclaw.database import keys_by_session
 
@@ -192,7 +192,7 @@ def _origin(source: SourceRef) -> Origin:
 
 
 class SourceFinder:
-    """Goes through one state folder."""
+    """Finds the sources below one state folder."""
 
     def __init__(self, agent: str, root: Path) -> None:
         self._root = root
@@ -200,7 +200,7 @@ class SourceFinder:
         self._folders = Folders()
 
     def sources(self) -> Iterator[SourceRef]:
-        """All logs, databases, documents and lists of names."""
+        """Yield all logs, databases, documents and lists of names."""
         for folder in self._below(self._root / "agents", folders=True):
             for path in self._below(folder / "sessions"):
                 yield from self._log(path)
@@ -216,7 +216,7 @@ class SourceFinder:
         )
 
     def _below(self, folder: Path, *, folders: bool = False) -> list[Path]:
-        """The files in a folder, or the folders in it."""
+        """Return the files in a folder, or its subfolders."""
         return sorted(
             Path(entry.path)
             for entry in self._folders.entries(folder)
@@ -242,13 +242,13 @@ class SourceFinder:
 
 
 def agent_or_channel(source: SourceRef) -> str:
-    """The folder an OpenClaw agent, or a channel, has for itself."""
+    """Return the name of the agent or channel that a source belongs to."""
     parts = source.path.relative_to(source.root).parts
     return parts[1] if len(parts) > 1 else ""
 
 
 def is_document(source: SourceRef) -> bool:
-    """Whether a source is a document of a channel."""
+    """Return whether a source is a document of a channel."""
     return source.path.relative_to(source.root).parts[0] == "sessions"
 
 

@@ -1,12 +1,12 @@
-"""OpenClaw's database of one agent: every session, its events in order.
+"""Reads OpenClaw's database of one agent: all sessions with their events in order.
 
-A handful of statements reads everything, however many sessions there are. Columns are looked up
-before they are asked for. Long events are compressed; without a decoder their place in the tree is
-still known. What was archived before a reset comes before the events that followed.
+The number of statements does not depend on the number of sessions. Columns are checked before they
+are queried. Long events are compressed; without a decoder only their position in the tree is
+known. Events that a reset archived precede the events that followed it.
 
-Lists read all of it: when and where a session began stands in its first event. For one session the
-tables and first events tell which others bear on it: whom it names, and who names it. Forks and
-continuations name whom they come from; the tables of an archived session do.
+A list reads the whole database, because the time and directory of a session are in its first
+event. For a single session, the tables and first events name the related sessions: forks and
+continuations name their origin; for an archived session, the tables do.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ _KINDS: Final[dict[str, Kind]] = {
     "rollover": "continuation",
     "recovery": "continuation",
 }
-"""Why a session took over from the one before it, where it goes on with the same conversation."""
+"""Reasons for a new session that continues the conversation of the previous one."""
 
 
 def read_database(
     source: SourceRef, *, want: Want, only: Sequence[str] | None, injected: tuple[str, ...]
 ) -> Iterator[Item]:
-    """All sessions of a database, or some."""
+    """Yield all sessions of a database, or only those with the ids in `only`."""
     from amux.adapters._kit.sqlite import read_foreign
 
     def query(connection: sqlite3.Connection) -> list[Item]:
@@ -74,14 +74,14 @@ def read_database(
 
 
 def names_in(source: SourceRef, connection: sqlite3.Connection) -> list[Named] | None:
-    """What the sessions of a database go by; None when its tables are unknown."""
+    """Return the ids and aliases of all sessions; None if the tables are unknown."""
     database = _AgentDatabase(connection, source)
     ids = database.ids()
     return None if ids is None else [Named(id, database.origin_of(id).aliases) for id in ids]
 
 
 def keys_by_session(source: SourceRef, connection: sqlite3.Connection) -> Marked | None:
-    """All sessions, each with its other names and those of whom it comes from."""
+    """Return, by session, its aliases and the names of its origin; None if tables are unknown."""
     database = _AgentDatabase(connection, source)
     ids = database.ids()
     if ids is None:
@@ -105,7 +105,7 @@ class _Session(msgspec.Struct, frozen=True):
 
 
 class _AgentDatabase:
-    """One state of the database."""
+    """The database, as read over one connection."""
 
     def __init__(
         self, connection: sqlite3.Connection, source: SourceRef, *, injected: tuple[str, ...] = ()
@@ -114,7 +114,7 @@ class _AgentDatabase:
         self._source = source
         self._injected = injected
         self._path = str(source.path)
-        self.problems: list[Problem] = []  # that concern no session
+        self.problems: list[Problem] = []  # problems that concern no session
         self._nodes = self._keyed("session_nodes", "session_key")
         self._windows = self._keyed("session_windows", "session_id")
         self._states = self._keyed("session_transcript_index_state", "session_id")
@@ -136,7 +136,7 @@ class _AgentDatabase:
     # names
 
     def ids(self) -> list[str] | None:
-        """Every session there is; None when a statement would not find each of them."""
+        """Return the ids of all sessions; None if some cannot be used in a query."""
         from amux.adapters._kit.tables import columns, quoted
 
         if not {"session_id", "seq"}.issubset(columns(self._connection, _EVENTS)):
@@ -146,11 +146,11 @@ class _AgentDatabase:
         return askable(id for (id,) in self._connection.execute(each))
 
     def origin_of(self, session_id: str) -> Origin:
-        """What the tables say of a session."""
+        """Return the properties of a session that the tables record."""
         return self._origin(_Session(session_id, (), (), is_live=True))
 
     def named_in_headers(self) -> Iterator[tuple[str, list[str]]]:
-        """The sessions that first events name: their own, and whom it was copied from."""
+        """Yield, by session, the names in its first event: its own id and that of its origin."""
         for row in self._rows(_EVENTS, where=_FIRST_EVENTS):
             header = mapping(document(self._event(row, [])))
             reference = text(header.get("parentSession")) or text(header.get("branchedFrom"))
@@ -160,7 +160,7 @@ class _AgentDatabase:
     # events
 
     def sessions(self, only: str | None) -> Iterator[_Session]:
-        """Every session with its events."""
+        """Yield the sessions with their events; all of them if `only` is None."""
         from amux.adapters._kit.tables import columns
 
         missing = {"session_id", "seq"} - {*columns(self._connection, _EVENTS)}
@@ -195,7 +195,7 @@ class _AgentDatabase:
         return _Session(session_id, list(filter(None, events)), problems, bool(live))
 
     def _event(self, row: Row, problems: list[Problem]) -> bytes:
-        """An event as JSON; of one that cannot be decompressed what navigation knows of it."""
+        """Return an event as JSON; only its navigation data if it cannot be decompressed."""
         plain_json, packed = row.get("event_json"), row.get("event_zstd")
         if isinstance(plain_json, str):
             return plain_json.encode("utf-8", "replace")
@@ -229,7 +229,7 @@ class _AgentDatabase:
     # sessions
 
     def items(self, session: _Session, want: Want) -> Iterator[Item]:
-        """One session as every log is read."""
+        """Yield the items of one session, read like any log."""
         lines = MemoryLines(session.events, path=self._path, problems=session.problems)
         return read_log(lines, self._origin(session), want=want)
 
@@ -238,7 +238,7 @@ class _AgentDatabase:
         key = text(window.get("session_key")) or ""
         node = self._nodes.get(key, {})
         is_current = text(node.get("current_session_id")) in {None, session.id}
-        if not is_current:  # what is said of the conversation is said of its newest session
+        if not is_current:  # the node describes the newest session of the conversation
             node = {}
         kind, parent = self._lineage(window, node)
         agent = agent_or_channel(self._source)
@@ -258,7 +258,7 @@ class _AgentDatabase:
         )
 
     def _leaf(self, session: _Session) -> str | None:
-        """The end of the current branch as the agent has noted it, unless that is out of date."""
+        """Return the recorded leaf of the current branch; None if it is missing or outdated."""
         state = self._states.get(session.id, {})
         return None if state.get("needs_rebuild") else text(state.get("leaf_event_id"))
 

@@ -1,6 +1,6 @@
-"""Whole documents: a conversation of one channel as specified, and the list of names.
+"""Reads JSON documents: a conversation of one channel as specified, and the list of names.
 
-A document's messages become lines of a log, so that the same rules run over them.
+The messages of a document are converted to lines of a log and read by the same code.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TOOL: Final = "tool"
 
 
 def read_document(source: SourceRef, want: Want) -> Iterator[Item]:
-    """The session of one document."""
+    """Yield the session of one document."""
     root = _load(source)
     if isinstance(root, Problem):
         yield root
@@ -85,7 +85,7 @@ def _header(about: Json) -> Json:
 
 
 def _line(message: Json) -> Json:
-    """A message of a document as a line: tool calls are blocks of its content."""
+    """Return a message as a line of a log, with tool calls and thoughts as content blocks."""
     line = {**message, "type": "message", "role": first(message, *_SPEAKER)}
     content = first(message, "content", "text")
     calls = [_call(mapping(call)) for call in items(message.get("toolCalls"))]
@@ -111,7 +111,7 @@ def _call(call: Json) -> Json:
 
 
 def read_names(source: SourceRef) -> Iterator[Item]:
-    """The labels people gave to sessions; a file is trusted more than the id beside it."""
+    """Yield the labels of sessions; an entry's file identifies its session better than its id."""
     root = _load(source)
     if isinstance(root, Problem):
         yield root

@@ -1,12 +1,12 @@
-"""Pi: sessions of the Pi coding agent.
+"""Reads the sessions of the Pi coding agent.
 
 Store     $PI_CODING_AGENT_DIR (once $CODING_AGENT_DIR) or ~/.pi/agent: sessions/--<cwd>--/
           <time>_<id>.jsonl; $PI_CODING_AGENT_SESSION_DIR; sessions/<id>/*.jsonl as specified
 Formats   version 1 is a list (to 0.30), 2 and 3 are trees; newer versions rewrite older logs
-Branch    the way to the last line is the current one; where the folder is the session, the branch
-          with the highest time
+Branch    the current branch ends at the last line; if a folder is the session, it is the branch
+          with the latest time
 Counting  one call per assistant message and recorded summary, on every branch
-Title     the last name given, else the first prompt of the current branch
+Title     the last recorded name, else the first prompt of the current branch
 
 Evidence and gaps: docs/agents/pi.md.
 """
@@ -33,14 +33,14 @@ INFO: Final = AgentInfo(
 
 
 class PiAdapter(TreeAdapter):
-    """Reads Pi's sessions."""
+    """Reads the sessions of Pi."""
 
     info = INFO
     writer = "pi"
     home_folder = ".pi"
 
     def roots(self, host: Host) -> Sequence[Path]:
-        """The session folder the environment names, then that of the agent's folder."""
+        """Return the session folder that the environment names, then that of the agent folder."""
         agent = host.path_from("PI_CODING_AGENT_DIR") or host.path_from("CODING_AGENT_DIR")
         own = host.path_from("PI_CODING_AGENT_SESSION_DIR")
         sessions = (agent or host.home / ".pi" / "agent") / "sessions"
@@ -55,7 +55,7 @@ class PiAdapter(TreeAdapter):
         cwd: str | None = None,
         version: str | None = None,
     ) -> Command | None:
-        """`pi`, in print mode when there is a prompt."""
+        """Return a `pi` command, in print mode if there is a prompt."""
         del version
         argv = ["pi"]
         if action != "new":

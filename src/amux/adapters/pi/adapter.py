@@ -1,13 +1,13 @@
-"""What Pi and oh-my-pi have in common as agents: the same folders, the same logs.
+"""The adapter that Pi and oh-my-pi share, and the discovery of their logs.
 
-Where logs lie below a `sessions` folder, told by names alone.
+Logs below a `sessions` folder are classified by their names alone:
 
     <folder of a working directory>/<time>_<id>.jsonl            a session
     <folder of a working directory>/<time>_<id>/<task>.jsonl     a sub-agent of it (oh-my-pi)
-    <time>_<id>.jsonl                                            a session in a folder of its own
+    <time>_<id>.jsonl                                            a session in a session folder
     <id>/*.jsonl                                                 a session, as specified
 
-Links are not followed: none leaves the root.
+Links are not followed, so no source is outside the root.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _TIMED_NAME: Final = re.compile(r"\d{4}-\d\d-\d\dT[\d.-]+Z_(.+)", re.DOTALL)
 
 
 class TreeAdapter:
-    """Finds and reads logs below a `sessions` folder. Stateless."""
+    """Discovers and reads logs below a `sessions` folder. Stateless."""
 
     info: AgentInfo
     writer: Writer
-    home_folder: str  # the agent's own folder in a home; elsewhere it may share one
+    home_folder: str  # the folder in the home directory that only this agent uses
 
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
-        """All logs below a root: a fork may lie in another folder than what it copied."""
+        """Yield all logs below a root: a fork may be in another folder than its origin."""
         del cwd
         return LogFinder(self.info.name, root).sources()
 
@@ -71,7 +71,7 @@ class TreeAdapter:
 
 
 def _logs(source: SourceRef) -> Sequence[Path]:
-    """The files of a source; a folder that is closed to us is an error here."""
+    """Return the files of a source; raise OSError if its folder is unreadable."""
     if source.path.suffix == _LOG:
         return [source.path]
     with os.scandir(source.path) as entries:
@@ -100,7 +100,7 @@ def _origin(source: SourceRef) -> Origin:
 
 
 class LogFinder:
-    """Goes through one root of one agent."""
+    """Finds the logs below one root of one agent."""
 
     def __init__(self, agent: str, root: Path) -> None:
         self._template = SourceRef(agent=agent, path=root, root=root, group=str(root))
@@ -108,7 +108,7 @@ class LogFinder:
         self._folders = Folders()
 
     def sources(self) -> Iterator[SourceRef]:
-        """All logs."""
+        """Yield all logs."""
         for entry in self._entries(self._root):
             if is_log(entry):
                 yield self._session(Path(entry.path))
@@ -141,7 +141,7 @@ class LogFinder:
         return self._template.replace(path=path, session_id=session_id)
 
     def _folder_session(self, folder: Path, logs: Sequence[Path]) -> SourceRef:
-        """A folder that is a session; where it holds but one file, that file is the source."""
+        """Return the source of a folder that is one session; its only file, if it has just one."""
         is_one_file = len(logs) == 1
         return self._template.replace(
             path=logs[0] if is_one_file else folder,
@@ -161,18 +161,18 @@ class LogFinder:
 
 
 def session_id_in(stem: str) -> str | None:
-    """The session id in a file name that begins with a time; None for other names."""
+    """Return the session id in a file name that begins with a time; None for other names."""
     found = _TIMED_NAME.fullmatch(stem)
     return None if found is None else found[1]
 
 
 def is_log(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry is a log, by its name."""
+    """Return whether an entry is a log, judged by its name."""
     name = entry.name
-    hidden = name.startswith(".")  # left by a writer that was stopped before it could rename
+    hidden = name.startswith(".")  # a temporary file of a writer that was stopped
     return name.endswith(_LOG) and not hidden and entry.is_file(follow_symlinks=False)
 
 
 def _holds_sessions(folder: Path, logs: Sequence[Path]) -> bool:
-    """Whether each file in a folder is a session, rather than all of them one."""
+    """Return whether each file in a folder is a session, rather than all of them together."""
     return folder.name.startswith("-") or any(session_id_in(log.stem) for log in logs)

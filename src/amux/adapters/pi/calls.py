@@ -1,13 +1,11 @@
-"""Usage: every billed call of a log once, on whatever branch, and what was not recorded.
+"""Collects every billed call of a log, on all branches, and detects calls without a record.
 
-A call's key is made of what copies keep: the times of its entry and message, and its figures. Entry
-ids are no use for that: a version 1 log has none, and each of its copies gets ids of its own when a
-newer version rewrites it. Calls that are equal even so (hand-made logs) are numbered.
+A call's key is built from values that copies preserve: the times of its entry and message, and its
+token counts. Entry ids do not work: a version 1 log has none, and each copy gets new ids when a
+newer version rewrites it. Calls that are equal nevertheless (hand-made logs) are numbered.
 
-Who waits for whom: prompts for answers, tool calls for results.
-
-A call that was cut off leaves no record; it shows by what is missing after the question. Copied
-lines do not count: what is missing after them is missing in another session.
+A call that was cut off leaves no record; it is detected by a question without an answer. Copied
+lines are ignored: an answer that is missing there is missing in another session.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ _SUMMARY_GAPS: Final = {
 
 
 class CallCollector:
-    """Collects the calls and gaps of one log in order."""
+    """Collects the calls and gaps of one log in the order of its lines."""
 
     def __init__(self, purpose: Purpose) -> None:
         self._purpose: Purpose = purpose
@@ -48,15 +46,15 @@ class CallCollector:
         self._by_key: list[int] = []
 
     def identity(self, *, is_copy: bool) -> bytes:
-        """Marks that only copies of this log share: ids that were made up, with their times.
+        """Return keys that only copies of this log share: generated entry ids with their times.
 
-        A log without such ids can be told by its times alone, but only if it is known to be a copy:
-        logs made by hand may agree in everything that is recorded.
+        A log without such ids is identified by its call keys, but only if it is known to be a copy:
+        hand-made logs may agree in everything that is recorded.
         """
         return array("q", self._by_id or (self._by_key if is_copy else [])).tobytes()
 
     def reply(self, entry: Entry, message_id: str, *, spoke: bool, copied: bool) -> None:
-        """An assistant message is a model call; without content it may be a failed one."""
+        """Add the call of an assistant message; a message without content may be a failed call."""
         failed = text(entry.message.stop_reason) in FAILED_STOPS
         gaps = (CALL_INTERRUPTED,) if failed else ()
         if self._bill(entry, self._purpose, message_id=message_id, copied=copied, gaps=gaps):
@@ -65,16 +63,16 @@ class CallCollector:
             self.gaps.setdefault(CALL_INTERRUPTED if failed else USAGE_NOT_RECORDED)
 
     def summary(self, entry: Entry, *, copied: bool) -> None:
-        """A summary was written by a model; older versions do not say at what cost."""
+        """Add the call that wrote a summary; older versions do not record its usage."""
         if not self._bill(entry, "compaction", copied=copied) and not copied:
             self.gaps.setdefault(_SUMMARY_GAPS[entry.type])
 
     def helper(self, entry: Entry, *, copied: bool) -> None:
-        """A call that made no message: a classifier, a cache kept warm, a tool's own."""
+        """Add a call without a message: a classifier, a cache refresh, or a call of a tool."""
         self._bill(entry, "auxiliary", copied=copied)
 
     def add_gap_to_last(self, gap: str) -> None:
-        """Say of the newest call that its figures are not what was billed."""
+        """Add a gap to the newest call: its token counts are not what was billed."""
         call = self.calls[-1]
         self.calls[-1] = msgspec.structs.replace(call, gaps=(*call.gaps, gap))
 
@@ -87,7 +85,7 @@ class CallCollector:
         message_id: str | None = None,
         gaps: tuple[str, ...] = (),
     ) -> bool:
-        """Add a call; False when no usage, or none but zeros, was recorded."""
+        """Add a call; return False if no usage, or only zeros, was recorded."""
         usage = usage_of(entry.message)
         tokens = tokens_of(usage) if usage else Tokens()
         nusd, damage = _money(usage, entry.message), gaps_in(usage)
@@ -133,7 +131,7 @@ def _model(entry: Entry) -> str | None:
 
 
 def usage_of(message: Message) -> dict[str, Any]:
-    """The record of a message's usage, under whatever name."""
+    """Return the usage object of a message, under any of its names, or an empty dict."""
     for value in (message.usage, message.token_usage, message.token_usage_, message.tokens):
         if is_mapping(value):
             return value
@@ -141,19 +139,19 @@ def usage_of(message: Message) -> dict[str, Any]:
 
 
 def tokens_of(usage: dict[str, Any]) -> Tokens:
-    """Disjoint buckets: input excludes the cache, reasoning is part of the output."""
+    """Return disjoint buckets: input excludes the cache, reasoning is part of the output."""
     tokens = tokens_in(usage)
     kept = min(tokens.cache_write, count(usage.get("cacheWrite1h")) or 0)
     return msgspec.structs.replace(tokens, cache_write_1h=kept) if kept else tokens
 
 
 def _money(usage: dict[str, Any], message: Message) -> int | None:
-    """What the agent has recorded; 0 means that it knew no price."""
+    """Return the recorded cost; None also for 0, which means that the agent knew no price."""
     return money_in(usage) or money_in({"cost": message.cost}) or None
 
 
 class ExpectedAnswers:
-    """Follows the messages of one log in the order of writing."""
+    """Tracks prompts without an answer and tool results without a call, in the order of lines."""
 
     def __init__(self) -> None:
         self._model_is_asked = False
@@ -164,7 +162,7 @@ class ExpectedAnswers:
 
     @property
     def misses_an_answer(self) -> bool:
-        """Whether the model was asked somewhere and nothing came."""
+        """Whether a question to the model has no recorded answer."""
         return self._was_interrupted or self._model_is_asked
 
     @property
@@ -173,7 +171,7 @@ class ExpectedAnswers:
         return bool(self._tool_calls)
 
     def take(self, entry: Entry, mark: Mark, *, copied: bool) -> None:
-        """A message was written."""
+        """Add one message."""
         if mark in {Mark.REPLY, Mark.NOTICE}:
             self.stop_waiting()
             calls = (text(block.id) for block in entry.blocks if block.type == "toolCall")
@@ -193,9 +191,9 @@ class ExpectedAnswers:
         self._model_is_asked, self._by_person = not copied, by_person
 
     def stop_waiting(self) -> None:
-        """The model has answered, or the agent was ended in good order."""
+        """Expect no answer any more: the model answered, or the agent exited normally."""
         self._model_is_asked = False
 
     def orphans(self) -> list[int]:
-        """Numbers of the lines with a result that no call in the log asked for."""
+        """Return the numbers of the lines with a tool result that belongs to no call of the log."""
         return [number for call, number in self._unknown_calls if call not in self._tool_calls]

@@ -1,9 +1,7 @@
-"""One log as a whole: which lines are messages, which branch is current, what it comes to.
+"""Turns the lines of one log into facts: messages, the current branch, usage and metadata.
 
-The rules run once over all lines, without bodies. Usage counts on every branch; messages, title
-and counts are those of the current one.
-
-What a log says about its session: ids, place, origin, names.
+One pass over all lines decides everything, without bodies. Usage counts on every branch; messages,
+title and message counts are those of the current branch.
 """
 
 from __future__ import annotations
@@ -56,7 +54,7 @@ _CONTENT_BLOCKS: Final = frozenset({"text", "thinking", "toolCall", "image"})
 
 
 NEWEST_VERSION: Final = 4
-"""The newest format version that is understood: Pi writes 3, OpenClaw 4."""
+"""The newest supported format version: Pi writes 3, OpenClaw 4."""
 
 _SEPARATORS: Final = re.compile(r"[/\\]")
 _DATABASE: Final = "sqlite:"
@@ -64,12 +62,12 @@ _MOST_LABELS: Final = 100
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """What the place of a log says about it."""
+    """Properties of a log that follow from its location or its database."""
 
     session_id: str
     path: str
-    decides_id: bool = False  # the place names the session, whatever its header says
-    leaf: Literal["last", "newest"] = "last"  # which branch is current when nothing says so
+    decides_id: bool = False  # `session_id` overrides the id in the header
+    leaf: Literal["last", "newest"] = "last"  # the current branch if `leaf_id` is None
     leaf_id: str | None = None
     kind: Kind | None = None
     parent: str | None = None
@@ -77,8 +75,8 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     archived: bool = False
     namespace: str = ""
     aliases: tuple[str, ...] = ()
-    injected: tuple[str, ...] = ()  # how texts begin that the agent writes in the person's name
-    doubles_reasoning: bool = False  # older OpenClaw adds reasoning to an output that has it
+    injected: tuple[str, ...] = ()  # openings of texts that the agent writes in the user's name
+    doubles_reasoning: bool = False  # older OpenClaw adds reasoning to an output that includes it
     raw: dict[str, Any] = {}
 
 
@@ -91,14 +89,14 @@ class SessionLog:
         self.collector = CallCollector("subagent" if origin.kind == "subagent" else "main")
         self.problems: list[Problem] = []
         self.problem_count = 0
-        self.records: dict[int, Any] = {}  # of other branches, by the number of the line
+        self.records: dict[int, Any] = {}  # records of other branches by line number
         self._has_messages = False
         self._tree = EntryTree()
         self._keys = array("q")
         self._marks = bytearray()
         self._numbers = array("q")
         self._times = array("q")
-        self._names: list[str | None] = []  # ids of entries, as long as a tree of them is small
+        self._names: list[str | None] = []  # entry ids, while the tree is small enough to show
         self._prompts: dict[int, str] = {}
         self._models: dict[int, str] = {}
         self._renamed: set[int] = set()
@@ -107,23 +105,23 @@ class SessionLog:
         self._earliest: datetime | None = None
         self._latest: datetime | None = None
 
-    # line by line
+    # reading
 
     def add_problem(self, problem: Problem) -> None:
-        """Remember that something could not be read."""
+        """Record a problem; beyond the limit it is only counted."""
         self.problem_count += 1
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(problem)
 
     def take(self, entry: Entry) -> None:
-        """Apply one line."""
+        """Add one line."""
         self.info.take(entry)
         if entry.type in _NO_ENTRIES:
             return
         key = key_of(f"{entry.type}\n{entry.id or ''}\n{entry.stamp or entry.number}")
         known = None if entry.id is None else self._tree.find(entry.id)
         if known is not None and self._keys[known] == key:
-            return  # another file of the session repeats it
+            return  # a repetition in another file of the session
         mark = _classify(entry, self.origin.injected)
         position = self._append(entry, key, mark, is_repeat=known is not None)
         self._widen(entry.at)
@@ -159,10 +157,10 @@ class SessionLog:
         self._earliest = at if self._earliest is None else min(self._earliest, at)
         self._latest = at if self._latest is None else max(self._latest, at)
 
-    def _count(self, entry: Entry, position: int, mark: LineKind, *, copied: bool) -> None:
-        """Add what the line says about usage."""
-        if mark in {LineKind.REPLY, LineKind.NOTICE}:
-            self._count_reply(entry, position, spoke=mark is LineKind.REPLY, copied=copied)
+    def _count(self, entry: Entry, position: int, mark: Mark, *, copied: bool) -> None:
+        """Add the usage that the line records."""
+        if mark in {Mark.REPLY, Mark.NOTICE}:
+            self._count_reply(entry, position, spoke=mark is Mark.REPLY, copied=copied)
         elif entry.type in SUMMARY_TYPES:
             self.collector.summary(entry, copied=copied)
             if entry.type == "compaction":
@@ -189,14 +187,14 @@ class SessionLog:
             return False
         return self._kind_and_parent()[0] in _COPYING
 
-    # what it comes to
+    # results
 
     def message_id(self, position: int, entry_id: str | None, number: int) -> str:
-        """The id of a message: its entry's, unless there is none or it is taken."""
+        """Return the id of a message: that of its entry, unless it is missing or already used."""
         return f"line-{number}" if entry_id is None or position in self._renamed else entry_id
 
     def finish(self) -> None:
-        """Look at what only the end can tell."""
+        """Record the gaps and problems that are certain only after the last line."""
         if self._expected.misses_an_answer:
             self.collector.gaps.setdefault(INTERRUPTED)
         for number in self._expected.orphans():
@@ -214,11 +212,11 @@ class SessionLog:
 
     @property
     def is_session(self) -> bool:
-        """Whether anything was said, or billed; a header alone is no session."""
+        """Whether the log holds a message or a call; a header alone is not a session."""
         return self._has_messages or bool(self.collector.calls)
 
     def branch(self) -> list[int]:
-        """The positions of the current branch, its root first."""
+        """Return the positions of the current branch, its root first."""
         return self._tree.branch(self._leaf())
 
     def _leaf(self) -> int:
@@ -229,14 +227,14 @@ class SessionLog:
         return self._tree.newest_leaf() if self.origin.leaf == "newest" else len(self._tree) - 1
 
     def lines_of_other_branches(self) -> set[int]:
-        """The numbers of the lines on other branches than the current one, if they can be shown."""
+        """Return the line numbers of all other branches; none if the tree is too large to show."""
         size = len(self._tree)
         if size > _MOST_TREE_ENTRIES or len(self._tree.leaves()) <= 1:
             return set()
         return {self._numbers[position] for position in {*range(size)} - {*self.branch()}}
 
-    def messages(self) -> list[tuple[int, int, LineKind]]:
-        """The messages of the current branch in order: position, number of the line, mark."""
+    def messages(self) -> list[tuple[int, int, Mark]]:
+        """Return position, line number and kind of the current branch's messages, in order."""
         return [
             (position, self._numbers[position], LineKind(self._marks[position]))
             for position in self.branch()
@@ -244,13 +242,13 @@ class SessionLog:
         ]
 
     def calls_by_message(self) -> dict[str, Call]:
-        """Every call that made a message, by the message's id."""
+        """Return the calls that produced a message, keyed by its id."""
         calls = self.collector.calls
         return {call.message_id: call for call in calls if call.message_id is not None}
 
     @property
     def session_id(self) -> str:
-        """The id in the header, unless the place knows better or there is none."""
+        """The id in the header, unless it is missing or the origin overrides it."""
         origin = self.origin
         recorded = None if origin.decides_id else next(iter(self.info.ids), None)
         return recorded or origin.session_id
@@ -263,7 +261,7 @@ class SessionLog:
         return origin.kind or "fork", parent
 
     def facts(self) -> Facts:
-        """What the whole log says."""
+        """Return the facts of the whole log."""
         info, origin = self.info, self.origin
         branch = self.branch()
         kind, parent = self._kind_and_parent()
@@ -298,13 +296,13 @@ class SessionLog:
 
     @property
     def _is_free(self) -> bool:
-        """Whether the agent, which records what it pays, has recorded that it paid nothing."""
+        """Whether the session cost nothing: the agent records its costs and recorded no call."""
         collector = self.collector
         asked = self._expected.has_tool_calls or NOT_RECORDED in collector.gaps
         return self.info.has_header and not (collector.calls or asked)
 
     def _trace(self, branch: list[int]) -> TraceBuilder:
-        """The lines of the branch, then those of all others, which are messages no longer."""
+        """Trace the lines of the branch, then those of other branches, which are no messages."""
         trace = TraceBuilder()
         for position in branch:
             trace.add(self._keys[position], self._times[position], LineKind(self._marks[position]))
@@ -315,7 +313,7 @@ class SessionLog:
         return trace
 
     def _tree_in_raw(self, branch: list[int]) -> dict[str, Any]:
-        """The tree where there is more than one branch: every entry, others' with its record."""
+        """Return the tree if it has several branches; other branches include their records."""
         leaves = self._tree.leaves()
         if len(leaves) <= 1:
             return {}
@@ -341,7 +339,7 @@ class SessionLog:
 
 
 def _classify(entry: Entry, injected: tuple[str, ...]) -> Mark:
-    """What a line is in a conversation."""
+    """Return the kind of a line."""
     if entry.type in SUMMARY_TYPES or entry.type == "custom_message":
         return LineKind.INJECTED
     role = entry.role
@@ -355,7 +353,7 @@ def _classify(entry: Entry, injected: tuple[str, ...]) -> Mark:
 
 
 def _has_content(entry: Entry) -> bool:
-    """Whether a model answered; a failed call leaves a message without content."""
+    """Return whether a model answered; a failed call leaves a message without content."""
     if text(entry.message.stop_reason) not in FAILED_STOPS:
         return True
     return any(
@@ -365,7 +363,7 @@ def _has_content(entry: Entry) -> bool:
 
 
 def _is_typed(entry: Entry, injected: tuple[str, ...]) -> bool:
-    """Whether a person wrote a message with role `user`, rather than the agent in their name."""
+    """Return whether a person, not the agent, wrote a message with the role `user`."""
     message = entry.message
     if message.attribution == "agent" or message.synthetic is True:
         return False
@@ -376,7 +374,7 @@ def _is_typed(entry: Entry, injected: tuple[str, ...]) -> bool:
 
 
 def referenced_session(reference: str) -> str | None:
-    """The id of a session that a log refers to: by its file, or by its place in a database."""
+    """Return the id of a session that is referred to by its file or by a database address."""
     if reference.startswith(_DATABASE):  # sqlite:<agent>:<session id>:<path>
         parts = reference.split(":")
         return parts[2] if len(parts) > 2 and parts[2] else None  # noqa: PLR2004 - see above
@@ -385,7 +383,7 @@ def referenced_session(reference: str) -> str | None:
 
 
 class SessionInfo:
-    """Collects it line by line."""
+    """Collects the metadata of a session line by line."""
 
     def __init__(self) -> None:
         self.ids: dict[str, None] = {}
@@ -395,27 +393,27 @@ class SessionInfo:
         self.has_header = False
         self.writer: Writer | None = None
         self.task: str | None = None
-        self.parent: str | None = None  # the session this one was copied from
+        self.parent: str | None = None  # the session that this one is a copy of
         self._reference: str | None = None
         self._thinking_level: str | None = None
         self._title_slot: str | None = None
         self._name: str | None = None
         self._labels: dict[str, str] = {}
         self.unknown = Unknowns()
-        self.unknown_lines: set[int] = set()  # lines of types that are not known, to be looked at
+        self.unknown_lines: set[int] = set()  # line numbers of sample records of unknown types
 
     @property
     def name(self) -> str | None:
-        """The name given by a person or the agent: a fixed slot, else the newest line."""
+        """The name that a person or the agent gave: the title slot, else the newest name line."""
         return self._title_slot or self._name or None
 
     @property
     def has_newer_format(self) -> bool:
-        """Whether the log says that it is written in a format nobody here has seen."""
+        """Whether the log has a newer format version than amux supports."""
         return self.version is not None and self.version > NEWEST_VERSION
 
     def take(self, entry: Entry) -> None:
-        """Look at one line."""
+        """Add the metadata of one line."""
         line = entry.line
         match entry.type:
             case "session":
@@ -438,7 +436,10 @@ class SessionInfo:
                 self._note(other, entry.number)
 
     def _detect_writer(self, entry: Entry) -> None:
-        """Pi writes provider and model apart; omp, whose logs always are trees, in one field."""
+        """Identify the agent: Pi has separate fields for provider and model, omp a single one.
+
+        Logs of omp are always trees, so a line without an id is not omp's.
+        """
         if text(entry.line.model_id):
             self.writer = "pi"
         elif text(entry.line.model) and entry.id is not None:
@@ -472,7 +473,7 @@ class SessionInfo:
             self.unknown_lines.add(number)
 
     def raw(self) -> dict[str, Any]:
-        """What is left of the agent's own data, by its own names."""
+        """Return the recorded values that have no field in the facts, by the agent's names."""
         found: dict[str, Any] = {
             "formatVersion": self.version,
             "parentSession": self._reference,

@@ -1,13 +1,8 @@
-"""Reads one session out of its lines: once for the rules, once more for the bodies.
+"""Reads one session from its lines: one pass for the facts, a second one for message bodies.
 
-Which branch is current is known only at the end, so bodies need a second pass; it looks at the
-lines the first one has chosen, and nothing that was written since then.
-
-Lines that lie in memory: the events of a database, the messages of a document.
-
-Messages with their bodies, built only when somebody wants to read them.
-
-Which lines are messages, and of what kind, is decided in `log`; this module fills them.
+The current branch is known only at the end, so bodies need a second pass. It reads the lines that
+the first pass selected, and none that were written since. `log` decides which lines are messages,
+and of which kind; this module builds them.
 """
 
 from __future__ import annotations
@@ -43,7 +38,7 @@ from amux.model.problems import Problem
 from amux.model.trace import Mark
 from amux.model.usage import Call
 
-_LARGEST_RECORD: Final = 16 << 10  # of another branch, as bytes of JSON
+_LARGEST_RECORD: Final = 16 << 10  # bytes of JSON of one record of another branch
 _ALL_RECORDS: Final = 256 << 10
 
 Json = dict[str, Any]
@@ -65,7 +60,7 @@ _FILE_TOOLS: Final = frozenset({"read", "write", "edit"})
 
 
 class FileLines:
-    """The lines of one or more files; those of further files have numbers beyond all others."""
+    """The lines of one or more files, with numbers that are unique across the files."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = paths
@@ -73,7 +68,7 @@ class FileLines:
     def decode(
         self, decoder: msgspec.json.Decoder[T], *, cut_texts: bool
     ) -> Iterator[tuple[int, T | Problem]]:
-        """Go through all lines."""
+        """Yield all lines."""
         for index, path in enumerate(self._paths):
             offset = index << FILE_SHIFT
             for found in read_records(path, decoder, cut_texts=cut_texts):
@@ -91,9 +86,9 @@ def read_log(
     blobs: Path | None = None,
     only_by: Writer | None = None,
 ) -> Iterator[Item]:
-    """Head, messages, calls, facts of one log; problems first.
+    """Yield the head, problems, messages, calls and facts of one log.
 
-    `only_by`: in a place that several agents share, a log that is clearly another's is no session.
+    With `only_by`, for a folder that several agents share, yield nothing for another agent's log.
     """
     log = SessionLog(origin)
     for number, found in lines.decode(LINES, cut_texts=True):
@@ -126,7 +121,7 @@ def read_log(
 
 
 def _store_raw_records(lines: LineSource, log: SessionLog) -> None:
-    """What is in no message: branches that are not shown, and lines that are not understood."""
+    """Store the records that are in no message: those of other branches and of unknown types."""
     other_branches, unknown = log.lines_of_other_branches(), log.info.unknown_lines
     if not other_branches and not unknown:
         return
@@ -142,9 +137,9 @@ def _store_raw_records(lines: LineSource, log: SessionLog) -> None:
 def _messages(
     lines: LineSource, log: SessionLog, builder: MessageBuilder, *, cut_texts: bool
 ) -> Iterator[SessionMessage]:
-    """The messages of the current branch.
+    """Yield the messages of the current branch.
 
-    Where it does not follow the order of lines, as it may across files, they are held back.
+    If the branch is not in the order of lines, as can happen across files, all are read first.
     """
     wanted = log.messages()
     numbers = [number for _, number, _ in wanted]
@@ -169,7 +164,7 @@ def _chosen(lines: LineSource, numbers: set[int], *, cut_texts: bool) -> Iterato
 
 
 def _align(found: Iterator[tuple[int, Json]], numbers: Sequence[int]) -> Iterator[Json]:
-    """One line for every number; an empty one where it cannot be read a second time."""
+    """Yield one line for every number, an empty one if it cannot be read a second time."""
     ahead = next(found, None)
     for number in numbers:
         if ahead is not None and ahead[0] == number:
@@ -180,7 +175,7 @@ def _align(found: Iterator[tuple[int, Json]], numbers: Sequence[int]) -> Iterato
 
 
 class MemoryLines:
-    """Events in order, and what went wrong while they were fetched."""
+    """Lines that are already in memory: database events, or the messages of a document."""
 
     def __init__(
         self, events: Sequence[bytes], *, path: str, problems: Sequence[Problem] = ()
@@ -192,8 +187,8 @@ class MemoryLines:
     def decode(
         self, decoder: msgspec.json.Decoder[T], *, cut_texts: bool
     ) -> Iterator[tuple[int, T | Problem]]:
-        """Go through all events."""
-        del cut_texts  # they are in memory already
+        """Yield the problems of fetching the lines, then all lines."""
+        del cut_texts  # the texts are in memory already
         for problem in self._problems:
             yield 0, problem
         for number, event in enumerate(self._events, start=1):
@@ -206,7 +201,7 @@ class MemoryLines:
 
 
 class MessageHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a message stands, and the call that made it."""
+    """The id, parent, kind and call of a message."""
 
     id: str
     parent_id: str | None
@@ -215,15 +210,15 @@ class MessageHeader(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageBuilder:
-    """Builds the messages of one log in order."""
+    """Builds the messages of one log, in order."""
 
     def __init__(self, *, blobs: Path | None = None, is_linear: bool = False) -> None:
         self._blobs = blobs
-        self._is_linear = is_linear  # version 1, which does not say when a tool failed
+        self._is_linear = is_linear  # version 1, which does not record whether a tool failed
         self._tool_names: dict[str, str] = {}
 
     def message(self, line: Json, header: MessageHeader) -> SessionMessage:
-        """The message of one line."""
+        """Return the message of one line."""
         inner = line.get("message")
         body = inner if is_mapping(inner) else line
         blocks = _blocks(body.get("content"))
@@ -273,7 +268,7 @@ class MessageBuilder:
         )
 
     def _has_failed(self, body: Json, tool: str, output: str) -> bool:
-        """Whether a tool failed; a command may have failed though its tool did not."""
+        """Return whether a tool failed; a command may have failed although its tool did not."""
         if body.get("isError") is True:
             return True
         details = mapping(body.get("details"))
@@ -288,7 +283,7 @@ class MessageBuilder:
         return self._is_linear and tool in _FILE_TOOLS and output.startswith("Error: ")
 
     def _image(self, block: Json) -> str | None:
-        """A pasted image as a data URL; large ones lie in files of their own."""
+        """Return a pasted image as a data URL; large images are in separate files."""
         kind, data = text(block.get("mimeType")), text(block.get("data"))
         if block.get("type") != "image" or kind is None or data is None:
             return None
@@ -332,7 +327,7 @@ def _content(line: Json, body: Json, blocks: list[Json], mark: Mark) -> str:
     if not words and mark is Mark.INJECTED:
         sections = mapping(body.get("sections")).values()
         return "\n\n".join(section for section in sections if isinstance(section, str))
-    return words.strip("\n") if mark is Mark.PROMPT else words  # the ends come from the shell
+    return words.strip("\n") if mark is Mark.PROMPT else words  # the shell adds line breaks
 
 
 def _blocks(content: Any) -> list[Json]:

@@ -1,11 +1,11 @@
-"""The lines of a log, as narrowly as the rules need them.
+"""Decodes the lines of a log, without message bodies.
 
-Types are wide on purpose: a field of an unexpected type is as good as absent and costs neither the
-line nor the session. Message bodies are not here (see `bodies`): what the rules decide is decided
-from these structs alone, so that facts are the same whether bodies are wanted or not.
+Field types are wide on purpose: a field of an unexpected type is treated as absent, and neither
+the line nor the session is lost. All facts are computed from these structs, so that they are equal
+whether bodies are read (see `reader`) or not.
 
-A line is an entry of the tree with a `message` inside, or (as the specification draws it) a message
-that is an entry itself.
+A line is an entry of the tree that wraps a `message`, or (as specified) a message that is an entry
+itself.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from amux.model.problems import Problem
 T = TypeVar("T")
 
 Wide = str | int | float | bool | list[Any] | dict[str, Any] | None
-"""Any JSON value: for fields that are looked at only when they have the expected type."""
+"""Any JSON value, for fields that are used only if they have the expected type."""
 
 Odd = str | int | float | bool | list[Any] | None
-"""Any JSON value but an object: what may stand where a struct is expected."""
+"""Any JSON value except an object, where a struct is expected."""
 
 MESSAGE_TYPES: Final = frozenset({"user", "assistant", "toolResult", "tool", "system"})
-"""Types of lines that are messages without saying so."""
+"""Types of lines that are messages although their type is not `message`."""
 
 REPLY_ROLES: Final = frozenset({"assistant", "model"})
 TOOL_ROLES: Final = frozenset({"toolResult", "tool"})
@@ -62,7 +62,7 @@ KNOWN_TYPES: Final = frozenset(
         "usage",
     }
 )
-"""Types of lines that are understood or known to hold nothing for us."""
+"""Types of lines that are read, or known to hold nothing that amux shows."""
 
 
 class Block(msgspec.Struct, gc=False):
@@ -78,7 +78,7 @@ Content = str | int | float | bool | list[Block | Odd] | dict[str, Any] | None
 
 
 class Message(msgspec.Struct, rename="camel", gc=False):
-    """Who spoke, and what it cost."""
+    """A message without its body: role, model and usage."""
 
     role: Wide = None
     content: Content = None
@@ -98,7 +98,7 @@ class Message(msgspec.Struct, rename="camel", gc=False):
 
 
 class Line(Message, rename="camel", gc=False):
-    """One line. Every field is optional; which ones there are depends on `type` and version."""
+    """One line. Every field is optional; which ones are present depends on `type` and version."""
 
     type: Wide = None
     id: Wide = None
@@ -119,11 +119,11 @@ class Line(Message, rename="camel", gc=False):
 
 
 FILE_SHIFT: Final = 40
-"""Lines of a session's further files are numbered from multiples of two to this power on."""
+"""File n of a session numbers its lines from n << FILE_SHIFT."""
 
 
 def line_in_file(number: int) -> int:
-    """The number a line has in its own file."""
+    """Return the number of a line in its own file."""
     return number & ((1 << FILE_SHIFT) - 1)
 
 
@@ -132,17 +132,17 @@ BODIES: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 class LineSource(Protocol):
-    """Where lines come from; may be gone through several times."""
+    """A source of lines that can be read several times."""
 
     def decode(
         self, decoder: msgspec.json.Decoder[T], *, cut_texts: bool
     ) -> Iterator[tuple[int, T | Problem]]:
-        """Every line with its number, or the problem it is; 0 numbers what is no line."""
+        """Yield every line, or its problem, with its number; 0 for a problem without a line."""
         ...
 
 
 class Entry:
-    """A line in its place, with what several rules need of it."""
+    """A line with its number and the values that several rules need."""
 
     __slots__ = ("at", "id", "line", "message", "number", "role", "stamp", "type")
 
@@ -158,7 +158,7 @@ class Entry:
         self.stamp = "|".join(str(time) for time in times[:2] if isinstance(time, str | int))
 
     def _speaker(self) -> str:
-        """The role of a message; "" for every other line."""
+        """Return the role of a message, or "" for any other line."""
         role = text(self.message.role)
         if self.type in MESSAGE_TYPES:
             return role or self.type

@@ -1,16 +1,14 @@
-"""Qwen Code: a descendant of Gemini CLI with a transcript format of its own.
+"""Qwen Code: a descendant of Gemini CLI with its own transcript format.
 
 Store     $QWEN_RUNTIME_DIR, $QWEN_HOME or ~/.qwen: projects/<encoded cwd>/chats/<id>.jsonl,
           archived ones in chats/archive, sub-agents in projects/<encoded cwd>/subagents/<id>/;
           tmp/<hash of cwd>/chats of the first versions
 Formats   Gemini CLI's documents (to 0.3), lines with Google contents (from 0.4)
-Counting  telemetry events, and answers without one; the output includes the thoughts
-Copies    a fork repeats the history and says so on every line
+Counting  telemetry events, and answers without an event; the output includes the thoughts
+Copies    a fork repeats the history and names its origin on every copied line
 Title     the custom title, else the first prompt
 
-Evidence and gaps: docs/agents/qwen.md. This module finds the sources.
-
-Names of the folders and files that belong to a transcript.
+Evidence and gaps: docs/agents/qwen.md. This module discovers the sources.
 """
 
 from __future__ import annotations
@@ -65,18 +63,18 @@ ARCHIVE: Final = "archive"
 
 
 class QwenAdapter:
-    """Reads Qwen Code's transcripts. Stateless."""
+    """Reads the transcripts of Qwen Code. Stateless."""
 
     info = INFO
 
     def roots(self, host: Host) -> Sequence[Path]:
-        """Both the directory for what runs leave behind and the general one may hold sessions."""
+        """Return the runtime directory and the general directory: both may hold sessions."""
         home = host.path_from("QWEN_HOME") or host.home / ".qwen"
         runtime = host.path_from("QWEN_RUNTIME_DIR")
         return list(dict.fromkeys([home] if runtime is None else [runtime, home]))
 
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
-        """Transcripts of all projects, or of one, and the chats of old versions."""
+        """Yield the transcripts of all projects, or of one, and the chats of old versions."""
         wanted = None if cwd is None else _folder_names(cwd)
         folders = Folders()
         finder = _SourceFinder(root, folders)
@@ -98,7 +96,7 @@ class QwenAdapter:
         only: str | None = None,
         until: int | None = None,  # noqa: ARG002 - history is copied here, never referred to
     ) -> Iterator[Item]:
-        """Stream one file."""
+        """Read one file."""
         if source.role == "names":
             return read_closed(source)
         if CHAT_NAME.fullmatch(source.path.name):
@@ -116,7 +114,7 @@ class QwenAdapter:
         cwd: str | None = None,
         version: str | None = None,
     ) -> Command | None:
-        """`qwen`, with `-p` when there is a prompt; forks only where they exist."""
+        """Return a `qwen` command; None if the version cannot do it or the id is missing."""
         argv = ["qwen"]
         if action != "new":
             since = _FORKS_SINCE if action == "fork" else _RESUMES_SINCE
@@ -131,13 +129,13 @@ class QwenAdapter:
 
 
 def _is_at_least(version: str | None, since: tuple[int, int]) -> bool:
-    """Whether a version is not older; an unknown one is taken for a new one."""
+    """Return whether a version is at least `since`; an unknown version is taken for a new one."""
     found = _VERSION.search(version or "")
     return found is None or (int(found[1]), int(found[2])) >= since
 
 
 def _folder_names(cwd: str) -> frozenset[str]:
-    """The folders a working directory may have; Windows lowers its letters first."""
+    """Return the folder names that a working directory may have; Windows uses lower case."""
     plain = cwd.rstrip("/\\") or cwd
     spellings = (plain, plain.replace("/", "\\"), plain.replace("\\", "/"))
     names = {_NOT_PLAIN.sub("-", one) for one in spellings}
@@ -145,14 +143,14 @@ def _folder_names(cwd: str) -> frozenset[str]:
 
 
 class _SourceFinder:
-    """Where files lie below one root."""
+    """Finds the transcripts below one root."""
 
     def __init__(self, root: Path, folders: Folders) -> None:
         self._root = root
         self._folders = folders
 
     def project(self, project: Path) -> Iterator[SourceRef]:
-        """The transcripts of one project, archived ones too, and their sub-agents."""
+        """Yield the transcripts of one project, including archived ones, and their sub-agents."""
         chats, group = project / "chats", project.name
         yield from self.transcripts(chats, group=group)
         yield from self.transcripts(chats / ARCHIVE, group=group, archived=True)
@@ -163,7 +161,7 @@ class _SourceFinder:
     def transcripts(
         self, folder: Path, *, group: str, archived: bool = False
     ) -> Iterator[SourceRef]:
-        """The transcripts in one folder."""
+        """Yield the transcripts in one folder."""
         for entry in self._folders.by_name(folder):
             path = Path(entry.path)
             is_log = path.suffix == ".jsonl" and not CHAT_NAME.fullmatch(entry.name)
@@ -196,12 +194,12 @@ class _SourceFinder:
 
 
 def metadata_path(path: Path) -> Path:
-    """What is noted beside a sub-agent's transcript."""
+    """Return the path of the metadata file of a sub-agent's transcript."""
     return path.with_suffix(".meta.json")
 
 
 def subagents_folder(path: Path) -> Path:
-    """Where the transcripts of a session's sub-agents lie."""
+    """Return the folder of the sub-agents of the session whose transcript is `path`."""
     folder = path.parent
     project = folder.parent.parent if folder.name == ARCHIVE else folder.parent
     return project / AGENTS / path.stem

@@ -1,9 +1,9 @@
-"""Model calls: most are recorded twice, as a telemetry event and on the line of the answer.
+"""Collects model calls: most are recorded twice, in a telemetry event and in the answer's line.
 
-The events are the fuller record (retries, helpers, compressions), but only where there are any. An
-answer and an event with equal figures are one call. Calls of a sub-agent whose own file is there
-are kept apart: they are its calls, and the file repeats them without the ids of the events, so
-both are named by their figures.
+The events are more complete (retries, helpers, compressions), but older versions have none. An
+answer and an event with equal token counts are one call. Calls of a sub-agent that has its own
+file are collected separately: they belong to the sub-agent. Its file repeats them without the ids
+of the events, so the keys of both are built from the token counts.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _Figures = tuple[int, int, int, int]
 
 
 class FigureKeys:
-    """Keys for calls that have no id: whose they are, their figures, and which of equals."""
+    """Builds keys for calls without an id from their owner, token counts and a sequence number."""
 
     def __init__(self) -> None:
         self._seen: Counter[tuple[str, _Figures]] = Counter()
 
     def next_key(self, owner: str, counts: Counts) -> str:
-        """The key of the next call with these figures."""
+        """Return the key of the next call with these token counts."""
         figures = _figures(counts)
         self._seen[owner, figures] += 1
         return f"{owner}:{':'.join(map(str, figures))}#{self._seen[owner, figures]}"
@@ -38,17 +38,17 @@ def _figures(counts: Counts) -> _Figures:
 
 
 def billed(counts: Counts) -> Tokens:
-    """The tokens of a call; over the OpenAI protocol the output includes the thoughts."""
+    """Return the tokens of a call; over the OpenAI protocol the output includes the thoughts."""
     return counts.tokens(thoughts_beside=False)
 
 
 def usage_of(entry: Entry) -> Counts | None:
-    """The figures on the line of an answer."""
+    """Return the token counts in the line of an answer; None if it has none."""
     return counts_of(mapping(entry.line.usage_metadata), API_FIELDS)
 
 
 class CallBook:
-    """The calls of one transcript."""
+    """Collects the calls of one transcript."""
 
     def __init__(self, has_file: Callable[[str], bool]) -> None:
         self.delegated: dict[str, list[Call]] = {}  # sub-agent -> its calls
@@ -59,7 +59,7 @@ class CallBook:
         self._answers: dict[_Figures, list[str]] = {}  # calls without an event so far
 
     def event(self, entry: Entry, event: Mapping[str, Any]) -> None:
-        """Enter a telemetry event."""
+        """Add the call of a telemetry event."""
         counts = counts_of(dict(event), TELEMETRY_FIELDS)
         if counts is None:
             return
@@ -79,7 +79,7 @@ class CallBook:
         self._calls[call.key] = call
 
     def answer(self, entry: Entry, counts: Counts, message_id: str) -> None:
-        """Enter the usage of an answer."""
+        """Add the usage of an answer."""
         events = self._events.get(_figures(counts))
         if events:
             key = events.pop(0)
@@ -97,7 +97,7 @@ class CallBook:
         self._answers.setdefault(_figures(counts), []).append(entry.id)
 
     def own_calls(self) -> tuple[Call, ...]:
-        """All calls but those of sub-agents with files of their own."""
+        """Return all calls except those of sub-agents that have their own files."""
         return tuple(self._calls.values())
 
     def _call(self, entry: Entry, event: Mapping[str, Any], counts: Counts) -> Call:
@@ -114,7 +114,7 @@ class CallBook:
         )
 
     def _delegate(self, entry: Entry, event: Mapping[str, Any], counts: Counts, agent: str) -> None:
-        if entry.copied:  # the file is the original's, and so are the calls
+        if entry.copied:  # the file and its calls belong to the origin of the fork
             return
         self.delegated.setdefault(agent, []).append(
             Call(

@@ -1,7 +1,7 @@
-"""The lines of a Qwen Code transcript: an envelope around Google's contents and telemetry events.
+"""Decodes the lines of a transcript: an envelope around Google's contents and telemetry events.
 
-Types are wide on purpose: a field of an unexpected type is as good as absent. Bodies stay
-undecoded until a rule or a reader wants them.
+Field types are wide on purpose: a field of an unexpected type is treated as absent. Bodies stay
+undecoded until they are needed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from amux.adapters._kit.values import document, mapping, moment, text
 from amux.adapters.gemini.content import Parts, split_parts
 
 Wide = str | int | float | bool | list[Any] | dict[str, Any] | None
-"""Any JSON value: for fields that are looked at only when they have the expected type."""
+"""Any JSON value, for fields that are used only if they have the expected type."""
 
 _EMPTY: Final = msgspec.Raw()
 
@@ -46,14 +46,14 @@ IGNORED_SUBTYPES: Final = frozenset(
         "user_text_elements",
     }
 )
-"""System lines known to hold no message, title or usage. Others are counted as unknown."""
+"""System lines without message, title or usage. Other subtypes are counted as unknown."""
 
 _NOT_TYPED: Final = frozenset({"system", "goal_control", "goal_runtime"})
 _NOT_TYPED_SUBTYPES: Final = frozenset({"notification", "cron", "goal_runtime"})
 
 
 class Line(msgspec.Struct, rename="camel"):
-    """One record. Every field is optional; which ones there are depends on `type` and version."""
+    """One line. Every field is optional; which ones are present depends on `type` and version."""
 
     type: Wide = None
     subtype: Wide = None
@@ -77,7 +77,7 @@ LINES: Final = msgspec.json.Decoder(Line)
 
 
 class Entry:
-    """A line in its place, with what several rules need of it."""
+    """A line with its number and the values that several rules need."""
 
     def __init__(self, number: int, line: Line, raw: Buffer, *, log: str) -> None:
         self.number, self.line, self.raw = number, line, raw
@@ -88,27 +88,27 @@ class Entry:
 
     @property
     def copied(self) -> bool:
-        """Whether the line itself says that it was copied from another session."""
+        """Whether the line is marked as copied from another session."""
         return self.line.forked_from is not None
 
     @property
     def origin(self) -> str | None:
-        """The session a copied line comes from."""
+        """The session that a copied line comes from; None if the line does not name it."""
         return text(mapping(self.line.forked_from).get("sessionId")) or text(self.line.forked_from)
 
     @property
     def is_typed(self) -> bool:
-        """Whether a user line may hold what a person typed."""
+        """Whether a user line may hold typed text."""
         return (
             text(self.line.provenance) not in _NOT_TYPED and self.subtype not in _NOT_TYPED_SUBTYPES
         )
 
     @cached_property
     def parts(self) -> Parts:
-        """The content."""
+        """The parts of the message."""
         return split_parts(document(bytes(self.line.message)))
 
     @cached_property
     def payload(self) -> Mapping[str, Any]:
-        """What a system line says."""
+        """The payload of a system line."""
         return mapping(document(bytes(self.line.system_payload)))

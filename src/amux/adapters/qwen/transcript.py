@@ -1,12 +1,10 @@
-"""Reads one transcript: its conversation, its calls, and what its lines say about the session.
+"""Reads one transcript: its conversation, its calls, and the metadata of its session.
 
-A transcript also records the calls of its sub-agents. Where such an agent has a file of its own,
-they are given as a further part of that agent's session, so that a call the file lacks is not lost.
+A transcript also records the calls of its sub-agents. If a sub-agent has its own file, these calls
+are yielded as another part of the sub-agent's session, so that a call missing in the file counts.
 
-One conversation, line by line: which lines begin messages, and what the messages say.
-
-Everything that is counted is the same with and without bodies. An answer stays open until the next
-message begins: a sub-agent's answer has its usage on one line and its tool calls on the next.
+All counts are equal with and without bodies. An answer stays open until the next message begins,
+because a sub-agent's answer has its usage in one line and its tool calls in the next.
 """
 
 from __future__ import annotations
@@ -53,11 +51,11 @@ _NO_FORMAT: Final = frozenset({"bad-line", "bad-record", "torn-tail"})
 _CANCELLED = frozenset({"cancelled", "canceled"})
 
 Bill = Callable[[Entry, Counts, str], None]
-"""Enters the usage of an answer: its line, its figures, the id of its message."""
+"""Records the usage of an answer: takes its line, its token counts and the id of its message."""
 
 
 class TranscriptReader:
-    """One pass over one file."""
+    """Reads one file in one pass."""
 
     def __init__(self, source: SourceRef, *, want: Want, only: str | None) -> None:
         self._source = source
@@ -82,7 +80,7 @@ class TranscriptReader:
         )
 
     def items(self) -> Iterator[Item]:
-        """The session of the file, then what it says of its sub-agents."""
+        """Yield the session of the file, then the calls of its sub-agents."""
         began = False
         for item in self._messages():
             if not began and not isinstance(item, Problem):
@@ -136,7 +134,7 @@ class TranscriptReader:
         )
 
     def _model_of_agent(self) -> str | None:
-        """A sub-agent's lines do not say which model answers; the file beside them does."""
+        """Return the model of a sub-agent, which only its metadata file names; None if unknown."""
         if not self._is_agent:
             return None
         info = mapping(read_json(metadata_path(self._source.path)))
@@ -144,12 +142,12 @@ class TranscriptReader:
         return text(info.get("model")) or text(flags.get("model"))
 
     def _has_file(self, agent: str) -> bool:
-        """Whether a sub-agent of this session has a file of its own."""
+        """Return whether a sub-agent of this session has its own file."""
         if self._is_agent or "/" in agent or "\\" in agent or "\0" in agent:
             return False
         try:
             return (subagents_folder(self._source.path) / f"{AGENT_PREFIX}{agent}.jsonl").is_file()
-        except OSError:  # the name is longer than a name of a file can be
+        except OSError:  # the id is too long for a file name
             return False
 
     def _on_problem(self, problem: Problem) -> None:
@@ -178,7 +176,7 @@ class TranscriptReader:
         yield facts
 
     def _stub(self) -> Facts:
-        """A file in which nobody said anything is no session."""
+        """Return facts that define no session, for a file without messages."""
         return Facts(
             session_id=self._id,
             addressable=False,
@@ -226,15 +224,15 @@ class TranscriptReader:
 
 
 class _SessionInfo:
-    """What the lines say about the session; the last word counts unless noted."""
+    """Metadata of the session; the last recorded value counts unless noted otherwise."""
 
     def __init__(self) -> None:
-        self.cwd: str | None = None  # the first: a session may be resumed from elsewhere
+        self.cwd: str | None = None  # the first: a session may be resumed from another directory
         self.session_id: str | None = None
         self.version: str | None = None
         self.title: str | None = None
         self.origin: str | None = None
-        self.command: str | None = None  # the first slash command: better than no title
+        self.command: str | None = None  # the first slash command, the last resort for a title
         self.updated_at: datetime | None = None
         self._created: datetime | None = None
         self._earliest_copy: datetime | None = None
@@ -244,11 +242,11 @@ class _SessionInfo:
 
     @property
     def created_at(self) -> datetime | None:
-        """The first record of the session's own; copied history is older."""
+        """The time of the first line that is not copied; copied history is older."""
         return self._created or self._earliest_copy
 
     def take(self, entry: Entry) -> None:
-        """Enter one line."""
+        """Add the metadata of one line."""
         line = entry.line
         self.cwd = self.cwd or text(line.cwd)
         self.session_id = self.session_id or text(line.session_id)
@@ -263,7 +261,7 @@ class _SessionInfo:
             self._unknown.take(entry.type, entry.raw)
 
     def raw(self) -> dict[str, Any]:
-        """What has no field of its own, kept small."""
+        """Return the recorded values that have no field in the facts."""
         branch = {"gitBranch": self._branch} if self._branch else {}
         return branch | self._raw | self._unknown.raw()
 
@@ -297,7 +295,7 @@ class _SessionInfo:
 
 
 class _Answer:
-    """An answer of which further lines may come."""
+    """An answer that may have more lines."""
 
     def __init__(self, entry: Entry, parent_id: str | None) -> None:
         self.entry = entry
@@ -306,12 +304,12 @@ class _Answer:
         self._parent_id = parent_id
 
     def calls(self) -> list[tuple[CallPart, str]]:
-        """Its tool calls with their ids."""
+        """Return the tool calls with their ids."""
         parts = [call for entry in self.entries for call in entry.parts.calls]
         return [(part, part.id or f"{self.entry.id}/{n}") for n, part in enumerate(parts)]
 
     def message(self) -> SessionMessage:
-        """The whole answer."""
+        """Return the message of the whole answer."""
         parts = [entry.parts for entry in self.entries]
         return SessionMessage(
             role="assistant",
@@ -327,7 +325,7 @@ class _Answer:
 
 
 class Conversation:
-    """Collects one conversation; `take` gives back the messages that are complete."""
+    """Collects one conversation; `take` yields the messages that are complete."""
 
     def __init__(
         self, *, bodies: bool, delegated: bool, bill: Bill, on_problem: Callable[[Problem], None]
@@ -344,11 +342,11 @@ class Conversation:
         self._trace = TraceBuilder()
         self._open: _Answer | None = None
         self._pending: dict[str, str] = {}  # tool calls without a result: id -> name
-        self._message_of: dict[str, str] = {}  # line -> the message it belongs to or follows
-        self._waiting = False  # for an answer that should have come
+        self._message_of: dict[str, str] = {}  # line id -> message it belongs to or follows
+        self._waiting = False  # for an answer of the model
 
     def take(self, entry: Entry) -> Iterator[SessionMessage]:
-        """Enter one line."""
+        """Add one line."""
         match entry.type:
             case "user":
                 yield from self.flush()
@@ -365,7 +363,7 @@ class Conversation:
                 self._add_to_trace(entry, entry.id, Mark.LINE)
 
     def flush(self) -> Iterator[SessionMessage]:
-        """The open answer, now complete."""
+        """Complete and yield the open answer."""
         answer, self._open = self._open, None
         if answer is None:
             return
@@ -374,16 +372,16 @@ class Conversation:
             yield answer.message()
 
     def note_response(self) -> None:
-        """Note that the model was heard of, be it with an error."""
+        """Record that the model responded, if only with an error."""
         self._waiting = False
 
     def close(self) -> None:
-        """Note what is missing at the end."""
+        """Record a missing answer at the end of the file."""
         if self._waiting:
             self.gaps["call-interrupted"] = None
 
     def trace(self) -> Trace:
-        """One record per line, more where a line holds several messages."""
+        """Return the trace: one entry per line, more for a line with several messages."""
         return self._trace.build()
 
     def _user(self, entry: Entry) -> Iterator[SessionMessage]:
@@ -414,7 +412,7 @@ class Conversation:
         if not entry.is_typed:
             return UserTexts(injected=texts)
         user_texts = split_user_texts(texts, delegated=self._delegated)
-        shown = text(entry.payload.get("displayText"))  # what was typed, where a hook added to it
+        shown = text(entry.payload.get("displayText"))  # the typed text, if a hook added to it
         return (
             UserTexts((shown,), user_texts.injected) if shown and user_texts.typed else user_texts
         )
@@ -495,14 +493,14 @@ class Conversation:
                 self._message_of[entry.id] = owner
 
     def _parent(self, entry: Entry) -> str | None:
-        """The message a line follows: chains run through lines that are no messages."""
+        """Return the message that a line follows; parent chains include lines without a message."""
         parent = text(entry.line.parent_uuid)
         found = None if parent is None else self._message_of.get(parent)
         return None if found == entry.id else found
 
 
 def _usage_view(counts: Counts | None) -> TokenUsage | None:
-    """The usage of an answer; a lower bound is none to show."""
+    """Return the usage of an answer; None if it is missing or only a lower bound."""
     return None if counts is None or counts.gaps else tokens_view(billed(counts))
 
 
