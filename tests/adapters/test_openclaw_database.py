@@ -243,8 +243,8 @@ def test_events_without_a_session_or_content_are_problems(tmp_path: Path) -> Non
     reading = read_one(tmp_path)
     assert texts(reading) == ["Hi", "Yes."]
     assert [problem.message for problem in reading.problems] == [
-        "an event without content",
-        "events that name no session",
+        "an event has no content",
+        "some events have no session id",
     ]
 
 

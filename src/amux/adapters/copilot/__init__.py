@@ -64,7 +64,7 @@ INFO: Final = AgentInfo(
         Bystander("installed-plugins/*", "plugins"),
         Bystander("marketplace-cache/*", "plugins"),
     ),
-    revision=3,
+    revision=4,
 )
 
 _EVENTS: Final = "events.jsonl"

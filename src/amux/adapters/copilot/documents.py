@@ -94,7 +94,7 @@ class _Document:
     def items(self, want: Want) -> Iterator[Item]:
         """Yield head, messages, problems, calls and facts."""
         if not self._is_session:
-            what = "a document without a list of messages"
+            what = "the document has no list of messages"
             yield Problem(code="unknown-format", message=what, path=str(self._source.path))
             return
         session_id = self._source.session_id or session_id_in(self._source.path.stem)
@@ -159,7 +159,7 @@ class DocumentMessages:
     def take(self, record: object, number: int) -> Iterator[SessionMessage]:
         """Yield the message of a record, if it is one."""
         if not is_mapping(record):
-            self._problem("bad-record", f"message {number} of the document is no object")
+            self._problem("bad-record", f"message {number} of the document is not an object")
             return
         name = text(record.get("id")) or f"message-{number}"
         name = f"{name}#{number}" if name in self._seen else name
@@ -221,7 +221,7 @@ class DocumentMessages:
     def _result(self, record: dict[str, Any], name: str, number: int) -> SessionMessage:
         call_id = text(first(record, "tool_call_id", "toolCallId")) or ""
         if call_id not in self._tools:
-            self._problem("orphan-result", f"message {number} is the result of no tool call")
+            self._problem("orphan-result", f"message {number} is a tool result without a call")
         output = _content(record)
         ended = _EXIT_CODE.search(output[-200:])
         result = ToolResult(

@@ -129,7 +129,7 @@ class Conversation:
         if event.id is not None and len(self.identity) < _MAX_COPY_KEYS:
             self.identity.append(key_of(event.id))
         if message.tool_result is not None and self.messages.is_orphan(message.tool_result):
-            what = "a tool's result without its call"
+            what = "a tool result belongs to no call"
             self.fold.problem(
                 Problem(code="orphan-result", message=what, path=path, line=event.number)
             )

@@ -41,7 +41,7 @@ INFO: Final = AgentInfo(
         Bystander("*.settings.json.bak", "an older copy of settings"),
         Bystander("*.settings.json.tmp*", "settings whose writer was stopped"),
     ),
-    revision=3,
+    revision=4,
 )
 
 _LOG: Final = ".jsonl"

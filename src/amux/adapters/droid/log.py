@@ -116,7 +116,7 @@ class SessionLog:
     def _take_message(self, line: Line, number: int) -> Iterator[SessionMessage]:
         message = line.message
         if not isinstance(message, Message) or text(message.role) is None:
-            self._add_problem_at("bad-record", "a message without a role", number)
+            self._add_problem_at("bad-record", "a message has no role", number)
             return
         self._is_session = True
         if message.role == "assistant":
@@ -126,7 +126,7 @@ class SessionLog:
         for built in self._messages.of_line(line, message, number=number):
             self._delegate(built)
             if built.tool_result is not None and self._messages.is_orphan(built.tool_result):
-                self._add_problem_at("orphan-result", "a tool's result without its call", number)
+                self._add_problem_at("orphan-result", "a tool result belongs to no call", number)
             yield built
         if self._in_copy and line.id == self._start.forked_at_message_id:
             self._in_copy = False

@@ -49,7 +49,7 @@ def read_settings(log: Path, session_id: str) -> Settings:
         return Settings({}, unreadable(log, error))
     found = document(data)
     if not is_mapping(found):
-        message = "the settings, which hold the usage, are not valid JSON"
+        message = "the settings file, which records the usage, is not a JSON object"
         return Settings({}, Problem(code="bad-record", message=message, path=str(path)))
     return Settings(found)
 

@@ -73,7 +73,7 @@ INFO: Final = AgentInfo(
         Bystander("extensions/*", "extensions of the user"),
         Bystander("acknowledgments/*", "settings"),
     ),
-    revision=2,
+    revision=3,
 )
 
 _KEPT_DAYS: Final = 30

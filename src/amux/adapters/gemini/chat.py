@@ -164,7 +164,7 @@ class ChatReader:
     def _take_patch(self, record: Record, number: int) -> Iterator[SessionMessage]:
         patch = decode(bytes(record.changes), PATCH)
         if patch is None:
-            message = "a change of the session has an unexpected shape"
+            message = "a `$set` record has an unexpected shape"
             self._on_problem(Problem(code="bad-record", message=message, line=number))
             return iter(())
         self._patch(patch)
@@ -220,7 +220,7 @@ class ChatReader:
     def _close(self, session_id: str | None) -> Iterator[Item]:
         conversation = self._conversation
         if not self._records and any(one.code in _NO_FORMAT for one in self._problems):
-            message = "nothing in the file is a record of a chat"
+            message = "the file holds no record of a chat"
             self._on_problem(Problem(code="unknown-format", message=message))
             yield from self._drain()
         known = session_id or self._session_id()
@@ -303,11 +303,11 @@ def _read_document(path: Path) -> Document | Problem:
     except OSError as error:
         return unreadable(path, error)
     if len(data) > LARGEST_DOCUMENT:
-        message = "a one-document session of this size cannot be read"
+        message = f"the document is larger than {LARGEST_DOCUMENT >> 20} MB and is not read"
         return Problem(code="unknown-format", message=message)
     if not clean_line(data):
         return Document()
     found = decode(data.removeprefix(b"\xef\xbb\xbf"), DOCUMENT)
     if found is None:
-        return Problem(code="bad-line", message="the document is not valid JSON of a chat")
+        return Problem(code="bad-line", message="the document is not valid JSON or not a chat")
     return found

@@ -32,7 +32,7 @@ INFO: Final = AgentInfo(
         Bystander("*/.*.tmp", "a log whose writer was stopped"),
         Bystander("*/*/*", "results and notes of sub-agents"),
     ),
-    revision=3,
+    revision=4,
 )
 
 _PROFILE: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")

@@ -56,7 +56,7 @@ INFO: Final = AgentInfo(
         Bystander("workspace*/*", "files agents work on"),
         Bystander("openclaw.json*", "settings"),
     ),
-    revision=3,
+    revision=4,
 )
 
 INJECTED: Final = (

@@ -165,12 +165,12 @@ class _AgentDatabase:
 
         missing = {"session_id", "seq"} - {*columns(self._connection, _EVENTS)}
         if missing:
-            raise ParseError(f"`{self._path}` has no table of events that amux knows")
+            raise ParseError(f"`{self._path}` has no event table that amux knows")
         archives = self._archives(only)
         live = self._rows(_EVENTS, only=only, order="ORDER BY session_id, seq")
         for session_id, group in groupby(live, key=lambda row: text(row["session_id"])):
             if session_id is None:
-                self.problems.append(self._bad_record("events that name no session"))
+                self.problems.append(self._bad_record("some events have no session id"))
             else:
                 yield self._session(session_id, archives.pop(session_id, []), list(group))
         for session_id, blobs in archives.items():
@@ -206,7 +206,7 @@ class _AgentDatabase:
             return plain
         known = mapping(document(row.get("navigation_json"))).get("navigation")
         if known is None and packed is None:
-            problems.append(self._bad_record("an event without content"))
+            problems.append(self._bad_record("an event has no content"))
         return msgspec.json.encode(mapping(known))
 
     def _decompressed(self, data: bytes, limit: int, problems: list[Problem]) -> bytes:
@@ -215,7 +215,7 @@ class _AgentDatabase:
         try:
             return decompress(data, limit=limit)
         except DecoderMissingError:
-            message = "install `zstandard` to read compressed events"
+            message = "some events are compressed; install `zstandard` to read them"
             problem = Problem(code="decoder-missing", message=message, path=self._path)
         except OSError as error:
             problem = self._bad_record(str(error))

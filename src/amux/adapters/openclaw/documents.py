@@ -43,7 +43,7 @@ def read_document(source: SourceRef, want: Want) -> Iterator[Item]:
     about = mapping(root)
     messages = root if is_items(root) else about.get("messages")
     if not is_items(messages):
-        message = "a document without a list of messages"
+        message = "the document has no list of messages"
         yield Problem(code="unknown-format", message=message, path=str(source.path))
         return
     channel = agent_or_channel(source)
@@ -70,7 +70,7 @@ def _load(source: SourceRef) -> Any:
         return unreadable(source.path, error)
     found = document(data)
     if found is None:
-        message = "a document that is no JSON"
+        message = "the document is not valid JSON"
         return Problem(code="unknown-format", message=message, path=str(source.path))
     return found
 

@@ -28,7 +28,7 @@ INFO: Final = AgentInfo(
     capabilities=Capabilities(session_persistence="file", can_resume=True, can_fork=True),
     evidence="seen: 0.7.6, 0.30.2, 0.32.3, 0.73.1, 1.5.0; documented: 1.5.0",
     bystanders=(Bystander("*/.*.tmp", "a log whose writer was stopped"),),
-    revision=3,
+    revision=4,
 )
 
 

@@ -198,11 +198,11 @@ class SessionLog:
         if self._expected.misses_an_answer:
             self.collector.gaps.setdefault(INTERRUPTED)
         for number in self._expected.orphans():
-            message = "a tool's result without its call"
+            message = "a tool result belongs to no call"
             self.add_problem(self._problem("orphan-result", message, line_in_file(number)))
         if self.info.has_newer_format:
-            known = f"the newest known is {NEWEST_VERSION}"
-            message = f"written in format version {self.info.version}; {known}"
+            supported = f"amux reads versions up to {NEWEST_VERSION}"
+            message = f"the log has format version {self.info.version}; {supported}"
             self.add_problem(self._problem("unknown-format", message, None))
 
     def _problem(

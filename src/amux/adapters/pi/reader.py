@@ -196,7 +196,7 @@ class MemoryLines:
             yield number, self._unknown(number) if found is None else found
 
     def _unknown(self, number: int) -> Problem:
-        message = "an event is no JSON object"
+        message = "an event is not a JSON object"
         return Problem(code="bad-record", message=message, path=self._path, line=number)
 
 

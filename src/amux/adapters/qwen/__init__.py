@@ -49,7 +49,7 @@ INFO: Final = AgentInfo(
         Bystander("tmp/*/shell_history", "commands of the user"),
         Bystander("history/*", "shadow repositories for undoing changes"),
     ),
-    revision=2,
+    revision=3,
 )
 
 _NOT_PLAIN: Final = re.compile(r"[^a-zA-Z0-9]")
