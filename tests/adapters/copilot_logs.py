@@ -1,4 +1,4 @@
-"""Copilot CLI: homes made by hand, and what amux finds in them."""
+"""Builds Copilot CLI homes and reads them with amux."""
 
 from __future__ import annotations
 

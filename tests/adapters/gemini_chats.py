@@ -1,4 +1,4 @@
-"""Hand-built Gemini CLI homes: logs, documents, projects; and a client that reads them."""
+"""Builds Gemini CLI homes with logs, documents and projects, and a client that reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Building logs of Pi and its descendants by hand."""
+"""Builds logs of Pi and its descendants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hand-built Qwen Code transcripts, and a client that reads them."""
+"""Builds Qwen Code transcripts, and a client that reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copilot CLI: the published suite on every capture."""
+"""Runs the published conformance suite on every capture of Copilot CLI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copilot CLI: titles, places, and files that are damaged or odd."""
+"""Tests Copilot CLI titles, directories, and damaged or unusual files."""
 
 from __future__ import annotations
 

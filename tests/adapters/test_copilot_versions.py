@@ -1,4 +1,4 @@
-"""Copilot CLI: the specification's documents, versions without a capture, and their traps."""
+"""Tests Copilot CLI documents as specified, and versions without a capture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Droid: the published suite on every capture."""
+"""Runs the published conformance suite on every capture of Droid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Droid: versions without a capture, traps and odd values."""
+"""Tests Droid versions without a capture, and unusual values."""
 
 from __future__ import annotations
 

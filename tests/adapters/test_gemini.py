@@ -1,4 +1,4 @@
-"""Gemini CLI: the published suite on every capture."""
+"""Runs the published conformance suite on every capture of Gemini CLI."""
 
 from __future__ import annotations
 

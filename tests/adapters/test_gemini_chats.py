@@ -1,4 +1,4 @@
-"""Gemini CLI's event log and the log of the specification, where no capture shows them."""
+"""Tests cases of Gemini CLI's event log and of the specified log that no capture contains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gemini CLI's documents, places and old versions, and damage to its files."""
+"""Tests Gemini CLI's documents, directories, old versions and damaged files."""
 
 from __future__ import annotations
 

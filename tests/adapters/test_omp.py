@@ -1,4 +1,4 @@
-"""oh-my-pi: every capture, and where it differs from Pi."""
+"""Tests oh-my-pi on every capture, and its differences from Pi."""
 
 from __future__ import annotations
 

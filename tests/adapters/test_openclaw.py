@@ -1,4 +1,4 @@
-"""OpenClaw: every capture, the specification's documents, archives and the older product."""
+"""Tests OpenClaw on every capture, documents as specified, archives and older product names."""
 
 from __future__ import annotations
 

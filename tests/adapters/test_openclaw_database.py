@@ -1,4 +1,4 @@
-"""OpenClaw's database: sessions, lineage, archives, and cells with anything in them."""
+"""Tests OpenClaw's database: sessions, lineage, archives and arbitrary cell values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pi: every capture, and what the captures do not show."""
+"""Tests Pi on every capture, and cases that no capture contains."""
 
 from __future__ import annotations
 

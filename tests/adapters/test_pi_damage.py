@@ -1,4 +1,4 @@
-"""Logs of Pi with anything in any field: a problem or ignored, never a lost neighbour."""
+"""Tests that a bad field in a Pi log is ignored or a problem, and costs no other line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Qwen Code: the published suite on every capture."""
+"""Runs the published conformance suite on every capture of Qwen Code."""
 
 from __future__ import annotations
 

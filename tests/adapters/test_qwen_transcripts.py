@@ -1,4 +1,4 @@
-"""What no capture of Qwen Code shows: other versions, retries, lost files, odd lines."""
+"""Tests cases of Qwen Code without a capture: other versions, retries, lost files, odd lines."""
 
 from __future__ import annotations
 
