@@ -84,10 +84,10 @@ class _Document:
 
     def __init__(self, source: SourceRef, root: Any) -> None:
         self._source = source
-        self._about = mapping(root)
-        listed = root if is_items(root) else first(self._about, "chatMessages", "messages")
+        self._fields = mapping(root)
+        listed = root if is_items(root) else first(self._fields, "chatMessages", "messages")
         self._messages = items(listed)
-        self._timeline = [mapping(entry) for entry in items(self._about.get("timeline"))]
+        self._timeline = [mapping(entry) for entry in items(self._fields.get("timeline"))]
         has_messages = is_items(listed) and (not listed or any(map(is_mapping, listed)))
         self._is_session = has_messages or bool(self._timeline)
 
@@ -124,19 +124,19 @@ class _Document:
         ]
 
     def _times(self, fold: Fold) -> None:
-        fold.moment(moment(first(self._about, "startTime", "createdAt", "created_at")))
-        fold.moment(moment(first(self._about, "updatedAt", "updated_at", "lastUpdated")))
+        fold.moment(moment(first(self._fields, "startTime", "createdAt", "created_at")))
+        fold.moment(moment(first(self._fields, "updatedAt", "updated_at", "lastUpdated")))
         for entry in self._timeline:
             fold.moment(moment(entry.get("timestamp")))
 
     def _known(self, session_id: str, messages: DocumentMessages) -> dict[str, Any]:
-        about = self._about
-        written = text(first(about, "sessionId", "id"))
-        model = text(first(about, "selectedModel", "model"))
+        fields = self._fields
+        written = text(first(fields, "sessionId", "id"))
+        model = text(first(fields, "selectedModel", "model"))
         return {
             "aliases": () if written in {None, session_id} else (written,),
-            "cwd": text(first(about, "cwd", "workingDirectory")),
-            "name": text(first(about, "title", "name")),
+            "cwd": text(first(fields, "cwd", "workingDirectory")),
+            "name": text(first(fields, "title", "name")),
             "models": (model,) if model and not (messages.calls or messages.names_models) else None,
             "gaps": (NOT_RECORDED,) if messages.replies > len(messages.calls) else (),
         }

@@ -324,8 +324,8 @@ def exit_code(data: Data, output: object) -> int | None:
 
 def _image(attachment: object) -> str | None:
     """Return a pasted image as a data URL; None for a file that is only named."""
-    about = mapping(attachment)
-    kind, data = text(about.get("mimeType")), text(about.get("data"))
+    fields = mapping(attachment)
+    kind, data = text(fields.get("mimeType")), text(fields.get("data"))
     if kind is None or data is None or not _IMAGE_TYPE.fullmatch(kind):
         return None
     return f"data:{kind};base64,{data}"

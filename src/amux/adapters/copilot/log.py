@@ -145,7 +145,7 @@ class EventLog:
         self.problems: list[Problem] = []
         self.last_line = 0
         self.is_session = False
-        self._about: dict[str, Any] = {}
+        self._context: dict[str, Any] = {}
         self._started: datetime | None = None
         self._written_id: str | None = None
         self._version: str | None = None
@@ -191,9 +191,9 @@ class EventLog:
                 self._started = moment(data.start_time) or event.at
                 self._written_id = text(data.session_id)
                 self._version = text(data.copilot_version) or self._version
-                self._about = mapping(data.context) or self._about
+                self._context = mapping(data.context) or self._context
             case "session.resume":
-                self._about = self._about or mapping(data.context)
+                self._context = self._context or mapping(data.context)
             case "session.info" if data.info_type == "fork":
                 self._read_origin(text(data.message) or "")
             case "session.shutdown":
@@ -233,7 +233,7 @@ class EventLog:
         for call in calls:
             conversation.fold.call(call)
         known: dict[str, Any] = {
-            "cwd": text(self._about.get("cwd")) or workspace.cwd,
+            "cwd": text(self._context.get("cwd")) or workspace.cwd,
             "version": self._version,
             "compactions": conversation.compactions,
             "gaps": self._gaps(conversation),
@@ -245,7 +245,7 @@ class EventLog:
             **known,
             kind="session" if parent is None else "fork",
             parent=parent,
-            aliases=self._aliases(),
+            aliases=tuple({self._written_id} - {None, self.session_id}),
             name=workspace.name if workspace.user_named or parent is not None else None,
             fallback_title=workspace.name,
             created_at=self._started,
@@ -276,20 +276,16 @@ class EventLog:
         missing = self._lacks_records and conversation.agent is None and NOT_RECORDED not in gaps
         return (*gaps, NOT_RECORDED) if missing else gaps
 
-    def _aliases(self) -> tuple[str, ...]:
-        written = self._written_id
-        return () if written is None or written == self.session_id else (written,)
-
     def _holds_older_lines(self, conversation: Conversation) -> bool:
         earliest = conversation.earliest
         return self._started is not None and earliest is not None and earliest < self._started
 
     def _raw(self, workspace: Workspace) -> dict[str, Any]:
         found: dict[str, Any] = {
-            "gitRoot": text(self._about.get("gitRoot")) or workspace.git_root,
-            "branch": text(self._about.get("branch")) or workspace.branch,
-            "headCommit": text(self._about.get("headCommit")),
-            "repository": text(self._about.get("repository")) or workspace.repository,
+            "gitRoot": text(self._context.get("gitRoot")) or workspace.git_root,
+            "branch": text(self._context.get("branch")) or workspace.branch,
+            "headCommit": text(self._context.get("headCommit")),
+            "repository": text(self._context.get("repository")) or workspace.repository,
             **self._unknown.raw(),
         }
         return {name: value for name, value in found.items() if value}

@@ -43,6 +43,70 @@ KNOWN_TYPES: Final = frozenset(
 """Types of lines that are read, or known to hold nothing that amux shows."""
 
 
+class Block(msgspec.Struct, gc=False):
+    """A content block: text, thinking, a tool call, a tool result or an image."""
+
+    type: Wide = None
+    text: Wide = None
+    thinking: Wide = None
+    id: Wide = None
+    name: Wide = None
+    input: Wide = None
+    tool_use_id: Wide = None
+    is_error: Wide = None
+    content: Wide = None
+    source: Wide = None
+
+    @property
+    def kind(self) -> str:
+        """The type, or "" if it is not a string."""
+        return self.type if isinstance(self.type, str) else ""
+
+
+class Message(msgspec.Struct, rename="camel", gc=False):
+    """A message with its role and content."""
+
+    role: Wide = None
+    content: str | int | float | bool | list[Block | Odd] | dict[str, Any] | None = None
+    model_id: Wide = None
+    visibility: Wide = None
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The content as blocks; a plain string is one text block."""
+        if isinstance(self.content, str):
+            return [Block(type="text", text=self.content)]
+        if not isinstance(self.content, list):
+            return []
+        return [
+            Block(type="text", text=block) if isinstance(block, str) else block
+            for block in self.content
+            if isinstance(block, Block | str)
+        ]
+
+
+class Line(msgspec.Struct, rename="camel", gc=False):
+    """One line. Every field is optional; which ones are present depends on `type` and version."""
+
+    type: Wide = None
+    id: Wide = None
+    timestamp: Wide = None
+    message: Message | Odd = None
+    title: Wide = None
+    session_title: Wide = None
+    is_session_title_manually_set: Wide = None
+    cwd: Wide = None
+    parent: Wide = None
+    forked_at_message_id: Wide = None
+    calling_session_id: Wide = None
+    calling_tool_use_id: Wide = None
+    summary_text: Wide = None
+    summary_kind: Wide = None
+
+
+LINES: Final = msgspec.json.Decoder(Line)
+
+
 class MessageBuilder:
     """Builds the messages of one log, in order."""
 
@@ -110,7 +174,11 @@ class MessageBuilder:
         content_blocks = [block for block in blocks if block.kind in {"text", "image"}]
         if not content_blocks and any(block.kind == "tool_result" for block in blocks):
             return
-        typed = [block for block in content_blocks if not _is_reminder(block)]
+        typed = [
+            block
+            for block in content_blocks
+            if not (isinstance(block.text, str) and starts_with_any(block.text, _REMINDER))
+        ]
         injected = message.role != "user" or not typed or _is_injected(line, message, typed)
         role: Role = "user" if message.role == "user" else "system"
         shown = content_blocks if injected else typed
@@ -139,10 +207,6 @@ def _tool_call(block: Block) -> SessionToolCall:
         tool_name=text(block.name) or "unknown",
         input=block.input,
     )
-
-
-def _is_reminder(block: Block) -> bool:
-    return isinstance(block.text, str) and starts_with_any(block.text, _REMINDER)
 
 
 def _is_injected(line: Line, message: Message, typed: list[Block]) -> bool:
@@ -179,67 +243,3 @@ def _image(block: Block) -> str | None:
     if block.kind != "image" or kind is None or data is None or not _IMAGE_TYPE.fullmatch(kind):
         return None
     return f"data:{kind};base64,{data}"
-
-
-class Block(msgspec.Struct, gc=False):
-    """A content block: text, thinking, a tool call, a tool result or an image."""
-
-    type: Wide = None
-    text: Wide = None
-    thinking: Wide = None
-    id: Wide = None
-    name: Wide = None
-    input: Wide = None
-    tool_use_id: Wide = None
-    is_error: Wide = None
-    content: Wide = None
-    source: Wide = None
-
-    @property
-    def kind(self) -> str:
-        """The type, or "" if it is not a string."""
-        return self.type if isinstance(self.type, str) else ""
-
-
-class Message(msgspec.Struct, rename="camel", gc=False):
-    """A message with its role and content."""
-
-    role: Wide = None
-    content: str | int | float | bool | list[Block | Odd] | dict[str, Any] | None = None
-    model_id: Wide = None
-    visibility: Wide = None
-
-    @property
-    def blocks(self) -> list[Block]:
-        """The content as blocks; a plain string is one text block."""
-        if isinstance(self.content, str):
-            return [Block(type="text", text=self.content)]
-        if not isinstance(self.content, list):
-            return []
-        return [
-            Block(type="text", text=block) if isinstance(block, str) else block
-            for block in self.content
-            if isinstance(block, Block | str)
-        ]
-
-
-class Line(msgspec.Struct, rename="camel", gc=False):
-    """One line. Every field is optional; which ones are present depends on `type` and version."""
-
-    type: Wide = None
-    id: Wide = None
-    timestamp: Wide = None
-    message: Message | Odd = None
-    title: Wide = None
-    session_title: Wide = None
-    is_session_title_manually_set: Wide = None
-    cwd: Wide = None
-    parent: Wide = None
-    forked_at_message_id: Wide = None
-    calling_session_id: Wide = None
-    calling_tool_use_id: Wide = None
-    summary_text: Wide = None
-    summary_kind: Wide = None
-
-
-LINES: Final = msgspec.json.Decoder(Line)

@@ -406,7 +406,10 @@ class Reply:
             role="assistant",
             content=self.text,
             timestamp=message.at,
-            tool_calls=tuple(_tool_call(one) for one in self.calls()),
+            tool_calls=tuple(
+                SessionToolCall(tool_call_id=one.id, tool_name=one.name, input=one.input)
+                for one in self.calls()
+            ),
             token_usage=usage_view(call),
             cost=cost_view(call),
             thinking="\n\n".join(self._thoughts()) or None,
@@ -443,10 +446,6 @@ class Reply:
                 is_error=has_failed(call.name, call.status, responses),
             ),
         )
-
-
-def _tool_call(call: ToolUse) -> SessionToolCall:
-    return SessionToolCall(tool_call_id=call.id, tool_name=call.name, input=call.input)
 
 
 class UserTurn:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -76,7 +77,7 @@ def read_chat(source: SourceRef, *, want: Want) -> Iterator[Item]:
     reader = ChatReader(
         source,
         want=want,
-        find_directory=DirectoryLookup(source.root, project),
+        find_directory=partial(project_directory, source.root, project),
         repeats_session=_has_earlier(source.path),
     )
     return reader.items()
@@ -112,30 +113,20 @@ def directory_files(root: Path, folder: Path) -> tuple[Path, ...]:
     return folder / _NOTE, root / _PROJECTS
 
 
-class DirectoryLookup:
-    """Finds the working directory of one project folder."""
-
-    def __init__(self, root: Path, folder: Path) -> None:
-        self._root = root
-        self._folder = folder
-
-    def __call__(self, project_hash: str | None) -> str | None:
-        """Return the working directory of the project; None if no file names it."""
-        noted = _read(self._folder / _NOTE).decode("utf-8", "replace").strip()
-        if noted:
-            return noted
-        projects = list(self._projects())
-        for directory, name in projects:
-            if name == self._folder.name:
-                return directory
-        hashes = {project_hash, self._folder.name}
-        return next((one for one, _ in projects if hash_directory(one) in hashes), None)
-
-    def _projects(self) -> Iterator[tuple[str, object]]:
-        yield from mapping(mapping(read_json(self._root / _PROJECTS)).get("projects")).items()
+def project_directory(root: Path, folder: Path, project_hash: str | None) -> str | None:
+    """Return the working directory that a project's folder stands for; None if no file names it."""
+    noted = _read(folder / _NOTE).decode("utf-8", "replace").strip()
+    if noted:
+        return noted
+    projects = mapping(mapping(read_json(root / _PROJECTS)).get("projects"))
+    for directory, name in projects.items():
+        if name == folder.name:
+            return directory
+    hashes = {project_hash, folder.name}
+    return next((one for one in projects if _hash_directory(one) in hashes), None)
 
 
-def hash_directory(directory: str) -> str:
+def _hash_directory(directory: str) -> str:
     """Return the folder name that older versions give to the project in `directory`."""
     from hashlib import sha256  # loads OpenSSL
 

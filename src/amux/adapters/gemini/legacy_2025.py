@@ -21,7 +21,7 @@ from amux.adapters._kit.jsonl import unreadable
 from amux.adapters._kit.streams import open_stream
 from amux.adapters._kit.values import document, is_items, items, mapping, moment, plain_text, text
 from amux.adapters.gemini.conversation import Conversation
-from amux.adapters.gemini.files import DirectoryLookup, configured_model, read_json
+from amux.adapters.gemini.files import configured_model, project_directory, read_json
 from amux.adapters.gemini.records import ChatMessage
 from amux.model.facts import Facts
 from amux.model.incomplete import USAGE_NOT_RECORDED
@@ -90,7 +90,8 @@ def _checkpoints(folder: Path, sessions: dict[str, list[Entry]]) -> dict[str, tu
     found: dict[str, tuple[int, Any]] = {}
     for session_id, (index, tag) in saves.items():
         if last_saver[tag] == session_id:
-            history = _history(read_json(folder / CHECKPOINTS.replace("*", tag)))
+            saved = read_json(folder / CHECKPOINTS.replace("*", tag))
+            history = items(mapping(saved).get("history")) or items(saved)
             if history:
                 found[session_id] = (index, history)
     return found
@@ -102,10 +103,6 @@ def _saved_tag(command: str) -> str | None:
             tag = command.removeprefix(save).strip()
             return tag if tag and "/" not in tag and "\\" not in tag else None
     return None
-
-
-def _history(checkpoint: object) -> list[Any]:
-    return items(mapping(checkpoint).get("history")) or items(checkpoint)
 
 
 class _LoggedSession:
@@ -167,7 +164,7 @@ class _LoggedSession:
         model = configured_model(self._source.root)
         return Facts(
             session_id=self._id,
-            cwd=DirectoryLookup(self._source.root, folder)(None),
+            cwd=project_directory(self._source.root, folder, None),
             first_prompt=conversation.first_prompt,
             created_at=conversation.earliest,
             updated_at=conversation.latest,

@@ -154,7 +154,7 @@ def type_of(record: Record) -> str:
 
 def message_of(record: Record, *, line: int, name: str) -> ChatMessage | None:
     """Return the message of a record; None if it is no message. `name` prefixes generated ids."""
-    message = _nested(record)
+    message = mapping(document(bytes(record.message))) if bytes(record.message) else {}
     label = type_of(record)
     role = text(message.get("role")) or text(record.role) or ""
     kind = _KINDS.get(role if label in _ENVELOPES else label)
@@ -173,11 +173,6 @@ def message_of(record: Record, *, line: int, name: str) -> ChatMessage | None:
         safety=_safety(record),
         line=line,
     )
-
-
-def _nested(record: Record) -> dict[str, Any]:
-    """Return the content object that a line wraps, or an empty dict."""
-    return mapping(document(bytes(record.message))) if bytes(record.message) else {}
 
 
 def _content(record: Record, message: dict[str, Any]) -> msgspec.Raw:

@@ -40,8 +40,8 @@ def read_document(source: SourceRef, want: Want) -> Iterator[Item]:
     if isinstance(root, Problem):
         yield root
         return
-    about = mapping(root)
-    messages = root if is_items(root) else about.get("messages")
+    fields = mapping(root)
+    messages = root if is_items(root) else fields.get("messages")
     if not is_items(messages):
         message = "the document has no list of messages"
         yield Problem(code="unknown-format", message=message, path=str(source.path))
@@ -52,12 +52,12 @@ def read_document(source: SourceRef, want: Want) -> Iterator[Item]:
         session_id=session_id,
         path=str(source.path),
         decides_id=True,
-        name=text(about.get("title")),
+        name=text(fields.get("title")),
         namespace=channel,
         aliases=(f"{channel}/{session_id}",),
         raw={"channel": channel},
     )
-    lines = [_header(about), *(_line(m) if is_mapping(m) else m for m in messages)]
+    lines = [_header(fields), *(_line(m) if is_mapping(m) else m for m in messages)]
     events = MemoryLines([msgspec.json.encode(line) for line in lines], path=str(source.path))
     yield from read_log(events, origin, want=want)
 
@@ -75,12 +75,12 @@ def _load(source: SourceRef) -> Any:
     return found
 
 
-def _header(about: Json) -> Json:
+def _header(fields: Json) -> Json:
     return {
         "type": "session",
         "version": NEWEST_VERSION,
-        "timestamp": first(about, "createdAt", "created_at", "timestamp"),
-        "cwd": first(about, "cwd", "workspace"),
+        "timestamp": first(fields, "createdAt", "created_at", "timestamp"),
+        "cwd": first(fields, "cwd", "workspace"),
     }
 
 

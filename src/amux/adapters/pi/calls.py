@@ -98,7 +98,7 @@ class CallCollector:
         self.calls.append(
             Call(
                 key=key,
-                model=_model(entry),
+                model=text(entry.message.model) or text(entry.line.model),
                 at=entry.at,
                 tokens=tokens,
                 native_nusd=nusd,
@@ -124,10 +124,6 @@ class CallCollector:
         repeat = self._repeats.get(key, 0)
         self._repeats[key] = repeat + 1
         return f"{key}#{repeat}" if repeat else key
-
-
-def _model(entry: Entry) -> str | None:
-    return text(entry.message.model) or text(entry.line.model)
 
 
 def usage_of(message: Message) -> dict[str, Any]:

@@ -192,12 +192,11 @@ class MemoryLines:
         for problem in self._problems:
             yield 0, problem
         for number, event in enumerate(self._events, start=1):
-            found = decode(event, decoder)
-            yield number, self._unknown(number) if found is None else found
-
-    def _unknown(self, number: int) -> Problem:
-        message = "an event is not a JSON object"
-        return Problem(code="bad-record", message=message, path=self._path, line=number)
+            found: T | Problem | None = decode(event, decoder)
+            if found is None:
+                message = "an event is not a JSON object"
+                found = Problem(code="bad-record", message=message, path=self._path, line=number)
+            yield number, found
 
 
 class MessageHeader(msgspec.Struct, frozen=True, kw_only=True):
