@@ -32,7 +32,7 @@ from amux.adapters._kit.values import (
     plain_text,
     text,
 )
-from amux.adapters.copilot.usage import NOT_RECORDED
+from amux.model.incomplete import USAGE_NOT_RECORDED
 from amux.model.message import SessionMessage, SessionToolCall, ToolResult
 from amux.model.problems import Problem, ProblemCode
 from amux.model.usage import Call
@@ -138,7 +138,7 @@ class _Document:
             "cwd": text(first(fields, "cwd", "workingDirectory")),
             "name": text(first(fields, "title", "name")),
             "models": (model,) if model and not (messages.calls or messages.names_models) else None,
-            "gaps": (NOT_RECORDED,) if messages.replies > len(messages.calls) else (),
+            "gaps": (USAGE_NOT_RECORDED,) if messages.replies > len(messages.calls) else (),
         }
 
 

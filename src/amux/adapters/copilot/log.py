@@ -22,7 +22,7 @@ from amux.adapters._kit.jsonl import no_session, read_records
 from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.values import mapping, moment, text
 from amux.adapters.copilot.events import KNOWN_TYPES, LINES, MESSAGE_EVENTS, Event, MessageBuilder
-from amux.adapters.copilot.usage import NOT_RECORDED, CallCollector, ShutdownTotals
+from amux.adapters.copilot.usage import CallCollector, ShutdownTotals
 from amux.adapters.copilot.workspace import Workspace, read_workspace
 from amux.model.facts import Facts
 from amux.model.incomplete import USAGE_NOT_RECORDED
@@ -273,8 +273,10 @@ class EventLog:
 
     def _gaps(self, conversation: Conversation) -> tuple[str, ...]:
         gaps = conversation.collector.gaps()
-        missing = self._lacks_records and conversation.agent is None and NOT_RECORDED not in gaps
-        return (*gaps, NOT_RECORDED) if missing else gaps
+        missing = (
+            self._lacks_records and conversation.agent is None and USAGE_NOT_RECORDED not in gaps
+        )
+        return (*gaps, USAGE_NOT_RECORDED) if missing else gaps
 
     def _holds_older_lines(self, conversation: Conversation) -> bool:
         earliest = conversation.earliest

@@ -222,7 +222,7 @@ class SessionLog:
         """Return the recorded total as one call, and the reasons why it may be incomplete."""
         gaps = [*settings.gaps]
         if kind == "continuation" and self._summaries and self._replies and not self._models:
-            gaps.append(SUMMARY_NOT_RECORDED)  # only versions that do not name the model
+            gaps.append(COMPACTION_NOT_RECORDED)  # only versions that do not name the model
         if settings.tokens is None:
             return [], (*gaps, USAGE_NOT_RECORDED) if self._replies else tuple(gaps)
         tokens, exact = settings.tokens, True

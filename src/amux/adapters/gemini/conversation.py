@@ -32,6 +32,7 @@ from amux.adapters.gemini.content import (
     split_user_texts,
 )
 from amux.adapters.gemini.records import TOOLS, ChatMessage, Kind, ToolRecord
+from amux.model.incomplete import USAGE_NOT_RECORDED
 from amux.model.message import SessionMessage, SessionToolCall, ToolResult
 from amux.model.problems import Problem
 from amux.model.titles import fold_title
@@ -178,7 +179,7 @@ class Conversation:
     def _compaction(self, message: ChatMessage) -> Iterator[SessionMessage]:
         self.compactions += 1
         message_id = self._message_ids[message.id, message.kind] = self._unused_id(message)
-        self._add_to_trace(message_id, message.at, Mark.INJECTED)
+        self._add_to_trace(message_id, message.at, LineKind.INJECTED)
         if self._bodies:
             yield SessionMessage(
                 role="user",
@@ -209,17 +210,17 @@ class Conversation:
             if call_id is None:
                 continue
             message_id = next(ids)
-            self._add_to_trace(message_id, message.at, Mark.TOOL)
+            self._add_to_trace(message_id, message.at, LineKind.TOOL)
             if self._bodies:
                 yield turn.result_message(result, call_id, message_id)
         if turn.user_texts.injected:
             message_id = next(ids)
-            self._add_to_trace(message_id, message.at, Mark.INJECTED)
+            self._add_to_trace(message_id, message.at, LineKind.INJECTED)
             if self._bodies:
                 yield turn.injected_message(message_id)
         if turn.is_prompt:
             message_id = next(ids)
-            self._add_to_trace(message_id, message.at, Mark.PROMPT)
+            self._add_to_trace(message_id, message.at, LineKind.PROMPT)
             self._learn_title(turn.prompt)
             if self._bodies:
                 yield turn.prompt_message(message_id)
@@ -229,7 +230,9 @@ class Conversation:
         reply = Reply(message, entry.message_id)
         synthetic = reply.text.strip() in ACKNOWLEDGED and message.stated is None
         self._texts.add(self._fingerprint("gemini", reply.text))
-        self._add_to_trace(entry.message_id, message.at, Mark.NOTICE if synthetic else Mark.REPLY)
+        self._add_to_trace(
+            entry.message_id, message.at, LineKind.NOTICE if synthetic else LineKind.REPLY
+        )
         if message.id not in self._calls and not synthetic:
             self._note_missing_usage(message)
         if self._bodies:
@@ -243,7 +246,7 @@ class Conversation:
                     self._without_id[call.id] = None
                 continue
             message_id = next(ids)
-            self._add_to_trace(message_id, call.at or message.at, Mark.TOOL)
+            self._add_to_trace(message_id, call.at or message.at, LineKind.TOOL)
             if self._bodies:
                 yield reply.result_message(call, message_id)
 
@@ -251,15 +254,15 @@ class Conversation:
         if message.model is not None:
             self.models.setdefault(message.model)
         if not message.restored:  # a message from a checkpoint was billed in its own file
-            self.gaps["usage-not-recorded"] = None
+            self.gaps[USAGE_NOT_RECORDED] = None
 
     def _complete_note(self, entry: _OpenMessage) -> Iterator[SessionMessage]:
         message = note_message(entry.message, entry.message_id)
         if not message.content.strip():
             self.empty_notes += 1
-            self._add_to_trace(entry.message_id, entry.message.at, Mark.LINE)
+            self._add_to_trace(entry.message_id, entry.message.at, LineKind.LINE)
             return
-        self._add_to_trace(entry.message_id, entry.message.at, Mark.INJECTED)
+        self._add_to_trace(entry.message_id, entry.message.at, LineKind.INJECTED)
         if self._bodies:
             yield message
 
@@ -284,7 +287,7 @@ class Conversation:
         else:
             self.first_prompt = self.first_prompt or title
 
-    def _add_to_trace(self, message_id: str, at: datetime | None, mark: Mark) -> None:
+    def _add_to_trace(self, message_id: str, at: datetime | None, mark: LineKind) -> None:
         self._trace.add(key_of(message_id), to_millis(at), mark)
         self.moment(at)
         if mark in {LineKind.PROMPT, LineKind.REPLY, LineKind.TOOL}:

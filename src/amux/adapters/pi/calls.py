@@ -19,12 +19,14 @@ import msgspec
 from amux.adapters._kit.stated import gaps_in, money_in, tokens_in
 from amux.adapters._kit.values import count, is_mapping, text
 from amux.adapters.pi.records import FAILED_STOPS, Entry, Message
-from amux.model.trace import Mark, key_of
+from amux.model.incomplete import (
+    CALL_INTERRUPTED,
+    COMPACTION_NOT_RECORDED,
+    HELPER_CALL_NOT_RECORDED,
+    USAGE_NOT_RECORDED,
+)
+from amux.model.trace import LineKind, key_of
 from amux.model.usage import Call, Purpose, Tokens
-
-INTERRUPTED: Final = "call-interrupted"
-NOT_RECORDED: Final = "usage-not-recorded"
-OVERSTATED: Final = "output-overstated-on-disk"
 
 _MAX_COPY_KEYS: Final = 32
 _GENERATED_ID: Final = re.compile(r"[0-9a-f]{8}[0-9a-f-]*")
@@ -166,16 +168,16 @@ class ExpectedAnswers:
         """Whether the model has called any tool."""
         return bool(self._tool_calls)
 
-    def take(self, entry: Entry, mark: Mark, *, copied: bool) -> None:
+    def take(self, entry: Entry, mark: LineKind, *, copied: bool) -> None:
         """Add one message."""
-        if mark in {Mark.REPLY, Mark.NOTICE}:
+        if mark in {LineKind.REPLY, LineKind.NOTICE}:
             self.stop_waiting()
             calls = (text(block.id) for block in entry.blocks if block.type == "toolCall")
             self._tool_calls.update(call or "" for call in calls)
-        elif mark is Mark.PROMPT:
+        elif mark is LineKind.PROMPT:
             self._was_interrupted |= self._model_is_asked and self._by_person
             self._expect(by_person=True, copied=copied)
-        elif mark is Mark.TOOL:
+        elif mark is LineKind.TOOL:
             self._expect(by_person=False, copied=copied)
             call = text(entry.message.tool_call_id) or ""
             if call not in self._tool_calls:

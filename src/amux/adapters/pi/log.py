@@ -21,9 +21,6 @@ from amux.adapters._kit.tree import NOTHING, EntryTree
 from amux.adapters._kit.values import count, mapping, moment, text
 from amux.adapters.pi.adapter import Writer, session_id_in
 from amux.adapters.pi.calls import (
-    INTERRUPTED,
-    NOT_RECORDED,
-    OVERSTATED,
     CallCollector,
     ExpectedAnswers,
     tokens_of,
@@ -132,11 +129,11 @@ class SessionLog:
             self._expected.take(entry, mark, copied=copied)
         elif text(entry.line.custom_type) == "session_exit":
             self._expected.stop_waiting()
-        if mark is Mark.PROMPT:
+        if mark is LineKind.PROMPT:
             texts = (text(block.text) or "" for block in entry.blocks)
             self._prompts[position] = fold_title("\n".join(texts))
 
-    def _append(self, entry: Entry, key: int, mark: Mark, *, is_repeat: bool) -> int:
+    def _append(self, entry: Entry, key: int, mark: LineKind, *, is_repeat: bool) -> int:
         parent = entry.line.parent_id
         position = self._tree.add(
             entry.id, text(parent), at_ms=to_millis(entry.at), is_root=parent is None
@@ -157,15 +154,15 @@ class SessionLog:
         self._earliest = at if self._earliest is None else min(self._earliest, at)
         self._latest = at if self._latest is None else max(self._latest, at)
 
-    def _count(self, entry: Entry, position: int, mark: Mark, *, copied: bool) -> None:
+    def _count(self, entry: Entry, position: int, mark: LineKind, *, copied: bool) -> None:
         """Add the usage that the line records."""
-        if mark in {Mark.REPLY, Mark.NOTICE}:
-            self._count_reply(entry, position, spoke=mark is Mark.REPLY, copied=copied)
+        if mark in {LineKind.REPLY, LineKind.NOTICE}:
+            self._count_reply(entry, position, spoke=mark is LineKind.REPLY, copied=copied)
         elif entry.type in SUMMARY_TYPES:
             self.collector.summary(entry, copied=copied)
             if entry.type == "compaction":
                 self._compactions.add(position)
-        elif mark is Mark.TOOL or entry.type in _HELPER_TYPES:
+        elif mark is LineKind.TOOL or entry.type in _HELPER_TYPES:
             self.collector.helper(entry, copied=copied)
 
     def _count_reply(self, entry: Entry, position: int, *, spoke: bool, copied: bool) -> None:
@@ -179,7 +176,7 @@ class SessionLog:
         if billed and self.origin.doubles_reasoning:
             thought = any(block.type == "thinking" for block in entry.blocks)
             if thought and tokens_of(usage_of(entry.message)).thinking is None:
-                self.collector.add_gap_to_last(OVERSTATED)
+                self.collector.add_gap_to_last(OUTPUT_OVERSTATED)
 
     def _is_copied(self, entry: Entry) -> bool:
         born = self.info.created_at
@@ -196,7 +193,7 @@ class SessionLog:
     def finish(self) -> None:
         """Record the gaps and problems that are certain only after the last line."""
         if self._expected.misses_an_answer:
-            self.collector.gaps.setdefault(INTERRUPTED)
+            self.collector.gaps.setdefault(CALL_INTERRUPTED)
         for number in self._expected.orphans():
             message = "a tool result belongs to no call"
             self.add_problem(self._problem("orphan-result", message, line_in_file(number)))
@@ -233,7 +230,7 @@ class SessionLog:
             return set()
         return {self._numbers[position] for position in {*range(size)} - {*self.branch()}}
 
-    def messages(self) -> list[tuple[int, int, Mark]]:
+    def messages(self) -> list[tuple[int, int, LineKind]]:
         """Return position, line number and kind of the current branch's messages, in order."""
         return [
             (position, self._numbers[position], LineKind(self._marks[position]))
@@ -298,7 +295,7 @@ class SessionLog:
     def _is_free(self) -> bool:
         """Whether the session cost nothing: the agent records its costs and recorded no call."""
         collector = self.collector
-        asked = self._expected.has_tool_calls or NOT_RECORDED in collector.gaps
+        asked = self._expected.has_tool_calls or USAGE_NOT_RECORDED in collector.gaps
         return self.info.has_header and not (collector.calls or asked)
 
     def _trace(self, branch: list[int]) -> TraceBuilder:
@@ -338,7 +335,7 @@ class SessionLog:
         return self.message_id(position, self._names[position], self._numbers[position])
 
 
-def _classify(entry: Entry, injected: tuple[str, ...]) -> Mark:
+def _classify(entry: Entry, injected: tuple[str, ...]) -> LineKind:
     """Return the kind of a line."""
     if entry.type in SUMMARY_TYPES or entry.type == "custom_message":
         return LineKind.INJECTED
@@ -346,7 +343,7 @@ def _classify(entry: Entry, injected: tuple[str, ...]) -> Mark:
     if not role:
         return LineKind.LINE
     if role in REPLY_ROLES:
-        return Mark.REPLY if _has_content(entry) else Mark.NOTICE
+        return LineKind.REPLY if _has_content(entry) else LineKind.NOTICE
     if role in TOOL_ROLES:
         return LineKind.TOOL
     return LineKind.PROMPT if role == "user" and _is_typed(entry, injected) else LineKind.INJECTED

@@ -35,7 +35,7 @@ from amux.adapters.pi.log import Origin, SessionLog
 from amux.adapters.pi.records import BODIES, FILE_SHIFT, LINES, Entry, LineSource, T
 from amux.model.message import Role, SessionMessage, SessionToolCall, ToolResult
 from amux.model.problems import Problem
-from amux.model.trace import Mark
+from amux.model.trace import LineKind
 from amux.model.usage import Call
 
 _LARGEST_RECORD: Final = 16 << 10  # bytes of JSON of one record of another branch
@@ -43,11 +43,11 @@ _ALL_RECORDS: Final = 256 << 10
 
 Json = dict[str, Any]
 
-_ROLES: Final[dict[Mark, Role]] = {
-    Mark.PROMPT: "user",
-    Mark.REPLY: "assistant",
-    Mark.NOTICE: "assistant",
-    Mark.TOOL: "tool",
+_ROLES: Final[dict[LineKind, Role]] = {
+    LineKind.PROMPT: "user",
+    LineKind.REPLY: "assistant",
+    LineKind.NOTICE: "assistant",
+    LineKind.TOOL: "tool",
 }
 _SYSTEM: Final = frozenset({"system", "developer"})
 _SUMMARIES: Final = frozenset({"compaction", "branch_summary"})
@@ -151,7 +151,7 @@ def _messages(
     parent: str | None = None
     for (position, number, mark), line in zip(wanted, _align(found, numbers), strict=True):
         name = log.message_id(position, text(line.get("id")), number)
-        call = calls.get(name) if mark is Mark.REPLY else None
+        call = calls.get(name) if mark is LineKind.REPLY else None
         header = MessageHeader(id=name, parent_id=parent, mark=mark, call=call)
         yield builder.message(line, header)
         parent = name
@@ -204,7 +204,7 @@ class MessageHeader(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     parent_id: str | None
-    mark: Mark
+    mark: LineKind
     call: Call | None = None
 
 
@@ -221,8 +221,8 @@ class MessageBuilder:
         inner = line.get("message")
         body = inner if is_mapping(inner) else line
         blocks = _blocks(body.get("content"))
-        calls = self._tool_calls(blocks) if header.mark is Mark.REPLY else ()
-        result = self._tool_result(body, blocks) if header.mark is Mark.TOOL else None
+        calls = self._tool_calls(blocks) if header.mark is LineKind.REPLY else ()
+        result = self._tool_result(body, blocks) if header.mark is LineKind.TOOL else None
         return SessionMessage(
             role=_role(line, body, header.mark),
             content=_content(line, body, blocks, header.mark),
@@ -233,11 +233,11 @@ class MessageBuilder:
             tool_result=result,
             token_usage=usage_view(header.call),
             cost=cost_view(header.call),
-            thinking=_thinking(blocks) if header.mark is Mark.REPLY else None,
-            model=text(body.get("model")) if header.mark is Mark.REPLY else None,
+            thinking=_thinking(blocks) if header.mark is LineKind.REPLY else None,
+            model=text(body.get("model")) if header.mark is LineKind.REPLY else None,
             id=header.id,
             parent_id=header.parent_id,
-            synthetic=header.mark in {Mark.INJECTED, Mark.NOTICE},
+            synthetic=header.mark in {LineKind.INJECTED, LineKind.NOTICE},
             images=tuple(filter(None, map(self._image, blocks))),
             compaction=line.get("type") == "compaction",
         )
@@ -306,7 +306,7 @@ class MessageBuilder:
         return None if len(content) > _LARGEST_BLOB else base64.b64encode(content).decode()
 
 
-def _role(line: Json, body: Json, mark: Mark) -> Role:
+def _role(line: Json, body: Json, mark: LineKind) -> Role:
     known = _ROLES.get(mark)
     if known is not None:
         return known
@@ -314,19 +314,19 @@ def _role(line: Json, body: Json, mark: Mark) -> Role:
     return "system" if kind in _SUMMARIES or kind in _SYSTEM or role in _SYSTEM else "user"
 
 
-def _content(line: Json, body: Json, blocks: list[Json], mark: Mark) -> str:
+def _content(line: Json, body: Json, blocks: list[Json], mark: LineKind) -> str:
     if text(line.get("type")) in _SUMMARIES:
         return text(line.get("summary")) or ""
-    if mark is Mark.NOTICE:
+    if mark is LineKind.NOTICE:
         return text(body.get("errorMessage")) or ""
     if body.get("role") == "bashExecution":
         output = text(body.get("output")) or ""
         return f"!{plain_text(body.get('command'))}\n{output}".rstrip("\n")
     words = _texts(blocks)
-    if not words and mark is Mark.INJECTED:
+    if not words and mark is LineKind.INJECTED:
         sections = mapping(body.get("sections")).values()
         return "\n\n".join(section for section in sections if isinstance(section, str))
-    return words.strip("\n") if mark is Mark.PROMPT else words  # the shell adds line breaks
+    return words.strip("\n") if mark is LineKind.PROMPT else words  # the shell adds line breaks
 
 
 def _blocks(content: Any) -> list[Json]:

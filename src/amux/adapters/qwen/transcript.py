@@ -38,10 +38,11 @@ from amux.adapters.qwen import AGENT_PREFIX, metadata_path, subagents_folder
 from amux.adapters.qwen.calls import CallBook, FigureKeys, billed, usage_of
 from amux.adapters.qwen.records import IGNORED_SUBTYPES, LINES, MESSAGE_TYPES, Entry
 from amux.model.facts import Facts
+from amux.model.incomplete import CALL_INTERRUPTED, USAGE_NOT_RECORDED
 from amux.model.message import SessionMessage, TokenUsage, ToolResult
 from amux.model.problems import Problem
 from amux.model.titles import fold_title
-from amux.model.trace import Mark, Trace, TraceBuilder, key_of
+from amux.model.trace import LineKind, Trace, TraceBuilder, key_of
 from amux.model.usage import Call
 
 _RESPONSE: Final = "api_response"
@@ -360,7 +361,7 @@ class Conversation:
                 yield from self.flush()
                 yield from self._compression(entry)
             case _:
-                self._add_to_trace(entry, entry.id, Mark.LINE)
+                self._add_to_trace(entry, entry.id, LineKind.LINE)
 
     def flush(self) -> Iterator[SessionMessage]:
         """Complete and yield the open answer."""
@@ -378,7 +379,7 @@ class Conversation:
     def close(self) -> None:
         """Record a missing answer at the end of the file."""
         if self._waiting:
-            self.gaps["call-interrupted"] = None
+            self.gaps[CALL_INTERRUPTED] = None
 
     def trace(self) -> Trace:
         """Return the trace: one entry per line, more for a line with several messages."""
@@ -390,7 +391,7 @@ class Conversation:
         has_images = bool(entry.parts.images)
         number = 0
         if user_texts.injected:
-            self._add_to_trace(entry, entry.id, Mark.INJECTED)
+            self._add_to_trace(entry, entry.id, LineKind.INJECTED)
             number = 1
             if self._bodies:
                 yield _user_message(
@@ -400,12 +401,12 @@ class Conversation:
             message_id = f"{entry.id}#1" if number else entry.id
             prompt = "".join(user_texts.typed)
             self._await_answer(entry)
-            self._add_to_trace(entry, message_id, Mark.PROMPT)
+            self._add_to_trace(entry, message_id, LineKind.PROMPT)
             self.first_prompt = self.first_prompt or fold_title(prompt) or None
             if self._bodies:
                 yield _user_message(entry, message_id, prompt, parent_id)
         elif not number:
-            self._add_to_trace(entry, entry.id, Mark.LINE)
+            self._add_to_trace(entry, entry.id, LineKind.LINE)
 
     def _user_texts(self, entry: Entry) -> UserTexts:
         texts = entry.parts.texts
@@ -419,7 +420,7 @@ class Conversation:
 
     def _await_answer(self, entry: Entry) -> None:
         if self._waiting:
-            self.gaps["call-interrupted"] = None
+            self.gaps[CALL_INTERRUPTED] = None
         self._waiting = not entry.copied
 
     def _assistant(self, entry: Entry) -> Iterator[SessionMessage]:
@@ -427,16 +428,16 @@ class Conversation:
         answer = self._open
         if answer is not None and answer.counts is not None and counts is None:
             answer.entries.append(entry)
-            self._add_to_trace(entry, answer.entry.id, Mark.LINE)
+            self._add_to_trace(entry, answer.entry.id, LineKind.LINE)
             return
         yield from self.flush()
         self._waiting = False
         self._open = _Answer(entry, self._parent(entry))
-        self._add_to_trace(entry, entry.id, Mark.REPLY)
+        self._add_to_trace(entry, entry.id, LineKind.REPLY)
         if counts is not None:
             self._bill(entry, counts, entry.id)
             return
-        self.gaps["usage-not-recorded"] = None
+        self.gaps[USAGE_NOT_RECORDED] = None
         if model := text(entry.line.model):
             self.models.setdefault(model)
 
@@ -452,7 +453,7 @@ class Conversation:
             if name is None:
                 message = "a tool result belongs to no call"
                 self._on_problem(Problem(code="orphan-result", message=message, line=entry.number))
-            self._add_to_trace(entry, message_id, Mark.TOOL)
+            self._add_to_trace(entry, message_id, LineKind.TOOL)
             if self._bodies:
                 tool = ToolResult(
                     tool_call_id=call_id,
@@ -462,17 +463,17 @@ class Conversation:
                 )
                 yield _result_message(entry, message_id, result, tool, parent_id=parent_id)
         if not entry.parts.results:
-            self._add_to_trace(entry, entry.id, Mark.LINE)
+            self._add_to_trace(entry, entry.id, LineKind.LINE)
 
     def _compression(self, entry: Entry) -> Iterator[SessionMessage]:
         self.compactions += 1
         history = items(entry.payload.get("compressedHistory"))
         summary = split_parts(history[0]).text if history else ""
         if not summary.strip():
-            self._add_to_trace(entry, entry.id, Mark.LINE)
+            self._add_to_trace(entry, entry.id, LineKind.LINE)
             return
         parent_id = self._parent(entry)
-        self._add_to_trace(entry, entry.id, Mark.INJECTED)
+        self._add_to_trace(entry, entry.id, LineKind.INJECTED)
         if self._bodies:
             yield SessionMessage(
                 role="user",
@@ -484,11 +485,11 @@ class Conversation:
                 compaction=True,
             )
 
-    def _add_to_trace(self, entry: Entry, message_id: str, mark: Mark) -> None:
+    def _add_to_trace(self, entry: Entry, message_id: str, mark: LineKind) -> None:
         self._trace.add(key_of(message_id), to_millis(entry.at), mark)
-        self.has_messages |= mark in {Mark.PROMPT, Mark.REPLY, Mark.TOOL}
+        self.has_messages |= mark in {LineKind.PROMPT, LineKind.REPLY, LineKind.TOOL}
         if self._bodies:
-            owner = self._parent(entry) if mark is Mark.LINE else message_id
+            owner = self._parent(entry) if mark is LineKind.LINE else message_id
             if owner is not None:
                 self._message_of[entry.id] = owner
 
