@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from amux.adapters._kit.line_spans import object_lines
+from amux.adapters._kit.jsonl import object_lines
 
 pieces = st.sampled_from([b"{", b"}", b"{}", b"\n", b"}\n{", b"{}\n", b" ", b"x"])
 data = st.lists(pieces, max_size=12).map(b"".join)

@@ -13,11 +13,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from amux.adapters._base import Head, Item
-from amux.adapters._kit.calls import cost_view, usage_view
-from amux.adapters._kit.fold import Fold
-from amux.adapters._kit.samples import Unknowns
-from amux.adapters._kit.stated import stated_by
+from amux.adapters._kit.fold import Fold, Unknowns
 from amux.adapters._kit.tables import Row, columns, quoted, rows
+from amux.adapters._kit.usage import cost_view, stated_by, usage_view
 from amux.adapters._kit.values import (
     count,
     document,

@@ -10,8 +10,7 @@ from __future__ import annotations
 from amux.adapters._base import Progress, Reading
 from amux.adapters._kit.fold import Fold
 from amux.adapters._kit.jsonl import read_records
-from amux.adapters._kit.times import parse_time
-from amux.adapters._kit.values import count, mapping, moment, text
+from amux.adapters._kit.values import count, mapping, moment, parse_time, text
 
 __all__ = [
     "Fold",

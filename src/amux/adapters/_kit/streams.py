@@ -1,4 +1,7 @@
-"""Opening a source's bytes: plain or zstd, shared, read-only. Callers turn errors to problems."""
+"""Opening a source's bytes: plain or zstd, shared, read-only. Callers turn errors to problems.
+
+Pieces of files, for those who need the head or the tail of very many.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import BinaryIO, Final, Self, cast
 
 CHUNK: Final = 1 << 20
 _LAST_LOOK: Final = 1 << 14  # bytes asked for where no more should be: somebody may have written
@@ -71,3 +74,35 @@ def _zstd_reader(raw: BinaryIO) -> Generator[BinaryIO]:
             yield cast("BinaryIO", plain)
     except zstandard.ZstdError as error:
         raise OSError(f"damaged zstd data: {error}") from error
+
+
+_FLAGS: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0)
+
+
+class Pieces:
+    """An open file, without what a stream costs."""
+
+    __slots__ = ("_file",)
+
+    def __init__(self, place: str) -> None:
+        self._file = os.open(place, _FLAGS)
+
+    def __enter__(self) -> Self:
+        """Use it in a `with` statement: it has to be closed."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        os.close(self._file)
+
+    def next(self, size: int) -> bytes:
+        """The bytes that come next; fewer only at the end."""
+        return os.read(self._file, size)
+
+    def last(self, size: int) -> bytes:
+        """The bytes at the end."""
+        try:
+            os.lseek(self._file, -size, os.SEEK_END)
+        except OSError:  # there are not so many
+            os.lseek(self._file, 0, os.SEEK_SET)
+        return os.read(self._file, size)

@@ -2,20 +2,25 @@
 
 Databases and documents of other programs hold anything in any field. These functions take a decoded
 value and give it back in one type or not at all, so that one odd cell costs one cell.
+
+Times as agents write them, to aware UTC. What is no time is None, never an exception.
+
+Texts that nobody typed: how injected context is told from a prompt.
+
+Only what several agents share lives here; each adapter names its own phrases.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Any, TypeGuard, TypeVar
+from datetime import UTC, datetime
+from typing import Any, Final, TypeGuard, TypeVar
 
 import msgspec
 
 from amux.adapters._kit.jsonl import Buffer, clean_line
-from amux.adapters._kit.times import parse_time
-from amux.model.incomplete import USAGE_UNUSABLE
 from amux.model.usage import NANO
 
 T = TypeVar("T")
@@ -127,3 +132,53 @@ def plain_text(value: object) -> str:
     if isinstance(value, str):
         return value
     return msgspec.json.encode(value).decode()
+
+
+_SECONDS_BELOW = 1e11  # larger numbers are milliseconds (1e11 s is the year 5138)
+_MILLIS_BELOW = 1e14  # larger ones are microseconds
+_TIMES_BELOW = 1e18  # past the year 9999 in microseconds; JSON holds integers no float can
+
+
+def parse_time(value: str | float | None) -> datetime | None:
+    """ISO 8601 text, or Unix seconds, milliseconds or microseconds."""
+    if isinstance(value, str):
+        return _parse_text(value)
+    if value is None or isinstance(value, bool) or not 0 < value < _TIMES_BELOW:  # nor NaN
+        return None
+    seconds = value
+    if value >= _MILLIS_BELOW:
+        seconds = value / 1e6
+    elif value >= _SECONDS_BELOW:
+        seconds = value / 1e3
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, OSError, ValueError):
+        return None
+
+
+def _parse_text(text: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        if moment.tzinfo is UTC:
+            return moment
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def to_millis(moment: datetime | None) -> int:
+    """Unix milliseconds; 0 for None, as a trace wants it."""
+    return 0 if moment is None else round(moment.timestamp() * 1000)
+
+
+_LOWER_CASE_TAG = re.compile(r"\s*<[a-z][\w-]*[\s>/]")
+
+
+def opens_with_tag(text: str) -> bool:
+    """Whether a text begins with a lower-case tag such as `<system-reminder>`."""
+    return _LOWER_CASE_TAG.match(text) is not None
+
+
+def starts_with_any(text: str, phrases: tuple[str, ...]) -> bool:
+    """Whether a text begins with one of the phrases, leading white space aside."""
+    return text.lstrip().startswith(phrases)

@@ -10,9 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from amux.adapters._base import Head, Item
-from amux.adapters._kit.fold import Fold
+from amux.adapters._kit.fold import Fold, Unknowns
 from amux.adapters._kit.jsonl import Buffer, no_session, read_records
-from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.values import count, moment, text
 from amux.adapters.agent.entries import ENTRY, NEWEST, Entry, call_of, message_of, summary_message
 from amux.model.facts import Facts, Kind

@@ -15,8 +15,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from amux.adapters._kit.samples import Unknowns
-from amux.adapters._kit.times import to_millis
+from amux.adapters._kit.fold import Unknowns
+from amux.adapters._kit.values import to_millis
 from amux.adapters.claude.call_state import CallState, UserLine
 from amux.adapters.claude.calls import CostEvents, nano_usd
 from amux.adapters.claude.prompts import UserParts, command_title, summary_title

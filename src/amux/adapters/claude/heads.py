@@ -24,9 +24,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from amux.adapters._base import SourceRef
-from amux.adapters._kit.pieces import Pieces
+from amux.adapters._kit.streams import Pieces
 from amux.adapters._kit.sketches import Sketch
-from amux.adapters._kit.times import parse_time
+from amux.adapters._kit.values import parse_time
 from amux.adapters.claude.conversation import Conversation, version_key
 from amux.adapters.claude.lines import LineReader
 from amux.adapters.claude.prompts import WARM_UP

@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from amux.adapters._kit.texts import opens_with_tag, starts_with_any
+from amux.adapters._kit.values import opens_with_tag, starts_with_any
 from amux.adapters.claude.records import Block, Line, LineOrigin, text_of
 from amux.model.trace import LineKind
 

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from amux.adapters._kit.jsonl import Buffer, clean_line
-from amux.adapters._kit.times import parse_time
+from amux.adapters._kit.values import parse_time
 from amux.model.trace import key_of
 
 T = TypeVar("T")

@@ -16,10 +16,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from amux.adapters._base import Progress, ScannedTexts
-from amux.adapters._kit.line_spans import Span, object_lines
+from amux.adapters._kit.jsonl import Span, object_lines
 from amux.adapters._kit.long_lines import LONG_LINE
 from amux.adapters._kit.streams import chunks, open_stream
-from amux.adapters._kit.times import parse_time
+from amux.adapters._kit.values import parse_time
 from amux.adapters.claude.call_state import WAITING_LIMIT
 from amux.adapters.claude.messages import AnswerText, result_text
 from amux.adapters.claude.prompts import WARM_UP, is_injected

@@ -41,7 +41,7 @@ from amux.adapters._kit.fold import MAX_PROBLEMS
 from amux.adapters._kit.folders import Folders, is_folder, leads_into
 from amux.adapters._kit.jsonl import Buffer, read_records, unreadable
 from amux.adapters._kit.streams import DecoderMissingError, open_stream
-from amux.adapters._kit.times import parse_time
+from amux.adapters._kit.values import parse_time
 from amux.adapters.codex.cursor import restore
 from amux.adapters.codex.lines import LineBatch, Log, LogPart
 from amux.adapters.codex.reading import RolloutState, read_on, read_rollout

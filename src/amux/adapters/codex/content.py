@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from amux.adapters._kit.texts import starts_with_any
+from amux.adapters._kit.values import starts_with_any
 from amux.adapters.codex.records import (
     NOTHING,
     PARTS,

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from amux.adapters._kit.calls import usage_view
+from amux.adapters._kit.usage import usage_view
 from amux.adapters.codex.content import (
     UserContent,
     call_input,

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
-from amux.adapters._kit.times import parse_time, to_millis
+from amux.adapters._kit.values import parse_time, to_millis
 from amux.model.trace import LineKind, Trace
 
 RawTime = str | float | None

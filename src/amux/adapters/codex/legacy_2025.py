@@ -21,8 +21,8 @@ from typing import Any, Final
 import msgspec
 
 from amux.adapters._kit.jsonl import Buffer, clean_line, unreadable
-from amux.adapters._kit.stated import stated_by
-from amux.adapters._kit.times import parse_time
+from amux.adapters._kit.usage import stated_by
+from amux.adapters._kit.values import parse_time
 from amux.adapters.codex.records import ITEM_TYPES, Line, Record, body, is_list, is_object
 from amux.model.problems import Problem
 

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Final
 import msgspec
 
 from amux.adapters._kit.jsonl import Buffer, decode_line
-from amux.adapters._kit.line_spans import Span, object_lines
+from amux.adapters._kit.jsonl import Span, object_lines
 from amux.adapters._kit.long_lines import PendingLine
 from amux.adapters._kit.streams import chunks
 from amux.adapters.codex.records import (

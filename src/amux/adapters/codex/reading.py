@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from amux.adapters._base import Head, Item, Progress, Reading
-from amux.adapters._kit.times import parse_time
+from amux.adapters._kit.values import parse_time
 from amux.adapters.codex.content import is_injected, joined_text, tool_message
 from amux.adapters.codex.conversation import OUTPUT
 from amux.adapters.codex.cursor import millis, save

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, TypeGuard, TypeVar
 import msgspec
 
 from amux.adapters._kit.jsonl import Buffer, clean_line
-from amux.adapters._kit.stated import Stated
+from amux.adapters._kit.usage import Stated
 
 T = TypeVar("T")
 

@@ -18,9 +18,9 @@ from typing import Any, Final
 import msgspec
 
 from amux.adapters._kit.fold import MAX_PROBLEMS
-from amux.adapters._kit.samples import Unknowns
-from amux.adapters._kit.stated import Stated
-from amux.adapters._kit.times import parse_time
+from amux.adapters._kit.fold import Unknowns
+from amux.adapters._kit.usage import Stated
+from amux.adapters._kit.values import parse_time
 from amux.adapters.codex.content import Tools
 from amux.adapters.codex.conversation import Conversation
 from amux.adapters.codex.cursor import Cursor

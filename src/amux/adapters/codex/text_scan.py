@@ -16,10 +16,10 @@ from typing import Final
 import msgspec
 
 from amux.adapters._base import Progress, ScannedTexts
-from amux.adapters._kit.line_spans import Span, object_lines
+from amux.adapters._kit.jsonl import Span, object_lines
 from amux.adapters._kit.long_lines import LONG_LINE
 from amux.adapters._kit.streams import chunks, open_stream
-from amux.adapters._kit.times import parse_time
+from amux.adapters._kit.values import parse_time
 from amux.adapters.codex.content import (
     call_input,
     called_tool,

@@ -21,7 +21,7 @@ from typing import Final
 
 import msgspec
 
-from amux.adapters._kit.times import parse_time
+from amux.adapters._kit.values import parse_time
 from amux.adapters.codex.content import was_aborted
 from amux.adapters.codex.cursor import RawTime
 from amux.adapters.codex.records import TokenInfo, Usage, UsageRecord

@@ -16,10 +16,9 @@ from typing import Any, Final
 import msgspec
 
 from amux.adapters._base import Head, Item, SourceRef, Want, has_bodies
-from amux.adapters._kit.calls import usage_view
-from amux.adapters._kit.fold import Fold
+from amux.adapters._kit.fold import Fold, Unknowns
 from amux.adapters._kit.jsonl import no_session, read_records
-from amux.adapters._kit.samples import Unknowns
+from amux.adapters._kit.usage import usage_view
 from amux.adapters._kit.values import mapping, moment, text
 from amux.adapters.copilot.events import KNOWN_TYPES, LINES, MESSAGE_EVENTS, Event, MessageBuilder
 from amux.adapters.copilot.usage import CallCollector, ShutdownTotals

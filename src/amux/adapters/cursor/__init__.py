@@ -233,7 +233,7 @@ def _sessions(
     connection: sqlite3.Connection, path: Path, *, bodies: bool, only: str | None
 ) -> list[Item]:
     """Whatever the database holds: conversations, chats of a workspace, the specification's."""
-    from amux.adapters._spec_tables import has_spec_tables, read_spec_tables
+    from amux.adapters._kit.spec_tables import has_spec_tables, read_spec_tables
     from amux.adapters.cursor.editor import has_conversations, read_conversations
     from amux.adapters.cursor.workspaces import has_items, read_workspace
 

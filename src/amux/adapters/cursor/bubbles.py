@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
-from amux.adapters._kit.calls import usage_view
+from amux.adapters._kit.usage import usage_view
 from amux.adapters._kit.values import count, damage_in, document, mapping, moment, number, text
 from amux.adapters.cursor.messages import model_name, tool_message
 from amux.model.message import SessionMessage, SessionToolCall, ToolResult

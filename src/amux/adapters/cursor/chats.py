@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from amux.adapters._base import Head, Item
-from amux.adapters._kit.fold import Fold
-from amux.adapters._kit.samples import Unknowns
+from amux.adapters._kit.fold import Fold, Unknowns
 from amux.adapters._kit.tables import columns
 from amux.adapters._kit.values import document, is_mapping, mapping, moment, plain_text, text
 from amux.adapters.cursor.blobs import Leaf, walk

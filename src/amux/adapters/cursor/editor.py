@@ -20,8 +20,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec.structs import replace
 
 from amux.adapters._base import Head, Item
-from amux.adapters._kit.fold import Fold
-from amux.adapters._kit.samples import Unknowns
+from amux.adapters._kit.fold import Fold, Unknowns
 from amux.adapters._kit.tables import columns
 from amux.adapters._kit.values import document, is_mapping, items, mapping, moment, number, text
 from amux.adapters.cursor.bubbles import (

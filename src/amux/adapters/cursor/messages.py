@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from amux.adapters._kit.texts import opens_with_tag
-from amux.adapters._kit.values import items, mapping, plain_text, text
+from amux.adapters._kit.values import items, mapping, opens_with_tag, plain_text, text
 from amux.model.message import SessionMessage, SessionToolCall, ToolResult
 
 REDACTED: Final = "[REDACTED]"

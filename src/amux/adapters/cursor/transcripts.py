@@ -12,9 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from amux.adapters._base import Head, Item, SourceRef
-from amux.adapters._kit.fold import Fold
+from amux.adapters._kit.fold import Fold, Unknowns
 from amux.adapters._kit.jsonl import no_session, read_records, unreadable
-from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.values import mapping, plain_text
 from amux.adapters.cursor.messages import Parts, prompt_messages, tool_message
 from amux.model.incomplete import USAGE_NOT_RECORDED

@@ -12,9 +12,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from amux.adapters._base import Head, Item, SourceRef, Want, has_bodies
-from amux.adapters._kit.fold import Fold
+from amux.adapters._kit.fold import Fold, Unknowns
 from amux.adapters._kit.jsonl import Buffer, no_session, read_records
-from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.values import items, mapping, moment, text
 from amux.adapters.droid.messages import KNOWN_TYPES, LINES, Line, Message, MessageBuilder
 from amux.adapters.droid.settings import Settings, read_settings, subtract

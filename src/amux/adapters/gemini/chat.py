@@ -15,9 +15,8 @@ from typing import Any, Final
 import msgspec
 
 from amux.adapters._base import Head, Item, SourceRef, Want, has_bodies
-from amux.adapters._kit.fold import MAX_PROBLEMS
+from amux.adapters._kit.fold import MAX_PROBLEMS, Unknowns
 from amux.adapters._kit.jsonl import clean_line, read_records, unreadable
-from amux.adapters._kit.samples import Unknowns
 from amux.adapters._kit.streams import open_stream
 from amux.adapters._kit.values import decode, items, moment, text
 from amux.adapters.gemini.conversation import Conversation

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from amux.adapters._kit.texts import starts_with_any
+from amux.adapters._kit.values import starts_with_any
 from amux.adapters._kit.values import is_mapping, items, mapping, plain_text, text
 from amux.model.message import SessionToolCall
 

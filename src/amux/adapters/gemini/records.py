@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from amux.adapters._kit.stated import Stated, money_in, stated_by
+from amux.adapters._kit.usage import Stated, money_in, stated_by
 from amux.adapters._kit.values import count, damage_in, document, first, mapping, moment, text
 from amux.model.usage import Tokens
 

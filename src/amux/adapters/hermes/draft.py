@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Self
 
-from amux.adapters._kit.fold import MAX_PROBLEMS
-from amux.adapters._kit.samples import Unknowns
-from amux.adapters._kit.times import to_millis
-from amux.adapters._kit.values import moment, text
+from amux.adapters._kit.fold import MAX_PROBLEMS, Unknowns
+from amux.adapters._kit.values import moment, text, to_millis
 from amux.adapters.hermes.lineage import lineage_of
 from amux.adapters.hermes.replays import Replays
 from amux.adapters.hermes.rows import SessionRow, UsageRow

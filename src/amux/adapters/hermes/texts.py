@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from amux.adapters._kit.texts import starts_with_any
 from amux.adapters._kit.values import (
     document,
     is_items,
@@ -20,6 +19,7 @@ from amux.adapters._kit.values import (
     items,
     mapping,
     moment,
+    starts_with_any,
     text,
 )
 from amux.model.message import Role, SessionMessage, SessionToolCall, ToolResult

@@ -223,7 +223,7 @@ def _items(
 ) -> list[Item]:
     """Whatever tables there are. A stranger's database in the same folder is none of ours."""
     from amux.adapters._kit.tables import Chosen, columns
-    from amux.adapters._spec_tables import has_spec_tables, read_spec_tables
+    from amux.adapters._kit.spec_tables import has_spec_tables, read_spec_tables
     from amux.adapters.opencode.database import Tables
 
     items: list[Item] = []

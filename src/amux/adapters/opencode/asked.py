@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from amux.adapters._kit.asking import micros
 from amux.adapters._kit.tables import columns
 from amux.adapters._kit.values import decode, text
-from amux.adapters._spec_tables import has_spec_tables
+from amux.adapters._kit.spec_tables import has_spec_tables
 from amux.adapters.opencode.database import MESSAGE_NEEDS
 from amux.adapters.opencode.records import MESSAGE, SessionRecord, Stored
 

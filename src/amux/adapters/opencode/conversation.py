@@ -9,9 +9,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from amux.adapters._base import Head, Item
-from amux.adapters._kit.calls import cost_view, usage_view
-from amux.adapters._kit.fold import Fold
-from amux.adapters._kit.samples import Unknowns
+from amux.adapters._kit.fold import Fold, Unknowns
+from amux.adapters._kit.usage import cost_view, usage_view
 from amux.adapters._kit.values import decode, items, mapping, moment, plain_text, text
 from amux.adapters.opencode.records import (
     STATE,

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from amux.adapters._kit.kin import Mark, Marked, askable
 from amux.adapters._kit.tables import columns
-from amux.adapters._kit.times import to_millis
-from amux.adapters._kit.values import decode
-from amux.adapters._spec_tables import has_spec_tables
+from amux.adapters._kit.values import decode, to_millis
+from amux.adapters._kit.spec_tables import has_spec_tables
 from amux.adapters.opencode.database import MESSAGE_NEEDS, read_records
 from amux.adapters.opencode.records import MESSAGE, MessageRecord
 

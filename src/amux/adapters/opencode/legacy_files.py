@@ -22,8 +22,7 @@ from amux.adapters._base import Item, SourceRef
 from amux.adapters._kit.folders import Folders
 from amux.adapters._kit.jsonl import unreadable
 from amux.adapters._kit.kin import ANY, Mark, Marked
-from amux.adapters._kit.times import to_millis
-from amux.adapters._kit.values import decode, document, is_mapping, text
+from amux.adapters._kit.values import decode, document, is_mapping, text, to_millis
 from amux.adapters.opencode.conversation import Conversation
 from amux.adapters.opencode.kin import mark_of
 from amux.adapters.opencode.records import MESSAGE, PART, PART_TYPES, Stored, session_of

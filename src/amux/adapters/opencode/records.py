@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from amux.adapters._kit.times import to_millis
-from amux.adapters._kit.values import decode, mapping, moment, plain_text, text
+from amux.adapters._kit.values import decode, mapping, moment, plain_text, text, to_millis
 
 NOTHING: Final = msgspec.Raw()
 _ROLES: Final = ("user", "assistant")

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from amux.adapters._kit.stated import gaps_in, money_in, tokens_in
+from amux.adapters._kit.usage import gaps_in, money_in, tokens_in
 from amux.adapters._kit.values import count, is_mapping, text
 from amux.adapters.pi.records import FAILED_STOPS, Entry, Message
 from amux.model.incomplete import (

@@ -3,6 +3,8 @@
 Formats that only the specification draws name no fields, so a figure goes by any name that agents
 give it. `prompt_tokens` include what came from the cache; so do `input_tokens` where the cached
 ones are given as a detail of them. Elsewhere the two are apart.
+
+A message's usage and cost: views of its call in the specification's types.
 """
 
 from __future__ import annotations
@@ -11,8 +13,9 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from amux.adapters._kit.values import count, damage_in, first, is_mapping, mapping, nano_usd
-from amux.model.incomplete import USAGE_NOT_RECORDED
-from amux.model.usage import Tokens
+from amux.model.cost import CostRecord
+from amux.model.message import TokenUsage
+from amux.model.usage import NANO, Call, Tokens
 
 _USAGES: Final = ("usage", "tokenUsage", "token_usage", "tokens")
 _INPUT: Final = ("input", "inputTokens", "input_tokens", "tokens_in")
@@ -102,3 +105,35 @@ def money_in(record: Mapping[str, Any]) -> int | None:
     cost = first(record, *_COSTS)
     found = nano_usd(cost)
     return nano_usd(first(mapping(cost), *_MONEY)) if found is None else found
+
+
+def usage_view(call: Call | None) -> TokenUsage | None:
+    """The tokens of an exact call; a lower bound is no usage to show on a message."""
+    return None if call is None or call.gaps else tokens_view(call.tokens)
+
+
+def tokens_view(tokens: Tokens) -> TokenUsage:
+    """The same of tokens that are known to be all."""
+    return TokenUsage(
+        input_tokens=tokens.input,
+        output_tokens=tokens.output,
+        thinking_tokens=tokens.thinking,
+        cached_tokens=tokens.cache_read,
+        cache_write_tokens=tokens.cache_write,
+    )
+
+
+def cost_view(call: Call | None) -> CostRecord | None:
+    """What the agent itself recorded for an exact call."""
+    if call is None or call.gaps or call.native_nusd is None:
+        return None
+    tokens = call.tokens
+    return CostRecord(
+        total_usd=call.native_nusd / NANO,
+        input_tokens=tokens.input,
+        output_tokens=tokens.output,
+        thinking_tokens=tokens.thinking,
+        cached_tokens=tokens.cache_read,
+        cache_write_tokens=tokens.cache_write,
+        source="native",
+    )
