@@ -25,7 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amux.adapters.cursor import ADAPTER
-from amux.adapters.cursor.blobs import fields, walk
+from amux.adapters.cursor.chats import fields, walk
 from amux.adapters.cursor.transcripts import text_messages
 from amux.host import Host
 from amux.testing import AdapterSuite, find_captures

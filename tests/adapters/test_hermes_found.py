@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amux import create_client
-from amux.adapters.hermes.doubts import FOLDED
+from amux.adapters.hermes.search import FOLDED
 from amux.model.words import fold
 
 ODD = "Résumé … Café ÜBERGRÖSSE straße \uff21\uff22\uff23"

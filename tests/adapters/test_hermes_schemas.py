@@ -12,7 +12,7 @@ from hermes_stores import START, Store, tool_call
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amux.adapters.hermes.store import read_sessions
+from amux.adapters.hermes.database import read_sessions
 from amux.model.usage import Tokens
 
 VERSIONS = (1, 2, 6, 11, 14, 22)

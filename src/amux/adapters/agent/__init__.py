@@ -94,7 +94,7 @@ class AgentAdapter:
             chosen = None if only is None else (only,)
             yield from _read_database(source.path, only=chosen, bodies=has_bodies(want))
         else:
-            from amux.adapters.agent.reader import read_log
+            from amux.adapters.agent.log import read_log
 
             yield from read_log(source.path, bodies=has_bodies(want))
 
@@ -115,7 +115,7 @@ class AgentAdapter:
 
     def context(self, source: SourceRef) -> tuple[list[SessionMessage], list[Problem]]:
         """What a model is given when a log is resumed: after a compaction, summary and rest."""
-        from amux.adapters.agent.reader import read_context
+        from amux.adapters.agent.log import read_context
 
         return read_context(source.path)
 

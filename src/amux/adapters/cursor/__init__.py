@@ -28,7 +28,6 @@ from amux.adapters._base import (
 )
 from amux.adapters._kit.folders import Folders
 from amux.adapters._kit.jsonl import unreadable
-from amux.adapters.cursor.files import CHAT_NOTES, WORKSPACE_NOTES
 from amux.errors import ParseError
 from amux.host import Host
 from amux.model.facts import Facts, TitleNote
@@ -40,6 +39,8 @@ if TYPE_CHECKING:
 NAME: Final = "cursor"
 STATE_FILE: Final = "state.vscdb"
 CHAT_FILE: Final = "store.db"
+CHAT_NOTES: Final = "meta.json"
+WORKSPACE_NOTES: Final = "workspace.json"
 TRACKING_FILE: Final = "ai-code-tracking.db"
 TRANSCRIPTS: Final = "agent-transcripts"
 _DATABASES: Final = (".db", ".vscdb", ".sqlite")
@@ -234,8 +235,12 @@ def _sessions(
 ) -> list[Item]:
     """Whatever the database holds: conversations, chats of a workspace, the specification's."""
     from amux.adapters._kit.spec_tables import has_spec_tables, read_spec_tables
-    from amux.adapters.cursor.editor import has_conversations, read_conversations
-    from amux.adapters.cursor.workspaces import has_items, read_workspace
+    from amux.adapters.cursor.editor import (
+        has_conversations,
+        has_items,
+        read_conversations,
+        read_workspace,
+    )
 
     found: list[Item] = []
     is_known = False

@@ -1,4 +1,6 @@
-"""The editor's state: `globalStorage/state.vscdb`, a table of keys and JSON values.
+"""Bubbles: one message of the editor, typed by a person (type 1) or written by a model (type 2).
+
+The editor's state: `globalStorage/state.vscdb`, a table of keys and JSON values.
 
 A conversation is `composerData:<id>`; its messages are `bubbleId:<id>:<bubble>`, in the order of
 the conversation's headers. Bubbles outside the headers were regenerated or undone and are no part
@@ -7,13 +9,20 @@ many gigabytes: it is only ever asked for ranges of keys.
 
 Lists read all of it: what is known of a conversation is one value, in old versions with
 all of its messages, and its place may be known only to the state of a workspace.
+
+A workspace's state: which conversations belong to which folder, and the chats of 2024.
+
+`workspaceStorage/<hash>/state.vscdb` with `workspace.json` beside it. The conversations themselves
+lie in the editor's global state; what is said of them here are notes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -22,22 +31,130 @@ from msgspec.structs import replace
 from amux.adapters._base import Head, Item
 from amux.adapters._kit.fold import Fold, Unknowns
 from amux.adapters._kit.tables import columns
-from amux.adapters._kit.values import document, is_mapping, items, mapping, moment, number, text
-from amux.adapters.cursor.bubbles import (
-    Bubble,
-    bubble_call,
-    bubble_messages,
-    bubble_model,
-    is_bubble,
+from amux.adapters._kit.usage import usage_view
+from amux.adapters._kit.values import (
+    count,
+    damage_in,
+    document,
+    is_mapping,
+    items,
+    mapping,
+    moment,
+    number,
+    text,
 )
-from amux.adapters.cursor.messages import model_name
-from amux.model.facts import Facts
-from amux.model.incomplete import USAGE_NOT_RECORDED
+from amux.adapters.cursor import WORKSPACE_NOTES
+from amux.adapters.cursor.messages import USAGE_MISSING, model_name, tool_message
+from amux.model.facts import Facts, TitleNote
+from amux.model.message import SessionMessage, SessionToolCall, ToolResult
 from amux.model.problems import Problem
-from amux.model.usage import NANO
+from amux.model.usage import NANO, Call, Tokens
 
 if TYPE_CHECKING:
     import sqlite3
+
+Bubble = dict[str, Any]
+
+_USER, _ASSISTANT = 1, 2
+_FAILED: Final = ("error", "failed")
+_FINISHED: Final = ("completed", *_FAILED)
+
+
+def bubble_messages(bubble: Bubble, id: str, call: Call | None) -> Iterator[SessionMessage]:
+    """The message of a bubble, and the result of its tool."""
+    at = bubble_time(bubble)
+    said = _said(bubble)
+    if bubble.get("type") == _USER:
+        yield SessionMessage(role="user", content=said, id=id, timestamp=at, synthetic=not said)
+        return
+    thought = text(mapping(bubble.get("thinking")).get("text"))
+    tool = mapping(bubble.get("toolFormerData"))
+    calls = (_tool_call(tool, id),) if text(tool.get("name")) else ()
+    yield SessionMessage(
+        role="assistant",
+        content=said,
+        thinking=thought,
+        tool_calls=calls,
+        token_usage=usage_view(call),
+        model=bubble_model(bubble),
+        id=id,
+        timestamp=at,
+        synthetic=not (said or thought or calls),
+    )
+    if calls and (tool.get("result") or tool.get("status") in _FINISHED):
+        yield tool_message(_result(tool, id), parent=id, at=at)
+
+
+def is_bubble(bubble: Bubble) -> bool:
+    """Whether it is a message of a kind that is known."""
+    return bubble.get("type") in (_USER, _ASSISTANT)
+
+
+def bubble_time(bubble: Bubble) -> datetime | None:
+    """When it was written; old bubbles only know when the request was sent."""
+    timing = mapping(bubble.get("timingInfo"))
+    return moment(bubble.get("createdAt")) or moment(timing.get("clientStartTime"))
+
+
+def bubble_model(bubble: Bubble) -> str | None:
+    """The model that wrote it."""
+    return model_name(mapping(bubble.get("modelInfo")).get("modelName"))
+
+
+def bubble_call(bubble: Bubble, id: str, *, conversation: str, model: str | None) -> Call | None:
+    """What the bubble was counted with; zero counts say nothing."""
+    counts = mapping(bubble.get("tokenCount"))
+    tokens = Tokens(
+        input=count(counts.get("inputTokens")) or 0, output=count(counts.get("outputTokens")) or 0
+    )
+    gaps = damage_in(counts, "inputTokens", "outputTokens")
+    if not tokens.total and not gaps:
+        return None
+    return Call(
+        key=f"{conversation}/{id}",
+        model=bubble_model(bubble) or model,
+        at=bubble_time(bubble),
+        tokens=tokens,
+        message_id=id,
+        gaps=gaps,
+    )
+
+
+def _said(bubble: Bubble) -> str:
+    return (text(bubble.get("text")) or text(bubble.get("rawText")) or "").strip()
+
+
+def _tool_call(tool: dict[str, Any], id: str) -> SessionToolCall:
+    arguments = tool.get("rawArgs") or tool.get("params")
+    return SessionToolCall(
+        tool_call_id=text(tool.get("toolCallId")) or id,
+        tool_name=text(tool.get("name")) or "",
+        input=_loaded(arguments),
+    )
+
+
+def _result(tool: dict[str, Any], id: str) -> ToolResult:
+    output = _loaded(tool.get("result"))
+    states = (tool.get("status"), mapping(tool.get("additionalData")).get("status"))
+    failed: bool | None = True if any(state in _FAILED for state in states) else None
+    code = mapping(output).get("exitCode")
+    if failed is None and number(code) is not None:
+        failed = code != 0
+    if failed is None and tool.get("status") == "completed":
+        failed = False
+    return ToolResult(
+        tool_call_id=text(tool.get("toolCallId")) or id,
+        tool_name=text(tool.get("name")) or "",
+        output=output,
+        is_error=failed,
+    )
+
+
+def _loaded(value: Any) -> Any:
+    """Arguments and results are JSON in a text, but not always."""
+    inner = document(value) if isinstance(value, str) else None
+    return value if inner is None else inner
+
 
 TABLE: Final = "cursorDiskKV"
 _COMPOSER: Final = "composerData:"
@@ -215,3 +332,85 @@ def folder_of_uri(uri: str) -> str | None:
         return None
     is_drive = path[:1] == "/" and path[2:3] == ":"
     return (path[1:] if is_drive else path) or None
+
+
+_CHATS_KEY: Final = "workbench.panel.aichat.view.aichat.chatdata"
+_COMPOSER_KEYS: Final = ("composer.composerData", "composer.composerHeaders")
+_ITEMS: Final = "SELECT key, CAST(value AS BLOB) FROM ItemTable WHERE key IN (?, ?, ?)"
+
+
+def workspace_folder(path: Path) -> str | None:
+    """The folder that `workspace.json` beside the state names."""
+    try:
+        record = mapping(document(path.with_name(WORKSPACE_NOTES).read_bytes()))
+    except OSError:
+        return None
+    folder = text(record.get("folder"))
+    return None if folder is None else folder_of_uri(folder)
+
+
+def has_items(connection: sqlite3.Connection) -> bool:
+    """Whether this is the state of a workspace."""
+    return {"key", "value"}.issubset(columns(connection, "ItemTable"))
+
+
+def read_workspace(
+    connection: sqlite3.Connection, path: Path, *, bodies: bool, only: str | None
+) -> list[Item]:
+    """The notes, then every chat."""
+    found = {
+        str(key): mapping(document(value))
+        for key, value in connection.execute(_ITEMS, (_CHATS_KEY, *_COMPOSER_KEYS))
+    }
+    folder = workspace_folder(path)
+    result: list[Item] = []
+    if folder is not None and only is None:
+        result += _notes(found, folder, f"workspace-{path.parent.name}")
+    for tab in items(found.get(_CHATS_KEY, {}).get("tabs")):
+        result += _chat(mapping(tab), folder, bodies=bodies, only=only)
+    return result
+
+
+def _notes(found: dict[str, dict[str, Any]], folder: str, id: str) -> Iterator[Item]:
+    ids: dict[str, None] = {}
+    for key in _COMPOSER_KEYS:
+        record = found.get(key, {})
+        listed = (mapping(head).get("composerId") for head in items(record.get("allComposers")))
+        for named in map(text, (*listed, *items(record.get("selectedComposerIds")))):
+            if named is not None:
+                ids.setdefault(named)
+    if ids:
+        notes = tuple(TitleNote(session_id=name, cwd=folder) for name in ids)
+        yield Head(session_id=id)
+        yield Facts(session_id=id, addressable=False, attributed=False, notes=notes)
+
+
+def _chat(
+    tab: dict[str, Any], folder: str | None, *, bodies: bool, only: str | None
+) -> Iterator[Item]:
+    id = text(tab.get("tabId"))
+    messages = list(_messages(items(tab.get("bubbles"))))
+    if id is None or not messages or (only is not None and only != id):
+        return
+    fold = Fold()
+    yield Head(session_id=id)
+    for message in messages:
+        fold.message(message)
+        if bodies:
+            yield message
+    fold.moment(moment(tab.get("lastSendTime")))
+    yield fold.facts(id, cwd=folder, name=text(tab.get("chatTitle")), gaps=(USAGE_MISSING,))
+
+
+def _messages(bubbles: list[Any]) -> Iterator[SessionMessage]:
+    for bubble in map(mapping, bubbles):
+        said = text(bubble.get("text")) or text(bubble.get("rawText"))
+        if said is None:
+            continue
+        is_user = bubble.get("type") == "user"
+        yield SessionMessage(
+            role="user" if is_user else "assistant",
+            content=said,
+            model=None if is_user else model_name(bubble.get("modelType")),
+            id=text(bubble.get("id")),
+        )

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from amux.adapters._kit.kin import Kin, Marked, Named
-    from amux.adapters.hermes.store import Found
+    from amux.adapters.hermes.database import Found
 
 Answer = TypeVar("Answer")
 
@@ -132,7 +132,7 @@ class HermesAdapter:
     def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice | None:
         """By the tables of sessions; none of them has calls of another one."""
         from amux.adapters._kit.asking import choose_in_databases
-        from amux.adapters.hermes.asked import told_by
+        from amux.adapters.hermes.lineage import told_by
 
         return choose_in_databases(sources, told_by, question)
 
@@ -145,7 +145,7 @@ class HermesAdapter:
     def names(self, source: SourceRef) -> Sequence[Named] | None:
         """The sessions of a database."""
         from amux.adapters._kit.kin import Named, ask_database
-        from amux.adapters.hermes.kin import sessions_in
+        from amux.adapters.hermes.lineage import sessions_in
 
         ids = ask_database(source, sessions_in)
         return None if ids is None else [Named(id) for id in ids]
@@ -177,7 +177,7 @@ class HermesAdapter:
 
     def unindexed(self, root: Path) -> Iterator[str]:
         """Sessions with thinking, accents or other texts that the index may not find."""
-        from amux.adapters.hermes.doubts import doubtful_sessions
+        from amux.adapters.hermes.search import doubtful_sessions
 
         return self._ask_databases(root, doubtful_sessions)
 
@@ -216,7 +216,7 @@ class HermesAdapter:
 
 def _marked(source: SourceRef) -> Marked | None:
     from amux.adapters._kit.kin import ask_database, by_name
-    from amux.adapters.hermes.kin import marked_in
+    from amux.adapters.hermes.lineage import marked_in
 
     is_database = source.path.name == _DATABASE
     return ask_database(source, marked_in) if is_database else by_name(source)
@@ -266,7 +266,7 @@ def _session(path: Path, listed: Facts) -> Iterator[Item]:
 def _found(path: Path, *, only: Sequence[str] | None, bodies: bool) -> Found:
     from amux.adapters._kit.sqlite import read_foreign
     from amux.adapters._kit.tables import Chosen
-    from amux.adapters.hermes.store import read_sessions
+    from amux.adapters.hermes.database import read_sessions
 
     chosen = None if only is None else Chosen(tuple(only))
     return read_foreign(

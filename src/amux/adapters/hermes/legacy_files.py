@@ -20,7 +20,7 @@ from amux.adapters._base import Head, Item
 from amux.adapters._kit.fold import Fold, Unknowns
 from amux.adapters._kit.jsonl import no_session, read_records, unreadable
 from amux.adapters._kit.values import decode, first, is_mapping, items, moment, plain_text, text
-from amux.adapters.hermes.draft import BOOKKEEPING
+from amux.adapters.hermes.facts import BOOKKEEPING
 from amux.adapters.hermes.texts import messages_of, role_of, tool_entries
 from amux.model.problems import Problem, ProblemCode
 

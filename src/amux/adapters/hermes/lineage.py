@@ -2,15 +2,33 @@
 
 A child made after its parent had ended continues it (compression) or branches off from it; any
 other child is a sub-agent. Newer versions mark branches and sub-agents in the child itself.
+
+What state.db says of every session in its own table, for lists, by the rules of `lineage`.
+
+Kinds and inherited directories go down the tree, from those without a parent to their children, so
+each row is looked at once. A circle of parents hangs on no root: its sessions are read. When a
+session last changed is not told: its messages are, as far as they are not repetitions.
+
+Which sessions of a state.db bear on each other: parents and children, by every link there is.
+
+No session has calls of another one, so links are all. They stand in the table of sessions, which is
+small; messages are asked only for the ids of sessions whose row is gone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
+from amux.adapters._kit.kin import Marked, askable
+from amux.adapters._kit.tables import columns, rows
+from amux.adapters._kit.values import document, mapping, text
 from amux.adapters.hermes.rows import SessionRow
 from amux.model.facts import Kind
+
+if TYPE_CHECKING:
+    import sqlite3
 
 
 @dataclass(slots=True, frozen=True)
@@ -73,3 +91,100 @@ def _ancestors(row: SessionRow, rows: Mapping[str, SessionRow]) -> list[SessionR
         found.append(current)
         current = rows.get(current.parent or "")
     return found
+
+
+_CELLS: Final = {
+    "id": "amux_id(id)",
+    "source": "amux_text(source)",
+    "parent": "amux_text(parent_session_id)",
+    "began": "amux_moment(started_at)",
+    "ended": "amux_moment(ended_at)",
+    "reason": "amux_text(end_reason)",
+    "cwd": "amux_text(cwd)",
+    "archived": "amux_flag(archived)",
+    "branched": "amux_setting(model_config, '_branched_from')",
+    "delegated": "amux_setting(model_config, '_delegate_from')",
+}
+_COLUMNS: Final = {
+    "parent": "parent_session_id",
+    "began": "started_at",
+    "ended": "ended_at",
+    "reason": "end_reason",
+    "branched": "model_config",
+    "delegated": "model_config",
+}
+_ABSENT: Final = {"archived": "FALSE"}
+
+_TOLD: Final = """one AS MATERIALIZED (SELECT {cells} FROM sessions),
+line AS MATERIALIZED (SELECT one.*, up.id IS NULL OR up.id = one.id AS is_root,
+    CASE WHEN one.delegated IS NOT NULL OR (one.source = 'subagent' AND one.parent IS NOT NULL)
+             THEN 'subagent'
+         WHEN one.branched IS NOT NULL THEN 'fork'
+         WHEN up.id IS NULL OR up.id = one.id THEN 'session'
+         WHEN one.began >= up.ended AND up.reason = 'compression' THEN 'continuation'
+         WHEN one.began >= up.ended AND up.reason = 'branched' THEN 'fork'
+         ELSE 'subagent' END AS kind
+    FROM one LEFT JOIN one up ON up.id = one.parent),
+tree(id, kind, cwd) AS (
+    SELECT id, kind, cwd FROM line WHERE is_root
+    UNION SELECT line.id, iif(line.kind = 'continuation' AND tree.kind = 'subagent',
+                              'subagent', line.kind), coalesce(line.cwd, tree.cwd)
+        FROM tree JOIN line ON line.parent = tree.id AND NOT line.is_root),
+told AS MATERIALIZED (SELECT one.id, iif(tree.id IS NULL, NULL, one.began) AS began, tree.cwd,
+        tree.kind = 'subagent' AS nested, one.archived,
+        iif(coalesce(tree.kind, 'subagent') = 'subagent',
+            coalesce(one.parent, one.delegated, one.branched), NULL) AS parent
+    FROM one LEFT JOIN tree USING (id){without_row})"""
+
+_WITHOUT_ROW: Final = """
+    UNION ALL SELECT amux_id(session_id), NULL, NULL, FALSE, FALSE, NULL FROM (
+        SELECT DISTINCT session_id FROM messages
+        WHERE session_id NOT IN (SELECT id FROM sessions WHERE id IS NOT NULL))
+    WHERE amux_text(session_id) IS NOT NULL"""
+
+
+def told_by(connection: sqlite3.Connection) -> str | None:
+    """The expressions that give `told`; None when there is no table of sessions."""
+    present = columns(connection, "sessions")
+    if "id" not in present:
+        return None
+    connection.create_function("amux_setting", 2, _setting, deterministic=True)
+    cells = (
+        f"{cell if _COLUMNS.get(name, name) in present else _ABSENT.get(name, 'NULL')} AS {name}"
+        for name, cell in _CELLS.items()
+    )
+    has_messages = {"session_id", "role"}.issubset(columns(connection, "messages"))
+    return _TOLD.format(cells=", ".join(cells), without_row=_WITHOUT_ROW if has_messages else "")
+
+
+def _setting(model_config: Any, name: str) -> str | None:
+    return text(mapping(document(model_config)).get(name))
+
+
+_LINKS: Final = ("id", "parent_session_id", "model_config")
+
+
+def sessions_in(connection: sqlite3.Connection) -> list[str] | None:
+    """The ids of all sessions; None when a statement would not find each of them."""
+    if "id" not in columns(connection, "sessions"):
+        return None
+    found = [id for (id,) in connection.execute("SELECT id FROM sessions")]
+    if {"session_id", "role"}.issubset(columns(connection, "messages")):
+        spoken = connection.execute("SELECT DISTINCT session_id FROM messages")
+        found += {id for (id,) in spoken}.difference(found)
+    return askable(found)
+
+
+def marked_in(connection: sqlite3.Connection) -> Marked | None:
+    """All sessions with the names of those they come from."""
+    ids = sessions_in(connection)
+    if ids is None:
+        return None
+    marked: dict[str, tuple[str, ...]] = dict.fromkeys(ids, ())
+    present = columns(connection, "sessions")
+    for cells in rows(connection, "sessions", [name for name in _LINKS if name in present]):
+        row = SessionRow.of(cells)
+        if row is not None:
+            links = (row.parent, row.delegate_from, row.branched_from)
+            marked[row.id] = tuple(filter(None, links))
+    return marked

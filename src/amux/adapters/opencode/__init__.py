@@ -132,7 +132,7 @@ class OpenCodeAdapter:
     def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice | None:
         """By rows and heads of messages, if that is all: forks may have copies from elsewhere."""
         from amux.adapters._kit.asking import choose_in_databases
-        from amux.adapters.opencode.asked import told_by
+        from amux.adapters.opencode.selection import told_by
 
         is_alone = len(sources) == 1 and not question.named
         return choose_in_databases(sources, told_by, question) if is_alone else None
@@ -146,7 +146,7 @@ class OpenCodeAdapter:
     def names(self, source: SourceRef) -> Sequence[Named] | None:
         """The sessions of a database."""
         from amux.adapters._kit.kin import Named, ask_database
-        from amux.adapters.opencode.kin import sessions_in
+        from amux.adapters.opencode.selection import sessions_in
 
         ids = ask_database(source, sessions_in)
         return None if ids is None else [Named(id) for id in ids]
@@ -154,8 +154,8 @@ class OpenCodeAdapter:
     def kin(self, sources: Sequence[SourceRef], session_id: str) -> Kin | None:
         """Parents, children, and who has an answer of the same moment."""
         from amux.adapters._kit.kin import Marked, MarkedKin, ask_database, by_name
-        from amux.adapters.opencode.kin import marked_in
         from amux.adapters.opencode.legacy_files import marks_of
+        from amux.adapters.opencode.selection import marked_in
 
         marked: dict[SourceRef, Marked] = {}
         known: set[str] = set()  # to a database
@@ -222,8 +222,8 @@ def _items(
     connection: sqlite3.Connection, path: Path, *, bodies: bool, only: Sequence[str] | None
 ) -> list[Item]:
     """Whatever tables there are. A stranger's database in the same folder is none of ours."""
-    from amux.adapters._kit.tables import Chosen, columns
     from amux.adapters._kit.spec_tables import has_spec_tables, read_spec_tables
+    from amux.adapters._kit.tables import Chosen, columns
     from amux.adapters.opencode.database import Tables
 
     items: list[Item] = []

@@ -12,6 +12,7 @@ from amux.adapters._base import Head, Item
 from amux.adapters._kit.fold import Fold, Unknowns
 from amux.adapters._kit.usage import cost_view, usage_view
 from amux.adapters._kit.values import decode, items, mapping, moment, plain_text, text
+from amux.adapters.opencode.calls import Step, calls_of, identity_of, session_rules, steps_of
 from amux.adapters.opencode.records import (
     STATE,
     PartRecord,
@@ -21,7 +22,6 @@ from amux.adapters.opencode.records import (
     text_of,
     value_of,
 )
-from amux.adapters.opencode.steps import Step, calls_of, identity_of, session_rules, steps_of
 from amux.model.facts import Facts, Kind
 from amux.model.message import SessionMessage, SessionToolCall, ToolResult
 from amux.model.problems import Problem

@@ -24,8 +24,8 @@ from amux.adapters._kit.jsonl import unreadable
 from amux.adapters._kit.kin import ANY, Mark, Marked
 from amux.adapters._kit.values import decode, document, is_mapping, text, to_millis
 from amux.adapters.opencode.conversation import Conversation
-from amux.adapters.opencode.kin import mark_of
 from amux.adapters.opencode.records import MESSAGE, PART, PART_TYPES, Stored, session_of
+from amux.adapters.opencode.selection import mark_of
 from amux.model.problems import Problem
 
 INFO_FOLDER: Final = "info"

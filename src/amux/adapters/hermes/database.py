@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from amux.adapters._kit.tables import Chosen, Row, columns, rows
-from amux.adapters.hermes.draft import Draft, HeadRow
-from amux.adapters.hermes.replays import COLUMNS as REPLAY_COLUMNS
-from amux.adapters.hermes.replays import Replays, find_replays
+from amux.adapters.hermes.compaction import COLUMNS as REPLAY_COLUMNS
+from amux.adapters.hermes.compaction import Replays, find_replays
+from amux.adapters.hermes.facts import Draft, HeadRow
 from amux.adapters.hermes.rows import SESSION_COLUMNS, USAGE_COLUMNS, SessionRow, UsageRow
 from amux.adapters.hermes.texts import BLANKS, SUMMARY_WITHIN, messages_of
 from amux.model.facts import Facts

@@ -5,6 +5,14 @@ sub-agent or a fork, and forks repeat calls of sessions they do not name. Both s
 by their ids and times, so these are looked through; the parts, which are nearly all of a database,
 are not. Sessions that have an answer of the same moment may share a call: these are read. When a
 session last changed is not told either: messages may be younger than the row.
+
+Which of OpenCode's sessions bear on each other.
+
+A parent is named. Of whom a fork is, it does not say: its messages are copies, from the first one
+on, which keep their times. So sessions with an answer of the same moment are read together. In a
+database that takes a look at all messages, but not at their parts, which are nearly all of it. In
+files it takes the messages up to the first answer, since copies begin with the first message; what
+an upgrade has taken over into a database is told there.
 """
 
 from __future__ import annotations
@@ -12,11 +20,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from amux.adapters._kit.asking import micros
-from amux.adapters._kit.tables import columns
-from amux.adapters._kit.values import decode, text
+from amux.adapters._kit.kin import Mark, Marked, askable
 from amux.adapters._kit.spec_tables import has_spec_tables
-from amux.adapters.opencode.database import MESSAGE_NEEDS
-from amux.adapters.opencode.records import MESSAGE, SessionRecord, Stored
+from amux.adapters._kit.tables import columns
+from amux.adapters._kit.values import decode, text, to_millis
+from amux.adapters.opencode.database import MESSAGE_NEEDS, read_records
+from amux.adapters.opencode.records import MESSAGE, MessageRecord, SessionRecord, Stored
 
 if TYPE_CHECKING:
     import sqlite3
@@ -75,3 +84,38 @@ def _head(id: Any, data: Any) -> str:
     is_copy = Stored(id=str(id), record=record).is_copy
     made = micros(record.created) if record.role == "assistant" else None
     return f"{_COPY if is_copy else _OWN}{'' if made is None else made}"
+
+
+def sessions_in(connection: sqlite3.Connection) -> list[str] | None:
+    """The ids of all sessions; None when there are not just the tables known here."""
+    messages = columns(connection, "message")
+    if "id" not in columns(connection, "session") or not MESSAGE_NEEDS.issubset(messages):
+        return None
+    if has_spec_tables(connection):
+        return None
+    found = [id for (id,) in connection.execute("SELECT id FROM session")]
+    spoken = connection.execute("SELECT DISTINCT session_id FROM message")
+    found += {id for (id,) in spoken}.difference(found)
+    return askable(found)
+
+
+def marked_in(connection: sqlite3.Connection) -> Marked | None:
+    """All sessions of a database with their parents and the moments of their answers."""
+    ids = sessions_in(connection)
+    if ids is None:
+        return None
+    marked: dict[str, list[Mark]] = {id: [] for id in ids}
+    for session in read_records(connection).values():
+        if session.parent is not None:
+            marked[session.id].append(session.parent)
+    statement = "SELECT session_id, id, CAST(data AS BLOB) FROM message"
+    for session_id, id, data in connection.execute(statement):
+        record = decode(data or b"", MESSAGE)
+        if record is not None and record.role == "assistant":
+            marked[session_id].append(mark_of(str(id), record))
+    return marked
+
+
+def mark_of(id: str, answer: MessageRecord) -> Mark:
+    """What a copy of an answer has in common with it."""
+    return id if answer.created is None else to_millis(answer.created)
