@@ -1,7 +1,7 @@
 """Asking databases of sessions which of them a list can show: one statement each.
 
 An adapter writes down what its tables say of every session as common table expressions, the last of
-which is `told`:
+which is `candidates`:
 
     id        as `amux_id` gives it: NULL is an id by which nothing can be asked for
     began     when it began, as `amux_moment` gives it; NULL: only reading it tells
@@ -34,34 +34,34 @@ from amux.model.places import plain_place
 if TYPE_CHECKING:
     import sqlite3
 
-Told = Callable[["sqlite3.Connection"], str | None]
+CandidatesSql = Callable[["sqlite3.Connection"], str | None]
 """The common table expressions for a database; None when its tables do not tell."""
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
-_QUESTION: Final = """WITH RECURSIVE {told},
-clear AS (SELECT * FROM told WHERE began IS NOT NULL),
+_QUESTION: Final = """WITH RECURSIVE {candidates},
+clear AS (SELECT * FROM candidates WHERE began IS NOT NULL),
 fitting AS (SELECT * FROM clear WHERE {fits}),
 shown AS (SELECT id FROM fitting WHERE {shows} ORDER BY began {direction}, id LIMIT :limit),
 wanted(id) AS (
     SELECT id FROM shown
-    UNION SELECT id FROM told WHERE began IS NULL
+    UNION SELECT id FROM candidates WHERE began IS NULL
     UNION SELECT value FROM json_each(:named)
-    UNION SELECT child.id FROM wanted JOIN told child ON child.parent = wanted.id)
-SELECT 'chosen', id, 1 FROM told WHERE id IN (SELECT id FROM wanted)
+    UNION SELECT child.id FROM wanted JOIN candidates child ON child.parent = wanted.id)
+SELECT 'chosen', id, 1 FROM candidates WHERE id IN (SELECT id FROM wanted)
 UNION ALL
 SELECT CASE WHEN nested AND NOT :children THEN 'children'
             WHEN archived AND NOT :archived THEN 'archived' ELSE 'more' END, NULL, count(*)
     FROM fitting WHERE id NOT IN (SELECT id FROM wanted WHERE id IS NOT NULL) GROUP BY 1
 UNION ALL
-SELECT 'odd', NULL, count(*) - count(DISTINCT id) FROM told"""
+SELECT 'odd', NULL, count(*) - count(DISTINCT id) FROM candidates"""
 
-_NAMES: Final = "WITH RECURSIVE {} SELECT id FROM told UNION SELECT parent FROM told"
+_NAMES: Final = "WITH RECURSIVE {} SELECT id FROM candidates UNION SELECT parent FROM candidates"
 
 
 def choose_in_databases(
-    sources: Sequence[SourceRef], told: Told, question: Question
+    sources: Sequence[SourceRef], candidates_sql: CandidatesSql, question: Question
 ) -> Choice | None:
     """What to read of each database; None when one of them does not tell.
 
@@ -69,9 +69,9 @@ def choose_in_databases(
     more than one database speaks of is read.
     """
     try:
-        shared = _shared_names(sources, told) if len(sources) > 1 else frozenset[str]()
+        shared = _shared_names(sources, candidates_sql) if len(sources) > 1 else frozenset[str]()
         question = msgspec.structs.replace(question, named=question.named | shared)
-        answers = [_ask(source, told, question) for source in sources]
+        answers = [_ask(source, candidates_sql, question) for source in sources]
     except (ParseError, OSError, UnicodeEncodeError):
         return None  # reading it all tells what is wrong
     chosen: dict[SourceRef, Sequence[str]] = {}
@@ -83,10 +83,10 @@ def choose_in_databases(
         if ids:
             chosen[source] = ids
         unread = unread.plus(left)
-    return _Answered(chosen, unread)
+    return _DatabaseChoice(chosen, unread)
 
 
-class _Answered(NamedTuple):
+class _DatabaseChoice(NamedTuple):
     """A choice that a database has made at once."""
 
     chosen: Chosen
@@ -107,32 +107,34 @@ class _Answered(NamedTuple):
         return self.left
 
 
-def _shared_names(sources: Sequence[SourceRef], told: Told) -> frozenset[str]:
+def _shared_names(sources: Sequence[SourceRef], candidates_sql: CandidatesSql) -> frozenset[str]:
     def names(connection: sqlite3.Connection) -> list[str]:
-        tables = told(connection)
+        tables = candidates_sql(connection)
         if tables is None:
             return []
-        _bring_functions(connection)
+        _register_functions(connection)
         return [name for (name,) in connection.execute(_NAMES.format(tables)) if name is not None]
 
     times = Counter(name for source in sources for name in read_foreign(source.path, names))
     return frozenset(name for name, count in times.items() if count > 1)
 
 
-def _ask(source: SourceRef, told: Told, question: Question) -> tuple[list[str], Unread] | None:
+def _ask(
+    source: SourceRef, candidates_sql: CandidatesSql, question: Question
+) -> tuple[list[str], Unread] | None:
     def ask(connection: sqlite3.Connection) -> list[tuple[str, str | None, int]] | None:
-        tables = told(connection)
+        tables = candidates_sql(connection)
         if tables is None:
             return None
-        _bring_functions(connection)
+        _register_functions(connection)
         return connection.execute(_statement(tables, question), _values(question)).fetchall()
 
     rows = read_foreign(source.path, ask)
-    counts = {place: number for place, id, number in rows or () if id is None}
+    counts = {reason: number for reason, id, number in rows or () if id is None}
     if rows is None or counts["odd"]:
         return None
     ids = [id for _, id, _ in rows if id is not None]
-    return ids, Unread(*(counts.get(place, 0) for place in Unread._fields))
+    return ids, Unread(*(counts.get(reason, 0) for reason in Unread._fields))
 
 
 def _statement(tables: str, question: Question) -> str:
@@ -144,7 +146,7 @@ def _statement(tables: str, question: Question) -> str:
     if question.bound is not None:
         shows.append("began >= :bound" if question.descending else "began <= :bound")
     return _QUESTION.format(
-        told=tables,
+        candidates=tables,
         fits=" AND ".join(fits) or "TRUE",
         shows=" AND ".join(shows),
         direction="DESC" if question.descending else "ASC",
@@ -170,7 +172,7 @@ def micros(at: datetime | None) -> int | None:
     return None if at is None else (at - _EPOCH) // _MICROSECOND
 
 
-def _bring_functions(connection: sqlite3.Connection) -> None:
+def _register_functions(connection: sqlite3.Connection) -> None:
     """The functions by which cells are read, under the names statements know them by."""
     functions: dict[str, Callable[[Any], Any]] = {
         "amux_id": _id,

@@ -105,9 +105,9 @@ class AgentAdapter:
     def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice | None:
         """By the table of sessions; none of them has calls of another one."""
         from amux.adapters._kit.asking import choose_in_databases
-        from amux.adapters.agent.database import told_by
+        from amux.adapters.agent.database import candidates_sql
 
-        return choose_in_databases(sources, told_by, question)
+        return choose_in_databases(sources, candidates_sql, question)
 
     def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
         """Some sessions, with the same statements that read all of them."""

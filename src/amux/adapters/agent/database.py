@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 _SESSION_COLUMNS: Final = ("id", "profile", "cwd", "created_at", "updated_at")
 _ENTRY_COLUMNS: Final = ("id", "session_id", "kind", "role", "content", "metadata", "created_at")
-_TOLD: Final = """told AS MATERIALIZED (SELECT amux_id(id) AS id, {began} AS began, {cwd} AS cwd,
-    FALSE AS nested, FALSE AS archived, NULL AS parent FROM sessions{without_row})"""
+_CANDIDATES: Final = """candidates AS MATERIALIZED (
+    SELECT amux_id(id) AS id, {began} AS began, {cwd} AS cwd, FALSE AS nested,
+        FALSE AS archived, NULL AS parent FROM sessions{without_row})"""
 _WITHOUT_ROW: Final = """
     UNION ALL SELECT amux_id(session_id), NULL, NULL, FALSE, FALSE, NULL FROM (
         SELECT DISTINCT session_id FROM entries
@@ -60,7 +61,7 @@ def read_database(
     return [item for session in sessions.values() for item in session.items()]
 
 
-def told_by(connection: sqlite3.Connection) -> str | None:
+def candidates_sql(connection: sqlite3.Connection) -> str | None:
     """What the table of sessions says of each, for lists; None when there is none.
 
     It tells when a session began. When it last changed, entries may know better than the table.
@@ -70,7 +71,7 @@ def told_by(connection: sqlite3.Connection) -> str | None:
         return None
     connection.create_function("amux_go_time", 1, _go_micros, deterministic=True)
     has_entries = {"session_id", "kind", "role"}.issubset(columns(connection, "entries"))
-    return _TOLD.format(
+    return _CANDIDATES.format(
         began="amux_go_time(created_at)" if "created_at" in present else "NULL",
         cwd="amux_text(cwd)" if "cwd" in present else "NULL",
         without_row=_WITHOUT_ROW if has_entries else "",
@@ -110,7 +111,7 @@ class _Session:
     def __init__(self, id: str, row: Row, path: str, *, bodies: bool) -> None:
         self._id = id
         self._bodies = bodies
-        self._place = 0
+        self._position = 0
         self._replied = False
         self._row = row
         self._path = path
@@ -125,12 +126,12 @@ class _Session:
         kind, role = row.get("kind"), _ROLES.get(text(row.get("role")) or "")
         if kind == "compaction":
             self._compactions += 1
-            self._say(_entry_message(row, "system", self._place, compaction=True))
+            self._add_message(_entry_message(row, "system", self._position, compaction=True))
         elif kind == "message" and role is not None:
-            message = _entry_message(row, role, self._place)
+            message = _entry_message(row, role, self._position)
             self._calls.update(call.tool_call_id for call in message.tool_calls)
             self._check(message)
-            self._say(message)
+            self._add_message(message)
         elif kind != "event":
             self._problem("bad-record", f"an entry of kind {kind!r} was left out")
 
@@ -139,8 +140,8 @@ class _Session:
         if result is not None and result.tool_call_id not in self._calls:
             self._problem("orphan-result", "a tool result belongs to no call")
 
-    def _say(self, message: SessionMessage) -> None:
-        self._place += 1
+    def _add_message(self, message: SessionMessage) -> None:
+        self._position += 1
         self._replied |= message.role == "assistant"
         self._fold.message(message)
         if self._bodies:
@@ -173,7 +174,9 @@ class _Session:
         )
 
 
-def _entry_message(row: Row, role: Role, place: int, *, compaction: bool = False) -> SessionMessage:
+def _entry_message(
+    row: Row, role: Role, position: int, *, compaction: bool = False
+) -> SessionMessage:
     known = mapping(document(row.get("metadata")))
     content = row.get("content")
     said = content if isinstance(content, str) else ""
@@ -182,7 +185,7 @@ def _entry_message(row: Row, role: Role, place: int, *, compaction: bool = False
         role=role,
         content=said,
         timestamp=go_time(row.get("created_at")),
-        id=str(id) if isinstance(id, int) else f"{row.get('session_id')}:{place}",
+        id=str(id) if isinstance(id, int) else f"{row.get('session_id')}:{position}",
         synthetic=compaction,
         compaction=compaction,
         tool_calls=tuple(_tool_call(mapping(one)) for one in items(known.get("toolCalls"))),

@@ -38,7 +38,7 @@ from amux.model.message import Role, SessionMessage, SessionToolCall, ToolResult
 from amux.model.problems import Problem, ProblemCode
 from amux.model.usage import Call, Tokens
 
-NEWEST: Final = 1
+FORMAT_VERSION: Final = 1
 """The format version described here."""
 
 ROLES: Final[dict[str, Role]] = {
@@ -46,7 +46,7 @@ ROLES: Final[dict[str, Role]] = {
     "assistant": "assistant",
     "tool_result": "tool",
 }
-_CUT_SHORT: Final = frozenset({"error", "aborted"})
+_INTERRUPTED: Final = frozenset({"error", "aborted"})
 _FIGURES: Final = ("input", "output", "cache_read", "cache_write")
 
 
@@ -155,7 +155,7 @@ def call_of(entry: Entry, *, id: str) -> Call | None:
     tokens, damage = _tokens(usage), damage_in(usage, *_FIGURES)
     if not tokens.total and not damage:
         return None
-    cut_short = text(body.get("stop_reason")) in _CUT_SHORT
+    cut_short = text(body.get("stop_reason")) in _INTERRUPTED
     return Call(
         key=id,
         model=text(body.get("model")),
@@ -191,15 +191,17 @@ _SUMMARY: Final = (
 
 def read_log(path: Path, *, bodies: bool) -> Iterator[Item]:
     """The one session of a file, whole: summaries stand between the messages."""
-    log = _Log(path, bodies=bodies)
+    log = _LogReader(path, bodies=bodies)
     for found in read_records(path, ENTRY):
         if isinstance(found, Problem):
             log.fold.problem(found)
             yield found
             continue
         number, entry, raw = found
-        if (count(entry.version) or 0) > NEWEST and not log.has_begun:
-            message = f"written in format version {entry.version}; the newest known is {NEWEST}"
+        if (count(entry.version) or 0) > FORMAT_VERSION and not log.has_begun:
+            message = (
+                f"written in format version {entry.version}; the newest known is {FORMAT_VERSION}"
+            )
             yield Problem(code="unknown-format", message=message, path=str(path), line=number)
             return
         yield from log.items(entry, number, raw)
@@ -209,7 +211,7 @@ def read_log(path: Path, *, bodies: bool) -> Iterator[Item]:
         yield from no_session(path, log.fold.problems)
 
 
-class _Log:
+class _LogReader:
     """What is known of the session so far."""
 
     def __init__(self, path: Path, *, bodies: bool) -> None:
@@ -245,7 +247,7 @@ class _Log:
                 yield from self._message(entry, number)
             case "compaction":
                 self._compactions += 1
-                yield from self._show(summary_message(entry, id=self._id(entry, number)))
+                yield from self._emit(summary_message(entry, id=self._id(entry, number)))
             case "branch":
                 yield from self._branch(entry, number)
             case other:
@@ -260,7 +262,7 @@ class _Log:
         result = message.tool_result
         if result is not None and result.tool_call_id not in self._calls:
             yield self._problem("orphan-result", "a tool result belongs to no call", number)
-        yield from self._show(message)
+        yield from self._emit(message)
         call = call_of(entry, id=message.id or "") if message.role == "assistant" else None
         if call is not None:
             self.fold.call(call)
@@ -273,7 +275,7 @@ class _Log:
         self._parent = _stem_of_sibling(entry.parent_session_path)
         summary = text(entry.branch_summary)
         if summary is not None:
-            yield from self._show(
+            yield from self._emit(
                 SessionMessage(
                     role="user",
                     content=summary,
@@ -283,7 +285,7 @@ class _Log:
                 )
             )
 
-    def _show(self, message: SessionMessage) -> Iterator[Item]:
+    def _emit(self, message: SessionMessage) -> Iterator[Item]:
         if (
             message.parent_id == message.id or message.parent_id not in self._ids
         ):  # copies lose what was before them
@@ -353,9 +355,9 @@ def read_context(path: Path) -> tuple[list[SessionMessage], list[Problem]]:
         elif entry.type == "compaction":
             summary = _as_context(summary_message(entry, id=id))
             first = text(entry.first_kept_entry_id)
-            places = [place for place, one in enumerate(messages) if one.id == first]
-            kept = places[0] if places else len(messages)
-            if not places:
+            positions = [position for position, one in enumerate(messages) if one.id == first]
+            kept = positions[0] if positions else len(messages)
+            if not positions:
                 what = "a compaction keeps messages from an entry that is not there"
                 problems.append(
                     Problem(code="bad-record", message=what, path=str(path), line=number)

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 NAME: Final = "cursor"
 STATE_FILE: Final = "state.vscdb"
 CHAT_FILE: Final = "store.db"
-CHAT_NOTES: Final = "meta.json"
-WORKSPACE_NOTES: Final = "workspace.json"
+CHAT_META_FILE: Final = "meta.json"
+WORKSPACE_FILE: Final = "workspace.json"
 TRACKING_FILE: Final = "ai-code-tracking.db"
 TRANSCRIPTS: Final = "agent-transcripts"
 _DATABASES: Final = (".db", ".vscdb", ".sqlite")
@@ -78,21 +78,21 @@ class CursorAdapter:
     def roots(self, host: Host) -> Sequence[Path]:
         """The agent's folders, and the editor's settings folder of the platform."""
         named = [host.path_from(name) for name in ("CURSOR_CONFIG_DIR", "CURSOR_DATA_DIR")]
-        places = [*(place for place in named if place), host.home / ".cursor"]
+        paths = [*(path for path in named if path), host.home / ".cursor"]
         settings = host.xdg_config_home()
         # Elsewhere file names may ignore case, and `cursor` would be the editor's own folder.
         if host.platform not in ("darwin", "win32"):
-            places.append(settings / "cursor")
-        return list(dict.fromkeys([*places, settings / "Cursor" / "User"]))
+            paths.append(settings / "cursor")
+        return list(dict.fromkeys([*paths, settings / "Cursor" / "User"]))
 
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
         """Chats, transcripts, states and lists of names. No link is followed."""
         del cwd
-        places = _Places(root)
-        yield from places.chats()
-        yield from places.transcripts()
-        yield from places.databases()
-        yield from places.refused()
+        finder = _SourceFinder(root)
+        yield from finder.chats()
+        yield from finder.transcripts()
+        yield from finder.databases()
+        yield from finder.unreadable_folders()
 
     def read(
         self,
@@ -140,7 +140,7 @@ class CursorAdapter:
 # finding
 
 
-class _Places:
+class _SourceFinder:
     """Where sessions lie below one root."""
 
     def __init__(self, root: Path) -> None:
@@ -153,13 +153,13 @@ class _Places:
             for chat in self._folders(bucket):
                 for path in self._files(chat):
                     if path.name == CHAT_FILE:
-                        yield self._source(path, CHAT_NOTES, session_id=chat.name)
+                        yield self._source(path, CHAT_META_FILE, session_id=chat.name)
 
     def transcripts(self) -> Iterator[SourceRef]:
         """Flat or in a folder by session, with the sub-agents of the session below."""
         for project in self._folders(self._root / "projects"):
-            place = project / TRANSCRIPTS
-            for folder in (place, *self._folders(place)):
+            top = project / TRANSCRIPTS
+            for folder in (top, *self._folders(top)):
                 for path in self._files(folder):
                     if path.suffix in (".jsonl", ".txt"):
                         yield self._transcript(path)
@@ -171,17 +171,17 @@ class _Places:
         """The specification's, the editor's by place, and the titles."""
         for path in self._files(self._root / "sessions"):
             if path.suffix in _DATABASES:
-                yield self._source(path, WORKSPACE_NOTES)
+                yield self._source(path, WORKSPACE_FILE)
         workspaces = self._folders(self._root / "workspaceStorage")
         for folder in (self._root / "globalStorage", *workspaces):
             for path in self._files(folder):
                 if path.name == STATE_FILE:
-                    yield self._source(path, WORKSPACE_NOTES)
+                    yield self._source(path, WORKSPACE_FILE)
         for path in self._files(self._root / "ai-tracking"):
             if path.name == TRACKING_FILE:
                 yield self._source(path).replace(role="names")
 
-    def refused(self) -> Iterator[SourceRef]:
+    def unreadable_folders(self) -> Iterator[SourceRef]:
         """Folders that are closed to us, each once."""
         return iter(dict.fromkeys(self._listing.sources(NAME, self._root, group=str(self._root))))
 
@@ -199,12 +199,12 @@ class _Places:
         source = self._source(path, session_id=path.stem).replace(fallback=True)
         return source if parent is None else source.replace(role="subagent", parent=parent)
 
-    def _folders(self, place: Path) -> list[Path]:
-        found = self._listing.entries(place)
+    def _folders(self, folder: Path) -> list[Path]:
+        found = self._listing.entries(folder)
         return sorted(Path(one.path) for one in found if one.is_dir(follow_symlinks=False))
 
-    def _files(self, place: Path) -> list[Path]:
-        found = self._listing.entries(place)
+    def _files(self, folder: Path) -> list[Path]:
+        found = self._listing.entries(folder)
         return sorted(Path(one.path) for one in found if one.is_file(follow_symlinks=False))
 
 

@@ -23,7 +23,7 @@ from amux.adapters._base import Head, Item
 from amux.adapters._kit.fold import Fold, Unknowns
 from amux.adapters._kit.tables import columns
 from amux.adapters._kit.values import document, is_mapping, mapping, moment, plain_text, text
-from amux.adapters.cursor import CHAT_NOTES
+from amux.adapters.cursor import CHAT_META_FILE
 from amux.adapters.cursor.messages import (
     Parts,
     model_name,
@@ -234,9 +234,9 @@ class ChatStore:
         return id
 
     def _facts(self, meta: dict[str, Any]) -> Facts:
-        beside = self._beside()
-        created = moment(meta.get("createdAt")) or moment(beside.get("createdAtMs"))
-        updated = moment(beside.get("updatedAtMs")) or _last_change(self._path)
+        extra = self._meta_file()
+        created = moment(meta.get("createdAt")) or moment(extra.get("createdAtMs"))
+        updated = moment(extra.get("updatedAtMs")) or _last_change(self._path)
         for at in (created, updated):
             self._fold.moment(at)
         parent = mapping(meta.get("subagentInfo")).get("parentAgentId")
@@ -246,18 +246,18 @@ class ChatStore:
             self._session_id,
             kind="session" if text(parent) is None else "subagent",
             parent=text(parent),
-            cwd=text(meta.get("workspacePath")) or self._cwd or text(beside.get("cwd")),
-            name=_name(beside.get("title")) or _name(meta.get("name")),
+            cwd=text(meta.get("workspacePath")) or self._cwd or text(extra.get("cwd")),
+            name=_name(extra.get("title")) or _name(meta.get("name")),
             created_at=created,
             models=None if self._has_models else _last_model(meta),
             gaps=(USAGE_NOT_RECORDED,),
             raw=raw,
         )
 
-    def _beside(self) -> dict[str, Any]:
+    def _meta_file(self) -> dict[str, Any]:
         """The record in `meta.json`, where there is one."""
         try:
-            return mapping(document(self._path.with_name(CHAT_NOTES).read_bytes()))
+            return mapping(document(self._path.with_name(CHAT_META_FILE).read_bytes()))
         except OSError:
             return {}
 

@@ -43,7 +43,7 @@ from amux.adapters._kit.values import (
     number,
     text,
 )
-from amux.adapters.cursor import WORKSPACE_NOTES
+from amux.adapters.cursor import WORKSPACE_FILE
 from amux.adapters.cursor.messages import USAGE_MISSING, model_name, tool_message
 from amux.model.facts import Facts, TitleNote
 from amux.model.message import SessionMessage, SessionToolCall, ToolResult
@@ -63,7 +63,7 @@ _FINISHED: Final = ("completed", *_FAILED)
 def bubble_messages(bubble: Bubble, id: str, call: Call | None) -> Iterator[SessionMessage]:
     """The message of a bubble, and the result of its tool."""
     at = bubble_time(bubble)
-    said = _said(bubble)
+    said = _bubble_text(bubble)
     if bubble.get("type") == _USER:
         yield SessionMessage(role="user", content=said, id=id, timestamp=at, synthetic=not said)
         return
@@ -120,7 +120,7 @@ def bubble_call(bubble: Bubble, id: str, *, conversation: str, model: str | None
     )
 
 
-def _said(bubble: Bubble) -> str:
+def _bubble_text(bubble: Bubble) -> str:
     return (text(bubble.get("text")) or text(bubble.get("rawText")) or "").strip()
 
 
@@ -129,12 +129,12 @@ def _tool_call(tool: dict[str, Any], id: str) -> SessionToolCall:
     return SessionToolCall(
         tool_call_id=text(tool.get("toolCallId")) or id,
         tool_name=text(tool.get("name")) or "",
-        input=_loaded(arguments),
+        input=_json_or_text(arguments),
     )
 
 
 def _result(tool: dict[str, Any], id: str) -> ToolResult:
-    output = _loaded(tool.get("result"))
+    output = _json_or_text(tool.get("result"))
     states = (tool.get("status"), mapping(tool.get("additionalData")).get("status"))
     failed: bool | None = True if any(state in _FAILED for state in states) else None
     code = mapping(output).get("exitCode")
@@ -150,7 +150,7 @@ def _result(tool: dict[str, Any], id: str) -> ToolResult:
     )
 
 
-def _loaded(value: Any) -> Any:
+def _json_or_text(value: Any) -> Any:
     """Arguments and results are JSON in a text, but not always."""
     inner = document(value) if isinstance(value, str) else None
     return value if inner is None else inner
@@ -189,10 +189,10 @@ def read_conversations(
         for child in item.children
         if child != item.session_id
     }
-    return [_below(item, parents) if isinstance(item, Facts) else item for item in found]
+    return [_as_subagent(item, parents) if isinstance(item, Facts) else item for item in found]
 
 
-def _below(facts: Facts, parents: dict[str, str]) -> Facts:
+def _as_subagent(facts: Facts, parents: dict[str, str]) -> Facts:
     """A conversation that another one names as its sub-agent."""
     parent = parents.get(facts.session_id)
     return facts if parent is None else replace(facts, kind="subagent", parent=parent)
@@ -210,7 +210,7 @@ def _conversations(
     for key, value in composers:
         bubbles: dict[str, Bubble] = {}
         if pending is not None and pending[0] == key:
-            bubbles = {_last(name): mapping(document(data)) for _, name, data in pending[1]}
+            bubbles = {_bubble_id(name): mapping(document(data)) for _, name, data in pending[1]}
             pending = next(groups, None)
         composer = document(value)
         if is_mapping(composer):
@@ -221,7 +221,7 @@ def _conversations(
             yield Problem(code="bad-record", message=message, path=path)
 
 
-def _last(key: Any) -> str:
+def _bubble_id(key: Any) -> str:
     return str(key).rpartition(":")[2]
 
 
@@ -235,7 +235,7 @@ class Conversation:
         self._composer = composer
         self._path = path
         self._model = model_name(mapping(composer.get("modelConfig")).get("modelName"))
-        self._lost = 0
+        self._missing_count = 0
         self._unknown = Unknowns()
         self._fold = Fold()
         self._bubbles = list(self._ordered(bubbles))
@@ -250,18 +250,18 @@ class Conversation:
             if id is not None and bubble:
                 yield id, bubble
             else:
-                self._lost += 1
+                self._missing_count += 1
         if not headers:
             for position, bubble in enumerate(items(self._composer.get("conversation"))):
                 yield text(mapping(bubble).get("bubbleId")) or f"#{position}", mapping(bubble)
 
     def items(self, *, bodies: bool) -> Iterator[Item]:
         """Yield the items of the session; a draft without bubbles yields none."""
-        if not self._bubbles and not self._lost:
+        if not self._bubbles and not self._missing_count:
             return  # a draft
         yield Head(session_id=self._id)
-        if self._lost:
-            lost = f"{self._lost} messages of conversation `{self._id}` are gone"
+        if self._missing_count:
+            lost = f"{self._missing_count} messages of conversation `{self._id}` are gone"
             problem = Problem(code="bad-record", message=lost, path=self._path)
             self._fold.problem(problem)
             yield problem
@@ -284,12 +284,12 @@ class Conversation:
         created = moment(composer.get("createdAt"))
         self._fold.moment(created)
         self._fold.moment(moment(composer.get("lastUpdatedAt")))
-        billed = _billed(composer.get("usageData"))
+        billed = _recorded_cost(composer.get("usageData"))
         is_named = any(bubble_model(bubble) for _, bubble in self._bubbles)
         models = dict.fromkeys(filter(None, [self._model, *billed]))
         return self._fold.facts(
             self._id,
-            cwd=place_of(composer.get("workspaceIdentifier")),
+            cwd=folder_of_workspace(composer.get("workspaceIdentifier")),
             name=text(composer.get("name")),
             created_at=created,
             archived=composer.get("isArchived") is True,
@@ -302,7 +302,7 @@ class Conversation:
         )
 
 
-def _billed(usage: Any) -> dict[str, int]:
+def _recorded_cost(usage: Any) -> dict[str, int]:
     """Nano-USD by model, as older versions recorded it for the whole conversation."""
     found: dict[str, int] = {}
     for model, record in mapping(usage).items():
@@ -312,7 +312,7 @@ def _billed(usage: Any) -> dict[str, int]:
     return found
 
 
-def place_of(identifier: Any) -> str | None:
+def folder_of_workspace(identifier: Any) -> str | None:
     """The folder of a workspace: a URI, or an object that holds one."""
     if isinstance(identifier, str):
         return folder_of_uri(identifier)
@@ -342,7 +342,7 @@ _ITEMS: Final = "SELECT key, CAST(value AS BLOB) FROM ItemTable WHERE key IN (?,
 def workspace_folder(path: Path) -> str | None:
     """The folder that `workspace.json` beside the state names."""
     try:
-        record = mapping(document(path.with_name(WORKSPACE_NOTES).read_bytes()))
+        record = mapping(document(path.with_name(WORKSPACE_FILE).read_bytes()))
     except OSError:
         return None
     folder = text(record.get("folder"))

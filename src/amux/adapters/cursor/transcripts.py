@@ -145,9 +145,9 @@ class _Answer:
         self._results: list[ToolResult] = []
         at = 0
         while at < len(lines):
-            at = self._take(lines, at, prefix)
+            at = self._parse_line(lines, at, prefix)
 
-    def _take(self, lines: list[str], at: int, prefix: str) -> int:
+    def _parse_line(self, lines: list[str], at: int, prefix: str) -> int:
         line = lines[at]
         if line.startswith(_THINKING):
             self._thoughts.append(line.removeprefix(_THINKING).strip())

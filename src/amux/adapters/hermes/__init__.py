@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from amux.adapters._kit.kin import Kin, Marked, Named
-    from amux.adapters.hermes.database import Found
+    from amux.adapters.hermes.database import DatabaseContents
 
 Answer = TypeVar("Answer")
 
@@ -132,9 +132,9 @@ class HermesAdapter:
     def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice | None:
         """By the tables of sessions; none of them has calls of another one."""
         from amux.adapters._kit.asking import choose_in_databases
-        from amux.adapters.hermes.lineage import told_by
+        from amux.adapters.hermes.lineage import candidates_sql
 
-        return choose_in_databases(sources, told_by, question)
+        return choose_in_databases(sources, candidates_sql, question)
 
     def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
         """Some sessions, with the same statements that read all of them."""
@@ -154,7 +154,7 @@ class HermesAdapter:
         """Parents and children; an older file names nobody and goes by its own name."""
         from amux.adapters._kit.kin import MarkedKin, mark_all
 
-        marked = mark_all(sources, _marked)
+        marked = mark_all(sources, _links_of)
         return None if marked is None else MarkedKin(marked, session_id)
 
     def native_search(
@@ -177,9 +177,9 @@ class HermesAdapter:
 
     def unindexed(self, root: Path) -> Iterator[str]:
         """Sessions with thinking, accents or other texts that the index may not find."""
-        from amux.adapters.hermes.search import doubtful_sessions
+        from amux.adapters.hermes.search import sessions_to_read
 
-        return self._ask_databases(root, doubtful_sessions)
+        return self._ask_databases(root, sessions_to_read)
 
     def _ask_databases(
         self, root: Path, question: Callable[[sqlite3.Connection], list[Answer]]
@@ -214,12 +214,12 @@ class HermesAdapter:
         return Command(argv=("hermes", "chat", *resume, f"--query={prompt}"), cwd=cwd)
 
 
-def _marked(source: SourceRef) -> Marked | None:
+def _links_of(source: SourceRef) -> Marked | None:
     from amux.adapters._kit.kin import ask_database, by_name
-    from amux.adapters.hermes.lineage import marked_in
+    from amux.adapters.hermes.lineage import links_in
 
     is_database = source.path.name == _DATABASE
-    return ask_database(source, marked_in) if is_database else by_name(source)
+    return ask_database(source, links_in) if is_database else by_name(source)
 
 
 def _stores(inside: Inside) -> Iterator[dict[str, Path]]:
@@ -243,7 +243,7 @@ def _read_database(path: Path, *, want: Want, only: Sequence[str] | None) -> Ite
 
 def _sessions(path: Path, *, want: Want, only: Sequence[str] | None) -> Iterator[Item]:
     bodies = has_bodies(want)
-    listed = _found(path, only=only, bodies=bodies)
+    listed = _query(path, only=only, bodies=bodies)
     yield from listed.problems
     for facts in listed.facts:
         if only is None and bodies:  # one session at a time, so that memory stays bounded
@@ -254,7 +254,7 @@ def _sessions(path: Path, *, want: Want, only: Sequence[str] | None) -> Iterator
 
 def _session(path: Path, listed: Facts) -> Iterator[Item]:
     """One session of those listed, with its messages."""
-    found = _found(path, only=(listed.session_id,), bodies=True)
+    found = _query(path, only=(listed.session_id,), bodies=True)
     yield from found.problems
     if not found.facts:  # bytes of its id were replaced: what is shown is not what is stored
         message = "the messages of a session cannot be found: its id is not valid text"
@@ -263,7 +263,7 @@ def _session(path: Path, listed: Facts) -> Iterator[Item]:
         yield from _items(facts, found.messages.get(facts.session_id, ()))
 
 
-def _found(path: Path, *, only: Sequence[str] | None, bodies: bool) -> Found:
+def _query(path: Path, *, only: Sequence[str] | None, bodies: bool) -> DatabaseContents:
     from amux.adapters._kit.sqlite import read_foreign
     from amux.adapters._kit.tables import Chosen
     from amux.adapters.hermes.database import read_sessions

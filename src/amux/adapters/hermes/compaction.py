@@ -41,7 +41,7 @@ class Replays:
 
 
 @dataclass(slots=True, frozen=True)
-class _Line:
+class _ComparableRow:
     """A row, as far as it can be compared. `content` is a digest, texts may be long."""
 
     id: int
@@ -53,22 +53,22 @@ class _Line:
 
 def find_replays(rows: Iterable[Row]) -> Replays:
     """Compare the rows (COLUMNS, in order of id) of sessions that were compacted in place."""
-    lines: dict[str, list[_Line]] = {}
+    lines: dict[str, list[_ComparableRow]] = {}
     for row in rows:
         session_id = text(row.get("session_id"))
         if session_id is not None and isinstance(row.get("rowid"), int):
-            lines.setdefault(session_id, []).append(_line(row))
+            lines.setdefault(session_id, []).append(_comparable(row))
     found = Replays()
     for session_id, session in lines.items():
-        _look_through(session_id, session, found)
+        _find_in_session(session_id, session, found)
     return found
 
 
-def _line(row: Row) -> _Line:
+def _comparable(row: Row) -> _ComparableRow:
     said = flat_text(decoded(row.get("content")))
     summary = row.get("role") in ("user", "assistant") and is_summary(said)
     behind = split_summary(said)[1] if summary else ""
-    return _Line(
+    return _ComparableRow(
         id=row["rowid"],
         at=number(row.get("timestamp")) or 0.0,
         content=_digest(row, said.strip()),
@@ -82,7 +82,7 @@ def _digest(row: Row, said: str) -> bytes:
     return blake2b(repr(parts).encode("utf-8", "replace"), digest_size=16).digest()
 
 
-def _look_through(session_id: str, lines: list[_Line], found: Replays) -> None:
+def _find_in_session(session_id: str, lines: list[_ComparableRow], found: Replays) -> None:
     for position, line in enumerate(lines):
         if not line.summary:
             continue
@@ -91,7 +91,7 @@ def _look_through(session_id: str, lines: list[_Line], found: Replays) -> None:
         if not earlier:
             continue  # the session begins with the block: it continues another one
         found.compactions[session_id] = found.compactions.get(session_id, 0) + 1
-        history = _InOrder(earlier)
+        history = _OrderedHistory(earlier)
         history.has_all(lines[start:position])
         found.repeated.update(one.id for one in lines[start:position])
         if line.behind_summary is not None and history.has(line.behind_summary):
@@ -103,18 +103,18 @@ def _look_through(session_id: str, lines: list[_Line], found: Replays) -> None:
     found.compactions.setdefault(session_id, 1)  # the flags say so, whatever the summary is called
 
 
-def _block_start(lines: list[_Line], position: int) -> int:
+def _block_start(lines: list[_ComparableRow], position: int) -> int:
     """Where the block around a summary begins: before it, rows that repeat earlier ones."""
     start = position
     for _ in _burst(lines[position::-1]):
-        history = _InOrder([one.content for one in lines[: start - 1]])
+        history = _OrderedHistory([one.content for one in lines[: start - 1]])
         if not history.has_all(lines[start - 1 : position]):
             break
         start -= 1
     return start
 
 
-def _burst(lines: Sequence[_Line]) -> Iterator[_Line]:
+def _burst(lines: Sequence[_ComparableRow]) -> Iterator[_ComparableRow]:
     """The rows after the first that were written in the same breath."""
     for previous, line in pairwise(lines):
         if abs(line.id - previous.id) != 1 or abs(line.at - previous.at) > _BURST_S:
@@ -122,14 +122,14 @@ def _burst(lines: Sequence[_Line]) -> Iterator[_Line]:
         yield line
 
 
-class _InOrder:
+class _OrderedHistory:
     """Finds contents in a history, each further on than the one before."""
 
     def __init__(self, history: list[bytes]) -> None:
         self._history = history
         self._next = 0
 
-    def has_all(self, lines: Sequence[_Line]) -> bool:
+    def has_all(self, lines: Sequence[_ComparableRow]) -> bool:
         return all(self.has(line.content) for line in lines)
 
     def has(self, content: bytes) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from amux.adapters._kit.tables import Chosen, Row, columns, rows
 from amux.adapters.hermes.compaction import COLUMNS as REPLAY_COLUMNS
 from amux.adapters.hermes.compaction import Replays, find_replays
-from amux.adapters.hermes.facts import Draft, HeadRow
+from amux.adapters.hermes.facts import MessageHead, SessionBuilder
 from amux.adapters.hermes.rows import SESSION_COLUMNS, USAGE_COLUMNS, SessionRow, UsageRow
 from amux.adapters.hermes.texts import BLANKS, SUMMARY_WITHIN, messages_of
 from amux.model.facts import Facts
@@ -56,7 +56,7 @@ _HEAD: Final = f"""CASE
 
 
 @dataclass(slots=True)
-class Found:
+class DatabaseContents:
     """What a database told: sessions in the order it lists them."""
 
     facts: list[Facts] = field(default_factory=list[Facts])
@@ -68,35 +68,41 @@ class Found:
 
 def read_sessions(
     connection: sqlite3.Connection, path: str, *, only: Chosen | None = None, bodies: bool = False
-) -> Found:
+) -> DatabaseContents:
     """The facts of all sessions, or of some; with `bodies` the messages of these too."""
-    store = _Store(connection, path)
-    found = Found(problems=store.problems)
+    store = _Queries(connection, path)
+    found = DatabaseContents(problems=store.problems)
     if "id" not in store.session_columns:
         message = "there is no table of sessions"
         store.problems.append(Problem(code="unknown-format", message=message, path=path))
         return found
     family = store.sessions(only)
-    drafts = {id: Draft(row, path) for id, row in family.items() if only is None or id in only.ids}
+    builders = {
+        id: SessionBuilder(row, path)
+        for id, row in family.items()
+        if only is None or id in only.ids
+    }
     for usage in store.usage(only):
-        if usage.session_id in drafts:
-            drafts[usage.session_id].usage.append(usage)
+        if usage.session_id in builders:
+            builders[usage.session_id].usage.append(usage)
     replays = store.replays(only)
     for head in store.heads(only):
-        draft = drafts.get(head.session_id)
-        if draft is None:  # the row of the session is gone, what was said in it is not
-            draft = drafts[head.session_id] = Draft(SessionRow(id=head.session_id), path)
-        draft.add(head, replays)
+        builder = builders.get(head.session_id)
+        if builder is None:  # the row of the session is gone, what was said in it is not
+            builder = builders[head.session_id] = SessionBuilder(
+                SessionRow(id=head.session_id), path
+            )
+        builder.add(head, replays)
     found.facts = [
-        draft.facts(family, replays, has_flags="compacted" in store.message_columns)
-        for draft in drafts.values()
+        builder.facts(family, replays, has_flags="compacted" in store.message_columns)
+        for builder in builders.values()
     ]
     for id in only.ids if bodies and only is not None else ():
         found.messages[id] = list(store.messages(id, replays))
     return found
 
 
-class _Store:
+class _Queries:
     """The statements."""
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
@@ -118,7 +124,7 @@ class _Store:
         for cells in self._rows("sessions", SESSION_COLUMNS, self.session_columns, where, only):
             row = SessionRow.of(cells)
             if row is None:
-                self._odd("a session without an id")
+                self._skipped("a session without an id")
             else:
                 found.setdefault(row.id, row)
         return found
@@ -133,7 +139,7 @@ class _Store:
         ):
             row = UsageRow.of(cells)
             if row is None:
-                self._odd("usage of no session or no model")
+                self._skipped("usage of no session or no model")
             else:
                 yield row
 
@@ -149,7 +155,7 @@ class _Store:
             self._rows("messages", REPLAY_COLUMNS, self.message_columns, where, only)
         )
 
-    def heads(self, only: Chosen | None) -> Iterator[HeadRow]:
+    def heads(self, only: Chosen | None) -> Iterator[MessageHead]:
         """Every message that counts, without its body."""
         names = set(self.message_columns)
         if not names >= set(_KEYS):
@@ -166,9 +172,9 @@ class _Store:
         )
         statement = f"SELECT {chosen} FROM messages {self._conversation(only)} ORDER BY rowid"  # noqa: S608 - constants
         for cells in self._connection.execute(statement, _bound(only)):
-            head = HeadRow.of(cells)
+            head = MessageHead.of(cells)
             if head is None:
-                self._odd("a message of no session")
+                self._skipped("a message of no session")
             else:
                 yield head
 
@@ -210,7 +216,7 @@ class _Store:
             self._connection, table, names, where=where, order="ORDER BY rowid", values=_bound(only)
         )
 
-    def _odd(self, what: str) -> None:
+    def _skipped(self, what: str) -> None:
         message = f"{what} was left out"
         self.problems.append(Problem(code="bad-record", message=message, path=self._path))
 

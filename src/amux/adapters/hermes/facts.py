@@ -26,7 +26,7 @@ from amux.adapters.hermes.texts import (
     call_id,
     decoded,
     flat_text,
-    mark_of_piece,
+    kind_of_piece,
     pieces,
     role_of,
     tool_entries,
@@ -64,7 +64,7 @@ def calls_of(
     helpers: list[Call] = []
     for one in usage:
         if one.task:
-            helpers = _add(helpers, _helper_call(one))
+            helpers = _add(helpers, _task_call(one))
     return (*calls, *helpers)
 
 
@@ -146,7 +146,7 @@ def _finished(call: Call, at: datetime | None, *, reasoning_unknown: bool) -> Ca
     return call if call.at else msgspec.structs.replace(call, at=at)
 
 
-def _helper_call(one: UsageRow) -> Call:
+def _task_call(one: UsageRow) -> Call:
     return Call(
         key=f"{one.session_id}:{one.model}:{one.task}",
         model=one.model,
@@ -163,7 +163,7 @@ BOOKKEEPING: Final = frozenset({"session_meta"})
 
 
 @dataclass(slots=True)  # not frozen: there is one per message, and that costs time
-class HeadRow:
+class MessageHead:
     """One row of `messages` without its body."""
 
     id: int
@@ -198,7 +198,7 @@ class HeadRow:
         )
 
 
-class Draft:
+class SessionBuilder:
     """Collects one session."""
 
     def __init__(self, row: SessionRow, path: str) -> None:
@@ -216,7 +216,7 @@ class Draft:
         self._problems: list[Problem] = []
         self._problem_count = 0
 
-    def add(self, head: HeadRow, replays: Replays) -> None:
+    def add(self, head: MessageHead, replays: Replays) -> None:
         """Count a message, unless it only repeats an earlier one."""
         if head.id in replays.repeated:
             return
@@ -232,8 +232,8 @@ class Draft:
         self._reasoned |= head.reasoned
         self._reasoned_here |= head.reasoned and head.finished
 
-    def _count(self, role: Role, piece: Piece, head: HeadRow) -> None:
-        mark = mark_of_piece(role, piece)
+    def _count(self, role: Role, piece: Piece, head: MessageHead) -> None:
+        mark = kind_of_piece(role, piece)
         key = key_of(f"{head.id}{piece.suffix}") if piece.suffix else head.id
         self._trace.add(key, to_millis(head.at), mark)
         self._summaries += piece.compaction
@@ -245,7 +245,7 @@ class Draft:
             if self._latest is None or head.at > self._latest:
                 self._latest = head.at
 
-    def _note_tools(self, role: Role, head: HeadRow) -> None:
+    def _note_tools(self, role: Role, head: MessageHead) -> None:
         entries = tool_entries(head.tool_calls)
         if entries is None:
             self._problem("bad-record", f"the tool calls of message {head.id} cannot be read")
@@ -253,7 +253,7 @@ class Draft:
         if role == "tool" and (head.tool_call_id or "") not in self._calls:
             self._problem("orphan-result", f"message {head.id} is the result of no tool call")
 
-    def _note_unknown(self, head: HeadRow) -> None:
+    def _note_unknown(self, head: MessageHead) -> None:
         if head.role not in BOOKKEEPING:
             row = {"id": head.id, "role": head.role, "content": head.head}
             self._unknown.take(str(head.role), row)

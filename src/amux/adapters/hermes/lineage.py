@@ -115,7 +115,7 @@ _COLUMNS: Final = {
 }
 _ABSENT: Final = {"archived": "FALSE"}
 
-_TOLD: Final = """one AS MATERIALIZED (SELECT {cells} FROM sessions),
+_CANDIDATES: Final = """one AS MATERIALIZED (SELECT {cells} FROM sessions),
 line AS MATERIALIZED (SELECT one.*, up.id IS NULL OR up.id = one.id AS is_root,
     CASE WHEN one.delegated IS NOT NULL OR (one.source = 'subagent' AND one.parent IS NOT NULL)
              THEN 'subagent'
@@ -130,7 +130,7 @@ tree(id, kind, cwd) AS (
     UNION SELECT line.id, iif(line.kind = 'continuation' AND tree.kind = 'subagent',
                               'subagent', line.kind), coalesce(line.cwd, tree.cwd)
         FROM tree JOIN line ON line.parent = tree.id AND NOT line.is_root),
-told AS MATERIALIZED (SELECT one.id, iif(tree.id IS NULL, NULL, one.began) AS began, tree.cwd,
+candidates AS MATERIALIZED (SELECT one.id, iif(tree.id IS NULL, NULL, one.began) AS began, tree.cwd,
         tree.kind = 'subagent' AS nested, one.archived,
         iif(coalesce(tree.kind, 'subagent') = 'subagent',
             coalesce(one.parent, one.delegated, one.branched), NULL) AS parent
@@ -143,7 +143,7 @@ _WITHOUT_ROW: Final = """
     WHERE amux_text(session_id) IS NOT NULL"""
 
 
-def told_by(connection: sqlite3.Connection) -> str | None:
+def candidates_sql(connection: sqlite3.Connection) -> str | None:
     """The expressions that give `told`; None when there is no table of sessions."""
     present = columns(connection, "sessions")
     if "id" not in present:
@@ -154,7 +154,9 @@ def told_by(connection: sqlite3.Connection) -> str | None:
         for name, cell in _CELLS.items()
     )
     has_messages = {"session_id", "role"}.issubset(columns(connection, "messages"))
-    return _TOLD.format(cells=", ".join(cells), without_row=_WITHOUT_ROW if has_messages else "")
+    return _CANDIDATES.format(
+        cells=", ".join(cells), without_row=_WITHOUT_ROW if has_messages else ""
+    )
 
 
 def _setting(model_config: Any, name: str) -> str | None:
@@ -175,7 +177,7 @@ def sessions_in(connection: sqlite3.Connection) -> list[str] | None:
     return askable(found)
 
 
-def marked_in(connection: sqlite3.Connection) -> Marked | None:
+def links_in(connection: sqlite3.Connection) -> Marked | None:
     """All sessions with the names of those they come from."""
     ids = sessions_in(connection)
     if ids is None:

@@ -67,7 +67,7 @@ def _search_table(
         else:
             return
     if table == _MESSAGES or present:
-        yield from _similar(connection, table, terms, limit)
+        yield from _like_matches(connection, table, terms, limit)
 
 
 def _indexes_of(connection: sqlite3.Connection, table: str) -> list[str]:
@@ -107,7 +107,7 @@ def _match(index: str) -> str:
     return f"SELECT rowid AS hit, {weight} * bm25({name}) AS score FROM {name} WHERE {name} MATCH ?"  # noqa: S608 - quoted names
 
 
-def _similar(
+def _like_matches(
     connection: sqlite3.Connection, table: str, terms: Sequence[str], limit: int
 ) -> Iterator[Hit]:
     """The same by LIKE, ranked by how many texts hold the terms."""
@@ -178,26 +178,28 @@ FOLDED: Final = (
 )
 """Ranges that hold every character of which folding makes an ASCII letter or digit, or nothing."""
 
-_ODD: Final = f"*[{FOLDED}]*"
+_FOLDED_GLOB: Final = f"*[{FOLDED}]*"
 
 
-def doubtful_sessions(connection: sqlite3.Connection) -> list[str]:
+def sessions_to_read(connection: sqlite3.Connection) -> list[str]:
     """The sessions with a text that the index may not find; no text leaves the database."""
     names = columns(connection, "messages")
     if "session_id" not in names:
         return []
     indexed = _indexed_columns(connection)
     others = [name for name in _TEXTS if name in names and name not in indexed]
-    doubts = [doubt for name in indexed if name in names for doubt in _doubts(quoted(name))]
-    doubts += [f"{quoted(name)} <> ''" for name in others]
+    conditions = [
+        condition for name in indexed if name in names for condition in _unreliable(quoted(name))
+    ]
+    conditions += [f"{quoted(name)} <> ''" for name in others]
     known = f"SELECT id FROM {quoted(_INDEX + '_docsize')}" if indexed else "NULL"  # noqa: S608 - constants
-    doubts.append(f"coalesce(rowid NOT IN ({known}), 1)")
-    statement = f"SELECT DISTINCT session_id FROM messages WHERE {' OR '.join(doubts)}"  # noqa: S608 - quoted names
-    found = connection.execute(statement, {"odd": _ODD})
+    conditions.append(f"coalesce(rowid NOT IN ({known}), 1)")
+    statement = f"SELECT DISTINCT session_id FROM messages WHERE {' OR '.join(conditions)}"  # noqa: S608 - quoted names
+    found = connection.execute(statement, {"odd": _FOLDED_GLOB})
     return [str(session_id) for (session_id,) in found if session_id is not None]
 
 
-def _doubts(column: str) -> Sequence[str]:
+def _unreliable(column: str) -> Sequence[str]:
     return (
         f"{column} GLOB :odd",
         f"instr({column}, '\\u')",

@@ -34,7 +34,7 @@ _SUMMARY: Final = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]:")
 
 _SUMMARY_END: Final = re.compile(r"^--- END OF CONTEXT SUMMARY[^\n]*---[ \t]*$", re.MULTILINE)
 _MODEL_NOTE: Final = re.compile(r"\[Note: model was just switched [^\]]{0,500}\]\s{0,20}")
-_TOLD_WITHIN: Final = 200  # likewise for what nobody typed
+_INJECTED_WITHIN: Final = 200  # likewise for what nobody typed
 _INJECTED: Final = (
     "[ASYNC DELEGATION ",
     "[OUT-OF-BAND USER MESSAGE",
@@ -77,18 +77,18 @@ def pieces(role: Role, content: str, *, observed: bool = False) -> Iterator[Piec
         summary, rest = split_summary(content)
         yield Piece(summary, synthetic=True, compaction=True, suffix=":summary" if rest else "")
         if rest:
-            yield _said(role, rest, observed=observed)
+            yield _spoken_piece(role, rest, observed=observed)
     else:
-        yield _said(role, content, observed=observed)
+        yield _spoken_piece(role, content, observed=observed)
 
 
-def _said(role: Role, content: str, *, observed: bool) -> Piece:
+def _spoken_piece(role: Role, content: str, *, observed: bool) -> Piece:
     """What person or model said, without the note that older versions put in front of it."""
     if role == "assistant":
         return Piece(content)
     note = _MODEL_NOTE.match(content)
     typed = content if note is None else content[note.end() :]
-    injected = observed or starts_with_any(typed[:_TOLD_WITHIN], _INJECTED)
+    injected = observed or starts_with_any(typed[:_INJECTED_WITHIN], _INJECTED)
     injected |= note is not None and not typed
     return Piece(content if injected else typed, synthetic=injected)
 
@@ -107,7 +107,7 @@ def split_summary(content: str) -> tuple[str, str]:
     return (content[: end.end()], rest) if rest else (content, "")
 
 
-def mark_of_piece(role: Role, piece: Piece) -> LineKind:
+def kind_of_piece(role: Role, piece: Piece) -> Mark:
     """What a message is in a trace."""
     match role:
         case "user":

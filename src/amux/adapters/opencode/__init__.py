@@ -132,10 +132,10 @@ class OpenCodeAdapter:
     def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice | None:
         """By rows and heads of messages, if that is all: forks may have copies from elsewhere."""
         from amux.adapters._kit.asking import choose_in_databases
-        from amux.adapters.opencode.selection import told_by
+        from amux.adapters.opencode.selection import candidates_sql
 
         is_alone = len(sources) == 1 and not question.named
-        return choose_in_databases(sources, told_by, question) if is_alone else None
+        return choose_in_databases(sources, candidates_sql, question) if is_alone else None
 
     def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
         """Some sessions, with the same statements that read all of them."""
@@ -154,14 +154,14 @@ class OpenCodeAdapter:
     def kin(self, sources: Sequence[SourceRef], session_id: str) -> Kin | None:
         """Parents, children, and who has an answer of the same moment."""
         from amux.adapters._kit.kin import Marked, MarkedKin, ask_database, by_name
-        from amux.adapters.opencode.legacy_files import marks_of
-        from amux.adapters.opencode.selection import marked_in
+        from amux.adapters.opencode.legacy_files import links_of_files
+        from amux.adapters.opencode.selection import links_in
 
         marked: dict[SourceRef, Marked] = {}
         known: set[str] = set()  # to a database
         for source in sources:  # databases come first
             if self.tells(source):
-                told = ask_database(source, marked_in)
+                told = ask_database(source, links_in)
                 if told is None:
                     return None
                 marked[source] = told
@@ -169,7 +169,7 @@ class OpenCodeAdapter:
             elif source.session_id is None or source.session_id in known:
                 marked[source] = by_name(source)
             else:
-                marked[source] = marks_of(source.path)
+                marked[source] = links_of_files(source.path)
         return MarkedKin(marked, session_id)
 
     def command(
@@ -224,13 +224,13 @@ def _items(
     """Whatever tables there are. A stranger's database in the same folder is none of ours."""
     from amux.adapters._kit.spec_tables import has_spec_tables, read_spec_tables
     from amux.adapters._kit.tables import Chosen, columns
-    from amux.adapters.opencode.database import Tables
+    from amux.adapters.opencode.database import SessionTables
 
     items: list[Item] = []
     is_ours = path.name.startswith(NAME)
     if columns(connection, "session") and columns(connection, "message"):
         chosen = None if only is None else Chosen(tuple(only))
-        items += Tables(connection, str(path), bodies=bodies, only=chosen).items()
+        items += SessionTables(connection, str(path), bodies=bodies, only=chosen).items()
         is_ours = False
     if has_spec_tables(connection):
         known = {item.session_id for item in items if isinstance(item, Facts)}

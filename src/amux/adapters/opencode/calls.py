@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from amux.adapters._kit.values import count, damage_in, is_mapping, mapping, nano_usd, text
-from amux.adapters.opencode.records import MessageRecord, PartRecord, Stored, text_of
+from amux.adapters.opencode.records import MessageRecord, PartRecord, StoredMessage, text_of
 from amux.model.trace import key_of
 from amux.model.usage import Call, Purpose, Tokens
 
@@ -123,7 +123,7 @@ class Step:
         return [part for part in self.parts if part.type == "tool"]
 
 
-def steps_of(stored: Stored) -> list[Step]:
+def steps_of(stored: StoredMessage) -> list[Step]:
     """Cut an assistant message where its steps begin; always at least one."""
     steps = [Step(id=stored.id)]
     for part in stored.parts:
@@ -138,12 +138,12 @@ def steps_of(stored: Stored) -> list[Step]:
     return steps
 
 
-def session_rules(messages: list[Stored]) -> UsageRules:
+def session_rules(messages: list[StoredMessage]) -> UsageRules:
     """How this session's figures are to be read."""
     return UsageRules(_all_figures(messages))
 
 
-def _all_figures(messages: list[Stored]) -> Iterator[tuple[str | None, Figures]]:
+def _all_figures(messages: list[StoredMessage]) -> Iterator[tuple[str | None, Figures]]:
     for stored in messages:
         records: list[Any] = [stored.record.tokens, *(part.tokens for part in stored.parts)]
         for tokens in records:
@@ -153,7 +153,7 @@ def _all_figures(messages: list[Stored]) -> Iterator[tuple[str | None, Figures]]
 
 
 def calls_of(
-    stored: Stored, steps: list[Step], rules: UsageRules, *, in_child: bool
+    stored: StoredMessage, steps: list[Step], rules: UsageRules, *, in_child: bool
 ) -> list[Call | None]:
     """The call behind each step; None where no model was asked or none answered.
 
@@ -182,7 +182,7 @@ def calls_of(
 
 
 def _figures_source(
-    stored: Stored, steps: list[Step], number: int
+    stored: StoredMessage, steps: list[Step], number: int
 ) -> PartRecord | MessageRecord | None:
     """Where a step's figures stand: at its end; in the message only if no step has any."""
     finish = steps[number].finish
@@ -192,7 +192,7 @@ def _figures_source(
 
 
 def _call(
-    stored: Stored, step: Step, number: int, *, purpose: Purpose, figures: Figures | None
+    stored: StoredMessage, step: Step, number: int, *, purpose: Purpose, figures: Figures | None
 ) -> Call:
     return Call(
         key=_key(stored, number, figures),
@@ -204,7 +204,7 @@ def _call(
     )
 
 
-def _was_interrupted(stored: Stored, step: Step) -> bool:
+def _was_interrupted(stored: StoredMessage, step: Step) -> bool:
     """Whether a call was under way that no figures tell of."""
     error = mapping(stored.record.error)
     if error and error.get("name") != _ABORTED:
@@ -212,7 +212,7 @@ def _was_interrupted(stored: Stored, step: Step) -> bool:
     return step.is_started or bool(error) or not stored.record.is_completed
 
 
-def _key(stored: Stored, number: int, figures: Figures | None) -> str:
+def _key(stored: StoredMessage, number: int, figures: Figures | None) -> str:
     """Equal in every copy: copies get new ids, but keep time, model and figures."""
     counted = "" if figures is None else ".".join(str(figure) for figure in figures)
     created = stored.record.created

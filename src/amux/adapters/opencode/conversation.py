@@ -17,7 +17,7 @@ from amux.adapters.opencode.records import (
     STATE,
     PartRecord,
     SessionRecord,
-    Stored,
+    StoredMessage,
     ToolState,
     text_of,
     value_of,
@@ -33,15 +33,15 @@ _TASK = "task"
 
 
 class Conversation:
-    """One session, read once by `settle()`."""
+    """One session, read once by `read()`."""
 
     def __init__(
-        self, session: SessionRecord, found: Iterable[Stored | Problem], *, bodies: bool
+        self, session: SessionRecord, found: Iterable[StoredMessage | Problem], *, bodies: bool
     ) -> None:
         self._session = session
         self._bodies = bodies
         self._fold = Fold()
-        self._messages: list[Stored] = []
+        self._messages: list[StoredMessage] = []
         self._problems: list[Problem] = []
         self._calls: list[Call] = []
         self._seen: set[str] = set()
@@ -57,7 +57,7 @@ class Conversation:
         self.has_unnamed_children = False  # settled once the session has been read
         self._is_copy = any(stored.is_copy for stored in self._messages)
 
-    def settle(self) -> tuple[list[Item], Facts]:
+    def read(self) -> tuple[list[Item], Facts]:
         """All items but the last, and the facts that close them."""
         return list(self._open_items()), self._facts()
 
@@ -77,7 +77,7 @@ class Conversation:
     def _all_messages(self) -> Iterator[SessionMessage]:
         rules = session_rules(self._messages)
         for stored in self._messages:
-            for kind, source in stored.strange:
+            for kind, source in stored.unknown:
                 self._unknown.take(kind, source.encode() if isinstance(source, str) else source)
             if stored.record.role == "user":
                 yield from self._prompt(stored)
@@ -94,11 +94,11 @@ class Conversation:
         """A recorded parent is that of a sub-agent, unless the session holds copies or says so."""
         if self._session.parent is None:
             return "session"
-        return "fork" if self._is_copy or self._session.is_marked_fork else "subagent"
+        return "fork" if self._is_copy or self._session.has_fork_title else "subagent"
 
     # what people wrote
 
-    def _prompt(self, stored: Stored) -> Iterator[SessionMessage]:
+    def _prompt(self, stored: StoredMessage) -> Iterator[SessionMessage]:
         texts = [(part, _prompt_text(part)) for part in stored.parts]
         typed = [said for part, said in texts if said and _is_typed(part)]
         injected = [(part, said) for part, said in texts if said and not _is_typed(part)]
@@ -125,7 +125,9 @@ class Conversation:
 
     # what the model wrote
 
-    def _answer(self, stored: Stored, step: Step, call: Call | None) -> Iterator[SessionMessage]:
+    def _answer(
+        self, stored: StoredMessage, step: Step, call: Call | None
+    ) -> Iterator[SessionMessage]:
         said, thought = step.texts("text"), step.texts("reasoning")
         states = [(part, decode(bytes(part.state), STATE) or ToolState()) for part in step.tools]
         was_asked = step.is_started or step.finish is not None or call is not None
@@ -134,7 +136,7 @@ class Conversation:
             self._calls.append(call)
         yield SessionMessage(
             role="assistant",
-            content=said or ("" if is_answer else _notice(stored.record.error)),
+            content=said or ("" if is_answer else _error_text(stored.record.error)),
             timestamp=stored.record.created,
             tool_calls=tuple(self._tool_call(part, state) for part, state in states),
             token_usage=usage_view(call),
@@ -149,7 +151,7 @@ class Conversation:
         for part, state in states:
             yield from self._tool_result(step, part, state)
 
-    def _parent_of(self, stored: Stored, step: Step) -> str | None:
+    def _parent_of(self, stored: StoredMessage, step: Step) -> str | None:
         parent = text(stored.record.parent) if step.id == stored.id else stored.id
         return parent if parent in self._seen or parent == stored.id != step.id else None
 
@@ -242,7 +244,7 @@ def _unquoted(prompt: str) -> str:
     return inner if prompt == f'"{inner}"' and '"' not in inner else prompt
 
 
-def _notice(error: Any) -> str:
+def _error_text(error: Any) -> str:
     """What an answer that failed says instead."""
     record = mapping(error)
     return text(mapping(record.get("data")).get("message")) or text(record.get("name")) or ""
@@ -262,7 +264,7 @@ def _has_failed(state: ToolState) -> bool:
     return state.status == "error" or (isinstance(code, int) and code != 0)
 
 
-def _working_directory(messages: list[Stored]) -> str | None:
+def _working_directory(messages: list[StoredMessage]) -> str | None:
     """Where the first answer says it worked; old sessions do not say it themselves."""
     for stored in messages:
         cwd = text(mapping(stored.record.path).get("cwd"))

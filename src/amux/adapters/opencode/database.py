@@ -18,7 +18,7 @@ from amux.adapters._base import Item
 from amux.adapters._kit.tables import Chosen, Row, columns, rows
 from amux.adapters._kit.values import decode, document
 from amux.adapters.opencode.conversation import Conversation
-from amux.adapters.opencode.records import MESSAGE, PART, SessionRecord, Stored, session_of
+from amux.adapters.opencode.records import MESSAGE, PART, SessionRecord, StoredMessage, session_of
 from amux.model.facts import Facts
 from amux.model.problems import Problem
 from amux.model.usage import Call
@@ -54,7 +54,7 @@ def read_records(connection: sqlite3.Connection) -> dict[str, SessionRecord]:
     return {record.id: record for record in found if record.id}
 
 
-class Tables:
+class SessionTables:
     """One reading of the real tables; with `only`, of some sessions and their parents."""
 
     def __init__(
@@ -91,14 +91,14 @@ class Tables:
         rest = dict(self._records)
         for session_id, messages in self._conversations(present):
             record = rest.pop(session_id, None) or SessionRecord(id=session_id)
-            yield Conversation(record, messages, bodies=self._bodies).settle()
+            yield Conversation(record, messages, bodies=self._bodies).read()
         for record in rest.values():
             if self._wanted is None or record.id in self._wanted.ids:
-                yield Conversation(record, (), bodies=self._bodies).settle()
+                yield Conversation(record, (), bodies=self._bodies).read()
 
     def _conversations(
         self, present: Sequence[str]
-    ) -> Iterator[tuple[str, list[Stored | Problem]]]:
+    ) -> Iterator[tuple[str, list[StoredMessage | Problem]]]:
         """Sessions that have messages, each with all of them."""
         order = [f"m.{name}" for name in ("session_id", "time_created", "id") if name in present]
         parts = _Parts(self._part_rows(order))
@@ -123,14 +123,14 @@ class Tables:
             () if wanted is None else wanted.values,
         )
 
-    def _stored(self, row: tuple[Any, ...], parts: _Parts) -> Stored | Problem:
+    def _stored(self, row: tuple[Any, ...], parts: _Parts) -> StoredMessage | Problem:
         _, message_id, data = row
         own_parts = parts.of(message_id)
         record = decode(data or b"", MESSAGE)
         if record is None:
             return self._problem("bad-record", f"message `{message_id}` is no JSON object")
-        stored = Stored(id=str(message_id), record=record)
-        stored.look_at_role(data)
+        stored = StoredMessage(id=str(message_id), record=record)
+        stored.check_role(data)
         for part_id, raw in own_parts:
             part = decode(raw or b"", PART)
             if part is not None:

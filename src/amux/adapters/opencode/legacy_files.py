@@ -24,8 +24,8 @@ from amux.adapters._kit.jsonl import unreadable
 from amux.adapters._kit.kin import ANY, Mark, Marked
 from amux.adapters._kit.values import decode, document, is_mapping, text, to_millis
 from amux.adapters.opencode.conversation import Conversation
-from amux.adapters.opencode.records import MESSAGE, PART, PART_TYPES, Stored, session_of
-from amux.adapters.opencode.selection import mark_of
+from amux.adapters.opencode.records import MESSAGE, PART, PART_TYPES, StoredMessage, session_of
+from amux.adapters.opencode.selection import answer_key
 from amux.model.problems import Problem
 
 INFO_FOLDER: Final = "info"
@@ -63,7 +63,7 @@ def read_files(source: SourceRef, *, bodies: bool, only: str | None) -> Iterator
     if only is not None and session.id != only:
         return
     conversation = Conversation(session, _messages(source.path), bodies=bodies)
-    items, facts = conversation.settle()
+    items, facts = conversation.read()
     yield from items
     if conversation.has_unnamed_children:
         found = dict.fromkeys([*facts.children, *_children_of(session.id, source.path)])
@@ -71,7 +71,7 @@ def read_files(source: SourceRef, *, bodies: bool, only: str | None) -> Iterator
     yield facts
 
 
-def marks_of(path: Path) -> Marked:
+def links_of_files(path: Path) -> Marked:
     """A session by its record and its messages up to the first answer; unread ones tell nothing."""
     record = _load(path, SESSION)
     if isinstance(record, Problem):
@@ -83,7 +83,7 @@ def marks_of(path: Path) -> Marked:
         if isinstance(message, Problem):
             return {session.id: (ANY,)}
         if message.role == "assistant":
-            return {session.id: (*marks, mark_of(text(message.id) or file.stem, message))}
+            return {session.id: (*marks, answer_key(text(message.id) or file.stem, message))}
     return {session.id: marks}
 
 
@@ -95,19 +95,19 @@ def _children_of(session_id: str, path: Path) -> Iterator[str]:
             yield file.stem
 
 
-def _messages(path: Path) -> list[Stored | Problem]:
+def _messages(path: Path) -> list[StoredMessage | Problem]:
     """All messages in order of time; problems first."""
     messages, parts = _places(path)
     folders = Folders()
-    problems: list[Stored | Problem] = []
-    found: list[Stored] = []
+    problems: list[StoredMessage | Problem] = []
+    found: list[StoredMessage] = []
     for file in _json_files(messages, folders):
         record = _load(file, MESSAGE)
         if isinstance(record, Problem):
             problems.append(record)
             continue
-        stored = Stored(id=text(record.id) or file.stem, record=record)
-        stored.look_at_role({"id": stored.id, "role": record.role})
+        stored = StoredMessage(id=text(record.id) or file.stem, record=record)
+        stored.check_role({"id": stored.id, "role": record.role})
         for part_file in _json_files(parts / file.stem, folders):
             part = _load(part_file, PART)
             if isinstance(part, Problem):

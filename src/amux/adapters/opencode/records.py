@@ -37,7 +37,7 @@ _MESSAGE_ID: Final = re.compile(r"msg_([0-9a-f]{12})")
 _CLOCK_BITS: Final = 36  # of the 48 bits in an id; the other 12 are a counter
 _COPY_MILLIS: Final = 1000  # an id is made within moments of its message, a copy's id later
 _PLACEHOLDER: Final = re.compile(r"(New|Child) session - \d{4}-\d\d-\d\dT\S*( \(fork #\d+\))?")
-_FORK_MARK: Final = re.compile(r".*\(fork #\d+\)", re.DOTALL)
+_FORK_TITLE: Final = re.compile(r".*\(fork #\d+\)", re.DOTALL)
 
 
 class MessageRecord(msgspec.Struct, gc=False):
@@ -106,25 +106,25 @@ STATE: Final = msgspec.json.Decoder(ToolState)
 
 
 @dataclass(slots=True)
-class Stored:
+class StoredMessage:
     """One message with its parts, in order."""
 
     id: str
     record: MessageRecord
     parts: list[PartRecord] = field(default_factory=list[PartRecord])
-    strange: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
+    unknown: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
     """Types that are not known, of the message or of its parts, and what has them."""
 
     def add(self, part: PartRecord, source: object) -> None:
         """Append a part; `source` is what it was read from."""
         self.parts.append(part)
         if part.type not in PART_TYPES:
-            self.strange.append((plain_text(part.type), source))
+            self.unknown.append((plain_text(part.type), source))
 
-    def look_at_role(self, source: object) -> None:
+    def check_role(self, source: object) -> None:
         """Whether a person or a model spoke; `source` is what the message was read from."""
         if self.record.role not in _ROLES:
-            self.strange.append((f"message:{plain_text(self.record.role)}", source))
+            self.unknown.append((f"message:{plain_text(self.record.role)}", source))
 
     @property
     def is_copy(self) -> bool:
@@ -159,9 +159,9 @@ class SessionRecord:
         return self.title
 
     @property
-    def is_marked_fork(self) -> bool:
+    def has_fork_title(self) -> bool:
         """Whether the title says that it is a fork."""
-        return bool(self.title and _FORK_MARK.fullmatch(self.title.strip()))
+        return bool(self.title and _FORK_TITLE.fullmatch(self.title.strip()))
 
 
 def value_of(raw: msgspec.Raw) -> Any:

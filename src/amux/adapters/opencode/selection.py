@@ -25,7 +25,7 @@ from amux.adapters._kit.spec_tables import has_spec_tables
 from amux.adapters._kit.tables import columns
 from amux.adapters._kit.values import decode, text, to_millis
 from amux.adapters.opencode.database import MESSAGE_NEEDS, read_records
-from amux.adapters.opencode.records import MESSAGE, MessageRecord, SessionRecord, Stored
+from amux.adapters.opencode.records import MESSAGE, MessageRecord, SessionRecord, StoredMessage
 
 if TYPE_CHECKING:
     import sqlite3
@@ -39,14 +39,14 @@ _CELLS: Final = {
 }
 _ABSENT: Final = {"title": "FALSE"}
 
-_TOLD: Final = """one AS MATERIALIZED (SELECT amux_id(id) AS id, {cells} FROM session),
+_CANDIDATES: Final = """one AS MATERIALIZED (SELECT amux_id(id) AS id, {cells} FROM session),
 head AS MATERIALIZED (
     SELECT amux_id(session_id) AS id, amux_head(id, CAST(data AS BLOB)) AS head FROM message),
 answer AS (SELECT id, substr(head, 2) AS at FROM head WHERE length(head) > 1),
 sharing AS (SELECT id FROM answer WHERE at IN (
     SELECT at FROM answer GROUP BY at HAVING count(DISTINCT id) > 1)),
 copied AS (SELECT id FROM head WHERE substr(head, 1, 1) = '{copy}'),
-told AS MATERIALIZED (
+candidates AS MATERIALIZED (
     SELECT id, iif(directory IS NULL OR id IN sharing, NULL, time_created) AS began,
         directory AS cwd, time_archived IS NOT NULL AS archived, parent_id AS parent,
         parent_id IS NOT NULL AND NOT title AND id NOT IN copied AS nested
@@ -57,31 +57,31 @@ _COPY: Final = "="
 _OWN: Final = "-"
 
 
-def told_by(connection: sqlite3.Connection) -> str | None:
+def candidates_sql(connection: sqlite3.Connection) -> str | None:
     """The expressions that give `told`; None when there are not just the tables known here."""
     present = columns(connection, "session")
     messages = columns(connection, "message")
     if "id" not in present or not MESSAGE_NEEDS.issubset(messages) or has_spec_tables(connection):
         return None
     connection.create_function("amux_is_fork", 1, _is_fork, deterministic=True)
-    connection.create_function("amux_head", 2, _head, deterministic=True)
+    connection.create_function("amux_head", 2, _message_head, deterministic=True)
     cells = (
         f"{cell if name in present else _ABSENT.get(name, 'NULL')} AS {name}"
         for name, cell in _CELLS.items()
     )
-    return _TOLD.format(cells=", ".join(cells), copy=_COPY)
+    return _CANDIDATES.format(cells=", ".join(cells), copy=_COPY)
 
 
 def _is_fork(title: Any) -> bool:
-    return SessionRecord(id="", title=text(title)).is_marked_fork
+    return SessionRecord(id="", title=text(title)).has_fork_title
 
 
-def _head(id: Any, data: Any) -> str:
+def _message_head(id: Any, data: Any) -> str:
     """Whether a message is a copy, and of an answer when it was made."""
     record = decode(data or b"", MESSAGE)
     if record is None:
         return _OWN
-    is_copy = Stored(id=str(id), record=record).is_copy
+    is_copy = StoredMessage(id=str(id), record=record).is_copy
     made = micros(record.created) if record.role == "assistant" else None
     return f"{_COPY if is_copy else _OWN}{'' if made is None else made}"
 
@@ -99,7 +99,7 @@ def sessions_in(connection: sqlite3.Connection) -> list[str] | None:
     return askable(found)
 
 
-def marked_in(connection: sqlite3.Connection) -> Marked | None:
+def links_in(connection: sqlite3.Connection) -> Marked | None:
     """All sessions of a database with their parents and the moments of their answers."""
     ids = sessions_in(connection)
     if ids is None:
@@ -112,10 +112,10 @@ def marked_in(connection: sqlite3.Connection) -> Marked | None:
     for session_id, id, data in connection.execute(statement):
         record = decode(data or b"", MESSAGE)
         if record is not None and record.role == "assistant":
-            marked[session_id].append(mark_of(str(id), record))
+            marked[session_id].append(answer_key(str(id), record))
     return marked
 
 
-def mark_of(id: str, answer: MessageRecord) -> Mark:
+def answer_key(id: str, answer: MessageRecord) -> Mark:
     """What a copy of an answer has in common with it."""
     return id if answer.created is None else to_millis(answer.created)
