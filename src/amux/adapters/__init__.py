@@ -1,7 +1,7 @@
-"""The table of built-in adapters, and how one is loaded.
+"""The table of built-in adapters, and the functions that load an adapter.
 
-Built-ins are a static table because asking for entry points is slow; those are looked up only for a
-name the table does not have, and when somebody wants to see everything.
+Built-in adapters are in a static table because looking up entry points is slow. Entry points are
+consulted only for a name that is not in the table, and to list all agents.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ BUILTIN: dict[str, str] = {
     "qwen": "amux.adapters.qwen",
     "agent": "amux.adapters.agent",
 }
-"""Agent name to module; every module has a constant `ADAPTER`."""
+"""Maps each agent name to its module, which defines the constant `ADAPTER`."""
 
 ENTRY_POINT_GROUP = "amux.adapters"
 
 
 def load_builtin(name: str) -> Adapter | None:
-    """Import one built-in adapter; None when the name is not in the table."""
+    """Import and return a built-in adapter; None if the name is not in the table."""
     module = BUILTIN.get(name)
     if module is None:
         return None
@@ -46,13 +46,13 @@ def load_builtin(name: str) -> Adapter | None:
 
 
 def external_names() -> tuple[str, ...]:
-    """Names of adapters that installed packages offer, without importing them."""
+    """Return the names of the adapters in installed packages, without importing them."""
     return _names_offered(tuple((folder, _changed(folder)) for folder in sys.path))
 
 
 @lru_cache(maxsize=1)
 def _names_offered(folders: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
-    """The same, asked once for a state of the folders that packages are installed into."""
+    """Return the names for one state of the directories that packages are installed into."""
     del folders
     if not _may_have_entry_points():
         return ()
@@ -69,30 +69,30 @@ def _changed(folder: str) -> int:
 
 
 def _may_have_entry_points() -> bool:
-    """Whether any installed package speaks of our group at all.
+    """Return whether any installed package may define an entry point of our group.
 
-    Importing `importlib.metadata` takes longer than a look at its files. Where packages are kept
-    in another way than in folders, it has the say.
+    Scanning the metadata files is faster than importing `importlib.metadata`. Packages that are
+    not stored in plain directories need that import.
     """
     others = (finder for finder in sys.meta_path if finder is not PathFinder)
-    return any(_mentions_group(place or os.curdir) for place in sys.path) or any(
+    return any(_mentions_group(folder or os.curdir) for folder in sys.path) or any(
         hasattr(finder, "find_distributions") for finder in others
     )
 
 
-def _mentions_group(place: str) -> bool:
+def _mentions_group(folder: str) -> bool:
     try:
-        with os.scandir(place) as entries:
+        with os.scandir(folder) as entries:
             names = [entry.name for entry in entries]
     except NotADirectoryError:
         return True  # an archive
     except OSError:
         return False
-    if any(name.lower().endswith(".egg") for name in (place, *names)):
+    if any(name.lower().endswith(".egg") for name in (folder, *names)):
         return True
     wanted = ENTRY_POINT_GROUP.encode()
     about = (name for name in names if name.lower().endswith((".dist-info", ".egg-info")))
-    return any(wanted in _read(f"{place}{os.sep}{name}{os.sep}entry_points.txt") for name in about)
+    return any(wanted in _read(f"{folder}{os.sep}{name}{os.sep}entry_points.txt") for name in about)
 
 
 def _read(path: str) -> bytes:
@@ -104,7 +104,7 @@ def _read(path: str) -> bytes:
 
 
 def load_external(name: str) -> object | None:
-    """Import an installed package's adapter; None when no package offers that name."""
+    """Import and return an installed package's adapter; None if no package has that name."""
     from importlib.metadata import entry_points
 
     for point in entry_points(group=ENTRY_POINT_GROUP, name=name):

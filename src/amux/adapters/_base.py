@@ -1,8 +1,8 @@
 """The adapter protocol: how amux reads one agent's sessions.
 
-An adapter never writes, never raises for bad data and never drops a line in silence. It is
-stateless; what has changed, what is cached and who owns a shared call are questions for the layers
-above.
+An adapter never writes, never raises an exception for bad data and never drops a line silently. It
+is stateless: the layers above decide which sources have changed, what is cached and which session
+owns a shared call.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from amux.model.texts import TextDoc
 from amux.model.usage import Call
 
 Want = Literal["usage", "facts", "texts", "all"]
-"""Only what bears on cost; no bodies; bodies to search in (a text of megabytes may be cut);
-everything. Facts are equal whatever is wanted, but that those of "usage" may leave out what
-`USAGE_LEAVES_OUT` names: an adapter that knows no shorter way reads the same as for "facts"."""
+"""How much of a source to read. "usage": only the data that affects cost. "facts": everything but
+message bodies. "texts": also bodies, to search in; a text of megabytes may be truncated. "all":
+everything. Facts do not depend on `want`, except that "usage" may omit the fields that
+`USAGE_LEAVES_OUT` lists. An adapter without a faster way treats "usage" like "facts"."""
 
 USAGE_LEAVES_OUT: Final = (
     "trace", "first_prompt", "fallback_title", "name", "updated_at", "version", "models",
@@ -35,7 +36,7 @@ USAGE_LEAVES_OUT: Final = (
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent can do; versions seen on this machine may raise or lower it."""
+    """Features of an agent; the installed version may have more or fewer of them."""
 
     session_persistence: Persistence
     can_resume: bool = False
@@ -44,50 +45,54 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bystander(msgspec.Struct, frozen=True):
-    """Files below a root that are no sessions: a pattern of relative paths, what they are."""
+    """Files below a root that hold no sessions: a glob of relative paths and a description."""
 
     pattern: str
     what: str
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
-    """How long the agent itself keeps a session before it deletes it, and what says so."""
+    """The age at which the agent deletes a session itself, and the setting that says so."""
 
     days: float
     reason: str
 
 
 class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """Who the agent is. `revision` is bumped whenever the adapter reads something differently."""
+    """Describes the agent and its adapter.
+
+    Raise `revision` whenever the adapter reads something differently: it invalidates the index.
+    """
 
     name: str
     label: str
     cli_command: str
     capabilities: Capabilities
     tier: Literal["spec", "extra", "plugin"] = "spec"
-    evidence: str = ""  # how the format is known: seen (versions), documented, inferred
+    evidence: str = ""  # the source of the format: seen (versions), documented, inferred
     revision: int = 1
     bystanders: tuple[Bystander, ...] = ()
-    python_package: str | None = None  # the distribution of an agent that is installed by pip or uv
+    python_package: str | None = None  # the distribution, if pip or uv installs the agent
 
 
 Role = Literal["session", "subagent", "names"]
 
 
 class SourceRef:
-    """One native file or database, known by name alone. It is never changed.
+    """A file or database that holds sessions, described by its name alone. Immutable.
 
-    `session_id` is the id the name promises, if it does. Sources of one `group` may hold copies of
-    each other's history and titles for each other. `role` "names" marks a source that holds no
-    session but says something about others (titles). A `fallback` is a copy the agent no longer
-    writes (left by an upgrade, a lossy export): shown only where no other source has the session.
-    `id_prefix` is how the session's id begins, where the name does not hold the whole of it.
-    `beside` are further files its facts depend on, existing or not: a change of one is a change of
-    the source. Where their names cannot be foreseen, a directory stands for every file below it.
-    What belongs to a database (its write-ahead log) need not be named.
+    `session_id` is the id of the only session, if the file name contains it; `id_prefix` is the
+    beginning of that id, if the name contains only a part. Sources of the same `group` may hold
+    copies of each other's history, and titles for each other's sessions. The `role` "names" is
+    that of a source without a session of its own, such as a list of titles. A `fallback` is a copy
+    that the agent no longer writes (a leftover of an upgrade, a lossy export); it is used only if
+    no other source has the session. `beside` lists further files, existing or not, that the facts
+    depend on: a change to one of them counts as a change to the source. If their names cannot be
+    predicted, a directory stands for every file below it. The files that belong to a database,
+    such as its write-ahead log, need not be listed.
 
-    `place` is the path as text. Of thousands of sources most are only looked at, and making a
-    `Path` of each would take longer than that: `path` makes it when somebody asks.
+    `place` is the path as a string. Most of thousands of sources are never opened, and creating a
+    `Path` for each would be slow, so `path` creates it on first use.
     """
 
     __slots__ = (
@@ -104,7 +109,7 @@ class SourceRef:
         session_id: str | None = None,
         group: str = "",
         role: Role = "session",
-        parent: str | None = None,  # the session whose sub-agent this is, when the place says so
+        parent: str | None = None,  # the session that started this sub-agent, if the path says so
         archived: bool = False,
         fallback: bool = False,
         id_prefix: str | None = None,
@@ -125,91 +130,94 @@ class SourceRef:
 
     @property
     def path(self) -> Path:
-        """Where it lies."""
+        """The location of the file or database."""
         if self._path is None:
             self._path = Path(self.place)
         return self._path
 
     @property
     def name(self) -> str:
-        """The last part of the path."""
+        """The last component of the path."""
         return self.place.rpartition(os.sep)[2]
 
     def fields(self) -> dict[str, Any]:
-        """What it is made of, the path as text."""
+        """Return the constructor arguments, with the path as a string."""
         kept = {name: getattr(self, name) for name in self.__slots__ if name[0] != "_"}
         return {"path": kept.pop("place"), **kept}
 
     def replace(self, **changes: Any) -> SourceRef:
-        """The same but for some fields."""
+        """Return a copy with some fields replaced."""
         return SourceRef(**{**self.fields(), **changes})
 
     def __eq__(self, other: object) -> bool:
-        """Whether all fields are equal."""
+        """Return whether all fields are equal."""
         return isinstance(other, SourceRef) and self.fields() == other.fields()
 
     def __hash__(self) -> int:
-        """By the path."""
+        """Return the hash of the path."""
         return hash(self.place)
 
     def __repr__(self) -> str:
-        """As it is made."""
+        """Return the constructor call that creates an equal reference."""
         said = ", ".join(f"{name}={value!r}" for name, value in self.fields().items())
         return f"SourceRef({said})"
 
 
 def has_bodies(want: Want) -> bool:
-    """Whether messages are wanted at all."""
+    """Return whether `want` includes messages."""
     return want in {"texts", "all"}
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """Begins one session within a source; what follows belongs to it until the next head."""
+    """Begins one session within a source; all items up to the next head belong to it."""
 
     session_id: str
 
 
 Item = Head | SessionMessage | Call | Problem | Facts
-"""What `read` yields. Per session: Head, then messages (unless only facts are wanted) and calls as
-they settle, then Facts. Problems may come anywhere. Facts are equal whatever is wanted and hold the
-calls once more."""
+"""The items that `read` yields. For each session: a Head, then its messages (if `want` includes
+bodies) and its calls as soon as they are final, then its Facts, which contain the calls again.
+Problems may come at any point."""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """How to start the agent; never run by an adapter."""
+    """A command line that starts the agent. Adapters never run it."""
 
     argv: tuple[str, ...]
     cwd: str | None = None
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far an append-only source was read: `state` holds all that stands before `offset`."""
+    """A point from which an append-only source can be read on.
+
+    `state` is the adapter's own summary of all bytes before `offset`.
+    """
 
     offset: int  # the end of a whole line
     state: bytes
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """What a source says without bodies, and from where it can be read on (None: from no place)."""
+    """The contents of a source without bodies; `progress` is None if reading cannot continue."""
 
     facts: tuple[Facts, ...]
-    problems: tuple[Problem, ...] = ()  # those that concern no session of it
+    problems: tuple[Problem, ...] = ()  # problems that concern no session of the source
     progress: Progress | None = None
 
 
 @runtime_checkable
 class Resumable(Protocol):
-    """An adapter that can go on reading where it stopped (optional)."""
+    """Optional: an adapter that can continue reading where it stopped."""
 
     def read_on(
         self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None
     ) -> Reading:
-        """What `read` tells, touching only the bytes behind `progress`; None: the whole source."""
+        """Return what `read` yields, but read only the bytes after `progress` (None: all bytes)."""
         ...
 
 
 class ScannedTexts(NamedTuple):
-    """The sessions of a source, each with its texts, and from where the next scan may go on."""
+    """The sessions of a source with their texts, and the point where the next scan continues."""
 
     sessions: list[tuple[str, list[TextDoc]]]
     progress: Progress | None = None
@@ -217,64 +225,65 @@ class ScannedTexts(NamedTuple):
 
 @runtime_checkable
 class TextScan(Protocol):
-    """An adapter that knows a quick way to the texts of most sources (optional)."""
+    """Optional: an adapter that can extract the texts of most sources without a full read."""
 
     def scan_texts(
         self, source: SourceRef, *, tools: bool, progress: Progress | None = None
     ) -> ScannedTexts | None:
-        """The texts of a source, which are those of its messages; without `tools`, those spoken.
+        """Return the texts of all messages of a source; without `tools`, only the spoken ones.
 
-        None: not in the quick way; read it. With `progress`, which an earlier scan of the same
-        kind has given, only what stands behind it: a message that might still have grown comes
-        again, with at least the texts it had.
+        None means that the source needs a full read. With `progress`, which must come from an
+        earlier scan with the same `tools`, return only the texts after it. A message that may have
+        grown since is returned again, with at least the texts it had.
         """
         ...
 
 
 @runtime_checkable
 class TextCut(Protocol):
-    """An adapter whose scans tell where messages lie, so that one can be read alone (optional)."""
+    """Optional: an adapter whose text scans locate messages, so that one can be read alone."""
 
     def cut_text(self, data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
-        """The message of a spot, given its bytes; equal to that of `read` in all that is searched.
+        """Return the message in the bytes at a location from a scan; None if there is none.
 
-        That is its role, time and texts, and whether it is synthetic; without `tools`, it may lack
-        what its tools were given. None: it is not there.
+        It equals the message of `read` in all that search uses: role, time, texts and `synthetic`.
+        Without `tools`, the input of its tool calls may be missing.
         """
         ...
 
 
 @runtime_checkable
 class NativeSearch(Protocol):
-    """An adapter whose agent keeps a full-text index of its own (optional)."""
+    """Optional: an adapter of an agent that has its own full-text index."""
 
     def native_search(
         self, root: Path, terms: Sequence[str], *, limit: int
     ) -> Iterator[tuple[str, float]]:
-        """Sessions of a database with a text that holds all terms: (id, score), best first.
+        """Yield `(session id, score)` of sessions with a text that contains all terms, best first.
 
-        Terms are words of at least three lower-case ASCII letters, digits and underscores, to be
-        found inside other words, too. None that has them may be missing, save those `unindexed`.
+        A term is a word of at least three lower-case ASCII letters, digits and underscores, and
+        also matches inside other words. Every matching session must be yielded, except those that
+        `unindexed` returns.
         """
         ...
 
 
 @runtime_checkable
 class PartlyIndexed(Protocol):
-    """An adapter that knows what an index of its agent does not find (optional)."""
+    """Optional: an adapter that knows which sessions the agent's own index may miss."""
 
     def unindexed(self, root: Path) -> Iterator[str]:
-        """Sessions of a database of which `native_search` is not sure; they have to be read."""
+        """Yield the ids of sessions that `native_search` may miss; search has to read them."""
         ...
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What a list may show, in the terms of its options; bounds are inclusive.
+    """The filter, order and limit of a list. Times are inclusive.
 
-    Where `children` or `archived` are not to be shown they are to be counted. Without a `limit`
-    everything that fits is shown; with a `bound`, nothing that comes behind it in the order of the
-    list. `named` are sessions that sources speak of which were read already: they bear on them, so
-    these have to be read, too, whether they fit or not.
+    If `children` or `archived` is false, such sessions are counted but not shown. Without a `limit`
+    all matching sessions are shown. With a `bound`, no session after it in list order is shown.
+    `named` contains the ids of sessions to which sources that were read already refer: these
+    sessions have to be read as well, whether they match or not.
     """
 
     since: datetime | None = None
@@ -289,66 +298,69 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unread(NamedTuple):
-    """How many sessions fit that were not read: sub-agents, archived ones, those further on."""
+    """Number of matching sessions that were not read: sub-agents, archived ones, and the rest."""
 
     children: int = 0
     archived: int = 0
     more: int = 0
 
     def plus(self, other: Unread) -> Unread:
-        """Of two agents together."""
+        """Return the sum of two counts."""
         return Unread(*(one + two for one, two in zip(self, other, strict=True)))
 
 
 Chosen = Mapping[SourceRef, Sequence[str]]
-"""Sessions by source; of a source with one session it is enough that it is there."""
+"""Session ids to read, by source. For a source with a single session the ids do not matter."""
 
 
 class Choice(Protocol):
-    """What has to be read for a list, found out step by step; the others are counted.
+    """Selects the sessions a list has to read, in rounds. The remaining sessions are counted.
 
-    Whatever bears on a session that may be shown is chosen with it: its sub-agents, those it shares
-    calls or a title with. So is whatever a table or the head of a file does not tell for sure.
+    Every session that can affect a shown one is selected with it: its sub-agents, and sessions that
+    share calls or a title with it. So is every session that a table or the head of a file does not
+    describe completely.
     """
 
     def began(self) -> Sequence[datetime]:
-        """When those began that are shown for sure, unless others come before them; or nothing."""
+        """Return the start times of sessions that are shown unless others precede them.
+
+        The result may be empty.
+        """
         ...
 
     def first(self, bound: datetime | None = None) -> Chosen:
-        """What to begin with.
+        """Return the first sessions to read.
 
-        With a `bound` that was not known yet when the question was asked, what comes behind it may
-        be left out.
+        Sessions after `bound`, which may be stricter than that of the question, can be omitted.
         """
         ...
 
     def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> Chosen:
-        """What bears on that which was just read and was not chosen before; none: all is read."""
+        """Return further sessions that can affect those just read; empty when there are none."""
         ...
 
     def unread(self) -> Unread:
-        """How many sessions fit that were never chosen."""
+        """Return the number of matching sessions that were never selected."""
         ...
 
 
 @runtime_checkable
 class Queryable(Protocol):
-    """An adapter that can tell what a list has to read without reading everything (optional).
+    """Optional: an adapter that can determine what a list has to read without a full read.
 
-    Problems of what is not read remain unsaid.
+    Problems in data that is not read are not reported.
     """
 
     def tells(self, source: SourceRef) -> bool:
-        """Whether a source, going by its name, can be chosen from; else all of it is read."""
+        """Return whether `choose` supports a source, judged by its name; others are read whole."""
         ...
 
     def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice | None:
-        """What to read of all sources that tell; None: everything, they do not tell after all."""
+        """Select from all supported sources; None if all of them have to be read after all."""
         ...
 
     def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
-        """What `read` tells of some of its sessions when facts are wanted."""
+        """Yield the items of some sessions, equal to those of `read` with `want="facts"`."""
         ...
 
 
@@ -359,17 +371,17 @@ class Adapter(Protocol):
     info: AgentInfo
 
     def roots(self, host: Host) -> Sequence[Path]:
-        """Every place the agent may keep sessions, existing or not; touches no disk."""
+        """Return every directory the agent may store sessions in, without accessing the disk."""
         ...
 
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
-        """Sources below a root, by name alone; `cwd` allows (not obliges) to narrow the walk."""
+        """Yield the sources below a root, judged by name alone; `cwd` may be used to skip some."""
         ...
 
     def read(
         self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None
     ) -> Iterator[Item]:
-        """Stream a source. `only`: one session of it. `until`: stop before this trace key."""
+        """Yield the items of a source, or those of one session (`only`) before a key (`until`)."""
         ...
 
     def command(
@@ -381,5 +393,5 @@ class Adapter(Protocol):
         cwd: str | None = None,
         version: str | None = None,
     ) -> Command | None:
-        """Argv to start, resume or fork; None when the agent (of that version) cannot."""
+        """Return the command line of an action; None if the agent (of that version) has none."""
         ...

@@ -1,7 +1,7 @@
-"""The guard around adapters written by others: what they raise becomes a problem of a source.
+"""The guard around third-party adapters: it turns their exceptions into problems of a source.
 
-A fault ends at most one source; a broken adapter hides nothing else. What is optional in the
-protocol is offered only if the adapter offers it.
+An exception ends the reading of at most one source, so a broken adapter hides nothing else. The
+guard has an optional member of the protocol only if the adapter has it.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from amux.model.problems import Problem
 
 
 def reason_of(error: Exception) -> str:
-    """What was raised, in one line."""
+    """Return an exception's type and message in one line."""
     return f"{type(error).__name__}: {error}"
 
 
 def warn(message: str) -> None:
-    """Tell whoever listens to the log; foreign code failed where no source can be blamed."""
+    """Log a warning about a failure of third-party code that concerns no particular source."""
     import logging
 
     logging.getLogger("amux").warning(message)
 
 
 class GuardedAdapter:
-    """Somebody else's adapter. What it raises becomes a problem and ends at most one source."""
+    """A third-party adapter whose exceptions become problems and end at most one source."""
 
     def __init__(self, inner: Adapter) -> None:
         self._inner = inner
@@ -52,15 +52,15 @@ class GuardedAdapter:
             self.read_on = _ReadingOn(inner, self)
 
     def roots(self, host: Host) -> Sequence[Path]:
-        """The adapter's places; none when it cannot say."""
+        """Return the adapter's roots; empty, with a warning, if it raises."""
         try:
             return [*self._inner.roots(host)]
         except Exception as error:  # noqa: BLE001 - foreign code
-            warn(f"the adapter `{self.info.name}` does not know its place ({reason_of(error)})")
+            warn(f"the adapter `{self.info.name}` cannot name its roots ({reason_of(error)})")
             return []
 
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
-        """Its sources; after a fault the root itself follows, so that reading tells the fault."""
+        """Yield the adapter's sources; if it raises, the root itself, whose `read` reports why."""
         try:
             yield from self._inner.discover(root, cwd=cwd)
         except Exception:  # noqa: BLE001 - foreign code
@@ -69,10 +69,10 @@ class GuardedAdapter:
     def read(
         self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None
     ) -> Iterator[Item]:
-        """What it reads, up to a fault.
+        """Yield the adapter's items; if it raises, a problem follows those it has yielded.
 
-        It is asked for "facts" or for "all", which every adapter knows. What else can be wanted is
-        part of these, so that one written before it existed gives the same answer.
+        The adapter is only ever asked for "facts" or "all", which include the other values of
+        `want`, so that adapters written before these were introduced give the same answers.
         """
         want = "all" if has_bodies(want) else "facts"
         try:
@@ -85,7 +85,7 @@ class GuardedAdapter:
             yield self.fault(source, error)
 
     def fault(self, source: SourceRef, error: Exception) -> Problem:
-        """What it raised, as a problem of the source it was about."""
+        """Return an exception of the adapter as a problem of the source."""
         return Problem(
             code="unknown-format",
             message=f"the adapter `{self.info.name}` failed ({reason_of(error)})",
@@ -94,7 +94,7 @@ class GuardedAdapter:
 
 
 class _Search:
-    """Its own index. A failed search proposes nothing: that would hide sessions."""
+    """Guards `native_search`. A failed search must not look empty: that would hide sessions."""
 
     def __init__(self, inner: NativeSearch, name: str) -> None:
         self._inner = inner
@@ -103,7 +103,7 @@ class _Search:
     def __call__(
         self, root: Path, terms: Sequence[str], *, limit: int
     ) -> Iterator[tuple[str, float]]:
-        """What it finds; raises an AmuxError for whatever it raises."""
+        """Yield the adapter's hits; raise an AmuxError in place of any other exception."""
         try:
             yield from self._inner.native_search(root, terms, limit=limit)
         except Exception as error:
@@ -112,7 +112,7 @@ class _Search:
 
 
 class _ReadingOn:
-    """Its way to go on reading; where that fails, the source is read from its beginning."""
+    """Guards `read_on`. If it fails, the source is read from its beginning."""
 
     def __init__(self, inner: Resumable, guard: GuardedAdapter) -> None:
         self._inner = inner
@@ -121,13 +121,13 @@ class _ReadingOn:
     def __call__(
         self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None
     ) -> Reading:
-        """What it reads, or what a direct reading tells and the fault."""
+        """Return the adapter's reading; if it raises, that of `read`, with a problem added."""
         try:
             return self._inner.read_on(source, want=want, progress=progress)
         except Exception as error:  # noqa: BLE001 - foreign code
             items = [self._guard.fault(source, error), *self._guard.read(source, want=want)]
             facts = tuple(item for item in items if isinstance(item, Facts))
-            told = {problem for one in facts for problem in one.problems}
+            in_sessions = {problem for one in facts for problem in one.problems}
             problems = (item for item in items if isinstance(item, Problem))
-            loose = tuple(problem for problem in problems if problem not in told)
-            return Reading(facts=facts, problems=loose)
+            others = tuple(problem for problem in problems if problem not in in_sessions)
+            return Reading(facts=facts, problems=others)

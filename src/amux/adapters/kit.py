@@ -1,8 +1,8 @@
-"""What an adapter in another package may build on.
+"""The public toolkit for adapters in other packages.
 
-Reading line logs and reading on, folding messages and calls into facts, values of unknown shape.
-These names are a promise, like those of `amux` itself; everything else below `amux.adapters` may
-change.
+It reads JSON lines, resumes reading, builds facts from messages and calls, and converts values of
+unknown types. These names are as stable as those of `amux` itself; everything else below
+`amux.adapters` may change.
 """
 
 from __future__ import annotations

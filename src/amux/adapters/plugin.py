@@ -1,8 +1,9 @@
-"""Adapters written by others: the specification's three methods, wrapped into the full protocol.
+"""Third-party adapters: wraps the specification's three methods into the full protocol.
 
-A third party may write just `session_dir(cwd)`, `list_session_files(cwd)` and
-`parse_session_file(path)`; everything else is derived here, only slower. An adapter that does not
-even load is an agent without sessions; what one raises later is the guard's business.
+A third party may implement just `session_dir(cwd)`, `list_session_files(cwd)` and
+`parse_session_file(path)`. This module derives the rest of the protocol from them, which is slower
+than a full adapter. An adapter that cannot be imported becomes an agent without sessions; the
+guard handles exceptions that an adapter raises later.
 """
 
 from __future__ import annotations
@@ -41,25 +42,25 @@ _FULL = ("info", "roots", "discover", "read")
 
 
 class ThreeMethodAdapter(Protocol):
-    """What a third party writes at least."""
+    """The smallest interface that amux accepts as an adapter."""
 
     agent: str
 
     def session_dir(self, cwd: str | None = None) -> str | Path:
-        """The directory of the sessions."""
+        """Return the directory that holds the sessions."""
         ...
 
     def list_session_files(self, cwd: str | None = None) -> Iterable[str | Path]:
-        """Paths of all session files; nothing when the directory is missing."""
+        """Return the paths of all session files; empty if the directory is missing."""
         ...
 
     def parse_session_file(self, file: str | Path) -> Session:
-        """One whole session."""
+        """Read a file and return its session with all messages."""
         ...
 
 
 def as_adapter(candidate: object) -> Adapter:
-    """Check what somebody wants to register and give it the full protocol."""
+    """Return a guarded adapter with the full protocol; raise ValidationError if it is none."""
     if all(hasattr(candidate, name) for name in _FULL):
         adapter = cast("Adapter", candidate)
         _check_name(adapter.info.name)
@@ -67,7 +68,7 @@ def as_adapter(candidate: object) -> Adapter:
     missing = [name for name in _METHODS if not callable(getattr(candidate, name, None))]
     if missing:
         raise ValidationError(
-            f"an adapter needs callable {', '.join(f'`{name}`' for name in missing)}",
+            f"an adapter needs the methods {', '.join(f'`{name}`' for name in missing)}",
             fields=missing,
             hint="docs/guides/write-an-adapter.md shows the three methods and the full protocol",
         )
@@ -76,7 +77,10 @@ def as_adapter(candidate: object) -> Adapter:
 
 
 def load_plugin(name: str) -> Adapter | None:
-    """An installed package's adapter, loadable or not; None when no package offers that name."""
+    """Return an installed package's adapter, or its substitute if it cannot be loaded.
+
+    Return None if no package has an adapter of that name.
+    """
     try:
         candidate = load_external(name)
         return None if candidate is None else as_adapter(candidate)
@@ -96,7 +100,7 @@ def _check_name(name: object) -> None:
 
 
 class _StartsNothing:
-    """How an adapter answers that cannot start its agent."""
+    """Implements `command` for an adapter that cannot start its agent."""
 
     def command(
         self,
@@ -107,13 +111,13 @@ class _StartsNothing:
         cwd: str | None = None,
         version: str | None = None,
     ) -> Command | None:
-        """There is no way."""
+        """Return None."""
         del action, session_id, prompt, cwd, version
         return None
 
 
 class UnloadableAdapter(_StartsNothing):
-    """Stands for an adapter that cannot be imported: no sessions, and the reason as evidence."""
+    """Substitute for an adapter that cannot be loaded: no sessions, and the reason as evidence."""
 
     def __init__(self, name: str, reason: str) -> None:
         self.info = AgentInfo(
@@ -126,25 +130,25 @@ class UnloadableAdapter(_StartsNothing):
         )
 
     def roots(self, host: Host) -> Sequence[Path]:
-        """Nowhere."""
+        """Return no roots."""
         del host
         return []
 
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
-        """Nothing."""
+        """Yield no sources."""
         del root, cwd
         return iter(())
 
     def read(
         self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None
     ) -> Iterator[Item]:
-        """Nothing."""
+        """Yield no items."""
         del source, want, only, until
         return iter(())
 
 
 class WrappedAdapter(_StartsNothing):
-    """A three-method adapter as a full one."""
+    """Derives the full protocol from a three-method adapter."""
 
     def __init__(self, inner: ThreeMethodAdapter) -> None:
         self._inner = inner
@@ -157,12 +161,12 @@ class WrappedAdapter(_StartsNothing):
             evidence="third party",
         )
 
-    def roots(self, host: Host) -> Sequence[Path]:  # noqa: ARG002 - the plugin knows its own place
-        """The plugin's one directory."""
+    def roots(self, host: Host) -> Sequence[Path]:  # noqa: ARG002 - the plugin determines it
+        """Return the session directory of the plugin."""
         return [Path(self._inner.session_dir())]
 
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
-        """What the plugin lists."""
+        """Yield one source for each session file of the plugin."""
         for file in self._inner.list_session_files(cwd):
             path = Path(file)
             yield SourceRef(agent=self.info.name, path=path, root=root, session_id=path.stem)
@@ -170,7 +174,7 @@ class WrappedAdapter(_StartsNothing):
     def read(
         self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None
     ) -> Iterator[Item]:
-        """Parse the file and stream what came out."""
+        """Parse the file and yield the items of its session and of the sub-agents in it."""
         del until
         for member in _with_children(_checked(self._inner.parse_session_file(source.path))):
             if only is None or only == member.session_id:
@@ -190,7 +194,7 @@ def _capabilities(given: object) -> Capabilities:
 
 def _checked(parsed: object) -> Session:
     if not isinstance(parsed, Session):
-        raise TypeError(f"`parse_session_file` gave a {type(parsed).__name__}, no Session")
+        raise TypeError(f"`parse_session_file` returned a {type(parsed).__name__}, not a Session")
     return parsed
 
 
@@ -201,7 +205,7 @@ def _with_children(session: Session) -> Iterator[Session]:
 
 
 def _utc(moment: datetime | None) -> datetime | None:
-    """A time without a zone is UTC: nobody above compares the two kinds."""
+    """Take a time without a zone for UTC: the two kinds cannot be compared."""
     return moment.replace(tzinfo=UTC) if moment is not None and moment.tzinfo is None else moment
 
 
@@ -232,7 +236,7 @@ def _items(session: Session, want: Want) -> Iterator[Item]:
 
 
 def _calls(session: Session) -> Iterator[Call]:
-    """The session's own calls; else one per message with usage; else one for its total."""
+    """Yield the session's calls; else one per message with usage; else one for its total cost."""
     if session.calls:
         yield from (replace(call, at=_utc(call.at)) for call in session.calls)
         return
@@ -259,7 +263,7 @@ def _calls(session: Session) -> Iterator[Call]:
 
 
 def _nusd(cost: CostRecord) -> int | None:
-    """The recorded amount; the specification writes 0 for an unknown one."""
+    """Return the recorded cost; None for 0, which the specification uses for an unknown cost."""
     return round(cost.total_usd * NANO) or None
 
 

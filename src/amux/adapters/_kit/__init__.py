@@ -1,1 +1,1 @@
-"""What several adapters need: reading lines, foreign SQLite, times, texts."""
+"""Helpers that several adapters share: JSON lines, foreign databases, values, usage, facts."""

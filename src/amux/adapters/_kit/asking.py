@@ -1,17 +1,19 @@
-"""Asking databases of sessions which of them a list can show: one statement each.
+"""Selects the sessions that a list has to read from a database, with one SQL statement.
 
-An adapter writes down what its tables say of every session as common table expressions, the last of
-which is `candidates`:
+An adapter describes all sessions of its tables with common table expressions. The last of them is
+`candidates`, with the columns
 
-    id        as `amux_id` gives it: NULL is an id by which nothing can be asked for
-    began     when it began, as `amux_moment` gives it; NULL: only reading it tells
-    cwd       where, as text
-    nested    whether it is a sub-agent, archived: whether it is put away
-    parent    of whom it is a sub-agent, if it may be one
+    id        the session id from `amux_id`; NULL if a statement cannot look it up
+    began     the start time from `amux_moment`; NULL if the session has to be read to know it
+    cwd       the working directory
+    nested    whether the session is a sub-agent
+    archived  whether the session is archived
+    parent    the id of the session that started it, if it may be a sub-agent
 
-Filters, order and limit of the list are the WHERE, ORDER BY and LIMIT of the statement around it.
-Cells hold anything in any column, so they are judged by the very functions that read them, called
-by the statement. The answer is equal to that of a list which reads everything, or there is none.
+The surrounding statement turns the filters, the order and the limit of the list into WHERE, ORDER
+BY and LIMIT. A cell may hold any type, so the statement calls the same Python functions that the
+reader uses to interpret it. The result equals that of a list which reads everything; if that is not
+possible, there is no result.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 CandidatesSql = Callable[["sqlite3.Connection"], str | None]
-"""The common table expressions for a database; None when its tables do not tell."""
+"""Returns the common table expressions for a database; None if its tables do not suffice."""
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -63,17 +65,17 @@ _NAMES: Final = "WITH RECURSIVE {} SELECT id FROM candidates UNION SELECT parent
 def choose_in_databases(
     sources: Sequence[SourceRef], candidates_sql: CandidatesSql, question: Question
 ) -> Choice | None:
-    """What to read of each database; None when one of them does not tell.
+    """Select the sessions to read from each database; None if one of them does not allow it.
 
-    Where there are several, a first statement each asks for the names they have in common: whatever
-    more than one database speaks of is read.
+    If there are several databases, a first statement collects the ids in each: a session that more
+    than one database mentions is always read.
     """
     try:
         shared = _shared_names(sources, candidates_sql) if len(sources) > 1 else frozenset[str]()
         question = msgspec.structs.replace(question, named=question.named | shared)
         answers = [_ask(source, candidates_sql, question) for source in sources]
     except (ParseError, OSError, UnicodeEncodeError):
-        return None  # reading it all tells what is wrong
+        return None  # a full read reports what is wrong
     chosen: dict[SourceRef, Sequence[str]] = {}
     unread = Unread()
     for source, answer in zip(sources, answers, strict=True):
@@ -87,7 +89,7 @@ def choose_in_databases(
 
 
 class _DatabaseChoice(NamedTuple):
-    """A choice that a database has made at once."""
+    """A selection that one statement has already completed."""
 
     chosen: Chosen
     left: Unread
@@ -96,7 +98,7 @@ class _DatabaseChoice(NamedTuple):
         return ()
 
     def first(self, bound: datetime | None = None) -> Chosen:
-        del bound  # the database has left out already what it was told to
+        del bound  # the statement has already applied the bound of the question
         return self.chosen
 
     def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> Chosen:
@@ -168,12 +170,12 @@ def _values(question: Question) -> dict[str, Any]:
 
 
 def micros(at: datetime | None) -> int | None:
-    """A moment as a database can compare it."""
+    """Return a time as microseconds since 1970, which a database can compare."""
     return None if at is None else (at - _EPOCH) // _MICROSECOND
 
 
 def _register_functions(connection: sqlite3.Connection) -> None:
-    """The functions by which cells are read, under the names statements know them by."""
+    """Register the functions that interpret cells, under the names that statements use."""
     functions: dict[str, Callable[[Any], Any]] = {
         "amux_id": _id,
         "amux_text": text,

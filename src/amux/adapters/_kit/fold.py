@@ -1,12 +1,10 @@
-"""Folding messages and calls into facts, for sources that are read whole anyway.
+"""Builds the facts of a session from its messages and calls, and samples records of unknown types.
 
-Adapters of large line logs build their facts while scanning, without bodies; documents, databases
-and third-party adapters use this, and the conformance suite compares the two.
+Adapters of large line logs build facts while they scan, without bodies. Adapters of documents and
+databases, and those of third parties, use `Fold`; the conformance suite compares the two.
 
-Records kept as they stand, few and small: what is shown of data that is not understood.
-
-A hostile file could hold millions of such records, each of megabytes, and what is kept of them is
-read with the facts of the session. So number and size have bounds.
+`Unknowns` stores samples of records that amux does not understand, for `Facts.raw`. A hostile file
+could contain millions of them, each megabytes long, so their number and size are limited.
 """
 
 from __future__ import annotations
@@ -26,11 +24,11 @@ from amux.model.trace import LineKind, TraceBuilder, key_of
 from amux.model.usage import Call
 
 MAX_PROBLEMS = 100
-"""Problems kept per session; beyond that they are only counted."""
+"""Maximum number of problems stored per session; further ones are only counted."""
 
 
-def mark_of(message: SessionMessage) -> LineKind:
-    """What a message is in a trace."""
+def mark_of(message: SessionMessage) -> Mark:
+    """Return the kind of a message in the trace."""
     match message.role:
         case "user":
             return LineKind.INJECTED if message.synthetic else LineKind.PROMPT
@@ -43,7 +41,7 @@ def mark_of(message: SessionMessage) -> LineKind:
 
 
 class Fold:
-    """Collects what a session's items say; `facts()` closes it."""
+    """Collects the items of one session; `facts()` returns the result."""
 
     def __init__(self) -> None:
         self._trace = TraceBuilder()
@@ -57,7 +55,7 @@ class Fold:
         self._problem_count = 0
 
     def message(self, message: SessionMessage) -> None:
-        """Count a message."""
+        """Add a message."""
         mark = mark_of(message)
         key = key_of(message.id) if message.id is not None else self._count
         self._count += 1
@@ -69,7 +67,7 @@ class Fold:
         self.moment(message.timestamp)
 
     def moment(self, at: datetime | None) -> None:
-        """Widen the session's time span."""
+        """Extend the session's time span to include a time; None is ignored."""
         if at is None:
             return
         if self._earliest is None or at < self._earliest:
@@ -78,22 +76,22 @@ class Fold:
             self._latest = at
 
     def call(self, call: Call) -> None:
-        """Add a settled call."""
+        """Add a call that no longer changes."""
         self._calls.append(call)
 
     def problem(self, problem: Problem) -> None:
-        """Keep a problem, up to a bound."""
+        """Count a problem, and store it unless there are `MAX_PROBLEMS` already."""
         self._problem_count += 1
         if len(self._problems) < MAX_PROBLEMS:
             self._problems.append(problem)
 
     @property
     def problems(self) -> Sequence[Problem]:
-        """Those that are kept."""
+        """The stored problems."""
         return self._problems
 
     def facts(self, session_id: str, **known: Any) -> Facts:
-        """The facts; what the source says outright (`known`) wins over what was folded."""
+        """Return the facts; `known` fields that are not None override the collected values."""
         fields: dict[str, Any] = {
             "first_prompt": self._first_prompt,
             "created_at": self._earliest,
@@ -117,7 +115,7 @@ _NO_JSON: Final = (OverflowError, RecursionError, TypeError, UnicodeError)
 
 
 def json_of(record: object) -> bytes:
-    """A record as JSON; nothing for one that JSON cannot hold."""
+    """Return a record as JSON; b"" if JSON cannot represent it."""
     try:
         return msgspec.json.encode(record)
     except _NO_JSON:
@@ -125,7 +123,7 @@ def json_of(record: object) -> bytes:
 
 
 def bounded(data: bytes, largest: int) -> Any:
-    """The record of a JSON text; of a longer one its beginning, as text."""
+    """Return the value of JSON data; if it is longer than `largest`, its beginning as text."""
     if len(data) <= largest:
         found = document(data)
         if found is not None:
@@ -134,18 +132,18 @@ def bounded(data: bytes, largest: int) -> Any:
 
 
 class Unknowns(msgspec.Struct):
-    """Records of types that are not known: how many of each, and the first ones as they stand."""
+    """Records of unknown types: the number of each type, and the first records unchanged."""
 
     counts: dict[str, int] = {}
     records: list[bytes] = []  # as JSON
 
     def take(self, kind: str, record: object) -> None:
-        """Count one; `record` is a value, or the bytes of its JSON."""
+        """Count a record and store it if it is a sample; `record` is a value or JSON bytes."""
         if self.count(kind):
             self.keep(record)
 
     def count(self, kind: str) -> bool:
-        """Count one; whether it is one of the first of its type, which are kept."""
+        """Count a record; return whether it is one of the first of its type, to be stored."""
         known = self.counts.get(kind, 0)
         if not known and len(self.counts) >= _MOST_TYPES:
             return False
@@ -153,13 +151,13 @@ class Unknowns(msgspec.Struct):
         return known < _OF_EACH_TYPE
 
     def keep(self, record: object) -> None:
-        """Keep one that was counted."""
+        """Store a record that was counted."""
         if len(self.records) < _MOST_SAMPLES:
             data = bytes(record) if isinstance(record, _JSON) else json_of(record)
             self.records += [data[: _LARGEST_SAMPLE + 1]] if data else []
 
     def raw(self) -> dict[str, Any]:
-        """What `raw` says of them; nothing when there are none."""
+        """Return the entries for `Facts.raw`; empty if there are no such records."""
         if not self.counts:
             return {}
         samples = [bounded(data, _LARGEST_SAMPLE) for data in self.records]
@@ -168,14 +166,14 @@ class Unknowns(msgspec.Struct):
 
 
 class Pool:
-    """Takes records until there are too many bytes of them."""
+    """Accepts records up to a total number of bytes."""
 
     def __init__(self, *, largest: int, total: int) -> None:
         self._largest = largest
         self._rest = total
 
     def take(self, record: object) -> Any:
-        """The record, or its beginning; None when there is no room any more."""
+        """Return the record or its beginning; None if the limit is reached."""
         data = json_of(record)
         size = min(len(data), self._largest)
         if not size or size > self._rest:

@@ -1,7 +1,7 @@
-"""Looking into folders: what lies there, and which of them are closed to us.
+"""Lists directories, and records those that permissions do not allow to list.
 
-A folder that cannot be listed must not look like an empty one, so it is named as a source. Reading
-it fails like reading a closed file does, and is reported like that.
+An unreadable directory must not look like an empty one, so it becomes a source. Reading that source
+fails like reading a file without permission, and is reported in the same way.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from amux.model.problems import Problem
 
 
 def is_folder(path: Path) -> bool:
-    """Whether there is a folder, or something behind a closed door that could be one."""
+    """Return whether a path is a directory, or may be one below an unreadable directory."""
     try:
         return S_ISDIR(path.stat().st_mode)
     except PermissionError:
@@ -27,34 +27,34 @@ def is_folder(path: Path) -> bool:
 
 
 class Folders:
-    """Lists folders and remembers what was refused."""
+    """Lists directories and records the unreadable ones."""
 
     def __init__(self) -> None:
         self.closed: list[Path] = []
 
     def entries(self, folder: Path | str) -> list[os.DirEntry[str]]:
-        """The entries of a folder; one that is missing or closed has none."""
+        """Return the entries of a directory; empty if it is missing or unreadable."""
         try:
             with os.scandir(folder) as found:
                 return list(found)
         except PermissionError:
             self.closed.append(Path(folder))
-        except OSError:  # it went away, or is no folder any more
+        except OSError:  # it was removed, or is not a directory
             pass
         return []
 
     def by_name(self, folder: Path | str) -> list[os.DirEntry[str]]:
-        """The same in the order of names."""
+        """Return the entries of a directory, sorted by name."""
         return sorted(self.entries(folder), key=lambda entry: entry.name)
 
     def sources(self, agent: str, root: Path, *, group: str = "") -> Iterator[SourceRef]:
-        """What was refused, for the reader to stumble over."""
+        """Yield the unreadable directories as sources; reading them reports the problem."""
         for path in self.closed:
             yield SourceRef(agent=agent, path=path, root=root, group=group, role="names")
 
 
 class Inside:
-    """Lists folders below a root without following a link out of it."""
+    """Lists directories below a root without following a link out of it."""
 
     def __init__(self, root: Path) -> None:
         self.folders = Folders()
@@ -62,7 +62,7 @@ class Inside:
         self._real_root = root.resolve()
 
     def entries(self, folder: Path | None) -> dict[str, Path]:
-        """What lies in a folder, in the order of names; None: there is no folder."""
+        """Return the paths in a directory by name, sorted; empty for None."""
         return {
             entry.name: Path(entry.path)
             for entry in (() if folder is None else self.folders.by_name(folder))
@@ -71,18 +71,18 @@ class Inside:
 
 
 def leads_into(root: Path, link: Path) -> bool:
-    """Whether a link leads to something in a root whose own links are resolved."""
+    """Return whether a link points into a root whose own links are resolved."""
     try:
         return link.resolve(strict=True).is_relative_to(root)
-    except (OSError, RuntimeError):  # it leads nowhere, in a circle or behind a closed door
+    except (OSError, RuntimeError):  # it is broken, circular or below an unreadable directory
         return False
 
 
 def read_closed(source: SourceRef) -> Iterator[Problem]:
-    """What a source of `Folders.sources` tells: that the folder is closed, if it still is."""
+    """Yield the problem of a source from `Folders.sources`, if it is still unreadable."""
     try:
         os.scandir(source.path).close()
     except PermissionError as error:
         yield unreadable(source.path, error)
-    except OSError:  # it went away, or is no folder: not for want of permission
+    except OSError:  # it was removed or is not a directory: not a lack of permission
         return

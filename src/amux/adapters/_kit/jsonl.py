@@ -1,14 +1,13 @@
-"""JSON lines, streamed: one pass, bounded memory, one bad line costs one line.
+"""Streams JSON lines in one pass and bounded memory; a bad line costs only that line.
 
-A byte order mark, CRLF, leading NUL bytes (left by a crash) and blank lines are passed over; bytes
-that are not UTF-8 and lone surrogates are replaced. A last line without an end that is not whole
-JSON is a torn tail. Everything else that cannot be decoded is a `Problem`, and reading goes on.
+A byte order mark, CRLF, leading NUL bytes (left by a crash) and blank lines are skipped. Bytes that
+are not UTF-8 and lone surrogates are replaced. An incomplete last line without a line end is a torn
+tail. Everything else that cannot be decoded is a `Problem`, and reading continues.
 
-Where the lines of a piece of a file begin and end, if each is an object.
-
-Many lines are decoded at once sooner than one by one, but what decodes them does not mind where a
-line ends. No object holds `}` and `{` next to each other: where every line begins with one and ends
-with the other, none is cut by a line end, and as many objects as lines are one on each.
+`object_lines` supports decoders that take many lines at once, which is faster than one at a time
+but ignores line ends. Inside a JSON object, no line ends with `}` before one that begins with `{`.
+So if every line begins with `{` and ends with `}`, no object spans several lines; and if there are
+as many objects as lines, each line is one object.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ _LONE_SURROGATE = re.compile(
 
 
 def iter_lines(stream: BinaryIO, *, cut_texts: bool = False) -> Iterator[tuple[Buffer, bool]]:
-    """Yield (line, ended): the bytes without the line end, and whether the end was there.
+    """Yield (line, ended): the bytes without the line end, and whether there was a line end.
 
-    With `cut_texts` the texts of very long lines are cut, see `long_lines`.
+    With `cut_texts` the texts of very long lines are truncated, see `long_lines`.
     """
     pending = PendingLine(cut_texts=cut_texts)
     for chunk in chunks(stream):
@@ -66,9 +65,9 @@ def iter_lines(stream: BinaryIO, *, cut_texts: bool = False) -> Iterator[tuple[B
 def read_records(
     path: Path, decoder: msgspec.json.Decoder[T], *, cut_texts: bool = False
 ) -> Iterator[tuple[int, T, Buffer] | Problem]:
-    """Decode a file line by line: (line number from 1, record, raw line), or a problem.
+    """Yield (line number from 1, record, raw line) or a problem for each line of a file.
 
-    `cut_texts`: only the beginnings of texts are wanted, which keeps memory bounded.
+    With `cut_texts` long texts are truncated, which keeps memory bounded.
     """
     try:
         with open_stream(path) as stream:
@@ -82,7 +81,7 @@ def read_records(
 def decode_lines(
     stream: BinaryIO, decoder: msgspec.json.Decoder[T], path: str, *, cut_texts: bool = False
 ) -> Iterator[tuple[int, T, Buffer] | Problem]:
-    """The same for an open stream."""
+    """Yield (line number from 1, record, raw line) or a problem for each line of a stream."""
     for number, (line, ended) in enumerate(iter_lines(stream, cut_texts=cut_texts), start=1):
         found = decode_line(line, decoder, path, number=number, ended=ended)
         if found is not None:
@@ -97,7 +96,7 @@ def decode_line(
     number: int,
     ended: bool,
 ) -> tuple[int, T, Buffer] | Problem | None:
-    """The same for one line; None when there is nothing in it."""
+    """Decode one line to (number, record, raw line) or a problem; None if it is blank."""
     line = bytes(piece) if isinstance(piece, memoryview) else piece
     if number == 1 and line.startswith(_BOM):
         line = line[len(_BOM) :]
@@ -119,7 +118,7 @@ def decode_line(
 
 
 def clean_line(line: Buffer) -> bytes:
-    """Strip crash noise and replace what is not valid Unicode."""
+    """Strip blanks and NUL bytes, and replace everything that is not valid Unicode."""
     text = bytes(line).strip(_NOISE)
     text = text.decode("utf-8", "replace").encode("utf-8")
     return _LONE_SURROGATE.sub(rb"\\ufffd", text)
@@ -140,7 +139,7 @@ def _describe(error: Exception) -> str:
 
 
 def no_session(path: Path | str, problems: Iterable[Problem]) -> Iterator[Problem]:
-    """What to add of a file none of whose lines belongs to a session; an empty one is no news."""
+    """Yield a problem for a file without a session, unless it is empty or unreadable."""
     codes = {problem.code for problem in problems}
     if codes and not codes & _CLOSED:
         message = "no line of the file belongs to a session"
@@ -148,25 +147,25 @@ def no_session(path: Path | str, problems: Iterable[Problem]) -> Iterator[Proble
 
 
 def unreadable(path: Path, error: OSError) -> Problem:
-    """The problem of a source that the operating system would not let us read.
+    """Return the problem of a source that the operating system does not allow to read.
 
-    Behind a closed folder nothing can be told apart, so that folder is named, and named once.
+    Below an unreadable directory, the path is that of the directory, so that it is reported once.
     """
     message, place = os_error_message(path, error)
     return Problem(code="unreadable", message=message, path=str(place))
 
 
 Span = tuple[int, int]
-"""From one byte up to another one, in the file."""
+"""The offsets of the first byte and of the byte after the last, in the file."""
 
 _BEGIN: Final = ord("{")
 _END: Final = ord("}")
 
 
 def object_lines(data: bytes, start: int, end: int, *, offset: int = 0) -> list[Span] | None:
-    """The lines between two places, without what ends them; None: one of them is no whole object.
+    """Return the spans of the lines between two positions, without line ends.
 
-    `offset` is where `data` lies in the file.
+    Return None if a line is not a whole object. `offset` is the position of `data` in the file.
     """
     spans: list[Span] = []
     find = data.find

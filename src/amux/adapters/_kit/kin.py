@@ -1,11 +1,11 @@
-"""One session of many: which others bear on it, found without reading all of them.
+"""Finds the sessions that affect one session, without reading all of them.
 
-A store says of each of its sessions what it may have in common with others: the name of a parent,
-the moment of an answer that a fork repeats. Sessions that share such a mark, directly or through
-others, bear on each other: on who pays for a call, on titles, on what is nested below what. They
-are read together; whatever they name is reached in turn. The rest of the store is left alone.
+An adapter determines for each session the keys that related sessions may share: the id of a parent,
+or the time of an answer that a fork repeats. Sessions that share a key, directly or through others,
+can affect each other: which of them owns a call, its title, its children. They are read together,
+and so are the sessions they name. All other sessions are not read.
 
-`ANY` marks what does not tell: it is read whichever session is asked for.
+`ANY` is the key of sessions that cannot be judged: they are always read.
 """
 
 from __future__ import annotations
@@ -24,49 +24,49 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Mark = str | int
 Marked = Mapping[str, Collection[Mark]]
-"""The sessions of a source, each with its marks; its id is one of them without being said."""
+"""The keys of each session of a source, by session id; the id itself is always a key as well."""
 
 ANY: Final = ""
 
 
 class Named(NamedTuple):
-    """What a session goes by."""
+    """The id of a session and its other names."""
 
     session_id: str
     aliases: tuple[str, ...] = ()
 
 
 class Kin(Protocol):
-    """What has to be read for an exact answer about one session, found out step by step."""
+    """Selects, in rounds, the sessions that have to be read for one session."""
 
     def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> Chosen:
-        """What bears on that which was just read, at first on nothing; none: all is read."""
+        """Return the sessions related to those just read (at first none); empty when done."""
         ...
 
 
 @runtime_checkable
 class Direct(Protocol):
-    """An adapter that finds one session without reading the others (optional)."""
+    """Optional: an adapter that can find one session without reading the others."""
 
     def names(self, source: SourceRef) -> Sequence[Named] | None:
-        """The sessions of a source whose name promises none; None: only reading it tells."""
+        """Return the sessions of a source without an id in its name; None if it must be read."""
         ...
 
     def kin(self, sources: Sequence[SourceRef], session_id: str) -> Kin | None:
-        """What bears on a session among all sources of the agent; None: that is not told."""
+        """Return the selection for a session among all sources; None if all must be read."""
         ...
 
     def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
-        """What `read` tells of some sessions of a source when facts are wanted."""
+        """Yield the items of some sessions, equal to those of `read` with `want="facts"`."""
         ...
 
 
 class MarkedKin:
-    """Kin by the marks that sessions share."""
+    """Selects sessions by the keys they share."""
 
     def __init__(self, marked: Mapping[SourceRef, Marked], session_id: str) -> None:
         self._marked = marked
-        self._marks: dict[Mark, list[Mark]] = {}  # of a session: its marks, and the reverse
+        self._marks: dict[Mark, list[Mark]] = {}  # from a session to its keys, and back
         self._reached: set[Mark] = set()
         self._chosen: set[tuple[str, str]] = set()
         self._start = (session_id, ANY)
@@ -77,7 +77,7 @@ class MarkedKin:
                     self._marks.setdefault(mark, []).append(id)
 
     def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> Chosen:
-        """The sessions that what was read leads to."""
+        """Return the sessions not selected before that the facts just read lead to."""
         self._reach([*self._start, *(name for _, facts in read for name in names_of(facts))])
         found = {source: self._fresh(source, sessions) for source, sessions in self._marked.items()}
         return {source: ids for source, ids in found.items() if ids}
@@ -100,7 +100,7 @@ class MarkedKin:
 def mark_all(
     sources: Sequence[SourceRef], mark: Callable[[SourceRef], Marked | None]
 ) -> dict[SourceRef, Marked] | None:
-    """The marks of all sources; None when one of them does not tell."""
+    """Return the keys of the sessions of all sources; None if one source has to be read."""
     found: dict[SourceRef, Marked] = {}
     for source in sources:
         marked = mark(source)
@@ -111,7 +111,7 @@ def mark_all(
 
 
 def ask_database(source: SourceRef, question: Callable[[sqlite3.Connection], T | None]) -> T | None:
-    """The answer of a database; None for one that cannot be read: reading it tells why."""
+    """Return the result of a query; None if the database is unreadable, which `read` reports."""
     from amux.adapters._kit.sqlite import read_foreign
 
     try:
@@ -121,7 +121,7 @@ def ask_database(source: SourceRef, question: Callable[[sqlite3.Connection], T |
 
 
 def askable(ids: Iterable[object]) -> list[str] | None:
-    """Ids by which a statement finds sessions; None when one of them does not, or comes twice."""
+    """Return the ids; None if one is a duplicate or cannot be looked up with a statement."""
     found: list[str] = []
     for id in ids:
         if not isinstance(id, str) or not id.strip() or not can_choose(id):
@@ -131,14 +131,14 @@ def askable(ids: Iterable[object]) -> list[str] | None:
 
 
 def by_name(source: SourceRef) -> Marked:
-    """A source as far as its name tells; one that promises no session has to be read."""
+    """Return the keys of a source judged by its name; `ANY` if the name contains no id."""
     if source.session_id is None or source.role == "names":
         return {source.place: (ANY,)}
     return {source.session_id: () if source.parent is None else (source.parent,)}
 
 
 def names_of(facts: Facts) -> Iterator[str]:
-    """Every session that some facts speak of."""
+    """Yield the names of every session that the facts mention."""
     prefix = None if facts.prefix is None else facts.prefix.of
     named = (facts.session_id, *facts.aliases, facts.rollout, facts.parent, prefix, *facts.children)
     yield from filter(None, named)

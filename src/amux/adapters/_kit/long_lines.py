@@ -1,9 +1,9 @@
-"""A line that arrives in pieces, and what is kept of one too long to be held.
+"""Collects a line from chunks, and truncates the texts of a line that is too long for memory.
 
-One pasted log makes a line of 50 megabytes, and decoding it costs up to five times as much. Unless
-whole messages are wanted, the long texts of such a line are cut while it is read: no rule looks
-further into a text than its beginning. What is kept is JSON exactly where the whole line was. Who
-searches gets the cut texts piece by piece from `read_long_texts`.
+One pasted log makes a line of 50 megabytes, and decoding it takes up to five times as much memory.
+Unless whole messages are wanted, the long texts of such a line are truncated while it is read: no
+rule looks further into a text than its beginning. The shortened line is valid JSON exactly if the
+whole line was. `read_long_texts` returns the removed texts in windows, for search.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import msgspec
 from amux.adapters._kit.streams import open_stream
 
 LONG_LINE: Final = 4 << 20
-"""Shorter lines, in bytes, are kept as they are."""
+"""Size in bytes up to which a line is never shortened."""
 
 KEPT_TEXT: Final = 1 << 18
-"""Bytes kept of each text of a longer line."""
+"""Bytes that remain of each text of a longer line."""
 
 _LOGS: Final = frozenset({".jsonl", ".zst"})
 
 WINDOW: Final = 1 << 20
 OVERLAP: Final = 1 << 12
-"""Cut texts are searched in pieces of this size, which overlap so that no phrase is missed."""
+"""Removed texts are searched in windows of this size, which overlap so that no phrase is missed."""
 
 _QUOTE: Final = ord('"')
 _BACKSLASH: Final = ord("\\")
@@ -35,14 +35,14 @@ _U: Final = ord("u")
 _FIRST_HALF: Final = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}")
 _NEAR: Final = 64
 _LONGEST_ESCAPE: Final = 6
-# Both stop at the closing quote and at what is no JSON. The first takes an escape whole or not at
-# all, so that a cut is never inside one; the second only has to get past everything.
+# Both stop at the closing quote and at invalid JSON. The first matches an escape whole or not at
+# all, so that no escape is split; the second only has to skip everything.
 _KEPT: Final = re.compile(rb'(?:[^"\\\x00-\x1f]++|\\u[0-9a-fA-F]{4}|\\[^u\x00-\x1f])*+')
 _SKIPPED: Final = re.compile(rb'(?:[^"\\\x00-\x1f]++|\\[^\x00-\x1f])*+')
 
 
 class PendingLine:
-    """The beginning of a line, until its end comes."""
+    """Collects the chunks of a line until its end is found."""
 
     def __init__(self, *, cut_texts: bool, cut: CutTexts | None = None) -> None:
         self._cut_texts = cut_texts
@@ -54,7 +54,7 @@ class PendingLine:
         return bool(self._whole) or self._long is not None
 
     def add(self, piece: bytes) -> None:
-        """Append some bytes."""
+        """Append bytes."""
         if self._long is not None:
             self._long.add(piece)
             return
@@ -65,14 +65,14 @@ class PendingLine:
             self._whole = bytearray()
 
     def take(self) -> bytearray:
-        """What there is of the line, without its long texts if it is a long one."""
+        """Return the line collected so far, shortened if it is a long one, and start a new one."""
         line = self._whole if self._long is None else self._long.kept()
         self._whole, self._long = bytearray(), None
         return line
 
 
 class CutTexts:
-    """The texts that a long line is too long for, decoded in windows that overlap."""
+    """Collects the removed texts of long lines, decoded in overlapping windows."""
 
     def __init__(self) -> None:
         self._raw = bytearray()
@@ -81,21 +81,21 @@ class CutTexts:
         self._number = 0
 
     def add(self, raw: bytes) -> None:
-        """Some more bytes of the text that is being passed."""
+        """Append bytes of the current text."""
         self._raw += raw
         self._size += len(raw)
         while len(self._raw) >= WINDOW + OVERLAP:
             self._emit(safe_cut(self._raw, WINDOW))
 
     def close(self) -> None:
-        """The text ends; one that was short enough to be kept whole is of no interest."""
+        """End the current text; drop it if it was short enough to remain in the line."""
         if self._size > KEPT_TEXT:
             self._emit(len(self._raw))
         self._number += 1
         self._raw, self._size = bytearray(), 0
 
     def drain(self) -> list[tuple[int, str]]:
-        """The windows so far: the number of the text, and a piece of it."""
+        """Return and clear the windows so far, as (number of the text, window)."""
         windows, self._windows = self._windows, []
         return windows
 
@@ -105,7 +105,7 @@ class CutTexts:
 
 
 def read_long_texts(path: Path) -> Iterator[tuple[int, str]]:
-    """`iter_long_texts` of a line log; nothing from what is none or cannot be read."""
+    """Yield the removed texts of a JSON lines file; nothing if it is another or unreadable file."""
     if path.suffix not in _LOGS:
         return
     try:
@@ -113,11 +113,11 @@ def read_long_texts(path: Path) -> Iterator[tuple[int, str]]:
             with open_stream(path) as stream:
                 yield from iter_long_texts(stream)
     except OSError:
-        return  # the same file gave a problem when its messages were read
+        return  # reading the messages of this file has reported the problem
 
 
 def iter_long_texts(stream: BinaryIO) -> Iterator[tuple[int, str]]:
-    """The texts that were cut from the long lines of a log, in windows: (which text, a piece)."""
+    """Yield the texts removed from the long lines of a log, as (number of the text, window)."""
     cut = CutTexts()
     line = PendingLine(cut_texts=True, cut=cut)
     while chunk := stream.read(WINDOW):
@@ -131,7 +131,7 @@ def iter_long_texts(stream: BinaryIO) -> Iterator[tuple[int, str]]:
 
 
 def safe_cut(raw: bytearray, end: int) -> int:
-    """The last place up to `end` that is inside neither an escape nor a character."""
+    """Return the last position up to `end` that is inside neither an escape nor a character."""
     if end >= len(raw):
         return len(raw)
     while end > 0 and raw[end] & 0xC0 == 0x80:  # noqa: PLR2004 - the middle of a UTF-8 character
@@ -147,11 +147,11 @@ def safe_cut(raw: bytearray, end: int) -> int:
 
 
 def _is_escape(raw: bytearray, position: int) -> bool:
-    """Whether an escape begins here: at every other backslash of a row."""
+    """Return whether an escape begins here: at every other one of consecutive backslashes."""
     if position < 0 or raw[position] != _BACKSLASH:
         return False
     reach = _NEAR
-    while True:  # a row may be as long as the text: it is not counted one by one
+    while True:  # there may be as many as the text is long, so they are not counted one by one
         before = raw[max(0, position - reach) : position]
         row = len(before) - len(before.rstrip(b"\\"))
         if row < reach:
@@ -160,7 +160,7 @@ def _is_escape(raw: bytearray, position: int) -> bool:
 
 
 def decoded(raw: bytes) -> str:
-    """The text of a piece of a JSON string; what is none is shown as it is."""
+    """Decode a part of a JSON string; invalid JSON is returned as it is."""
     try:
         return str(msgspec.json.decode(b'"' + raw + b'"'))
     except (msgspec.DecodeError, UnicodeError):
@@ -168,7 +168,7 @@ def decoded(raw: bytes) -> str:
 
 
 class _LongLine:
-    """Copies JSON, leaving out what exceeds the room of each text."""
+    """Copies a line of JSON without the part of each text that exceeds `KEPT_TEXT`."""
 
     def __init__(self, cut: CutTexts | None) -> None:
         self._cut = cut
@@ -188,7 +188,7 @@ class _LongLine:
             position = take(data, position)
 
     def _take_frame(self, data: bytes, start: int) -> int:
-        """Keep everything up to and including the next opening quote."""
+        """Copy everything up to and including the next opening quote."""
         quote = data.find(b'"', start)
         end = len(data) if quote < 0 else quote + 1
         self._kept += data[start:end]
@@ -205,14 +205,14 @@ class _LongLine:
         if stop == _BACKSLASH and len(data) - end < _LONGEST_ESCAPE:
             self._rest = data[end:]
             return len(data)
-        self._kept.append(stop)  # the closing quote; or a byte the decoder has to complain about
+        self._kept.append(stop)  # the closing quote; or a byte that the decoder has to reject
         self._in_text = stop != _QUOTE
         if self._cut is not None and not self._in_text:
             self._cut.close()
         return end + 1
 
     def _pass_text(self, data: bytes, start: int) -> int:
-        """The place of the next byte that needs a decision; what is before it, kept or not."""
+        """Return the position of the next byte to examine, having copied or skipped up to it."""
         if self._room:
             limit = start + self._room
             end = _end(_KEPT, data, start, limit)

@@ -1,9 +1,9 @@
-"""Choosing among files of one session each, by what their heads tell.
+"""Selects the files that a list has to read, by the heads of files with one session each.
 
-A sketch is what the head of a file says for sure. What a list can show, by its filters, order and
-limit, is read whole, with every file that bears on it: files that share a name with it, by their
-heads or by what was read, and those an agent's own rules relate to it. A file whose head does not
-tell, and a session that lies in several files, is read whatever is shown.
+A list reads the files that it can show according to its filters, order and limit, and every file
+that can affect them: files that share a session name with them, in their heads or in what was read,
+and files that are related by rules of the agent. A file whose head is not sufficient, and a session
+that is in several files, is always read.
 """
 
 from __future__ import annotations
@@ -23,33 +23,35 @@ from amux.model.places import plain_place
 
 
 class Sketch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What the head of a file tells; all of it is exactly what its facts will say."""
+    """The information in the head of a file. Every field equals that of the session's facts."""
 
     source: SourceRef
     session_id: str
-    listed: bool = True  # False: nothing a list shows, such as a title
-    told: bool = True  # False: it has to be read to be known
+    listed: bool = True  # False: the file has no session to list, but a title, for instance
+    told: bool = True  # False: the head is not sufficient, so the file has to be read
     created_at: datetime | None = None
     cwd: str | None = None
     nested: bool = False
-    names: tuple[str, ...] = ()  # of sessions it belongs to or comes from, and other names of it
+    names: tuple[
+        str, ...
+    ] = ()  # its other names, and those of sessions it belongs to or comes from
 
 
 class Kinship(Protocol):
-    """Which files bear on each other beyond the names in their heads."""
+    """Rules of an agent for files that are related beyond the names in their heads."""
 
     def related(
         self, source: SourceRef, facts: Facts, *, shown: bool
     ) -> Iterable[tuple[SourceRef, bool]]:
-        """Files that bear on a session that was read; of each, whether others do on it in turn.
+        """Yield the files that can affect a session, and whether to follow their relations too.
 
-        `shown`: its row may be seen, so its title matters as well.
+        If `shown` is true, the list may show the session, so its title matters as well.
         """
         ...
 
 
 class FileChoice:
-    """A choice among files; they go by their numbers, which cost less than comparing sources."""
+    """Selects files. It refers to them by number, which is faster than comparing sources."""
 
     def __init__(
         self, sketches: Sequence[Sketch], question: Question, kinship: Kinship | None = None
@@ -65,26 +67,26 @@ class FileChoice:
         self._first_fitting = self._in_order(question.bound)
         self._read: set[int] = set()
         self._shown: set[int] = set()
-        self._ends: set[int] = set()  # read for themselves alone
+        self._ends: set[int] = set()  # read without following their relations
 
     def began(self) -> Sequence[datetime]:
-        """As the heads tell."""
+        """Return the start times, according to the heads, of the sessions to show."""
         return [self._fitting[number] for number in self._first_fitting]
 
     def first(self, bound: datetime | None = None) -> Chosen:
-        """What may be shown, what does not tell, and their families."""
+        """Return the files that may be shown, those with insufficient heads, and related ones."""
         shown = (n for n in self._first_fitting if not self._is_behind(self._fitting[n], bound))
         self._shown = self._unclear.union(shown)
         names = {self._sketches[number].session_id for number in self._shown}
         return self._choose([*self._shown, *self._families.of(names | self._question.named)])
 
     def named(self, names: Collection[str]) -> Chosen:
-        """Sessions that are asked for by name, and their families."""
+        """Return the files of sessions with these names, and related files."""
         self._shown.update(self._families.own(names))
         return self._choose(self._families.of(names))
 
     def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> Chosen:
-        """The families of what was read, as its facts name them, and its further relations."""
+        """Return the files related to those just read, by their facts and the agent's rules."""
         found: list[int] = []
         ends: list[int] = []
         for source, facts in read:
@@ -101,7 +103,7 @@ class FileChoice:
         return {**chosen, **self._choose(ends)}
 
     def unread(self) -> Unread:
-        """Those that fit, by the reason why they are not shown."""
+        """Return the number of matching sessions that were not read, by reason."""
         left = (self._sketches[number] for number in self._fitting.keys() - self._read)
         counts = Counter(self._place(sketch) or "more" for sketch in left)
         return Unread(*(counts[place] for place in Unread._fields))
@@ -113,7 +115,7 @@ class FileChoice:
         return {sketch.source: (sketch.session_id,) for sketch in chosen}
 
     def _when(self, sketch: Sketch) -> datetime | None:
-        """When a session began; None for one that does not fit."""
+        """Return the start time of a session; None if it does not match the filters."""
         question, at = self._question, sketch.created_at
         if not sketch.listed or not sketch.told or at is None:
             return None
@@ -125,14 +127,14 @@ class FileChoice:
         return at if is_late and (question.until is None or at <= question.until) else None
 
     def _in_order(self, bound: datetime | None) -> list[int]:
-        """Those that fit and that nothing but the limit can hide, as many as that allows."""
+        """Return the matching sessions up to the limit, without those a list only counts."""
         sketches, limit = self._sketches, self._question.limit
         visible = {
             number: at
             for number, at in self._fitting.items()
             if number not in self._unclear and self._place(sketches[number]) is None
         }
-        if limit and len(visible) > limit:  # putting all of them in order would take longest
+        if limit and len(visible) > limit:  # sorting all of them would be slowest
             ends = nlargest if self._question.descending else nsmallest
             edge = ends(limit, visible.values())[-1]
             visible = {n: at for n, at in visible.items() if not self._is_behind(at, edge)}
@@ -142,23 +144,23 @@ class FileChoice:
         return found[:limit]
 
     def _is_behind(self, at: datetime, bound: datetime | None) -> bool:
-        """Whether a list comes to the bound first."""
+        """Return whether a time comes after the bound in list order."""
         if bound is None:
             return False
         return at < bound if self._question.descending else at > bound
 
     def _place(self, sketch: Sketch) -> str | None:
-        """Where a list counts a session that it leaves out whatever the limit is."""
+        """Return the count that includes a session hidden by the filters; None if visible."""
         if sketch.nested and not self._question.children:
             return "children"
         return "archived" if sketch.source.archived and not self._question.archived else None
 
 
 class _Families:
-    """Files that share names, directly or through others; by their numbers."""
+    """Groups files, by number, that share names directly or through others."""
 
     def __init__(self, sketches: Sequence[Sketch]) -> None:
-        self._leader: dict[str, str] = {}  # of names that have others; the rest are their own
+        self._leader: dict[str, str] = {}  # a union-find; names that are absent lead themselves
         self._members: dict[str, list[int]] = {}
         self._own: dict[tuple[str, bool, str], list[int]] = {}
         for number, sketch in enumerate(sketches):
@@ -170,18 +172,18 @@ class _Families:
             self._members.setdefault(self._find(sketch.session_id), []).append(number)
 
     def of(self, names: Iterable[str]) -> Iterator[int]:
-        """All files of the families that go by some of these names."""
+        """Yield all files of the groups with at least one of these names."""
         for leader in {self._find(name) for name in names}:
             yield from self._members.get(leader, ())
 
     def own(self, names: Collection[str]) -> Iterator[int]:
-        """The files of the sessions that go by these names."""
+        """Yield the files of the sessions with these ids."""
         for (session_id, *_), numbers in self._own.items():
             if session_id in names:
                 yield from numbers
 
     def several(self) -> set[int]:
-        """Files whose session lies in others, too."""
+        """Return the files whose session is in several files."""
         return {number for numbers in self._own.values() if len(numbers) > 1 for number in numbers}
 
     def _find(self, name: str) -> str:
@@ -193,6 +195,6 @@ class _Families:
 
 
 def _tie(sketch: Sketch) -> tuple[str, bool, str]:
-    """What a list goes by where sessions began at the same time; equal ones are one session."""
+    """Return the sort key among equal start times; equal keys belong to the same session."""
     whose = sketch.names[0] if sketch.nested and sketch.names else ""
     return sketch.session_id, sketch.nested, whose

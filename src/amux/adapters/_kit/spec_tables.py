@@ -1,8 +1,8 @@
-"""The tables of the specification: `sessions`, `messages` and, for some agents, `tool_calls`.
+"""Reads the specification's tables `sessions`, `messages` and, for some agents, `tool_calls`.
 
-The specification names the tables and what they hold, not every column, so a column goes by any of
-its usual names. A message with token counts is one call. `parent_id` is the session it was forked
-from.
+The specification names the tables and their contents but not every column, so a column is looked up
+under all of its usual names. A message with token counts is one call. `parent_id` is the session
+that a session was forked from.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _FAILED: Final = ("error", "failed", "failure")
 
 
 def has_spec_tables(connection: sqlite3.Connection) -> bool:
-    """Whether the database has the specification's tables."""
+    """Return whether the database has the specification's tables."""
     return bool(columns(connection, "sessions") and columns(connection, "messages"))
 
 
@@ -70,9 +70,9 @@ def read_spec_tables(
     only: str | None,
     known: Container[str] = (),
 ) -> list[Item]:
-    """The items of all sessions (or one) but those that are known from other tables already.
+    """Return the items of all sessions, or of the session `only`, except those in `known`.
 
-    As many statements as there are tables, however many sessions there are.
+    The number of statements depends on the tables, not on the number of sessions.
     """
     conversations = dict(_grouped(connection, "messages", only))
     tools = dict(_grouped(connection, "tool_calls", only))
@@ -93,7 +93,7 @@ def read_spec_tables(
 def _grouped(
     connection: sqlite3.Connection, table: str, only: str | None
 ) -> Iterator[tuple[str, list[Row]]]:
-    """The rows of each session, in order of insertion."""
+    """Yield each session id with its rows, in order of insertion."""
     present = columns(connection, table)
     link = next((name for name in _LINKS if name in present), None)
     if link is None:
@@ -121,14 +121,14 @@ def _has_rowid(connection: sqlite3.Connection, table: str) -> bool:
 
 
 def _id(value: Any) -> str | None:
-    """An id as a string, whichever type the version gave it."""
+    """Return an id as a string, whichever type the version uses; None if it is no id."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return text(value)
 
 
 class _Session:
-    """One session of the tables."""
+    """Builds the items of one session from its rows."""
 
     def __init__(
         self, session_id: str, row: Row, messages: Sequence[Row], tools: Sequence[Row]
@@ -204,7 +204,7 @@ class _Session:
 
 
 def _by_message(messages: Sequence[Row], tools: Sequence[Row]) -> dict[str, list[Row]]:
-    """Tool calls under the message that made them; those that name none under the last answer."""
+    """Group tool calls by their message; those that name none belong to the last answer."""
     last = next(
         (
             _id(first(row, "id", "message_id", "uuid"))
@@ -228,7 +228,7 @@ def _role(row: Row) -> Role | None:
 
 
 def _content(value: Any) -> str:
-    """Text as it stands, or the texts of a list of typed parts."""
+    """Return the text of a content: a string, or the texts of a JSON list of typed parts."""
     plain = _decoded(value)
     if not isinstance(plain, str):
         return "" if plain is None else plain_text(plain)
@@ -244,7 +244,7 @@ def _decoded(value: Any) -> Any:
 
 
 def _json_safe(value: Any) -> Any:
-    """A cell as something JSON can hold; text that is JSON is taken for what it says."""
+    """Return a cell as a value that JSON can represent; text that is JSON is decoded."""
     plain = _decoded(value)
     if isinstance(plain, float) and not math.isfinite(plain):
         return None
@@ -255,7 +255,7 @@ def _json_safe(value: Any) -> Any:
 
 
 def _call(row: Row, session: Row, message_id: str) -> Call | None:
-    """Counts in columns of their own, or in one column as JSON."""
+    """Return the call of a message whose counts are in columns or in one JSON column, or None."""
     inner = mapping(document(first(row, "token_usage", "usage", "tokens")))
     figures = inner | {name: value for name, value in row.items() if value is not None}
     stated = stated_by({**row, "usage": figures})

@@ -1,19 +1,19 @@
-"""Reading another program's SQLite database without leaving a trace.
+"""Reads another program's SQLite database without leaving a trace.
 
 SQLite's own read-only mode is not enough: on a cleanly closed WAL database it leaves new `-wal` and
-`-shm` files behind, and beside a `-wal` whose writer is gone it rewrites the `-shm`. So the way to
-open is chosen by what lies beside the database:
+`-shm` files behind, and beside a `-wal` whose writer is gone it rewrites the `-shm`. So the files
+beside the database decide how it is opened:
 
     `-journal` not empty                 copy (it may hold the only good version of some pages)
     the database itself is empty         copy (SQLite would delete a `-wal` beside it)
-    `-wal` missing or empty              immutable; what was read counts only if nothing changed
-    `-wal` not empty, `-shm` there       read-only shared memory: all committed rows, also while
-                                         the writer lives, and nothing is written
+    `-wal` missing or empty              immutable; the result is used only if nothing changed
+    `-wal` not empty, `-shm` exists      read-only shared memory: all committed rows, also while
+                                         the writer is running, and nothing is written
     `-wal` not empty, no `-shm`          copy (a crash, or a writer in exclusive locking mode)
     the first SELECT fails               copy
 
 A copy is the database, its `-wal` and its `-journal` (never the `-shm`) in a private temporary
-directory; SQLite may recover and roll back there as it likes. Immutable is never used beside a
+directory, where SQLite may recover and roll back freely. Immutable is never used beside a
 non-empty `-wal` or `-journal`: it would miss committed rows or show uncommitted ones.
 """
 
@@ -35,7 +35,7 @@ _Stamp = tuple[_FileStamp, ...]
 
 _ATTEMPTS = 3
 _COPY_ATTEMPTS = 10
-_LOCK_WAIT_S = 0.25  # a lock held longer than this is answered with a copy
+_LOCK_WAIT_S = 0.25  # if a lock lasts longer than this, a copy is read
 _COPIED = ("", "-wal", "-journal")
 _DAMAGED = (sqlite3.DatabaseError, UnicodeDecodeError)
 """SQLite's message may quote bytes of a damaged schema, which Python then fails to decode."""
@@ -44,24 +44,24 @@ _SHARED_MEMORY = "mode=ro&readonly_shm=1"
 
 
 class SourceChangedError(ParseError):
-    """The database was written to while it was read; what was read must be thrown away."""
+    """The database was written to while it was read, so the result must be discarded."""
 
     recoverable = True
 
 
 def read_foreign(path: Path, query: Callable[[sqlite3.Connection], T]) -> T:
-    """Run a query on a foreign database, again when the database changed meanwhile.
+    """Run a query on a foreign database and repeat it if the database changed meanwhile.
 
-    The query sees one state of the database and must return finished values, no cursors: it may be
-    called several times and the connection is closed afterwards. Raises ParseError when there is
-    no usable database, OSError when the operating system refuses.
+    The query sees one state of the database and must return plain values, not cursors: it may be
+    called several times, and the connection is closed afterwards. Raise ParseError if the file is
+    not a usable database, OSError if the operating system denies access.
     """
     for _ in range(_ATTEMPTS):
         try:
             with open_foreign(path) as connection:
                 return query(connection)
         except SourceChangedError:
-            continue  # a busy writer; after some attempts a copy holds still
+            continue  # a busy writer; after some attempts a copy is read, which does not change
     with _translated(path), _open_copy(path.resolve()) as connection:
         return query(connection)
 
@@ -70,8 +70,7 @@ def read_foreign(path: Path, query: Callable[[sqlite3.Connection], T]) -> T:
 def open_foreign(path: Path) -> Generator[sqlite3.Connection]:
     """Open a foreign database; the connection sees one state of it.
 
-    Raises SourceChangedError on leaving when what was read cannot be trusted; `read_foreign` does
-    the retrying.
+    Raise SourceChangedError on exit if the database changed; `read_foreign` retries.
     """
     real = path.resolve()  # SQLite looks for the sidecars beside the file a link points to
     before = _stamp(real)
@@ -91,7 +90,7 @@ def open_foreign(path: Path) -> Generator[sqlite3.Connection]:
 
 
 def _choose_options(database: Path, stamp: _Stamp) -> str | None:
-    """The URI options for opening in place; None when only a copy is safe."""
+    """Return the URI options for opening in place; None if only a copy is safe."""
     main, wal, journal = stamp
     if _has_bytes(journal) or not _has_bytes(main):
         return None
@@ -101,7 +100,7 @@ def _choose_options(database: Path, stamp: _Stamp) -> str | None:
 
 
 def _connect_in_place(database: Path, options: str, before: _Stamp) -> sqlite3.Connection | None:
-    """Connect and prove it with a SELECT; None when this way does not work here."""
+    """Connect and verify the connection with a SELECT; None if it cannot be opened in place."""
     try:
         connection = sqlite3.connect(
             f"{database.as_uri()}?{options}", uri=True, timeout=_LOCK_WAIT_S, isolation_level=None
@@ -120,7 +119,7 @@ def _connect_in_place(database: Path, options: str, before: _Stamp) -> sqlite3.C
 
 
 def _begin(connection: sqlite3.Connection) -> None:
-    """Fix the state that will be read. `connect` alone opens nothing, the SELECT does."""
+    """Start the transaction that fixes the state to read; the SELECT opens the file."""
     connection.text_factory = _lenient_text
     connection.execute("PRAGMA trusted_schema = OFF")  # the schema was written by someone else
     connection.execute("BEGIN")
@@ -142,7 +141,7 @@ def _open_copy(database: Path) -> Generator[sqlite3.Connection]:
 
 
 def _copy_at_rest(database: Path, copy: Path) -> None:
-    """Copy the database and its sidecars, again until none changed while it was copied."""
+    """Copy the database and its sidecars; repeat until none changed during the copy."""
     for _ in range(_COPY_ATTEMPTS):
         before = _stamp(database)
         for suffix in _COPIED:
@@ -160,7 +159,7 @@ def _copy_at_rest(database: Path, copy: Path) -> None:
 
 @contextmanager
 def _holding_still(database: Path, before: _Stamp) -> Generator[None]:
-    """Distrust everything read inside, errors too, when the files are not what they were."""
+    """Raise SourceChangedError on exit, also in place of an error, if the files have changed."""
     try:
         yield
     except _DAMAGED:
@@ -185,7 +184,7 @@ def _translated(path: Path) -> Generator[None]:
     try:
         yield
     except sqlite3.ProgrammingError:
-        raise  # our mistake, not the file's
+        raise  # a bug in amux, not a damaged file
     except _DAMAGED as error:
         raise ParseError(f"`{path}` is not a database amux can read ({error})") from error
 

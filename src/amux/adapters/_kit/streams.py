@@ -1,6 +1,6 @@
-"""Opening a source's bytes: plain or zstd, shared, read-only. Callers turn errors to problems.
+"""Opens the bytes of a source, plain or zstd, read-only. Callers turn errors into problems.
 
-Pieces of files, for those who need the head or the tail of very many.
+`Pieces` reads the heads and tails of very many files without the cost of a stream.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from pathlib import Path
 from typing import BinaryIO, Final, Self, cast
 
 CHUNK: Final = 1 << 20
-_LAST_LOOK: Final = 1 << 14  # bytes asked for where no more should be: somebody may have written
+_LAST_LOOK: Final = 1 << 14  # bytes requested at the expected end: a writer may have appended some
 
 
 class DecoderMissingError(OSError):
-    """A compressed source whose decoder is not installed."""
+    """The decoder of a compressed source is not installed."""
 
 
 def open_stream(path: Path | str) -> AbstractContextManager[BinaryIO]:
-    """Open for reading; a name that ends in `.zst` is decompressed on the way."""
+    """Open a file for reading; a file named `.zst` is decompressed while it is read."""
     if str(path).endswith(".zst"):
         return _open_zstd(path)
-    return cast("BinaryIO", open(path, "rb", buffering=0))  # noqa: PTH123 - for thousands
+    return cast("BinaryIO", open(path, "rb", buffering=0))  # noqa: PTH123 - thousands of files
 
 
 def chunks(stream: BinaryIO, size: int = CHUNK) -> Iterator[bytes]:
-    """The rest of a stream, up to `size` bytes at a time.
+    """Yield the rest of a stream, up to `size` bytes at a time.
 
-    No more is asked for than there is: memory for more would be given back and taken anew for every
-    file, which takes longer than reading it.
+    No more bytes are requested than the file has: allocating and freeing a larger buffer for every
+    file would take longer than reading it.
     """
     left = _bytes_left(stream)
     while chunk := stream.read(size if left is None else min(size, max(left, _LAST_LOOK))):
@@ -41,21 +41,21 @@ def chunks(stream: BinaryIO, size: int = CHUNK) -> Iterator[bytes]:
 
 
 def _bytes_left(stream: BinaryIO) -> int | None:
-    """How much there is at this moment; None: that is not known."""
+    """Return the current number of remaining bytes; None if the stream is not a file."""
     try:
         return os.fstat(stream.fileno()).st_size - stream.tell()
-    except (OSError, AttributeError):  # no file: it is decompressed on the way
+    except (OSError, AttributeError):  # not a file: it is decompressed while it is read
         return None
 
 
 @contextmanager
 def _open_zstd(path: Path | str) -> Generator[BinaryIO]:
-    with open(path, "rb") as raw, _zstd_reader(raw) as plain:  # noqa: PTH123 - it may be a text
+    with open(path, "rb") as raw, _zstd_reader(raw) as plain:  # noqa: PTH123 - it may be a string
         yield plain
 
 
 def decompress(data: bytes, *, limit: int) -> bytes:
-    """The plain bytes of zstd data; more than `limit` of them are an error, not a memory hole."""
+    """Decompress zstd data; raise OSError if the result has more than `limit` bytes."""
     with _zstd_reader(BytesIO(data)) as plain:
         found = plain.read(limit + 1)
     if len(found) > limit:
@@ -80,29 +80,29 @@ _FLAGS: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 
 
 class Pieces:
-    """An open file, without what a stream costs."""
+    """An open file without the overhead of a stream."""
 
     __slots__ = ("_file",)
 
-    def __init__(self, place: str) -> None:
-        self._file = os.open(place, _FLAGS)
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, _FLAGS)
 
     def __enter__(self) -> Self:
-        """Use it in a `with` statement: it has to be closed."""
+        """Return the file; leaving the `with` statement closes it."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it."""
+        """Close the file."""
         os.close(self._file)
 
     def next(self, size: int) -> bytes:
-        """The bytes that come next; fewer only at the end."""
+        """Return the next bytes; fewer than `size` only at the end."""
         return os.read(self._file, size)
 
     def last(self, size: int) -> bytes:
-        """The bytes at the end."""
+        """Return the last bytes of the file."""
         try:
             os.lseek(self._file, -size, os.SEEK_END)
-        except OSError:  # there are not so many
+        except OSError:  # the file is shorter than that
             os.lseek(self._file, 0, os.SEEK_SET)
         return os.read(self._file, size)

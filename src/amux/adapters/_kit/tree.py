@@ -1,8 +1,8 @@
-"""A conversation kept as a tree: entries name their parent, and one branch is the current one.
+"""A conversation that is stored as a tree: entries name their parent, and one branch is current.
 
-Entries are known by their position, the order in which they were written. What cannot be true in a
-tree (an unknown parent, because its line was lost; a cycle) is mended, never an error: an entry
-without a usable parent follows the one written before it.
+Entries are identified by their position, the order in which they were written. An inconsistent tree
+(an unknown parent, because its line was lost; a cycle) is repaired and never an error: an entry
+without a usable parent follows the entry written before it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ NOTHING: Final = -1
 
 
 class EntryTree:
-    """Collects entries; afterwards tells branches and leaves."""
+    """Collects entries and then determines branches and leaves."""
 
     __slots__ = ("_by_id", "_parents", "_promised", "_times")
 
     def __init__(self) -> None:
         self._by_id: dict[str, int] = {}
         self._parents = array("q")
-        self._promised: dict[int, str] = {}  # parents that were not there yet
+        self._promised: dict[int, str] = {}  # ids of parents that were not written yet
         self._times = array("q")
 
     def __len__(self) -> int:
@@ -30,7 +30,7 @@ class EntryTree:
     def add(
         self, entry_id: str | None, parent_id: str | None, *, at_ms: int, is_root: bool = False
     ) -> int:
-        """Append an entry; its position. An id that is taken names the earlier entry only."""
+        """Append an entry and return its position. A duplicate id refers to the first entry."""
         position = len(self)
         parent = NOTHING if is_root else position - 1
         if parent_id is not None and not is_root:
@@ -46,11 +46,11 @@ class EntryTree:
         return position
 
     def find(self, entry_id: str) -> int | None:
-        """The position of an entry."""
+        """Return the position of an entry; None if the id is unknown."""
         return self._by_id.get(entry_id)
 
     def parent(self, position: int) -> int:
-        """The position of an entry's parent; NOTHING for a root."""
+        """Return the position of an entry's parent; NOTHING for a root."""
         known = self._parents[position]
         if position not in self._promised:
             return known
@@ -58,7 +58,7 @@ class EntryTree:
         return known if found == position else found
 
     def branch(self, leaf: int) -> list[int]:
-        """The way from a root to an entry."""
+        """Return the path from a root to an entry."""
         way: list[int] = []
         seen: set[int] = set()
         position = leaf
@@ -69,12 +69,12 @@ class EntryTree:
         return way[::-1]
 
     def leaves(self) -> list[int]:
-        """Entries that nothing follows."""
+        """Return the entries without children."""
         parents = {self.parent(position) for position in range(len(self))}
         return [position for position in range(len(self)) if position not in parents]
 
     def newest_leaf(self) -> int:
-        """The end of the branch with the highest time; of equals the one written last."""
+        """Return the leaf of the branch with the latest time; of equals, the one written last."""
         children: dict[int, list[int]] = {}
         for position in range(len(self)):
             children.setdefault(self.parent(position), []).append(position)

@@ -1,10 +1,8 @@
-"""What a message itself says it took: tokens and money under any of the usual names.
+"""Reads the usage and cost that a message records, and converts calls to the specification's types.
 
-Formats that only the specification draws name no fields, so a figure goes by any name that agents
-give it. `prompt_tokens` include what came from the cache; so do `input_tokens` where the cached
-ones are given as a detail of them. Elsewhere the two are apart.
-
-A message's usage and cost: views of its call in the specification's types.
+The specification sketches some formats without naming their fields, so a count is looked up under
+every name that agents use for it. `prompt_tokens` include the cached tokens; so do `input_tokens`
+if the cached tokens are given as a detail of them. Otherwise the two are separate.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ _MONEY: Final = ("total", "totalUsd", "total_usd", "usd")
 
 
 class Stated(NamedTuple):
-    """Tokens in disjoint buckets, the amount if there is one, why they may be too few."""
+    """Tokens in disjoint buckets, the cost if there is one, and reasons for incomplete counts."""
 
     tokens: Tokens
     nusd: int | None
@@ -53,7 +51,7 @@ class Stated(NamedTuple):
 
 
 def stated_by(record: Mapping[str, Any]) -> Stated | None:
-    """What a message says; None when it says nothing, or nothing but zeros."""
+    """Return the usage that a message records; None if it records none or only zeros."""
     usage = usage_in(record)
     tokens, gaps = tokens_in(usage), gaps_in(usage)
     nusd = money_in(usage) or money_in(record) or None  # 0: no price was known
@@ -63,7 +61,7 @@ def stated_by(record: Mapping[str, Any]) -> Stated | None:
 
 
 def usage_in(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The figures of a message, under whatever name."""
+    """Return the usage object of a message under any of its names; empty if there is none."""
     for name in _USAGES:
         value = record.get(name)
         if is_mapping(value):
@@ -72,12 +70,12 @@ def usage_in(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def gaps_in(usage: Mapping[str, Any]) -> tuple[str, ...]:
-    """Whether any of the figures cannot be one; reasoning alone is part of the output."""
+    """Return a gap if a count is invalid; reasoning is ignored, as output includes it."""
     return damage_in(usage, *_FIGURES)
 
 
 def tokens_in(usage: Mapping[str, Any]) -> Tokens:
-    """The figures in disjoint buckets; reasoning is part of the output."""
+    """Return the counts in disjoint buckets; the output includes the reasoning."""
     details = mapping(first(usage, *_INPUT_DETAILS))
     inside = count(first(details, "cached_tokens") or first(usage, *_READ_INSIDE)) or 0
     whole = count(first(usage, *_WHOLE))
@@ -101,19 +99,19 @@ def tokens_in(usage: Mapping[str, Any]) -> Tokens:
 
 
 def money_in(record: Mapping[str, Any]) -> int | None:
-    """An amount in nano-USD, as a number or in an object of its own."""
+    """Return the cost in nano-USD, recorded as a number or in an object; None if there is none."""
     cost = first(record, *_COSTS)
     found = nano_usd(cost)
     return nano_usd(first(mapping(cost), *_MONEY)) if found is None else found
 
 
 def usage_view(call: Call | None) -> TokenUsage | None:
-    """The tokens of an exact call; a lower bound is no usage to show on a message."""
+    """Return the usage of an exact call; None for a lower bound, which no message shows."""
     return None if call is None or call.gaps else tokens_view(call.tokens)
 
 
 def tokens_view(tokens: Tokens) -> TokenUsage:
-    """The same of tokens that are known to be all."""
+    """Return tokens as the usage of a message."""
     return TokenUsage(
         input_tokens=tokens.input,
         output_tokens=tokens.output,
@@ -124,7 +122,7 @@ def tokens_view(tokens: Tokens) -> TokenUsage:
 
 
 def cost_view(call: Call | None) -> CostRecord | None:
-    """What the agent itself recorded for an exact call."""
+    """Return the cost that the agent recorded for an exact call; None if there is none."""
     if call is None or call.gaps or call.native_nusd is None:
         return None
     tokens = call.tokens

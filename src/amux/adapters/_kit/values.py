@@ -1,13 +1,8 @@
-"""Values of unknown shape: what is no text, count or time is None, never an exception.
+"""Converts values of unknown types; an unusable value is None and never raises an exception.
 
-Databases and documents of other programs hold anything in any field. These functions take a decoded
-value and give it back in one type or not at all, so that one odd cell costs one cell.
-
-Times as agents write them, to aware UTC. What is no time is None, never an exception.
-
-Texts that nobody typed: how injected context is told from a prompt.
-
-Only what several agents share lives here; each adapter names its own phrases.
+Databases and documents of other programs may hold any type in any field. These functions return a
+decoded value in one type or not at all, so that an invalid cell costs only that cell. Times are
+returned as aware UTC. The module also has the tests for injected text that several agents share.
 """
 
 from __future__ import annotations
@@ -25,8 +20,9 @@ from amux.model.usage import NANO
 
 T = TypeVar("T")
 
-"""The gap of a call with a figure that is none: what it stands for is unknown, which is not zero.
-Agents that read usage in a way of their own call it the same."""
+UNUSABLE: Final = "usage-unusable"
+"""The gap of a call with an invalid count: the real count is unknown, which is not the same as 0.
+Adapters that read usage in their own way use this name as well."""
 
 _LARGEST = 2**53  # what JSON numbers can hold exactly; no agent bills more tokens
 _BOM = b"\xef\xbb\xbf"
@@ -34,52 +30,52 @@ _DOCUMENT = msgspec.json.Decoder()
 
 
 def is_mapping(value: object) -> TypeGuard[dict[str, Any]]:
-    """Whether a decoded value is an object."""
+    """Return whether a decoded value is an object."""
     return isinstance(value, dict)
 
 
 def is_items(value: object) -> TypeGuard[list[Any]]:
-    """Whether a decoded value is an array."""
+    """Return whether a decoded value is an array."""
     return isinstance(value, list)
 
 
 def mapping(value: object) -> dict[str, Any]:
-    """The object, or an empty one."""
+    """Return the value if it is an object, else an empty one."""
     return value if is_mapping(value) else {}
 
 
 def items(value: object) -> list[Any]:
-    """The array, or an empty one."""
+    """Return the value if it is an array, else an empty one."""
     return value if is_items(value) else []
 
 
 def text(value: object) -> str | None:
-    """A text that says something."""
+    """Return the value if it is a string that is not blank, else None."""
     return value if isinstance(value, str) and value.strip() else None
 
 
 def number(value: object) -> float | None:
-    """A finite number that is not negative."""
+    """Return the value if it is a finite number that is not negative, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value <= _LARGEST else None
 
 
 def count(value: object) -> int | None:
-    """A whole number that is not negative."""
+    """Return the value if it is a whole number that is not negative, else None."""
     found = number(value)
     return None if found is None or found != math.floor(found) else int(found)
 
 
 def damage_in(usage: Mapping[str, Any], *names: str) -> tuple[str, ...]:
-    """The gap of a record of usage with a figure that is no count; nothing for a sound one."""
+    """Return the gap `UNUSABLE` if one of the named fields is not a count, else an empty tuple."""
     figures = (usage.get(name) for name in names)
     odd = any(figure is not None and figure != "" and count(figure) is None for figure in figures)
     return (USAGE_UNUSABLE,) if odd else ()
 
 
 def moment(value: object) -> datetime | None:
-    """A point in time as agents write it: ISO text or a Unix time, also as text."""
+    """Return the time in ISO text or a Unix time (also as text); None for any other value."""
     if isinstance(value, str):
         return parse_time(value) or _unix_text(value)
     found = number(value)
@@ -92,13 +88,13 @@ def _unix_text(value: str) -> datetime | None:
 
 
 def nano_usd(value: object) -> int | None:
-    """An amount in USD as integer nano-USD."""
+    """Convert an amount in USD to integer nano-USD; None if it is not an amount."""
     usd = number(value)
     return None if usd is None else round(usd * NANO)
 
 
 def first(row: Mapping[str, Any], *names: str) -> Any:
-    """The first of several fields that holds something."""
+    """Return the first of several fields that is neither None nor empty text; else None."""
     for name in names:
         value = row.get(name)
         if value is not None and value != "":
@@ -107,7 +103,7 @@ def first(row: Mapping[str, Any], *names: str) -> Any:
 
 
 def decode(raw: Buffer | str, decoder: msgspec.json.Decoder[T]) -> T | None:
-    """Decode JSON; what is not valid Unicode is replaced, what is not JSON is None."""
+    """Decode JSON, replacing invalid Unicode; None if it is not valid JSON."""
     try:
         return decoder.decode(raw)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -119,14 +115,14 @@ def decode(raw: Buffer | str, decoder: msgspec.json.Decoder[T]) -> T | None:
 
 
 def document(raw: object) -> Any:
-    """The value of a JSON text or blob; None when it is none."""
+    """Return the value of JSON text or bytes; None if it is not JSON."""
     if isinstance(raw, str | bytes | bytearray):
         return decode(raw, _DOCUMENT)
     return None
 
 
 def plain_text(value: object) -> str:
-    """Any value as a person would read it: texts as they are, the rest as JSON."""
+    """Return a string unchanged, None as an empty string, and any other value as JSON."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -140,7 +136,7 @@ _TIMES_BELOW = 1e18  # past the year 9999 in microseconds; JSON holds integers n
 
 
 def parse_time(value: str | float | None) -> datetime | None:
-    """ISO 8601 text, or Unix seconds, milliseconds or microseconds."""
+    """Parse ISO 8601 text, or Unix seconds, milliseconds or microseconds; None if it is no time."""
     if isinstance(value, str):
         return _parse_text(value)
     if value is None or isinstance(value, bool) or not 0 < value < _TIMES_BELOW:  # nor NaN
@@ -167,7 +163,7 @@ def _parse_text(text: str) -> datetime | None:
 
 
 def to_millis(moment: datetime | None) -> int:
-    """Unix milliseconds; 0 for None, as a trace wants it."""
+    """Return Unix milliseconds; 0 for None, as a trace stores it."""
     return 0 if moment is None else round(moment.timestamp() * 1000)
 
 
@@ -175,10 +171,10 @@ _LOWER_CASE_TAG = re.compile(r"\s*<[a-z][\w-]*[\s>/]")
 
 
 def opens_with_tag(text: str) -> bool:
-    """Whether a text begins with a lower-case tag such as `<system-reminder>`."""
+    """Return whether a text begins with a lower-case tag such as `<system-reminder>`."""
     return _LOWER_CASE_TAG.match(text) is not None
 
 
 def starts_with_any(text: str, phrases: tuple[str, ...]) -> bool:
-    """Whether a text begins with one of the phrases, leading white space aside."""
+    """Return whether a text begins with one of the phrases, ignoring leading white space."""
     return text.lstrip().startswith(phrases)
