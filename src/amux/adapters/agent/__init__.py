@@ -1,9 +1,9 @@
-"""agent: sessions of Nick Cecere's `agent` (a Go program).
+"""Reads sessions of `agent`, a Go program by Nick Cecere.
 
 Store     $XDG_CONFIG_HOME/agent or ~/.config/agent, on every platform:
           sessions/YYYYMMDD-HHMMSS-<8 hex>.jsonl; newer versions ~/.agent/sessions/sessions.db
-Formats   an entry log (session, message, compaction, branch); SQLite;
-          evidence: docs/agents/agent.md
+Formats   an entry log (session, message, compaction, branch); SQLite.
+          Evidence: docs/agents/agent.md
 Counting  the usage of each assistant message; the database records none
 Title     the first prompt
 """
@@ -41,7 +41,7 @@ INFO: Final = AgentInfo(
     cli_command="agent",
     capabilities=Capabilities(session_persistence="file", can_resume=True),
     tier="extra",
-    revision=4,
+    revision=5,
     evidence="documented: format version 1; read in the agent's source; docs/agents/agent.md",
     bystanders=(
         Bystander("*.yaml", "settings"),
@@ -54,7 +54,7 @@ INFO: Final = AgentInfo(
 _DATABASE: Final = "sessions.db"
 _DATABASE_ID: Final = re.compile(r"\d{8}T\d{6}\.\d+")
 _LOG_NAME: Final = re.compile(r"\d{8}-\d{6}-([0-9a-f]{8})\.jsonl")
-_SHORT_ID: Final = 8  # what a file name holds of an id; the agent looks no further
+_SHORT_ID: Final = 8  # characters of an id in a file name; the agent compares no more
 
 
 class AgentAdapter:
@@ -63,12 +63,12 @@ class AgentAdapter:
     info = INFO
 
     def roots(self, host: Host) -> Sequence[Path]:
-        """The folder of entry logs and that of the database; touches no disk."""
+        """Return the folders of entry logs and of the database, without accessing the disk."""
         settings = host.path_from("XDG_CONFIG_HOME") or host.home / ".config"
         return [settings / "agent", host.home / ".agent"]
 
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
-        """Logs and the database. A log's name holds but the beginning of its session's id."""
+        """Yield logs and the database. A log's name has only the beginning of the session id."""
         del cwd
         inside = Inside(root)
         for path in inside.entries(inside.entries(root).get("sessions")).values():
@@ -86,7 +86,7 @@ class AgentAdapter:
     def read(
         self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None
     ) -> Iterator[Item]:
-        """Stream a source; a log holds one session, so `only` matters to the database alone."""
+        """Yield the items of a source; `only` matters to the database, as a log has one session."""
         del until
         if source.role == "names":
             yield from read_closed(source)
@@ -99,22 +99,22 @@ class AgentAdapter:
             yield from read_log(source.path, bodies=has_bodies(want))
 
     def tells(self, source: SourceRef) -> bool:
-        """The database does; a log has to be read."""
+        """Return whether the source is the database; logs are read whole."""
         return source.path.name == _DATABASE
 
     def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice | None:
-        """By the table of sessions; none of them has calls of another one."""
+        """Select by the table of sessions; no session has calls of another one."""
         from amux.adapters._kit.asking import choose_in_databases
         from amux.adapters.agent.database import candidates_sql
 
         return choose_in_databases(sources, candidates_sql, question)
 
     def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
-        """Some sessions, with the same statements that read all of them."""
+        """Yield the items of some sessions, with the statements that read all of them."""
         return _read_database(source.path, only=chosen, bodies=False)
 
     def context(self, source: SourceRef) -> tuple[list[SessionMessage], list[Problem]]:
-        """What a model is given when a log is resumed: after a compaction, summary and rest."""
+        """Return the messages that a model gets when a log is resumed, and the problems."""
         from amux.adapters.agent.log import read_context
 
         return read_context(source.path)
@@ -128,7 +128,10 @@ class AgentAdapter:
         cwd: str | None = None,
         version: str | None = None,
     ) -> Command | None:
-        """Argv by the form of the id: the program was rewritten. A fork is made in a chat only."""
+        """Return the command for the form of the id, as the program was rewritten; None to fork.
+
+        The program creates forks only inside a chat.
+        """
         del version
         said = () if prompt is None else (f"-prompt={prompt}",)
         if action == "new":
@@ -140,7 +143,7 @@ class AgentAdapter:
         if prompt is None:
             return Command(argv=("agent", "chat", "--session", session_id), cwd=cwd)
         if prompt.startswith("--"):
-            return None  # it would be taken for an option, and there is no way to say otherwise
+            return None  # the program would parse the prompt as an option, and has no escape
         return Command(argv=("agent", "resume", "--session", session_id, prompt), cwd=cwd)
 
 
@@ -156,7 +159,7 @@ def _read_database(path: Path, *, only: Sequence[str] | None, bodies: bool) -> I
             lambda connection: read_database(connection, str(path), only=chosen, bodies=bodies),
         )
     except ParseError as error:
-        message = f"it cannot be read as a database ({error.__cause__ or error})"
+        message = f"the file cannot be read as a database ({error.__cause__ or error})"
         yield Problem(code="unknown-format", message=message, path=str(path))
     except OSError as error:
         yield unreadable(path, error)

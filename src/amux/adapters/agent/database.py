@@ -1,4 +1,4 @@
-"""The SQLite store of newer versions: sessions and their entries, without usage or titles."""
+"""Reads the database of newer versions: sessions and their entries, without usage or titles."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ROLES: Final[dict[str, Role]] = {
     "tool": "tool",
     "system": "system",
 }
-# As Go prints a time: `2026-03-21 10:11:12.123456789 +0000 UTC m=+0.01`.
+# The format of Go's time.String(): `2026-03-21 10:11:12.123456789 +0000 UTC m=+0.01`.
 _GO_TIME: Final = re.compile(
     r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d{1,6})?)\d* ?(Z|[+-]\d\d:?\d\d)?"
 )
@@ -43,10 +43,10 @@ _GO_TIME: Final = re.compile(
 def read_database(
     connection: sqlite3.Connection, path: str, *, only: Chosen | None, bodies: bool
 ) -> list[Item]:
-    """All items of a database, or of some sessions in it."""
+    """Return all items of a database, or those of some sessions."""
     present = columns(connection, "sessions")
     if "id" not in present:
-        message = "there is no table of sessions"
+        message = "the database has no table `sessions` with a column `id`"
         return [Problem(code="unknown-format", message=message, path=path)]
     sessions = {
         id: _Session(id, row, path, bodies=bodies)
@@ -62,9 +62,9 @@ def read_database(
 
 
 def candidates_sql(connection: sqlite3.Connection) -> str | None:
-    """What the table of sessions says of each, for lists; None when there is none.
+    """Return the SQL expressions of `candidates`; None if there is no table of sessions.
 
-    It tells when a session began. When it last changed, entries may know better than the table.
+    The table has the start of a session. Its last change may be in the entries only.
     """
     present = columns(connection, "sessions")
     if "id" not in present:
@@ -94,7 +94,7 @@ def _rows(
 
 
 def go_time(value: object) -> datetime | None:
-    """A time as the agent's database driver writes it."""
+    """Parse a time as the agent's database driver writes it; None if it is no time."""
     if not isinstance(value, str):
         return None
     found = _GO_TIME.match(value.strip())
@@ -106,7 +106,7 @@ def _go_micros(cell: object) -> int | None:
 
 
 class _Session:
-    """One session while its entries are read."""
+    """Builds the items of one session from its entries."""
 
     def __init__(self, id: str, row: Row, path: str, *, bodies: bool) -> None:
         self._id = id
@@ -122,7 +122,7 @@ class _Session:
         self._compactions = 0
 
     def add(self, row: Row) -> None:
-        """Count an entry; events say nothing that was not said in a message."""
+        """Add an entry; events are ignored, since messages contain the same information."""
         kind, role = row.get("kind"), _ROLES.get(text(row.get("role")) or "")
         if kind == "compaction":
             self._compactions += 1
@@ -133,7 +133,7 @@ class _Session:
             self._check(message)
             self._add_message(message)
         elif kind != "event":
-            self._problem("bad-record", f"an entry of kind {kind!r} was left out")
+            self._problem("bad-record", f"skipped an entry of unknown kind `{kind}`")
 
     def _check(self, message: SessionMessage) -> None:
         result = message.tool_result
@@ -153,7 +153,7 @@ class _Session:
         self._problems.append(problem)
 
     def items(self) -> Iterator[Item]:
-        """Head, problems, messages, facts."""
+        """Yield the head, problems, messages and facts."""
         created, updated = (
             go_time(self._row.get("created_at")),
             go_time(self._row.get("updated_at")),

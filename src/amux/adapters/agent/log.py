@@ -1,13 +1,13 @@
-"""The entry log: one JSON object a line, of four kinds.
+"""Reads an entry log: the whole conversation, or the messages that a resumed model gets.
+
+Each line is a JSON object of one of four types:
 
     session     the header, first line: id, version, timestamp, cwd
     message     id, parent_id, timestamp, role (user, assistant, tool_result), message
-    compaction  a summary that stands for everything before `first_kept_entry_id`
-    branch      where a fork comes from
+    compaction  a summary that replaces everything before `first_kept_entry_id`
+    branch      the origin of a fork
 
-Nothing is ever changed: a compaction is one more line, and what it summarises stays in the file.
-
-Reading an entry log: everything that was said, or what a resumed model would be given.
+Lines are never changed: a compaction is one more line, and the messages it summarises remain.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from amux.model.problems import Problem, ProblemCode
 from amux.model.usage import Call, Tokens
 
 FORMAT_VERSION: Final = 1
-"""The format version described here."""
+"""The newest format version that is supported."""
 
 ROLES: Final[dict[str, Role]] = {
     "user": "user",
@@ -51,7 +51,7 @@ _FIGURES: Final = ("input", "output", "cache_read", "cache_write")
 
 
 class Entry(msgspec.Struct):
-    """One line. Every field may hold anything; what is missing is None."""
+    """One line. A field may have any type; a missing field is None."""
 
     type: Any = None
     id: Any = None
@@ -68,7 +68,7 @@ class Entry(msgspec.Struct):
 
     @property
     def at(self) -> datetime | None:
-        """When the line was written; older lines have a time in the message only."""
+        """When the line was written; older lines have a time only in the message."""
         return moment(self.timestamp) or moment(mapping(self.message).get("timestamp"))
 
 
@@ -76,7 +76,7 @@ ENTRY: Final = msgspec.json.Decoder(Entry)
 
 
 def message_of(entry: Entry, *, id: str) -> SessionMessage | None:
-    """The message of an entry; None when it holds none that can be read."""
+    """Return the message of an entry; None if it has no readable message."""
     body = mapping(entry.message)
     role = ROLES.get(text(entry.role) or text(body.get("role")) or "")
     if role is None or not body:
@@ -136,7 +136,7 @@ def _images(blocks: list[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def summary_message(entry: Entry, *, id: str) -> SessionMessage:
-    """A compaction as it stands in the log."""
+    """Return the summary of a compaction as a message."""
     return SessionMessage(
         role="user",
         content=text(entry.summary) or "",
@@ -149,7 +149,7 @@ def summary_message(entry: Entry, *, id: str) -> SessionMessage:
 
 
 def call_of(entry: Entry, *, id: str) -> Call | None:
-    """The billed call behind an assistant message; None when no usage was recorded."""
+    """Return the call of an assistant message; None if no usage was recorded."""
     body = mapping(entry.message)
     usage = mapping(body.get("usage"))
     tokens, damage = _tokens(usage), damage_in(usage, *_FIGURES)
@@ -168,7 +168,7 @@ def call_of(entry: Entry, *, id: str) -> Call | None:
 
 
 def _tokens(usage: dict[str, Any]) -> Tokens:
-    """Disjoint buckets. Providers differ in whether `input` includes the cache: the total tells."""
+    """Return disjoint buckets; the total shows whether the provider's input includes the cache."""
     given = count(usage.get("input")) or 0
     output = count(usage.get("output")) or 0
     read = count(usage.get("cache_read")) or 0
@@ -190,7 +190,7 @@ _SUMMARY: Final = (
 
 
 def read_log(path: Path, *, bodies: bool) -> Iterator[Item]:
-    """The one session of a file, whole: summaries stand between the messages."""
+    """Yield the items of the session in a file; summaries are in order between the messages."""
     log = _LogReader(path, bodies=bodies)
     for found in read_records(path, ENTRY):
         if isinstance(found, Problem):
@@ -200,7 +200,7 @@ def read_log(path: Path, *, bodies: bool) -> Iterator[Item]:
         number, entry, raw = found
         if (count(entry.version) or 0) > FORMAT_VERSION and not log.has_begun:
             message = (
-                f"written in format version {entry.version}; the newest known is {FORMAT_VERSION}"
+                f"the log has format version {entry.version}; amux reads up to {FORMAT_VERSION}"
             )
             yield Problem(code="unknown-format", message=message, path=str(path), line=number)
             return
@@ -212,7 +212,7 @@ def read_log(path: Path, *, bodies: bool) -> Iterator[Item]:
 
 
 class _LogReader:
-    """What is known of the session so far."""
+    """Builds the items of a session from the lines read so far."""
 
     def __init__(self, path: Path, *, bodies: bool) -> None:
         self.fold = Fold()
@@ -230,11 +230,11 @@ class _LogReader:
 
     @property
     def has_begun(self) -> bool:
-        """Whether there was any line."""
+        """Whether any line was read."""
         return self._session_id is not None
 
     def items(self, entry: Entry, number: int, raw: Buffer) -> Iterator[Item]:
-        """What one line gives."""
+        """Yield the items of one line."""
         if self._session_id is None:
             is_header = entry.type == "session"
             self._header = entry if is_header else None
@@ -256,7 +256,7 @@ class _LogReader:
     def _message(self, entry: Entry, number: int) -> Iterator[Item]:
         message = message_of(entry, id=self._id(entry, number))
         if message is None:
-            yield self._problem("bad-record", "a message cannot be read", number)
+            yield self._problem("bad-record", "the message cannot be read", number)
             return
         self._calls.update(call.tool_call_id for call in message.tool_calls)
         result = message.tool_result
@@ -288,14 +288,14 @@ class _LogReader:
     def _emit(self, message: SessionMessage) -> Iterator[Item]:
         if (
             message.parent_id == message.id or message.parent_id not in self._ids
-        ):  # copies lose what was before them
+        ):  # the copies in a fork may lack the parent
             message = msgspec.structs.replace(message, parent_id=None)
         self.fold.message(message)
         if self._bodies:
             yield message
 
     def _id(self, entry: Entry, number: int) -> str:
-        """The entry's id, which its copies in forks share; its line where it has none."""
+        """Return the entry's id, which its copies in forks share; else its line number."""
         found = text(entry.id)
         id = f"{self._path.stem}:{number}" if found is None or found in self._ids else found
         self._ids.add(id)
@@ -307,7 +307,7 @@ class _LogReader:
         return problem
 
     def facts(self) -> Facts:
-        """What it comes to; there was a line."""
+        """Return the facts, after at least one line."""
         header = self._header or Entry()
         stem = self._path.stem
         gaps = {
@@ -328,17 +328,17 @@ class _LogReader:
 
 
 def _stem_of_sibling(recorded: Any) -> str | None:
-    """The name of the log a fork came from, by which that session goes as well.
+    """Return the name of the log that a fork came from, which is an alias of that session.
 
-    The fork records a path. Only its last part is used, and no file is opened: what a log says
-    leads nowhere.
+    The fork records a path. Only its last component is used, and no file is opened, so that the
+    contents of a log cannot lead to another file.
     """
     name = _SEPARATOR.split(text(recorded) or "")[-1]
     return (name.removesuffix(".jsonl") or None) if name.endswith(".jsonl") else None
 
 
 def read_context(path: Path) -> tuple[list[SessionMessage], list[Problem]]:
-    """What a resumed model is given: the last summary, and everything from the kept entry on."""
+    """Return the messages a resumed model gets: the last summary and all from the first kept on."""
     problems: list[Problem] = []
     messages: list[SessionMessage] = []
     summary: SessionMessage | None = None
@@ -358,7 +358,7 @@ def read_context(path: Path) -> tuple[list[SessionMessage], list[Problem]]:
             positions = [position for position, one in enumerate(messages) if one.id == first]
             kept = positions[0] if positions else len(messages)
             if not positions:
-                what = "a compaction keeps messages from an entry that is not there"
+                what = "the compaction refers to an entry that is missing"
                 problems.append(
                     Problem(code="bad-record", message=what, path=str(path), line=number)
                 )

@@ -1,12 +1,13 @@
-"""Cursor: the command line agent and the editor.
+"""Reads sessions of Cursor: those of the command line agent and those of the editor.
 
 Store     ~/.cursor or ~/.config/cursor: chats/<md5>/<id>/store.db of the agent; ~/.cursor:
-          transcripts of both (a lossy export), sessions/sessions.db as the specification has it;
-          and the editor's state.vscdb in its settings folder, global and by workspace
-Formats   a tree of blobs, lines of JSON, plain text, keys and JSON values, the specification's
+          transcripts of both (a lossy export) and the specification's sessions/sessions.db;
+          the editor's state.vscdb in its settings folder, one global and one per workspace
+Formats   a tree of blobs, JSON lines, plain text, keys with JSON values, the specification's
           tables. Evidence: docs/agents/cursor.md
-Counting  the editor's token counts by message where they are not zero: always a lower bound
-Title     the name, unless it is the placeholder; a noted title; else the first prompt
+Counting  the editor's token counts per message if they are not zero: always a lower bound
+Title     the name, unless it is the placeholder; a title from the tracking database; else the
+          first prompt
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ INFO: Final = AgentInfo(
         Bystander("extensions/*", "extensions"),
         Bystander("History/*", "versions of edited files"),
     ),
-    revision=3,
+    revision=4,
 )
 
 Query = Callable[["sqlite3.Connection"], list[Item]]
@@ -76,7 +77,7 @@ class CursorAdapter:
     info = INFO
 
     def roots(self, host: Host) -> Sequence[Path]:
-        """The agent's folders, and the editor's settings folder of the platform."""
+        """Return the agent's folders, and the platform's settings folder of the editor."""
         named = [host.path_from(name) for name in ("CURSOR_CONFIG_DIR", "CURSOR_DATA_DIR")]
         paths = [*(path for path in named if path), host.home / ".cursor"]
         settings = host.xdg_config_home()
@@ -86,7 +87,7 @@ class CursorAdapter:
         return list(dict.fromkeys([*paths, settings / "Cursor" / "User"]))
 
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
-        """Chats, transcripts, states and lists of names. No link is followed."""
+        """Yield chats, transcripts, databases and lists of titles. Links are not followed."""
         del cwd
         finder = _SourceFinder(root)
         yield from finder.chats()
@@ -100,9 +101,9 @@ class CursorAdapter:
         *,
         want: Want,
         only: str | None = None,
-        until: int | None = None,  # noqa: ARG002 - history is never referred to
+        until: int | None = None,  # noqa: ARG002 - no session refers to the history of another
     ) -> Iterator[Item]:
-        """Stream one source."""
+        """Yield the items of one source."""
         bodies = has_bodies(want)
         if source.path.suffix in (".jsonl", ".txt"):
             from amux.adapters.cursor.transcripts import read_transcript
@@ -125,7 +126,7 @@ class CursorAdapter:
         cwd: str | None = None,
         version: str | None = None,
     ) -> Command | None:
-        """`cursor-agent`, with `-p` when there is a prompt; it cannot fork."""
+        """Return `cursor-agent`, with `-p` if there is a prompt; it cannot fork."""
         del version
         if action == "fork" or (action == "resume" and session_id is None):
             return None
@@ -141,14 +142,14 @@ class CursorAdapter:
 
 
 class _SourceFinder:
-    """Where sessions lie below one root."""
+    """Finds the sources below one root."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._listing = Folders()
 
     def chats(self) -> Iterator[SourceRef]:
-        """`chats/<md5 of the working directory>/<session id>/store.db`."""
+        """Yield `chats/<md5 of the working directory>/<session id>/store.db`."""
         for bucket in self._folders(self._root / "chats"):
             for chat in self._folders(bucket):
                 for path in self._files(chat):
@@ -156,7 +157,7 @@ class _SourceFinder:
                         yield self._source(path, CHAT_META_FILE, session_id=chat.name)
 
     def transcripts(self) -> Iterator[SourceRef]:
-        """Flat or in a folder by session, with the sub-agents of the session below."""
+        """Yield transcripts, stored flat or in one folder per session, and those of sub-agents."""
         for project in self._folders(self._root / "projects"):
             top = project / TRANSCRIPTS
             for folder in (top, *self._folders(top)):
@@ -168,7 +169,7 @@ class _SourceFinder:
                         yield self._transcript(path, parent=folder.name)
 
     def databases(self) -> Iterator[SourceRef]:
-        """The specification's, the editor's by place, and the titles."""
+        """Yield the specification's databases, the editor's states and the list of titles."""
         for path in self._files(self._root / "sessions"):
             if path.suffix in _DATABASES:
                 yield self._source(path, WORKSPACE_FILE)
@@ -182,7 +183,7 @@ class _SourceFinder:
                 yield self._source(path).replace(role="names")
 
     def unreadable_folders(self) -> Iterator[SourceRef]:
-        """Folders that are closed to us, each once."""
+        """Yield the unreadable folders, each once."""
         return iter(dict.fromkeys(self._listing.sources(NAME, self._root, group=str(self._root))))
 
     def _source(self, path: Path, *beside: str, session_id: str | None = None) -> SourceRef:
@@ -233,7 +234,7 @@ def _read_chat(source: SourceRef, *, bodies: bool) -> Iterator[Item]:
 def _sessions(
     connection: sqlite3.Connection, path: Path, *, bodies: bool, only: str | None
 ) -> list[Item]:
-    """Whatever the database holds: conversations, chats of a workspace, the specification's."""
+    """Return the items of all known tables: conversations, workspace chats, the specification's."""
     from amux.adapters._kit.spec_tables import has_spec_tables, read_spec_tables
     from amux.adapters.cursor.editor import (
         has_conversations,
@@ -254,13 +255,13 @@ def _sessions(
         is_known = True
         found += read_spec_tables(connection, str(path), bodies=bodies, only=only)
     if not is_known:
-        message = "a database without Cursor's tables"
+        message = "the database has none of Cursor's tables"
         found.append(Problem(code="unknown-format", message=message, path=str(path)))
     return found
 
 
 def _titles(connection: sqlite3.Connection) -> list[Item]:
-    """Titles that the editor's tracking keeps for conversations."""
+    """Return the titles of conversations in the editor's tracking database."""
     from amux.adapters._kit.tables import columns, rows
     from amux.adapters._kit.values import text
 

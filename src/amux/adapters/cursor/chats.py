@@ -1,15 +1,13 @@
-"""The tree of blobs in a chat of cursor-agent.
+"""Reads chats of cursor-agent: `chats/<md5 of the working directory>/<session id>/store.db`.
 
-A leaf is a message: plain JSON, or (newer builds) JSON in field 4 of a protobuf message. Any other
-blob is a protobuf node: field 1 names a leaf, field 2 a subtree, each by the 32 bytes of its hash.
-Titles and previews hang in the same tree and lead nowhere: a subtree that is not there is no loss,
-a leaf is. Old roots and rewound messages stay in the table; only what the latest root reaches is
-the conversation.
+A chat is a tree of blobs. A leaf is a message: plain JSON, or (newer builds) JSON in field 4 of a
+protobuf message. Any other blob is a protobuf node: field 1 refers to a leaf, field 2 to a subtree,
+each by the 32 bytes of its hash. Titles and previews are in the same tree without further nodes: a
+missing subtree is no loss, a missing leaf is. Old roots and rewound messages stay in the table; the
+conversation consists of the messages that the latest root reaches.
 
-A chat of cursor-agent: `chats/<md5 of the working directory>/<session id>/store.db`.
-
-Newer builds put `meta.json` beside it, and time and model on each message. No usage and no cost is
-recorded anywhere.
+Newer builds write `meta.json` beside the database, and a time and a model into each message. Usage
+and cost are not recorded anywhere.
 """
 
 from __future__ import annotations
@@ -50,14 +48,14 @@ Load = Callable[[str], bytes | None]
 
 
 class Leaf(NamedTuple):
-    """A message and the blob it was found in; None: the tree names a blob that is gone."""
+    """A message and the id of its blob; the message is None if the blob is missing."""
 
     blob_id: str
     message: dict[str, Any] | None
 
 
 def walk(root: str, load: Load) -> Iterator[Leaf]:
-    """The messages below a root, in order; every node is entered once."""
+    """Yield the messages below a root, in order; every node is visited once."""
     waiting = [(root, _LEAF_FIELD)]
     entered: set[str] = set()
     while waiting:
@@ -76,7 +74,7 @@ def walk(root: str, load: Load) -> Iterator[Leaf]:
 
 
 def message_in(data: bytes) -> dict[str, Any] | None:
-    """The message a blob holds; None when it is a node."""
+    """Return the message in a blob; None if the blob is a node."""
     whole = document(data) if data.lstrip()[:1] == b"{" else None
     if is_mapping(whole):
         return whole if "role" in whole else None
@@ -88,7 +86,7 @@ def message_in(data: bytes) -> dict[str, Any] | None:
 
 
 def _children(data: bytes) -> list[tuple[str, int]]:
-    """The blobs a node names, and in which field. A text as long as a hash is no name."""
+    """Return the blob ids in a node with their fields. Text as long as a hash is not an id."""
     return [
         (value.hex(), number)
         for number, value in fields(data)
@@ -101,7 +99,7 @@ def _is_text(value: bytes) -> bool:
 
 
 def fields(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """The length-delimited fields of a protobuf message, up to where it stops making sense."""
+    """Yield the length-delimited fields of a protobuf message, up to the first invalid byte."""
     at = 0
     while at < len(data):
         key, at = _varint(data, at)
@@ -137,7 +135,7 @@ _UNNAMED: Final = "New Agent"
 
 
 class ChatStore:
-    """One chat database."""
+    """Reads one chat database."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
@@ -150,11 +148,11 @@ class ChatStore:
         self._ids: set[str] = set()
 
     def items(self, *, bodies: bool) -> Iterator[Item]:
-        """The chat, from its latest root."""
+        """Yield the items of the chat, starting at its latest root."""
         meta = self._meta()
         root = text(mapping(meta).get("latestRootBlobId"))
         if meta is None or root is None:
-            what = "a database without a chat"
+            what = "the database contains no chat"
             yield Problem(code="unknown-format", message=what, path=str(self._path))
             return
         yield Head(session_id=self._session_id)
@@ -172,7 +170,7 @@ class ChatStore:
         yield self._facts(meta)
 
     def _meta(self) -> dict[str, Any] | None:
-        """The record under key 0: JSON, usually in hexadecimal digits."""
+        """Return the record with key 0: JSON, usually in hexadecimal digits; None if missing."""
         if not (columns(self._connection, "meta") and columns(self._connection, "blobs")):
             return None
         found = self._connection.execute("SELECT value FROM meta WHERE key = '0'").fetchone()
@@ -195,7 +193,7 @@ class ChatStore:
         return data if isinstance(data, bytes) else None
 
     def _missing(self, leaf: Leaf) -> Problem:
-        message = f"the chat names blob `{leaf.blob_id}`, which is gone"
+        message = f"the chat refers to blob `{leaf.blob_id}`, which is missing"
         return Problem(code="bad-record", message=message, path=str(self._path))
 
     def _messages(self, blob_id: str, record: dict[str, Any]) -> Iterator[SessionMessage]:
@@ -228,7 +226,7 @@ class ChatStore:
                 self._unknown.take(f"message:{plain_text(role)}", record)
 
     def _unique(self, blob_id: str) -> str:
-        """Equal messages are one blob; the second gets an id of its own."""
+        """Return a unique message id: equal messages share one blob."""
         id = blob_id if blob_id not in self._ids else f"{blob_id}#{len(self._ids)}"
         self._ids.add(id)
         return id
@@ -255,7 +253,7 @@ class ChatStore:
         )
 
     def _meta_file(self) -> dict[str, Any]:
-        """The record in `meta.json`, where there is one."""
+        """Return the record in `meta.json`; empty if there is none."""
         try:
             return mapping(document(self._path.with_name(CHAT_META_FILE).read_bytes()))
         except OSError:
@@ -273,7 +271,7 @@ def _model_of(record: dict[str, Any]) -> str | None:
 
 
 def _last_model(meta: dict[str, Any]) -> tuple[str, ...]:
-    """The model used last: a name, or an object that has one."""
+    """Return the model used last, recorded as a name or as an object with a name."""
     used = meta.get("lastUsedModel")
     inner = mapping(used)
     found = (used, inner.get("model"), inner.get("id"), inner.get("name"))
@@ -281,7 +279,10 @@ def _last_model(meta: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _last_change(path: Path) -> datetime | None:
-    """When the database or its log was written last: where nothing else tells the end."""
+    """Return when the database or its write-ahead log was last written; None if unknown.
+
+    It serves as the end of the session if no end is recorded.
+    """
     times: list[float] = []
     for name in (path.name, f"{path.name}-wal"):
         try:

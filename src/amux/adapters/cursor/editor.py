@@ -1,19 +1,17 @@
-"""Bubbles: one message of the editor, typed by a person (type 1) or written by a model (type 2).
+"""Reads the state of the editor: tables of keys and JSON values.
 
-The editor's state: `globalStorage/state.vscdb`, a table of keys and JSON values.
+`globalStorage/state.vscdb` holds the conversations. A conversation is `composerData:<id>`; its
+messages are the bubbles `bubbleId:<id>:<bubble>`, in the order of the conversation's headers. A
+bubble was typed by a person (type 1) or written by a model (type 2). Bubbles that no header lists
+were regenerated or undone and are not part of the conversation; a conversation without headers and
+without inline messages is a draft. The table may have many gigabytes, so statements only select
+ranges of keys.
 
-A conversation is `composerData:<id>`; its messages are `bubbleId:<id>:<bubble>`, in the order of
-the conversation's headers. Bubbles outside the headers were regenerated or undone and are no part
-of it; a conversation without headers and without inline messages is a draft. The table may have
-many gigabytes: it is only ever asked for ranges of keys.
+`workspaceStorage/<hash>/state.vscdb`, with `workspace.json` beside it, says which conversations
+belong to which folder, and holds the chats of 2024.
 
-Lists read all of it: what is known of a conversation is one value, in old versions with
-all of its messages, and its place may be known only to the state of a workspace.
-
-A workspace's state: which conversations belong to which folder, and the chats of 2024.
-
-`workspaceStorage/<hash>/state.vscdb` with `workspace.json` beside it. The conversations themselves
-lie in the editor's global state; what is said of them here are notes.
+Lists read everything: the data of a conversation is one value, in old versions with all of its
+messages, and its folder may be recorded only in the state of a workspace.
 """
 
 from __future__ import annotations
@@ -61,7 +59,7 @@ _FINISHED: Final = ("completed", *_FAILED)
 
 
 def bubble_messages(bubble: Bubble, id: str, call: Call | None) -> Iterator[SessionMessage]:
-    """The message of a bubble, and the result of its tool."""
+    """Yield the message of a bubble, and the result of its tool call."""
     at = bubble_time(bubble)
     said = _bubble_text(bubble)
     if bubble.get("type") == _USER:
@@ -86,23 +84,23 @@ def bubble_messages(bubble: Bubble, id: str, call: Call | None) -> Iterator[Sess
 
 
 def is_bubble(bubble: Bubble) -> bool:
-    """Whether it is a message of a kind that is known."""
+    """Return whether a bubble has a known type."""
     return bubble.get("type") in (_USER, _ASSISTANT)
 
 
 def bubble_time(bubble: Bubble) -> datetime | None:
-    """When it was written; old bubbles only know when the request was sent."""
+    """Return when a bubble was written; in old versions, when the request was sent."""
     timing = mapping(bubble.get("timingInfo"))
     return moment(bubble.get("createdAt")) or moment(timing.get("clientStartTime"))
 
 
 def bubble_model(bubble: Bubble) -> str | None:
-    """The model that wrote it."""
+    """Return the model that wrote a bubble."""
     return model_name(mapping(bubble.get("modelInfo")).get("modelName"))
 
 
 def bubble_call(bubble: Bubble, id: str, *, conversation: str, model: str | None) -> Call | None:
-    """What the bubble was counted with; zero counts say nothing."""
+    """Return the call of a bubble; None if its counts are zero, which means not recorded."""
     counts = mapping(bubble.get("tokenCount"))
     tokens = Tokens(
         input=count(counts.get("inputTokens")) or 0, output=count(counts.get("outputTokens")) or 0
@@ -151,7 +149,7 @@ def _result(tool: dict[str, Any], id: str) -> ToolResult:
 
 
 def _json_or_text(value: Any) -> Any:
-    """Arguments and results are JSON in a text, but not always."""
+    """Decode arguments or results, which are usually but not always JSON in a string."""
     inner = document(value) if isinstance(value, str) else None
     return value if inner is None else inner
 
@@ -159,7 +157,7 @@ def _json_or_text(value: Any) -> Any:
 TABLE: Final = "cursorDiskKV"
 _COMPOSER: Final = "composerData:"
 _CENTS: Final = 100
-# A colon is followed by a semicolon in ASCII: a range of keys is an index lookup, LIKE is a scan.
+# In ASCII, a semicolon follows the colon. A range of keys uses the index; LIKE would be a scan.
 _COMPOSERS: Final = """
     SELECT c.key, CAST(c.value AS BLOB) FROM cursorDiskKV c
     WHERE c.key >= ? AND c.key < ? ORDER BY c.key
@@ -173,14 +171,14 @@ _BUBBLES: Final = """
 
 
 def has_conversations(connection: sqlite3.Connection) -> bool:
-    """Whether this is the editor's state."""
+    """Return whether the database is the editor's global state."""
     return {"key", "value"}.issubset(columns(connection, TABLE))
 
 
 def read_conversations(
     connection: sqlite3.Connection, path: str, *, bodies: bool, only: str | None
 ) -> list[Item]:
-    """All conversations (or one), with two statements however many there are."""
+    """Return the items of all conversations, or of one; two statements regardless of number."""
     found = list(_conversations(connection, path, bodies=bodies, only=only))
     parents = {
         child: item.session_id
@@ -193,7 +191,7 @@ def read_conversations(
 
 
 def _as_subagent(facts: Facts, parents: dict[str, str]) -> Facts:
-    """A conversation that another one names as its sub-agent."""
+    """Return the facts as those of a sub-agent if another conversation names it as such."""
     parent = parents.get(facts.session_id)
     return facts if parent is None else replace(facts, kind="subagent", parent=parent)
 
@@ -217,7 +215,7 @@ def _conversations(
             id = str(key).removeprefix(_COMPOSER)
             yield from Conversation(id, composer, bubbles, path).items(bodies=bodies)
         elif value is not None:
-            message = f"conversation `{key}` is no JSON object"
+            message = f"conversation `{key}` is not a JSON object"
             yield Problem(code="bad-record", message=message, path=path)
 
 
@@ -226,7 +224,7 @@ def _bubble_id(key: Any) -> str:
 
 
 class Conversation:
-    """One conversation of the editor."""
+    """Builds the items of one conversation of the editor."""
 
     def __init__(
         self, id: str, composer: dict[str, Any], bubbles: dict[str, Bubble], path: str
@@ -241,7 +239,7 @@ class Conversation:
         self._bubbles = list(self._ordered(bubbles))
 
     def _ordered(self, bubbles: dict[str, Bubble]) -> Iterator[tuple[str, Bubble]]:
-        """By the headers; old conversations have their bubbles inline."""
+        """Yield the bubbles in the order of the headers; old conversations contain them inline."""
         headers = items(self._composer.get("fullConversationHeadersOnly"))
         inline = mapping(self._composer.get("conversationMap"))
         for header in headers:
@@ -256,12 +254,12 @@ class Conversation:
                 yield text(mapping(bubble).get("bubbleId")) or f"#{position}", mapping(bubble)
 
     def items(self, *, bodies: bool) -> Iterator[Item]:
-        """Yield the items of the session; a draft without bubbles yields none."""
+        """Yield the items of the session; none for a draft without bubbles."""
         if not self._bubbles and not self._missing_count:
             return  # a draft
         yield Head(session_id=self._id)
         if self._missing_count:
-            lost = f"{self._missing_count} messages of conversation `{self._id}` are gone"
+            lost = f"{self._missing_count} messages of conversation `{self._id}` are missing"
             problem = Problem(code="bad-record", message=lost, path=self._path)
             self._fold.problem(problem)
             yield problem
@@ -295,15 +293,15 @@ class Conversation:
             archived=composer.get("isArchived") is True,
             children=tuple(filter(None, map(text, items(composer.get("subagentComposerIds"))))),
             models=None if is_named else tuple(models),
-            # Tokens are kept for some bubbles, without the cache, and are often zero.
-            gaps=(USAGE_NOT_RECORDED,),
+            # Tokens are recorded for some bubbles only, without the cache, and are often zero.
+            gaps=(USAGE_MISSING,),
             native_nusd=sum(billed.values()) or None,
             raw=self._unknown.raw(),
         )
 
 
 def _recorded_cost(usage: Any) -> dict[str, int]:
-    """Nano-USD by model, as older versions recorded it for the whole conversation."""
+    """Return nano-USD by model, which older versions recorded for the whole conversation."""
     found: dict[str, int] = {}
     for model, record in mapping(usage).items():
         cents = number(mapping(record).get("costInCents"))
@@ -313,7 +311,7 @@ def _recorded_cost(usage: Any) -> dict[str, int]:
 
 
 def folder_of_workspace(identifier: Any) -> str | None:
-    """The folder of a workspace: a URI, or an object that holds one."""
+    """Return the folder of a workspace identifier, which is a URI or an object with one."""
     if isinstance(identifier, str):
         return folder_of_uri(identifier)
     record = mapping(identifier)
@@ -325,7 +323,7 @@ def folder_of_workspace(identifier: Any) -> str | None:
 
 
 def folder_of_uri(uri: str) -> str | None:
-    """`file:///home/me/x` to `/home/me/x`; on Windows `file:///c%3A/x` to `c:/x`."""
+    """Convert `file:///home/me/x` to `/home/me/x`, and `file:///c%3A/x` to `c:/x`."""
     try:
         path = unquote(urlsplit(uri).path)
     except ValueError:
@@ -340,7 +338,7 @@ _ITEMS: Final = "SELECT key, CAST(value AS BLOB) FROM ItemTable WHERE key IN (?,
 
 
 def workspace_folder(path: Path) -> str | None:
-    """The folder that `workspace.json` beside the state names."""
+    """Return the folder named in the `workspace.json` beside a state; None if there is none."""
     try:
         record = mapping(document(path.with_name(WORKSPACE_FILE).read_bytes()))
     except OSError:
@@ -350,14 +348,14 @@ def workspace_folder(path: Path) -> str | None:
 
 
 def has_items(connection: sqlite3.Connection) -> bool:
-    """Whether this is the state of a workspace."""
+    """Return whether the database is the state of a workspace."""
     return {"key", "value"}.issubset(columns(connection, "ItemTable"))
 
 
 def read_workspace(
     connection: sqlite3.Connection, path: Path, *, bodies: bool, only: str | None
 ) -> list[Item]:
-    """The notes, then every chat."""
+    """Return the folders of conversations as notes, then the items of every chat."""
     found = {
         str(key): mapping(document(value))
         for key, value in connection.execute(_ITEMS, (_CHATS_KEY, *_COMPOSER_KEYS))

@@ -1,4 +1,4 @@
-"""What Cursor's formats share: prompts in tags, contents in typed parts, exit codes."""
+"""Parses what Cursor's formats have in common: prompts in tags, typed parts, exit codes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _TEXT_TYPES: Final = ("text", "input_text", "output_text")
 
 
 class Prompt(NamedTuple):
-    """What a person typed, and what was put around it."""
+    """The text a person typed, and the context that Cursor added to it."""
 
     typed: str
     injected: str
 
 
 def split_prompt(content: str) -> Prompt:
-    """Tell the query from its surroundings; text without tags was typed as it stands."""
+    """Separate the typed query from the injected context; text without tags was all typed."""
     queries = _QUERY.findall(content)
     if queries:
         return Prompt("\n".join(queries), _QUERY.sub("", content).strip())
@@ -38,7 +38,7 @@ def split_prompt(content: str) -> Prompt:
 def prompt_messages(
     content: str, *, id: str | None = None, at: datetime | None = None
 ) -> Iterator[SessionMessage]:
-    """The prompt, and what was injected with it as a message of its own."""
+    """Yield the prompt, and the injected context as a separate message."""
     typed, injected = split_prompt(content)
     if typed:
         yield SessionMessage(role="user", content=typed, id=id, timestamp=at)
@@ -54,26 +54,26 @@ def prompt_messages(
 
 
 def workspace_in(content: str) -> str | None:
-    """The working directory that injected context names."""
+    """Return the working directory named in injected context; None if there is none."""
     found = _WORKSPACE.search(content)
     return found[1] if found else None
 
 
 def model_name(value: Any) -> str | None:
-    """A model's name as recorded; "default" is a choice, not a model."""
+    """Return the recorded name of a model; None for "default", which names no model."""
     name = text(value)
     return None if name == _DEFAULT_MODEL else name
 
 
 class Parts:
-    """A message's content taken apart. Types that are not known are counted by the caller."""
+    """The parts of a message's content by type. The caller counts the unknown types."""
 
     def __init__(self, content: Any, *, prefix: str) -> None:
         self.texts: list[str] = []
         self.thoughts: list[str] = []
         self.calls: list[SessionToolCall] = []
         self.results: list[ToolResult] = []
-        self.unknown: list[tuple[str, Any]] = []  # types, and the parts that have them
+        self.unknown: list[tuple[str, Any]] = []  # (type, part)
         if isinstance(content, str):
             self.texts.append(content)
         for number, part in enumerate(items(content)):
@@ -81,12 +81,12 @@ class Parts:
 
     @property
     def text(self) -> str:
-        """All that was said; what Cursor blacked out was not."""
+        """The joined texts, without those that Cursor redacted."""
         return "\n".join(said for said in self.texts if said.strip() and said != REDACTED)
 
     @property
     def thinking(self) -> str | None:
-        """All that was thought."""
+        """The joined reasoning; None if there is none."""
         return "\n".join(self.thoughts) or None
 
     def _add(self, part: dict[str, Any], fallback_id: str) -> None:
@@ -123,7 +123,7 @@ def _result(part: dict[str, Any], fallback_id: str) -> ToolResult:
 
 
 def exit_failed(output: Any) -> bool | None:
-    """Whether a command ended with another exit code than 0; None when none is told."""
+    """Return whether a command failed; None if the output contains no exit code."""
     found = _EXIT_CODE.match(output) if isinstance(output, str) else None
     return None if found is None else found[1] != "0"
 
@@ -131,7 +131,7 @@ def exit_failed(output: Any) -> bool | None:
 def tool_message(
     result: ToolResult, *, parent: str | None = None, at: datetime | None = None
 ) -> SessionMessage:
-    """A tool's answer as a message."""
+    """Return a tool result as a message."""
     return SessionMessage(
         role="tool",
         content=plain_text(result.output),

@@ -1,7 +1,7 @@
-"""Transcripts: `projects/<folder>/agent-transcripts/`, what Cursor exports of a conversation.
+"""Reads `projects/<folder>/agent-transcripts/`, the export that Cursor writes of a conversation.
 
-Lines of JSON, or (older) plain text with `user:` and `A:` above each turn. No results, ids, times
-or models: where the chat itself is still there, it is shown instead.
+A transcript is JSON lines, or (older) plain text with `user:` and `A:` above each turn. It has no
+results, ids, times or models, so the chat itself takes precedence if it still exists.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _HEADINGS: Final = {"user:": "user", "A:": "assistant"}
 
 
 def read_transcript(source: SourceRef, *, bodies: bool) -> Iterator[Item]:
-    """One transcript of either format."""
+    """Yield the items of a transcript of either format."""
     session_id = source.session_id or source.path.stem
     fold = Fold()
     unknown = Unknowns()
@@ -67,7 +67,7 @@ def read_transcript(source: SourceRef, *, bodies: bool) -> Iterator[Item]:
 
 
 def _read_lines(source: SourceRef, unknown: Unknowns) -> Iterator[SessionMessage | Problem | None]:
-    """The messages of all lines; None for a line that holds none."""
+    """Yield the messages of all lines; None for a line without a message."""
     for found in read_records(source.path, _LINE):
         if isinstance(found, Problem):
             yield found
@@ -101,12 +101,12 @@ def _read_text(source: SourceRef) -> Iterator[SessionMessage | Problem]:
     messages = list(text_messages(content))
     yield from messages
     if not messages and content.strip():
-        message = "a text without turns"
+        message = "the text contains no turns"
         yield Problem(code="unknown-format", message=message, path=str(source.path))
 
 
 def text_messages(content: str) -> Iterator[SessionMessage]:
-    """The messages of a plain text transcript."""
+    """Yield the messages of a plain text transcript."""
     for number, (role, lines) in enumerate(_blocks(content)):
         if role == "user":
             yield from prompt_messages("\n".join(lines))
@@ -115,7 +115,7 @@ def text_messages(content: str) -> Iterator[SessionMessage]:
 
 
 def _blocks(content: str) -> Iterator[tuple[str, list[str]]]:
-    """Turns with their lines; inside a query a heading is text like any other."""
+    """Yield the role and the lines of each turn; a heading inside a query is ordinary text."""
     role: str | None = None
     lines: list[str] = []
     in_query = False
@@ -136,7 +136,7 @@ def _blocks(content: str) -> Iterator[tuple[str, list[str]]]:
 
 
 class _Answer:
-    """The lines of one answer."""
+    """Parses the lines of one answer."""
 
     def __init__(self, lines: list[str], *, prefix: str) -> None:
         self._texts: list[str] = []
@@ -170,7 +170,7 @@ class _Answer:
         return at + 1
 
     def _add_result(self, name: str, details: list[str]) -> None:
-        """The result of the first call of that name that has none; without output nothing."""
+        """Add a result to the first call of that name without one; ignore an empty result."""
         done = {result.tool_call_id for result in self._results}
         for call in self._calls:
             if details and call.tool_name == name and call.tool_call_id not in done:
@@ -195,7 +195,7 @@ class _Answer:
 
 
 def _indented(lines: list[str], start: int) -> list[str]:
-    """The indented lines from here on."""
+    """Return the consecutive indented lines from `start` on."""
     end = start
     while end < len(lines) and lines[end][:1] in (" ", "\t"):
         end += 1
@@ -203,7 +203,7 @@ def _indented(lines: list[str], start: int) -> list[str]:
 
 
 def _arguments(lines: list[str]) -> dict[str, str]:
-    """`name: value`; a line without a name goes on with the value before it."""
+    """Parse lines of `name: value`; a line without a name continues the previous value."""
     found: dict[str, str] = {}
     last = ""
     for line in lines:

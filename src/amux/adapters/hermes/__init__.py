@@ -1,12 +1,12 @@
-r"""Hermes Agent: sessions of Nous Research's agent.
+r"""Reads sessions of Hermes Agent, by Nous Research.
 
-Store     $HERMES_HOME, else ~/.hermes (on Windows also %LOCALAPPDATA%\hermes): state.db, and one
-          more in each folder of profiles/; older files in sessions/ beside it, which count only
-          for sessions the database has not.
-Formats   SQLite with columns added by every version, read as they are found (schema 1 to 22);
-          snapshots and logs in files (to 0.15); evidence: docs/agents/hermes.md
+Store     $HERMES_HOME, else ~/.hermes (on Windows also %LOCALAPPDATA%\hermes): state.db, and
+          another one in each folder of profiles/; older files in sessions/ beside it, which are
+          used only for sessions that the database does not have
+Formats   SQLite; every version adds columns, and those that exist are read (schema 1 to 22);
+          snapshots and logs in files (to 0.15). Evidence: docs/agents/hermes.md
 Counting  totals by session and, from 0.19, by model; no single calls
-Title     the title given by person or agent, else the first prompt
+Title     the title given by a person or by the agent, else the first prompt
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ INFO: Final = AgentInfo(
         Bystander("*.hermes_history", "prompts as they were typed"),
     ),
     evidence="seen: 0.13.0, 0.16.0, 0.19.0; documented: schema 1 to 11; docs/agents/hermes.md",
-    revision=3,
+    revision=4,
 )
 
 _DATABASE: Final = "state.db"
@@ -78,7 +78,7 @@ class HermesAdapter:
     info = INFO
 
     def roots(self, host: Host) -> Sequence[Path]:
-        """HERMES_HOME, else the places the agent uses by default; touches no disk."""
+        """Return HERMES_HOME, else the agent's default folders, without accessing the disk."""
         moved = host.path_from("HERMES_HOME")
         if moved is not None:
             return [moved]
@@ -89,7 +89,7 @@ class HermesAdapter:
         return [local / "hermes", default]
 
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
-        """Databases and older session files, of the root and of every profile in it."""
+        """Yield databases and older session files of the root and of every profile in it."""
         del cwd
         from amux.adapters.hermes.legacy_files import session_id_of
 
@@ -113,7 +113,7 @@ class HermesAdapter:
     def read(
         self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None
     ) -> Iterator[Item]:
-        """Stream a source; Hermes keeps no history by reference, so nothing ends early."""
+        """Yield the items of a source; `until` is unused, as no session refers to another."""
         del until
         if source.role == "names":
             yield from read_closed(source)
@@ -126,24 +126,24 @@ class HermesAdapter:
             yield from read_file(source.path, bodies=has_bodies(want))
 
     def tells(self, source: SourceRef) -> bool:
-        """A database does; an older file has to be read."""
+        """Return whether the source is a database; older files are read whole."""
         return source.path.name == _DATABASE
 
     def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice | None:
-        """By the tables of sessions; none of them has calls of another one."""
+        """Select by the tables of sessions; no session has calls of another one."""
         from amux.adapters._kit.asking import choose_in_databases
         from amux.adapters.hermes.lineage import candidates_sql
 
         return choose_in_databases(sources, candidates_sql, question)
 
     def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
-        """Some sessions, with the same statements that read all of them."""
+        """Yield the items of some sessions, with the statements that read all of them."""
         if source.path.name != _DATABASE:
             return self.read(source, want="facts")
         return _read_database(source.path, want="facts", only=chosen)
 
     def names(self, source: SourceRef) -> Sequence[Named] | None:
-        """The sessions of a database."""
+        """Return the sessions of a database."""
         from amux.adapters._kit.kin import Named, ask_database
         from amux.adapters.hermes.lineage import sessions_in
 
@@ -151,7 +151,7 @@ class HermesAdapter:
         return None if ids is None else [Named(id) for id in ids]
 
     def kin(self, sources: Sequence[SourceRef], session_id: str) -> Kin | None:
-        """Parents and children; an older file names nobody and goes by its own name."""
+        """Select parents and children; an older file names neither and is matched by its id."""
         from amux.adapters._kit.kin import MarkedKin, mark_all
 
         marked = mark_all(sources, _links_of)
@@ -160,10 +160,10 @@ class HermesAdapter:
     def native_search(
         self, root: Path, terms: Sequence[str], *, limit: int
     ) -> Iterator[tuple[str, float]]:
-        """Sessions with a text that holds all terms, by the database's own full-text index.
+        """Yield `(session id, score)` from the database's full-text index, best first.
 
-        Best first, as (session id, score). An id that begins with `memory:` is that of a note the
-        agent keeps and that belongs to no session.
+        A session matches if one text contains all terms. An id that begins with `memory:` is that
+        of a note of the agent that belongs to no session.
         """
         from amux.adapters.hermes.search import search_store
 
@@ -176,7 +176,7 @@ class HermesAdapter:
         yield from sorted(found, key=lambda hit: (-hit[1], hit[0]))[:limit]
 
     def unindexed(self, root: Path) -> Iterator[str]:
-        """Sessions with thinking, accents or other texts that the index may not find."""
+        """Yield sessions with reasoning, accents or other text that the index may not find."""
         from amux.adapters.hermes.search import sessions_to_read
 
         return self._ask_databases(root, sessions_to_read)
@@ -184,7 +184,7 @@ class HermesAdapter:
     def _ask_databases(
         self, root: Path, question: Callable[[sqlite3.Connection], list[Answer]]
     ) -> Iterator[Answer]:
-        """What each database of a root answers."""
+        """Yield the results of a query on each database of a root."""
         from amux.adapters._kit.sqlite import read_foreign
 
         for source in self.discover(root):
@@ -193,7 +193,7 @@ class HermesAdapter:
             try:
                 yield from read_foreign(source.path, question)
             except (ParseError, OSError):
-                continue  # listing tells of a database that cannot be read
+                continue  # a list reports a database that cannot be read
 
     def command(
         self,
@@ -204,7 +204,10 @@ class HermesAdapter:
         cwd: str | None = None,
         version: str | None = None,
     ) -> Command | None:
-        """Argv: with a prompt one answer, else a chat. A branch is made inside a chat only."""
+        """Return the command of one answer to a prompt, or of a chat; None to fork.
+
+        Hermes creates branches only inside a chat.
+        """
         del version
         if action == "fork" or (action == "resume" and session_id is None):
             return None
@@ -223,7 +226,7 @@ def _links_of(source: SourceRef) -> Marked | None:
 
 
 def _stores(inside: Inside) -> Iterator[dict[str, Path]]:
-    """What lies in the root, and in the profiles in it, each with a store of its own."""
+    """Yield the paths in the root and in each of its profiles, which have their own databases."""
     own = inside.entries(inside.root)
     yield own
     for profile in inside.entries(own.get("profiles")).values():
@@ -235,7 +238,7 @@ def _read_database(path: Path, *, want: Want, only: Sequence[str] | None) -> Ite
     try:
         yield from _sessions(path, want=want, only=only)
     except ParseError as error:
-        message = f"it cannot be read as a database ({error.__cause__ or error})"
+        message = f"the file cannot be read as a database ({error.__cause__ or error})"
         yield Problem(code="unknown-format", message=message, path=str(path))
     except OSError as error:
         yield unreadable(path, error)
@@ -246,17 +249,17 @@ def _sessions(path: Path, *, want: Want, only: Sequence[str] | None) -> Iterator
     listed = _query(path, only=only, bodies=bodies)
     yield from listed.problems
     for facts in listed.facts:
-        if only is None and bodies:  # one session at a time, so that memory stays bounded
+        if only is None and bodies:  # one session at a time keeps memory bounded
             yield from _session(path, facts)
         else:
             yield from _items(facts, listed.messages.get(facts.session_id, ()))
 
 
 def _session(path: Path, listed: Facts) -> Iterator[Item]:
-    """One session of those listed, with its messages."""
+    """Yield the items of one of the listed sessions, with its messages."""
     found = _query(path, only=(listed.session_id,), bodies=True)
     yield from found.problems
-    if not found.facts:  # bytes of its id were replaced: what is shown is not what is stored
+    if not found.facts:  # invalid bytes of the id were replaced, so it differs from the stored id
         message = "the messages of a session cannot be found: its id is not valid text"
         yield Problem(code="bad-record", message=message, path=str(path))
     for facts in found.facts or [listed]:

@@ -1,9 +1,9 @@
-"""Compaction in place: which rows only repeat what the session already holds.
+"""Finds the rows that compaction in place wrote a second time.
 
-The agent marks everything said so far as compacted and writes head, summary and tail anew, in one
-transaction, as rows with consecutive ids and times microseconds apart. A person wants to read
-each message once, so the block around a summary is left out as far as it repeats earlier rows in
-order. It ends at the first row that repeats none: the same prompt, typed again later, stays.
+The agent flags all earlier messages as compacted and writes the head, a summary and the tail again,
+in one transaction, as rows with consecutive ids and times microseconds apart. Each message should
+be shown once, so the rows around a summary are skipped as far as they repeat earlier rows in order.
+The block ends at the first row that repeats none: a prompt that is typed again later stays.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _BURST_S: Final = 0.001  # rows of one block follow each other faster than any m
 
 @dataclass(slots=True)
 class Replays:
-    """What compaction in place left behind, over all sessions."""
+    """The rows written by compaction in place, over all sessions."""
 
-    repeated: set[int] = field(default_factory=set[int])  # rows that say nothing new
-    only_summary: set[int] = field(default_factory=set[int])  # summaries before a repeated message
+    repeated: set[int] = field(default_factory=set[int])  # rows that repeat an earlier one
+    only_summary: set[int] = field(default_factory=set[int])  # summaries with a repeated message
     compactions: dict[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(slots=True, frozen=True)
 class _ComparableRow:
-    """A row, as far as it can be compared. `content` is a digest, texts may be long."""
+    """The parts of a row to compare. `content` is a digest, since texts may be long."""
 
     id: int
     at: float
@@ -52,7 +52,7 @@ class _ComparableRow:
 
 
 def find_replays(rows: Iterable[Row]) -> Replays:
-    """Compare the rows (COLUMNS, in order of id) of sessions that were compacted in place."""
+    """Return the repeated rows of compacted sessions; `rows` have COLUMNS, in order of id."""
     lines: dict[str, list[_ComparableRow]] = {}
     for row in rows:
         session_id = text(row.get("session_id"))
@@ -89,7 +89,7 @@ def _find_in_session(session_id: str, lines: list[_ComparableRow], found: Replay
         start = _block_start(lines, position)
         earlier = [one.content for one in lines[:start] if one.id not in found.repeated]
         if not earlier:
-            continue  # the session begins with the block: it continues another one
+            continue  # the session begins with the block, so it continues another session
         found.compactions[session_id] = found.compactions.get(session_id, 0) + 1
         history = _OrderedHistory(earlier)
         history.has_all(lines[start:position])
@@ -100,11 +100,11 @@ def _find_in_session(session_id: str, lines: list[_ComparableRow], found: Replay
             if not history.has(one.content):
                 break
             found.repeated.add(one.id)
-    found.compactions.setdefault(session_id, 1)  # the flags say so, whatever the summary is called
+    found.compactions.setdefault(session_id, 1)  # the rows are flagged, even if no summary matches
 
 
 def _block_start(lines: list[_ComparableRow], position: int) -> int:
-    """Where the block around a summary begins: before it, rows that repeat earlier ones."""
+    """Return the start of the block around a summary: preceding rows that repeat earlier ones."""
     start = position
     for _ in _burst(lines[position::-1]):
         history = _OrderedHistory([one.content for one in lines[: start - 1]])
@@ -115,7 +115,7 @@ def _block_start(lines: list[_ComparableRow], position: int) -> int:
 
 
 def _burst(lines: Sequence[_ComparableRow]) -> Iterator[_ComparableRow]:
-    """The rows after the first that were written in the same breath."""
+    """Yield the rows after the first that were written in the same transaction."""
     for previous, line in pairwise(lines):
         if abs(line.id - previous.id) != 1 or abs(line.at - previous.at) > _BURST_S:
             return
@@ -123,7 +123,7 @@ def _burst(lines: Sequence[_ComparableRow]) -> Iterator[_ComparableRow]:
 
 
 class _OrderedHistory:
-    """Finds contents in a history, each further on than the one before."""
+    """Searches a history for contents, each after the previous match."""
 
     def __init__(self, history: list[bytes]) -> None:
         self._history = history

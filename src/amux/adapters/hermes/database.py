@@ -1,7 +1,7 @@
-"""Reading state.db: a constant number of statements for all sessions, or for some.
+"""Reads state.db with a fixed number of statements, for all sessions or for some.
 
-Everything is selected from columns that were seen first. Facts come from the heads of texts, also
-when the whole messages are read, so that both ways of reading say the same.
+Statements select only columns that exist. Facts are built from the beginnings of texts, even if
+whole messages are read, so that they do not depend on what is read.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _BODY_COLUMNS: Final[tuple[str, ...]] = (
     "reasoning_content",
     "reasoning_details",
 )
-_PROMPT_BYTES: Final = 20_000  # holds every title, however its white space is folded
-_OTHER_BYTES: Final = 64  # enough to tell a summary
+_PROMPT_BYTES: Final = 20_000  # enough for every title, even after folding of white space
+_OTHER_BYTES: Final = 64  # enough to recognise a summary
 
 _ANCESTORS: Final = """WHERE id IN (WITH RECURSIVE line(id) AS (
     SELECT id FROM sessions WHERE id IN {}
     UNION SELECT child.parent_session_id FROM sessions child JOIN line USING (id))
     SELECT id FROM line)"""
-# Whole where only the whole can be understood: parts as JSON, and summaries, whose end matters.
+# The whole content if its beginning is not sufficient: JSON parts, and summaries with their end.
 _HEAD: Final = f"""CASE
     WHEN "role" IN ('user', 'assistant')
         AND (substr(CAST("content" AS BLOB), 1, 6) = x'006A736F6E3A'
@@ -57,7 +57,7 @@ _HEAD: Final = f"""CASE
 
 @dataclass(slots=True)
 class DatabaseContents:
-    """What a database told: sessions in the order it lists them."""
+    """The contents of a database: sessions in the order of their rows."""
 
     facts: list[Facts] = field(default_factory=list[Facts])
     messages: dict[str, list[SessionMessage]] = field(
@@ -69,11 +69,11 @@ class DatabaseContents:
 def read_sessions(
     connection: sqlite3.Connection, path: str, *, only: Chosen | None = None, bodies: bool = False
 ) -> DatabaseContents:
-    """The facts of all sessions, or of some; with `bodies` the messages of these too."""
+    """Return the facts of all sessions, or of some; with `bodies` also the messages of these."""
     store = _Queries(connection, path)
     found = DatabaseContents(problems=store.problems)
     if "id" not in store.session_columns:
-        message = "there is no table of sessions"
+        message = "the database has no table `sessions` with a column `id`"
         store.problems.append(Problem(code="unknown-format", message=message, path=path))
         return found
     family = store.sessions(only)
@@ -88,7 +88,7 @@ def read_sessions(
     replays = store.replays(only)
     for head in store.heads(only):
         builder = builders.get(head.session_id)
-        if builder is None:  # the row of the session is gone, what was said in it is not
+        if builder is None:  # the row of the session is missing, but its messages exist
             builder = builders[head.session_id] = SessionBuilder(
                 SessionRow(id=head.session_id), path
             )
@@ -103,7 +103,7 @@ def read_sessions(
 
 
 class _Queries:
-    """The statements."""
+    """Runs the statements."""
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self._connection = connection
@@ -115,7 +115,7 @@ class _Queries:
         self._usage_columns = columns(connection, "session_model_usage")
 
     def sessions(self, only: Chosen | None) -> dict[str, SessionRow]:
-        """All sessions; or some with their ancestors, who say what they are."""
+        """Return all sessions; or some with their ancestors, which determine their kind."""
         where = ""
         if only is not None:
             has_parents = "parent_session_id" in self.session_columns
@@ -130,7 +130,7 @@ class _Queries:
         return found
 
     def usage(self, only: Chosen | None) -> Iterator[UsageRow]:
-        """Usage by model, in the order it was first recorded."""
+        """Yield usage by model, in the order of its first record."""
         if not {"session_id", "model"} <= set(self._usage_columns):
             return
         where = "" if only is None else f"WHERE session_id IN {only.sql}"
@@ -139,12 +139,12 @@ class _Queries:
         ):
             row = UsageRow.of(cells)
             if row is None:
-                self._skipped("usage of no session or no model")
+                self._skipped("usage without a session or a model")
             else:
                 yield row
 
     def replays(self, only: Chosen | None) -> Replays:
-        """What compaction in place repeats; older schemas do not do it."""
+        """Return the rows that compaction in place repeats; none in older schemas."""
         if not {"compacted", "active", *_KEYS} <= set(self.message_columns):
             return Replays()
         concerned = "SELECT session_id FROM messages WHERE compacted = 1"
@@ -156,7 +156,7 @@ class _Queries:
         )
 
     def heads(self, only: Chosen | None) -> Iterator[MessageHead]:
-        """Every message that counts, without its body."""
+        """Yield every visible message without its body."""
         names = set(self.message_columns)
         if not names >= set(_KEYS):
             return
@@ -174,12 +174,12 @@ class _Queries:
         for cells in self._connection.execute(statement, _bound(only)):
             head = MessageHead.of(cells)
             if head is None:
-                self._skipped("a message of no session")
+                self._skipped("a message without a session")
             else:
                 yield head
 
     def messages(self, session_id: str, replays: Replays) -> Iterator[SessionMessage]:
-        """The messages of one session."""
+        """Yield the messages of one session."""
         if not set(self.message_columns) >= set(_KEYS):
             return
         names: dict[str, str] = {}
@@ -197,7 +197,7 @@ class _Queries:
         return f"WHERE {self._visible()}{chosen}"
 
     def _visible(self) -> str:
-        """Rows of the conversation; what was undone (neither active nor compacted) is hidden."""
+        """Return the condition of visible rows; neither active nor compacted means undone."""
         if "active" not in self.message_columns:
             return "1"
         compacted = " OR compacted = 1" if "compacted" in self.message_columns else ""
@@ -217,7 +217,7 @@ class _Queries:
         )
 
     def _skipped(self, what: str) -> None:
-        message = f"{what} was left out"
+        message = f"skipped {what}"
         self.problems.append(Problem(code="bad-record", message=message, path=self._path))
 
 

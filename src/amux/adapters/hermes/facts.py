@@ -1,10 +1,9 @@
-"""What a session was billed for. Hermes keeps totals, no single calls.
+"""Builds the facts of a session from its rows, and its calls from the recorded totals.
 
-One call per model: from `session_model_usage` where there is one, else the totals of the session
-row under its model. Rows of a task (a generated title) come on top of the session's totals; the
-others add up to them, and what the session has beyond them goes to its own model.
-
-A session while its rows are read: counts, times, first prompt; closed as facts.
+Hermes records totals, not single calls, so a session has one call per model: from
+`session_model_usage` if it exists, else from the totals in the session row. Rows of a task (such as
+a generated title) are not included in the session's totals. The other rows add up to them; a
+remainder is attributed to the model of the session row.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def calls_of(
     purpose: Purpose,
     reasoning_unknown: bool,
 ) -> tuple[Call, ...]:
-    """The billed totals of a session, the most used model first."""
+    """Return the calls of a session, the most used model first."""
     main = sorted((one for one in usage if not one.task), key=lambda one: -one.calls)
     calls = _by_model(row.id, main, purpose)
     rest = _remainder(row.tokens, [call.tokens for call in calls])
@@ -69,7 +68,7 @@ def calls_of(
 
 
 def _by_model(session_id: str, usage: Iterable[UsageRow], purpose: Purpose) -> list[Call]:
-    """One call per model; a model may have been reached in several ways."""
+    """Return one call per model; a model may have several rows, one per route to it."""
     calls: list[Call] = []
     for one in usage:
         calls = _add(
@@ -88,7 +87,7 @@ def _by_model(session_id: str, usage: Iterable[UsageRow], purpose: Purpose) -> l
 
 
 def _add(calls: list[Call], more: Call) -> list[Call]:
-    """Add to the call of the same key, if there is one."""
+    """Return the calls with one more, merged into the call with the same key if there is one."""
     for index, call in enumerate(calls):
         if call.key == more.key:
             amounts = (call.native_nusd, more.native_nusd)
@@ -105,7 +104,7 @@ def _add(calls: list[Call], more: Call) -> list[Call]:
 
 
 def _remainder(total: Tokens, parts: Iterable[Tokens]) -> Tokens:
-    """What the session was billed beyond its parts."""
+    """Return the tokens of the session total that its parts do not include."""
     spent = sum(parts, Tokens())
     return Tokens(
         input=max(0, total.input - spent.input),
@@ -117,7 +116,7 @@ def _remainder(total: Tokens, parts: Iterable[Tokens]) -> Tokens:
 
 
 def _share(calls: Sequence[Call], recorded: int) -> list[Call]:
-    """Share the session's recorded cost among its models, so that it adds up to the last unit."""
+    """Distribute the session's recorded cost among its models, so that the sum is exact."""
     known = [call.native_nusd for call in calls if call.native_nusd is not None]
     weights = known if len(known) == len(calls) and any(known) else _token_weights(calls)
     whole = sum(weights) or 1
@@ -136,7 +135,7 @@ def _token_weights(calls: Iterable[Call]) -> list[int]:
 
 
 def _finished(call: Call, at: datetime | None, *, reasoning_unknown: bool) -> Call:
-    """With a time, and without a zero that only means that reasoning was not counted."""
+    """Return the call with a time, and with unknown reasoning if it was not counted."""
     if reasoning_unknown and not call.tokens.thinking:
         call = msgspec.structs.replace(
             call,
@@ -173,13 +172,13 @@ class MessageHead:
     tool_calls: object
     tool_call_id: str | None
     at: datetime | None
-    finished: bool  # has a finish reason, which copies in a branch lack
+    finished: bool  # has a finish reason, which copies in a branch do not have
     observed: bool
     reasoned: bool
 
     @classmethod
     def of(cls, cells: Sequence[Any]) -> Self | None:
-        """The row in these cells; None when it does not say whose it is."""
+        """Parse the cells of a row; None if it names no session."""
         id, session_id, role, head, calls, result_of, at, finish_reason, observed, reasoned = cells
         named = text(session_id)
         if named is None or not isinstance(id, int):
@@ -199,7 +198,7 @@ class MessageHead:
 
 
 class SessionBuilder:
-    """Collects one session."""
+    """Collects the rows of one session; `facts()` returns the result."""
 
     def __init__(self, row: SessionRow, path: str) -> None:
         self.usage: list[UsageRow] = []
@@ -217,7 +216,7 @@ class SessionBuilder:
         self._problem_count = 0
 
     def add(self, head: MessageHead, replays: Replays) -> None:
-        """Count a message, unless it only repeats an earlier one."""
+        """Add a message, unless it repeats an earlier one."""
         if head.id in replays.repeated:
             return
         role = role_of(head.role)
@@ -251,7 +250,7 @@ class SessionBuilder:
             self._problem("bad-record", f"the tool calls of message {head.id} cannot be read")
         self._calls.update(map(call_id, entries or ()))
         if role == "tool" and (head.tool_call_id or "") not in self._calls:
-            self._problem("orphan-result", f"message {head.id} is the result of no tool call")
+            self._problem("orphan-result", f"message {head.id} is a result without a tool call")
 
     def _note_unknown(self, head: MessageHead) -> None:
         if head.role not in BOOKKEEPING:
@@ -264,7 +263,10 @@ class SessionBuilder:
             self._problems.append(Problem(code=code, message=message, path=self._path))
 
     def facts(self, rows: Mapping[str, SessionRow], replays: Replays, *, has_flags: bool) -> Facts:
-        """Close the session. `rows` holds its ancestors; for `has_flags` see `_compactions`."""
+        """Return the facts. `rows` must include the ancestors.
+
+        `has_flags` says whether compacted rows are flagged; if not, summaries are counted.
+        """
         row = self._row
         lineage = lineage_of(row, rows)
         known = [at for at in (row.started_at, self._latest) if at]
@@ -298,15 +300,15 @@ class SessionBuilder:
         )
 
     def _compactions(self, replays: Replays, *, has_flags: bool) -> int:
-        """How often it was compacted; without flags on rows only its summaries tell."""
+        """Return the number of compactions; without flags on rows, the number of summaries."""
         inside = replays.compactions.get(self._row.id, 0) if has_flags else self._summaries
         return inside + (self._row.end_reason == _COMPRESSED)
 
     def _hides_reasoning(self, kind: Kind) -> bool:
-        """Whether reasoning was written down but not counted, as before version 0.19.
+        """Return whether reasoning was recorded as text but not counted, as before 0.19.
 
-        Copied history shows reasoning that was billed elsewhere: there the count is believed once
-        usage is kept by model, and in a branch only texts that are not copies speak against it.
+        Copied history contains reasoning that was billed elsewhere. So if usage is recorded by
+        model, the count is trusted, and in a branch only texts that are not copies are evidence.
         """
         if self._row.tokens.thinking:
             return False

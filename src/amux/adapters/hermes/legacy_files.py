@@ -1,8 +1,8 @@
-"""Hermes sessions in files of their own, from before the database or beside it.
+"""Reads Hermes sessions in single files, written before or beside the database.
 
 Snapshot  `session_<id>.json` (to 0.15) or `<id>.json`: `{session_id, model, session_start,
-          last_updated, messages}`, the messages in OpenAI's form without times.
-Log       `<id>.jsonl` (gateway): a `session_meta` line with the model, then one message a line.
+          last_updated, messages}`, the messages in OpenAI's format without times.
+Log       `<id>.jsonl` (gateway): a `session_meta` line with the model, then one message per line.
 
 Neither records usage. Times have no zone and are taken for UTC.
 """
@@ -26,8 +26,8 @@ from amux.model.problems import Problem, ProblemCode
 
 _FILE: Final = re.compile(r"session_(?P<id>.+)\.json|(?P<name>[^.].*)\.jsonl?", re.DOTALL)
 _DUMP: Final = "request_dump_"
-_CHATS: Final = "sessions.json"  # which chat uses which session
-_LARGEST: Final = 256 << 20  # a snapshot has to be held whole
+_CHATS: Final = "sessions.json"  # maps chats to sessions
+_LARGEST: Final = 256 << 20  # a snapshot is read into memory
 
 
 class _Snapshot(msgspec.Struct):
@@ -45,13 +45,13 @@ _LINE: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 def session_id_of(name: str) -> str | None:
-    """The id a file name promises; None for files that are no sessions."""
+    """Return the session id in a file name; None for files without a session."""
     found = None if name.startswith(_DUMP) or name == _CHATS else _FILE.fullmatch(name)
     return None if found is None else found["id"] or found["name"]
 
 
 def read_file(path: Path, *, bodies: bool) -> Iterator[Item]:
-    """The one session of a file."""
+    """Yield the items of the session in a file."""
     if path.suffix == ".jsonl":
         yield from _read_log(path, bodies=bodies)
     else:
@@ -88,7 +88,7 @@ def _load(path: Path) -> _Snapshot | Problem:
         return unreadable(path, error)
     found = decode(data, _SNAPSHOT_DECODER) if len(data) <= _LARGEST else None
     if found is None or not isinstance(found.messages, list):
-        message = "it is not a session that amux can read"
+        message = "the file is not a session that amux can read"
         return Problem(code="unknown-format", message=message, path=str(path))
     return found
 
@@ -121,7 +121,7 @@ def _models(values: Iterable[Any]) -> tuple[str, ...]:
 
 
 class _Session:
-    """Messages in OpenAI's form, one after the other."""
+    """Converts messages in OpenAI's format, one after the other."""
 
     def __init__(self, path: Path) -> None:
         self.fold = Fold()
@@ -130,16 +130,18 @@ class _Session:
         self.unknown = Unknowns()
 
     def items(self, record: Any, number: int, *, bodies: bool) -> Iterator[Item]:
-        """The messages of a record, and what is wrong with it."""
+        """Yield the messages and the problems of a record."""
         if not is_mapping(record):
-            yield self._problem("bad-record", f"message {number} is no object")
+            yield self._problem("bad-record", f"message {number} is not an object")
             return
         role = role_of(record.get("role"))
         if role is None and text(record.get("role")) not in BOOKKEEPING:
             kind = first(record, "role", "type")
             self.unknown.take(plain_text(kind), record)
         if role == "tool" and not self._has_call(record):
-            yield self._problem("orphan-result", f"message {number} is the result of no tool call")
+            yield self._problem(
+                "orphan-result", f"message {number} is a result without a tool call"
+            )
         for message in messages_of(record, id=str(number), names=self._names):
             self.fold.message(message)
             if bodies:

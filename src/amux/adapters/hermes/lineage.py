@@ -1,18 +1,15 @@
-"""Who descends from whom. Hermes links every child to its parent and says why only sometimes.
+"""Determines the lineage of sessions, in Python for facts and in SQL for lists.
 
-A child made after its parent had ended continues it (compression) or branches off from it; any
-other child is a sub-agent. Newer versions mark branches and sub-agents in the child itself.
+Hermes links every child to its parent, but only newer versions record in the child whether it is a
+branch or a sub-agent. In older ones, a child created after its parent had ended continues it
+(compression) or branches off it; any other child is a sub-agent.
 
-What state.db says of every session in its own table, for lists, by the rules of `lineage`.
+The SQL passes kinds and inherited directories down the tree, from sessions without a parent to
+their children, so that each row is visited once. A cycle of parents has no root: its sessions are
+read. The table does not have the time of the last change, which depends on the messages.
 
-Kinds and inherited directories go down the tree, from those without a parent to their children, so
-each row is looked at once. A circle of parents hangs on no root: its sessions are read. When a
-session last changed is not told: its messages are, as far as they are not repetitions.
-
-Which sessions of a state.db bear on each other: parents and children, by every link there is.
-
-No session has calls of another one, so links are all. They stand in the table of sessions, which is
-small; messages are asked only for the ids of sessions whose row is gone.
+No session has calls of another one, so sessions affect each other only through these links. They
+are in the small table of sessions; messages only add the ids of sessions whose row is missing.
 """
 
 from __future__ import annotations
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, frozen=True)
 class Lineage:
-    """What a session is to its parent."""
+    """The kind of a session, its parent and its working directory."""
 
     kind: Kind
     parent: str | None
@@ -41,11 +38,11 @@ class Lineage:
 
 
 def lineage_of(row: SessionRow, rows: Mapping[str, SessionRow]) -> Lineage:
-    """Kind and parent of a session, and the directory it inherits."""
+    """Return the lineage of a session; `rows` must include its ancestors."""
     ancestors = _ancestors(row, rows)
     kind = _kind(row, rows)
     if kind == "continuation" and _continues_subagent(ancestors, rows):
-        kind = "subagent"  # its parent is one that was compressed: nested, as the first half is
+        kind = "subagent"  # it continues a compressed sub-agent, so it is nested as well
     parent = row.parent or row.delegate_from or row.branched_from
     cwd = next((one.cwd for one in (row, *ancestors) if one.cwd), None)
     return Lineage(kind=kind, parent=parent, cwd=cwd)
@@ -82,7 +79,7 @@ def _continues_subagent(ancestors: list[SessionRow], rows: Mapping[str, SessionR
 
 
 def _ancestors(row: SessionRow, rows: Mapping[str, SessionRow]) -> list[SessionRow]:
-    """The parent, its parent and so on; a circle ends where it closes."""
+    """Return the parent, its parent and so on, up to a root or the end of a cycle."""
     seen = {row.id}
     found: list[SessionRow] = []
     current = rows.get(row.parent or "")
@@ -144,7 +141,7 @@ _WITHOUT_ROW: Final = """
 
 
 def candidates_sql(connection: sqlite3.Connection) -> str | None:
-    """The expressions that give `told`; None when there is no table of sessions."""
+    """Return the SQL expressions of `candidates`; None if there is no table of sessions."""
     present = columns(connection, "sessions")
     if "id" not in present:
         return None
@@ -167,7 +164,7 @@ _LINKS: Final = ("id", "parent_session_id", "model_config")
 
 
 def sessions_in(connection: sqlite3.Connection) -> list[str] | None:
-    """The ids of all sessions; None when a statement would not find each of them."""
+    """Return the ids of all sessions; None if a statement cannot look up each of them."""
     if "id" not in columns(connection, "sessions"):
         return None
     found = [id for (id,) in connection.execute("SELECT id FROM sessions")]
@@ -178,7 +175,7 @@ def sessions_in(connection: sqlite3.Connection) -> list[str] | None:
 
 
 def links_in(connection: sqlite3.Connection) -> Marked | None:
-    """All sessions with the names of those they come from."""
+    """Return the ids that each session refers to as its origin."""
     ids = sessions_in(connection)
     if ids is None:
         return None

@@ -1,4 +1,4 @@
-"""Rows of state.db as typed values. Columns come and go with versions: a missing one is None."""
+"""Typed rows of state.db. Columns differ between versions: a missing column is None."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ class SessionRow:
     native_nusd: int | None = None
     title: str | None = None
     archived: bool = False
-    gaps: tuple[str, ...] = ()  # a figure that is none
+    gaps: tuple[str, ...] = ()  # set if a count is invalid
 
     @classmethod
     def of(cls, row: Row) -> Self | None:
-        """The typed row; None when it has no id."""
+        """Parse a row; None if it has no id."""
         id = text(row.get("id"))
         if id is None:
             return None
@@ -101,7 +101,7 @@ class SessionRow:
 
 @dataclass(slots=True, frozen=True)
 class UsageRow:
-    """One row of `session_model_usage`: what a session used of one model for one task."""
+    """One row of `session_model_usage`: the usage of one model for one task of a session."""
 
     session_id: str
     model: str
@@ -115,7 +115,7 @@ class UsageRow:
 
     @classmethod
     def of(cls, row: Row) -> Self | None:
-        """The typed row; None when it does not say whose it is."""
+        """Parse a row; None if it names no session or no model."""
         session_id, model = text(row.get("session_id")), text(row.get("model"))
         if session_id is None or model is None:
             return None
@@ -133,7 +133,7 @@ class UsageRow:
 
 
 def tokens_of(row: Row) -> Tokens:
-    """The disjoint buckets of a row: input is without cache, output with the reasoning."""
+    """Return the tokens of a row: input excludes the cache, output includes the reasoning."""
     output = count(row.get("output_tokens")) or 0
     thinking = count(row.get("reasoning_tokens"))
     return Tokens(
@@ -146,15 +146,15 @@ def tokens_of(row: Row) -> Tokens:
 
 
 def money_of(row: Row, *, unset_actual: int | None) -> int | None:
-    """The billed amount, else the agent's own estimate; None when it says it does not know.
+    """Return the billed amount, else the agent's estimate; None if the cost is unknown.
 
-    Per model the billed amount is 0 where it was never set, so a 0 there says nothing.
+    `unset_actual` is the value of a billed amount that was never set: 0 in rows by model.
     """
     status = text(row.get("cost_status"))
     actual = nano_usd(row.get("actual_cost_usd"))
     if actual is not None and (actual != unset_actual or status == "actual"):
         return actual
     estimated = nano_usd(row.get("estimated_cost_usd"))
-    if status is None:  # 0 is what both columns hold by default
+    if status is None:  # 0 is the default of both columns
         return estimated or None
     return None if status == "unknown" else estimated

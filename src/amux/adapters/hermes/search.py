@@ -1,15 +1,15 @@
-r"""Searching state.db by its own full-text index: one MATCH, ranked by BM25, no content read.
+r"""Searches state.db with its own full-text indexes: one MATCH, ranked by BM25, no content read.
 
-`messages_fts` indexes words; `messages_fts_trigram` any three characters in a row, so that parts of
-words and scripts without spaces are found. Where the SQLite in use has no FTS5, or no index can
-answer, LIKE has to do. Notes of the agent (tables named after memory) are searched the same way;
-tables of the user model (Honcho) are never touched: only tables named here are.
+`messages_fts` indexes words; `messages_fts_trigram` indexes three consecutive characters, which
+finds parts of words and scripts without spaces. If the SQLite in use has no FTS5, or no index
+supports the terms, LIKE is used instead. Notes of the agent (tables named after memory) are
+searched in the same way. Tables of the user model (Honcho) are never read: only the tables named
+here are.
 
-Where the full-text index of state.db cannot be relied on: sessions to be looked at themselves.
-
-A search compares folded texts: `café` is found as `cafe`, `\uff21` as `a`, and thinking is searched
-like anything else. The agent's trigrams know case and nothing more, hold neither thinking nor what
-JSON escapes stand for, and end at a NUL. For ASCII words they are reliable in all other rows.
+The indexes may miss some sessions, which have to be read. amux compares folded texts (`café`
+matches `cafe`, `\uff21` matches `a`) and searches reasoning like other text. The agent's trigrams
+fold only case, contain neither reasoning nor decoded JSON escapes, and end at a NUL. For ASCII
+words they are reliable in all other rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, Final
 from amux.adapters._kit.tables import columns, quoted
 
 MEMORY: Final = "memory:"
-"""Begins the id of a hit in a note that belongs to no session; the rest is the note's row."""
+"""Prefix of the id of a hit in a note that belongs to no session; the note's row id follows."""
 
 _MESSAGES: Final = "messages"
 _SESSIONS: Final = "sessions"
@@ -32,7 +32,7 @@ _TRIGRAMS: Final = "_fts_trigram"
 _TRIGRAM: Final = 3
 _UNSPACED: Final = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 
-# The inner limit keeps SQLite from merging the two: a rank cannot be computed while grouping.
+# The inner LIMIT prevents SQLite from flattening the query: bm25() does not work with GROUP BY.
 _GROUPED: Final = """WITH hits AS ({hits} LIMIT -1)
     SELECT {owner}, {score} FROM hits {join} GROUP BY 1 ORDER BY 2 DESC LIMIT ?"""
 
@@ -40,7 +40,7 @@ Hit = tuple[str, float]
 
 
 def search_store(connection: sqlite3.Connection, terms: Sequence[str], *, limit: int) -> list[Hit]:
-    """Sessions (and notes) with a text that holds all terms, best first."""
+    """Return sessions and notes with a text that contains all terms, best first."""
     hits: dict[str, float] = {}
     for table in (_MESSAGES, _SESSIONS, *_MEMORIES):
         for id, score in _search_table(connection, table, terms, limit):
@@ -60,7 +60,7 @@ def _search_table(
             raise
         except sqlite3.DatabaseError as error:  # no FTS5 here, or a damaged index
             warnings.warn(
-                f"the index of `{table}` cannot be used ({error}): searching it is slower",
+                f"the full-text index of `{table}` cannot be used ({error}); search is slower",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -71,7 +71,7 @@ def _search_table(
 
 
 def _indexes_of(connection: sqlite3.Connection, table: str) -> list[str]:
-    """The full-text indexes of a table: words first, then trigrams."""
+    """Return the full-text indexes of a table: words first, then trigrams."""
     found = connection.execute(
         "SELECT name FROM sqlite_master WHERE type = 'table' AND name IN (?, ?) ORDER BY name",
         (f"{table}_fts", f"{table}{_TRIGRAMS}"),
@@ -80,7 +80,10 @@ def _indexes_of(connection: sqlite3.Connection, table: str) -> list[str]:
 
 
 def _can_answer(index: str, terms: Sequence[str]) -> bool:
-    """Trigrams need three characters; words need a script that has them."""
+    """Return whether an index supports the terms.
+
+    Trigrams need three characters; the index of words needs a script with spaces.
+    """
     if index.endswith(_TRIGRAMS):
         return all(len(term) >= _TRIGRAM for term in terms)
     return not any(_UNSPACED.search(term) for term in terms)
@@ -93,7 +96,7 @@ def _matches(
     terms: Sequence[str],
     limit: int,
 ) -> Iterator[Hit]:
-    """One statement: the indexes rank, the table only says whose rows these are."""
+    """Yield ranked hits with one statement; the table only adds the session of each row."""
     owner, join = _owner_of(connection, table)
     matching = " UNION ALL ".join(_match(name) for name in indexes)
     statement = _GROUPED.format(hits=matching, owner=owner, score="max(-score)", join=join)
@@ -102,7 +105,9 @@ def _matches(
 
 
 def _match(index: str) -> str:
-    weight = 0.5 if index.endswith(_TRIGRAMS) else 1.0  # a whole word says more than a part of one
+    weight = (
+        0.5 if index.endswith(_TRIGRAMS) else 1.0
+    )  # a whole word is a better match than a part of one
     name = quoted(index)
     return f"SELECT rowid AS hit, {weight} * bm25({name}) AS score FROM {name} WHERE {name} MATCH ?"  # noqa: S608 - quoted names
 
@@ -110,7 +115,7 @@ def _match(index: str) -> str:
 def _like_matches(
     connection: sqlite3.Connection, table: str, terms: Sequence[str], limit: int
 ) -> Iterator[Hit]:
-    """The same by LIKE, ranked by how many texts hold the terms."""
+    """Yield hits found with LIKE, ranked by the number of texts that contain the terms."""
     names = columns(connection, table)
     texts = [name for name in ("content", "tool_name", "tool_calls", "title") if name in names]
     if not texts or not terms:
@@ -127,7 +132,7 @@ def _like_matches(
 
 
 def _owner_of(connection: sqlite3.Connection, table: str) -> tuple[str, str]:
-    """SQL for the session a row belongs to, and the join it needs."""
+    """Return the SQL of the session that a row belongs to, and the join it needs."""
     names = columns(connection, table)
     if table == _SESSIONS:
         return '"row"."id"', _join(table)
@@ -176,13 +181,13 @@ FOLDED: Final = (
     "\u3200-\u33ff\ua720-\ua7ff\ufb00-\ufb06\ufe33-\ufe4f\uff00-\uffef\U00010780-\U000107bf"
     "\U0001d400-\U0001d7ff\U0001f100-\U0001f1ff\U0001fbf0-\U0001fbff"
 )
-"""Ranges that hold every character of which folding makes an ASCII letter or digit, or nothing."""
+"""Ranges with every character that folding turns into an ASCII letter or digit, or removes."""
 
 _FOLDED_GLOB: Final = f"*[{FOLDED}]*"
 
 
 def sessions_to_read(connection: sqlite3.Connection) -> list[str]:
-    """The sessions with a text that the index may not find; no text leaves the database."""
+    """Return the sessions with text that the index may miss; the database evaluates the texts."""
     names = columns(connection, "messages")
     if "session_id" not in names:
         return []
@@ -208,7 +213,7 @@ def _unreliable(column: str) -> Sequence[str]:
 
 
 def _indexed_columns(connection: sqlite3.Connection) -> list[str]:
-    """What the agent puts into the index, as its trigger says; nothing if there is none."""
+    """Return the columns that the index's trigger inserts; empty if there is no index."""
     found = connection.execute(
         "SELECT name, sql FROM sqlite_master WHERE name IN (?, ?, ?)",
         (_INDEX, f"{_INDEX}_docsize", f"{_INDEX}_insert"),

@@ -1,8 +1,8 @@
-"""What Hermes stores as text: content that is JSON, summaries, notes nobody typed.
+"""Parses the texts of Hermes: JSON contents, compaction summaries, injected notes.
 
-A row is one message, or two where a compaction summary was put in front of the message that
-follows it. `pieces` looks only at the role and at how a text begins, so that it says the same of a
-whole text and of its head.
+A row is one message, or two if a compaction summary precedes the message in the same text. `pieces`
+examines only the role and the beginning of a text, so that the result is the same for a whole text
+and for its beginning.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from amux.model.trace import LineKind
 JSON_CONTENT: Final = "\0json:"
 BLANKS: Final = " \t\n\r\v\f"
 SUMMARY_WITHIN: Final = 40
-"""A summary is told by its first characters, blanks included."""
+"""A summary is recognised by this many first characters, including blanks."""
 
 _SUMMARY: Final = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]:")
 
 _SUMMARY_END: Final = re.compile(r"^--- END OF CONTEXT SUMMARY[^\n]*---[ \t]*$", re.MULTILINE)
 _MODEL_NOTE: Final = re.compile(r"\[Note: model was just switched [^\]]{0,500}\]\s{0,20}")
-_INJECTED_WITHIN: Final = 200  # likewise for what nobody typed
+_INJECTED_WITHIN: Final = 200  # likewise for injected text
 _INJECTED: Final = (
     "[ASYNC DELEGATION ",
     "[OUT-OF-BAND USER MESSAGE",
@@ -52,7 +52,7 @@ _ROLES: Final[dict[str, Role]] = {
 
 @dataclass(slots=True, frozen=True)
 class Piece:
-    """One message of a row. `suffix` makes its id differ from the row's."""
+    """One message of a row. `suffix` is appended to the row's id."""
 
     text: str
     synthetic: bool = False
@@ -61,14 +61,14 @@ class Piece:
 
 
 def role_of(value: object) -> Role | None:
-    """The role of a row; None for bookkeeping such as `session_meta`."""
+    """Return the role of a row; None for bookkeeping such as `session_meta`."""
     return _ROLES.get(value) if isinstance(value, str) else None
 
 
 def pieces(role: Role, content: str, *, observed: bool = False) -> Iterator[Piece]:
-    """The messages that a row's text holds.
+    """Yield the messages in a row's text.
 
-    `observed`: said in a group chat, but not to the agent, which got it as context.
+    `observed` texts were written in a group chat, but not to the agent, which got them as context.
     """
     if role not in ("user", "assistant"):
         yield Piece(content)
@@ -83,7 +83,7 @@ def pieces(role: Role, content: str, *, observed: bool = False) -> Iterator[Piec
 
 
 def _spoken_piece(role: Role, content: str, *, observed: bool) -> Piece:
-    """What person or model said, without the note that older versions put in front of it."""
+    """Return the text of the person or the model, without the note that older versions prepend."""
     if role == "assistant":
         return Piece(content)
     note = _MODEL_NOTE.match(content)
@@ -94,12 +94,12 @@ def _spoken_piece(role: Role, content: str, *, observed: bool) -> Piece:
 
 
 def is_summary(content: str) -> bool:
-    """Whether a text is a compaction summary, or begins with one."""
+    """Return whether a text is a compaction summary or begins with one."""
     return content[:SUMMARY_WITHIN].lstrip(BLANKS).startswith(_SUMMARY)
 
 
 def split_summary(content: str) -> tuple[str, str]:
-    """A summary, and the message it was put in front of ("" when it stands alone)."""
+    """Return a summary and the message that follows it in the text ("" if there is none)."""
     end = _SUMMARY_END.search(content)
     if end is None:
         return content, ""
@@ -108,7 +108,7 @@ def split_summary(content: str) -> tuple[str, str]:
 
 
 def kind_of_piece(role: Role, piece: Piece) -> Mark:
-    """What a message is in a trace."""
+    """Return the kind of a message in the trace."""
     match role:
         case "user":
             return LineKind.INJECTED if piece.synthetic else LineKind.PROMPT
@@ -121,7 +121,7 @@ def kind_of_piece(role: Role, piece: Piece) -> Mark:
 
 
 def decoded(content: object) -> Any:
-    """Content as it was given to the agent: a text, or parts behind a marker."""
+    """Decode a stored content: a text, or JSON parts after a marker."""
     if isinstance(content, bytes):
         content = content.decode("utf-8", "replace")
     if isinstance(content, str) and content.startswith(JSON_CONTENT):
@@ -131,7 +131,7 @@ def decoded(content: object) -> Any:
 
 
 def flat_text(content: Any) -> str:
-    """The readable text of a content: a string, or the text parts of a list."""
+    """Return the readable text of a content: a string, or the text parts of a list."""
     if isinstance(content, str):
         return content
     if is_items(content):
@@ -148,13 +148,13 @@ def _part_text(part: Any) -> str:
 
 
 def images_of(content: Any) -> tuple[str, ...]:
-    """The `data:` URLs of pasted images."""
+    """Return the `data:` URLs of pasted images."""
     urls = (mapping(mapping(part).get("image_url")).get("url") for part in items(content))
     return tuple(url for url in urls if isinstance(url, str) and url.startswith("data:"))
 
 
 def tool_entries(value: object) -> list[dict[str, Any]] | None:
-    """The tool calls of a message in OpenAI's form; None when they cannot be read."""
+    """Return the tool calls of a message in OpenAI's format; None if they are unreadable."""
     if isinstance(value, str | bytes):
         if not value:
             return []
@@ -167,12 +167,12 @@ def tool_entries(value: object) -> list[dict[str, Any]] | None:
 
 
 def call_id(entry: dict[str, Any]) -> str:
-    """The id that the result of a call refers to."""
+    """Return the id that the result of a call refers to."""
     return text(entry.get("id")) or text(entry.get("call_id")) or ""
 
 
 def tool_calls(entries: list[dict[str, Any]]) -> tuple[SessionToolCall, ...]:
-    """Tool calls with their arguments decoded."""
+    """Return tool calls with decoded arguments."""
     return tuple(
         SessionToolCall(
             tool_call_id=call_id(entry), tool_name=call_name(entry), input=_arguments(entry)
@@ -182,7 +182,7 @@ def tool_calls(entries: list[dict[str, Any]]) -> tuple[SessionToolCall, ...]:
 
 
 def call_name(entry: dict[str, Any]) -> str:
-    """The name of the called tool."""
+    """Return the name of the called tool."""
     return text(mapping(entry.get("function")).get("name")) or text(entry.get("name")) or ""
 
 
@@ -196,7 +196,7 @@ def _arguments(entry: dict[str, Any]) -> Any:
 
 
 def thinking_of(record: dict[str, Any]) -> str | None:
-    """The reasoning of an answer; Hermes stores the same text in several fields."""
+    """Return the reasoning of an answer, which is stored in one or more fields; else None."""
     for field in ("reasoning", "reasoning_content"):
         found = text(record.get(field))
         if found:
@@ -208,7 +208,7 @@ def thinking_of(record: dict[str, Any]) -> str | None:
 
 
 def tool_result(record: dict[str, Any], content: Any, *, name: str) -> ToolResult:
-    """A tool's result. Hermes keeps no flag: the built-in tools say in JSON how it went."""
+    """Return a tool's result. Hermes records no flag: built-in tools report errors in JSON."""
     output = document(content) if isinstance(content, str) and content[:1] in "{[" else None
     return ToolResult(
         tool_call_id=text(record.get("tool_call_id")) or "",
@@ -229,9 +229,9 @@ def _has_failed(output: Any) -> bool:
 def messages_of(
     record: dict[str, Any], *, id: str, names: dict[str, str], only_summary: bool = False
 ) -> Iterator[SessionMessage]:
-    """The messages of one record: a database row or a line in OpenAI's form.
+    """Yield the messages of one record: a database row or a message in OpenAI's format.
 
-    `names` collects the tool of each call by id; results do not always name it.
+    `names` collects the tool of each call by id, since results do not always name it.
     """
     role = role_of(record.get("role"))
     if role is None:

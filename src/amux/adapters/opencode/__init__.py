@@ -1,11 +1,13 @@
-"""OpenCode.
+"""Reads sessions of OpenCode.
 
 Store     $XDG_DATA_HOME/opencode or ~/.local/share/opencode: opencode.db (opencode-<channel>.db),
           and the JSON files of versions before 1.2, which upgrades leave behind; $OPENCODE_DB
 Formats   tables session, message, part; files of two layouts; the specification's tables sessions,
           messages, tool_calls. Evidence: docs/agents/opencode.md
-Counting  one call per step; its figures, not the message's, and reasoning where the total puts it
-Copies    forks name nobody: a copied message keeps time, model and figures under a younger id
+Counting  one call per step, with the figures of the step, not of the message; the total decides
+          whether output includes reasoning
+Copies    a fork does not name its origin: a copied message has the same time, model and figures,
+          but a newer id
 Title     the title, unless it is the placeholder with a date; else the first prompt
 """
 
@@ -53,7 +55,7 @@ INFO: Final = AgentInfo(
     evidence="seen: 0.5.29, 1.1.65, 1.18.33; described: 1.0.61, 1.2.27; docs/agents/opencode.md",
     bystanders=(
         Bystander("auth.json", "credentials: never opened"),
-        Bystander("storage/message/*", "messages of the sessions kept in files"),
+        Bystander("storage/message/*", "messages of the sessions in files"),
         Bystander("storage/part/*", "parts of these messages"),
         Bystander("project/*/storage/session/message/*", "messages, before 0.6"),
         Bystander("project/*/storage/session/part/*", "parts of these messages"),
@@ -61,13 +63,13 @@ INFO: Final = AgentInfo(
         Bystander("storage/project/*", "projects"),
         Bystander("storage/todo/*", "to-do lists"),
         Bystander("storage/share/*", "published sessions and their secrets: never opened"),
-        Bystander("*storage/migration", "how far an upgrade got"),
+        Bystander("*storage/migration", "the state of an upgrade"),
         Bystander("project/*/app.json", "a project"),
         Bystander("log/*", "diagnostics"),
         Bystander("bin/*", "programs"),
         Bystander("snapshot/*", "states of working directories"),
     ),
-    revision=3,
+    revision=4,
 )
 
 
@@ -77,7 +79,7 @@ class OpenCodeAdapter:
     info = INFO
 
     def roots(self, host: Host) -> Sequence[Path]:
-        """The data directory, and the folder of OPENCODE_DB where that is a path."""
+        """Return the data directory, and the folder of OPENCODE_DB if that is a path."""
         named = host.env.get("OPENCODE_DB", "").strip()
         elsewhere = [host.expand(named).parent] if _is_path(named) else []
         if host.path_from("XDG_DATA_HOME") is not None:
@@ -87,7 +89,7 @@ class OpenCodeAdapter:
         return list(dict.fromkeys([*elsewhere, own, host.xdg_data_home() / NAME]))
 
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
-        """Databases, then sessions in files; no name tells a working directory."""
+        """Yield databases, then sessions in files; no name contains a working directory."""
         from amux.adapters.opencode.legacy_files import files_beside, in_order, session_files
 
         del cwd
@@ -115,9 +117,9 @@ class OpenCodeAdapter:
         *,
         want: Want,
         only: str | None = None,
-        until: int | None = None,  # noqa: ARG002 - history is copied here, never referred to
+        until: int | None = None,  # noqa: ARG002 - forks copy history and do not refer to it
     ) -> Iterator[Item]:
-        """Stream one database or one session's files."""
+        """Yield the items of a database, or of one session's files."""
         if source.path.suffix == ".json":
             from amux.adapters.opencode.legacy_files import read_files
 
@@ -126,11 +128,14 @@ class OpenCodeAdapter:
         return _read_database(source.path, bodies=has_bodies(want), only=chosen)
 
     def tells(self, source: SourceRef) -> bool:
-        """A database does; a session in files has to be read."""
+        """Return whether the source is a database; sessions in files are read whole."""
         return source.path.suffix in DATABASE_SUFFIXES
 
     def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice | None:
-        """By rows and heads of messages, if that is all: forks may have copies from elsewhere."""
+        """Select by the rows of sessions and messages of the only source.
+
+        Return None if there is any other source: a fork may be a copy of a session in it.
+        """
         from amux.adapters._kit.asking import choose_in_databases
         from amux.adapters.opencode.selection import candidates_sql
 
@@ -138,13 +143,13 @@ class OpenCodeAdapter:
         return choose_in_databases(sources, candidates_sql, question) if is_alone else None
 
     def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
-        """Some sessions, with the same statements that read all of them."""
+        """Yield the items of some sessions, with the statements that read all of them."""
         if source.path.suffix == ".json" or source.role == "names":
             return self.read(source, want="facts")
         return _read_database(source.path, bodies=False, only=chosen)
 
     def names(self, source: SourceRef) -> Sequence[Named] | None:
-        """The sessions of a database."""
+        """Return the sessions of a database."""
         from amux.adapters._kit.kin import Named, ask_database
         from amux.adapters.opencode.selection import sessions_in
 
@@ -152,13 +157,13 @@ class OpenCodeAdapter:
         return None if ids is None else [Named(id) for id in ids]
 
     def kin(self, sources: Sequence[SourceRef], session_id: str) -> Kin | None:
-        """Parents, children, and who has an answer of the same moment."""
+        """Select parents, children and sessions with an answer of the same time."""
         from amux.adapters._kit.kin import Marked, MarkedKin, ask_database, by_name
         from amux.adapters.opencode.legacy_files import links_of_files
         from amux.adapters.opencode.selection import links_in
 
         marked: dict[SourceRef, Marked] = {}
-        known: set[str] = set()  # to a database
+        known: set[str] = set()  # sessions that a database has
         for source in sources:  # databases come first
             if self.tells(source):
                 told = ask_database(source, links_in)
@@ -181,7 +186,7 @@ class OpenCodeAdapter:
         cwd: str | None = None,
         version: str | None = None,
     ) -> Command | None:
-        """`opencode`, or `opencode run` with a prompt; forks only where they exist."""
+        """Return `opencode`, or `opencode run` with a prompt; None to fork before 1.2."""
         argv = ["opencode"] if prompt is None else ["opencode", "run"]
         if action != "new":
             if session_id is None or (action == "fork" and not _can_fork(version)):
@@ -195,13 +200,13 @@ class OpenCodeAdapter:
 
 
 def _can_fork(version: str | None) -> bool:
-    """Whether a version has `--fork`; an unknown one is taken for a new one."""
+    """Return whether a version has `--fork`; an unknown version is assumed to be new."""
     found = _VERSION.search(version or "")
     return found is None or (int(found[1]), int(found[2])) >= _FORK_SINCE
 
 
 def _is_path(named: str) -> bool:
-    """Whether OPENCODE_DB names a place of its own; a bare name lies in the data directory."""
+    """Return whether OPENCODE_DB is a path; a bare name is a file in the data directory."""
     return named.startswith(("~", "/")) or PureWindowsPath(named).is_absolute()
 
 
@@ -221,7 +226,7 @@ def _read_database(path: Path, *, bodies: bool, only: Sequence[str] | None) -> I
 def _items(
     connection: sqlite3.Connection, path: Path, *, bodies: bool, only: Sequence[str] | None
 ) -> list[Item]:
-    """Whatever tables there are. A stranger's database in the same folder is none of ours."""
+    """Return the items of all known tables; nothing for another program's database."""
     from amux.adapters._kit.spec_tables import has_spec_tables, read_spec_tables
     from amux.adapters._kit.tables import Chosen, columns
     from amux.adapters.opencode.database import SessionTables
@@ -234,11 +239,11 @@ def _items(
         is_ours = False
     if has_spec_tables(connection):
         known = {item.session_id for item in items if isinstance(item, Facts)}
-        one = None if only is None else only[0]  # nothing is chosen from such tables
+        one = None if only is None else only[0]  # selection does not support these tables
         items += read_spec_tables(connection, str(path), bodies=bodies, only=one, known=known)
         is_ours = False
     if is_ours:
-        message = "a database without OpenCode's tables"
+        message = "the database has none of OpenCode's tables"
         items.append(Problem(code="unknown-format", message=message, path=str(path)))
     return items
 

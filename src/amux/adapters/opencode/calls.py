@@ -1,14 +1,13 @@
-"""What OpenCode recorded about model calls, in disjoint buckets.
+"""Splits answers into steps, and returns the model call of each step.
 
-Versions differ in two ways, and only the figures themselves tell which:
+A step is one model call and becomes one message. Since 1.0 an assistant message has one step;
+before, it contained all steps of a turn.
 
-- reasoning is part of `output` (to 1.2) or beside it (later): `total` adds up in one way only;
-- input contains the cached tokens (OpenAI-like providers before `total` was recorded) or not. A
-  provider that shows a cache write, or less input than it read from the cache, keeps them apart.
+Token counts differ between versions in two ways, which only the figures themselves reveal:
 
-Answers in steps: one step is one model call, and one message of ours.
-
-Since 1.0 an assistant message has one step; before, it held all steps of a turn.
+- `output` includes the reasoning (up to 1.2) or not (later): `total` is the sum in one way only;
+- `input` includes the cached tokens (OpenAI-like providers before `total` was recorded) or not. A
+  provider with a cache write, or with less input than it read from the cache, counts them apart.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from amux.model.trace import key_of
 from amux.model.usage import Call, Purpose, Tokens
 
 _APART: Final = ("anthropic", "amazon-bedrock")
-"""Providers whose own protocol counts cached tokens apart."""
+"""Providers whose own protocol counts cached tokens separately."""
 
 
 class Figures(NamedTuple):
-    """The counts of one call as they stand on disk."""
+    """The counts of one call as recorded."""
 
     input: int
     output: int
@@ -40,17 +39,17 @@ class Figures(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was counted."""
+        """Whether all counts are zero."""
         return not (self.input or self.output or self.cache_read or self.cache_write)
 
     @property
     def shows_cache_apart(self) -> bool:
-        """Whether these figures can only be if input excludes the cache."""
+        """Whether these figures are possible only if input excludes the cached tokens."""
         return self.cache_write > 0 or self.input < self.cache_read
 
 
 def figures_of(tokens: Any) -> Figures | None:
-    """The counts in a `tokens` object; None when it has none."""
+    """Return the counts in a `tokens` object; None if it has none."""
     if not is_mapping(tokens) or not any(name in tokens for name in ("input", "output")):
         return None
     cache = mapping(tokens.get("cache"))
@@ -65,20 +64,20 @@ def figures_of(tokens: Any) -> Figures | None:
 
 
 def gaps_of(tokens: Any) -> tuple[str, ...]:
-    """Whether a count in a `tokens` object is none."""
+    """Return a gap if a count in a `tokens` object is invalid."""
     own = damage_in(mapping(tokens), "input", "output", "reasoning")
     return own or damage_in(mapping(mapping(tokens).get("cache")), "read", "write")
 
 
 class UsageRules:
-    """How to read the figures of one session."""
+    """Converts the figures of one session, by the rule that all of them together imply."""
 
     def __init__(self, seen: Iterable[tuple[str | None, Figures]]) -> None:
         self._apart = {provider for provider, figures in seen if figures.shows_cache_apart}
         self._apart.update(_APART)
 
     def tokens(self, provider: str | None, figures: Figures) -> Tokens:
-        """Disjoint buckets."""
+        """Return the figures in disjoint buckets."""
         uncached = figures.input
         if figures.total is None and provider not in self._apart:
             uncached = max(0, figures.input - figures.cache_read)
@@ -105,26 +104,26 @@ _ABORTED = "MessageAbortedError"
 
 @dataclass(slots=True)
 class Step:
-    """The parts of one model call, or of something that was none."""
+    """The parts of one model call, or of a message that no model was called for."""
 
-    id: str  # the message's own, or that of the part where a later step begins
+    id: str  # the id of the message, or of the part where a later step begins
     parts: list[PartRecord] = field(default_factory=list[PartRecord])
     is_started: bool = False
     finish: PartRecord | None = None
 
     def texts(self, kind: str) -> str:
-        """All that was said (`text`) or thought (`reasoning`)."""
+        """Return the joined texts of the parts of a type, `text` or `reasoning`."""
         found = (text_of(part.text) for part in self.parts if part.type == kind)
         return "\n".join(said for said in found if said.strip())
 
     @property
     def tools(self) -> list[PartRecord]:
-        """Its tool calls."""
+        """The tool calls of the step."""
         return [part for part in self.parts if part.type == "tool"]
 
 
 def steps_of(stored: StoredMessage) -> list[Step]:
-    """Cut an assistant message where its steps begin; always at least one."""
+    """Split an assistant message at the beginnings of its steps; return at least one step."""
     steps = [Step(id=stored.id)]
     for part in stored.parts:
         if part.type == "step-start":
@@ -139,7 +138,7 @@ def steps_of(stored: StoredMessage) -> list[Step]:
 
 
 def session_rules(messages: list[StoredMessage]) -> UsageRules:
-    """How this session's figures are to be read."""
+    """Return the usage rules that all figures of the session imply."""
     return UsageRules(_all_figures(messages))
 
 
@@ -155,9 +154,9 @@ def _all_figures(messages: list[StoredMessage]) -> Iterator[tuple[str | None, Fi
 def calls_of(
     stored: StoredMessage, steps: list[Step], rules: UsageRules, *, in_child: bool
 ) -> list[Call | None]:
-    """The call behind each step; None where no model was asked or none answered.
+    """Return the call of each step; None if no model was called or it was refused.
 
-    The steps' own figures count; the message repeats them (since 1.0) or holds only the last.
+    The figures of the steps count: the message repeats them (since 1.0) or has only the last.
     """
     purpose: Purpose = "subagent" if in_child else "main"
     if stored.record.is_summary:
@@ -170,7 +169,7 @@ def calls_of(
         if source is not None and figures is not None and (gaps or not figures.is_empty):
             call = _call(stored, step, number, purpose=purpose, figures=figures)
             tokens = rules.tokens(text(stored.record.provider), figures)
-            # A price of nothing for counted tokens means that OpenCode knew none.
+            # A cost of 0 for counted tokens means that OpenCode knew no price.
             nusd = nano_usd(source.cost) or None
             calls.append(replace(call, tokens=tokens, native_nusd=nusd, gaps=gaps))
         elif step.finish is None and _was_interrupted(stored, step):
@@ -184,7 +183,7 @@ def calls_of(
 def _figures_source(
     stored: StoredMessage, steps: list[Step], number: int
 ) -> PartRecord | MessageRecord | None:
-    """Where a step's figures stand: at its end; in the message only if no step has any."""
+    """Return the record with a step's figures: its end; the message if no step has an end."""
     finish = steps[number].finish
     if finish is None and number == 0 and all(step.finish is None for step in steps):
         return stored.record
@@ -205,7 +204,7 @@ def _call(
 
 
 def _was_interrupted(stored: StoredMessage, step: Step) -> bool:
-    """Whether a call was under way that no figures tell of."""
+    """Return whether a call was in progress for which no figures were recorded."""
     error = mapping(stored.record.error)
     if error and error.get("name") != _ABORTED:
         return step.is_started
@@ -213,7 +212,7 @@ def _was_interrupted(stored: StoredMessage, step: Step) -> bool:
 
 
 def _key(stored: StoredMessage, number: int, figures: Figures | None) -> str:
-    """Equal in every copy: copies get new ids, but keep time, model and figures."""
+    """Return a key that is equal in every copy: copies have new ids but the same content."""
     counted = "" if figures is None else ".".join(str(figure) for figure in figures)
     created = stored.record.created
     began = stored.id if created is None else created.isoformat()
@@ -221,5 +220,5 @@ def _key(stored: StoredMessage, number: int, figures: Figures | None) -> str:
 
 
 def identity_of(calls: list[Call]) -> list[int]:
-    """Keys of content that only a copy can share."""
+    """Return the keys of calls with tokens, which only copies of a session share."""
     return [key_of(call.key) for call in calls if call.tokens.total]

@@ -1,4 +1,4 @@
-"""From one session's stored messages to the item stream. Facts and bodies come from one pass."""
+"""Converts the stored messages of one session to items; one pass yields facts and bodies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TASK = "task"
 
 
 class Conversation:
-    """One session, read once by `read()`."""
+    """Builds the items of one session; `read()` may be called once."""
 
     def __init__(
         self, session: SessionRecord, found: Iterable[StoredMessage | Problem], *, bodies: bool
@@ -54,11 +54,11 @@ class Conversation:
                 self._problems.append(one)
             else:
                 self._messages.append(one)
-        self.has_unnamed_children = False  # settled once the session has been read
+        self.has_unnamed_children = False  # final after `read()`
         self._is_copy = any(stored.is_copy for stored in self._messages)
 
     def read(self) -> tuple[list[Item], Facts]:
-        """All items but the last, and the facts that close them."""
+        """Return all items but the last, and the last: the facts."""
         return list(self._open_items()), self._facts()
 
     def _open_items(self) -> Iterator[Item]:
@@ -91,12 +91,12 @@ class Conversation:
 
     @property
     def _kind(self) -> Kind:
-        """A recorded parent is that of a sub-agent, unless the session holds copies or says so."""
+        """The kind: with a parent, a fork if messages are copies or the title says so."""
         if self._session.parent is None:
             return "session"
         return "fork" if self._is_copy or self._session.has_fork_title else "subagent"
 
-    # what people wrote
+    # prompts
 
     def _prompt(self, stored: StoredMessage) -> Iterator[SessionMessage]:
         texts = [(part, _prompt_text(part)) for part in stored.parts]
@@ -123,7 +123,7 @@ class Conversation:
                 prompt, content=aside, id=id, parent_id=stored.id, images=(), synthetic=True
             )
 
-    # what the model wrote
+    # answers
 
     def _answer(
         self, stored: StoredMessage, step: Step, call: Call | None
@@ -194,7 +194,7 @@ class Conversation:
             parent_id=step.id,
         )
 
-    # closing
+    # facts
 
     def _facts(self) -> Facts:
         session = self._session
@@ -215,7 +215,7 @@ class Conversation:
             unnamed_copies=self._is_copy and session.parent is None,
             children=tuple(self._children),
             compactions=self._compactions,
-            # A session in which no model was ever asked has certainly cost nothing.
+            # A session without a single model call certainly cost nothing.
             native_nusd=None if self._messages or self._problems else 0,
             raw=raw,
         )
@@ -239,19 +239,19 @@ def _images(part: PartRecord) -> list[str]:
 
 
 def _unquoted(prompt: str) -> str:
-    """`opencode run "a b"` keeps the shell's quotes."""
+    """Remove the shell's quotes that `opencode run "a b"` records."""
     inner = prompt[1:-1]
     return inner if prompt == f'"{inner}"' and '"' not in inner else prompt
 
 
 def _error_text(error: Any) -> str:
-    """What an answer that failed says instead."""
+    """Return the error message of a failed answer."""
     record = mapping(error)
     return text(mapping(record.get("data")).get("message")) or text(record.get("name")) or ""
 
 
 def _children(state: ToolState) -> list[str]:
-    """The session a task ran in; before 1.0 only the tools it used name it."""
+    """Return the sessions that a task ran in; before 1.0 only the tools it used name them."""
     metadata = mapping(value_of(state.metadata))
     used = items(metadata.get("summary"))
     named = [metadata.get("sessionId"), *(mapping(tool).get("sessionID") for tool in used)]
@@ -259,13 +259,13 @@ def _children(state: ToolState) -> list[str]:
 
 
 def _has_failed(state: ToolState) -> bool:
-    """An error, or a shell command that ended with another exit code than 0."""
+    """Return whether a tool failed, or a shell command had an exit code other than 0."""
     code = mapping(value_of(state.metadata)).get("exit")
     return state.status == "error" or (isinstance(code, int) and code != 0)
 
 
 def _working_directory(messages: list[StoredMessage]) -> str | None:
-    """Where the first answer says it worked; old sessions do not say it themselves."""
+    """Return the working directory of the first answer; old sessions do not record one."""
     for stored in messages:
         cwd = text(mapping(stored.record.path).get("cwd"))
         if cwd is not None:

@@ -1,7 +1,7 @@
-"""The tables OpenCode has used since 1.2: `session`, `message` and `part`, JSON in `data`.
+"""Reads the tables of OpenCode since 1.2: `session`, `message` and `part`, with JSON in `data`.
 
-The `event` table holds a second copy of every message and is never read. All sessions are read with
-the same few statements: messages and parts come in one order and are merged on the way.
+The `event` table holds a second copy of every message and is never read. A fixed number of
+statements reads all sessions: messages and parts are sorted in the same order and merged.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _Session = tuple[list[Item], Facts]
 
 
 def read_records(connection: sqlite3.Connection) -> dict[str, SessionRecord]:
-    """All rows of sessions, by id."""
+    """Return all rows of the table `session`, by id."""
     present = columns(connection, "session")
     names = [name for name in _SESSION_COLUMNS if name in present]
     found = (_record(row) for row in rows(connection, "session", names))
@@ -55,7 +55,7 @@ def read_records(connection: sqlite3.Connection) -> dict[str, SessionRecord]:
 
 
 class SessionTables:
-    """One reading of the real tables; with `only`, of some sessions and their parents."""
+    """Reads the tables once; with `only`, some sessions and their parents."""
 
     def __init__(
         self, connection: sqlite3.Connection, path: str, *, bodies: bool, only: Chosen | None
@@ -68,17 +68,18 @@ class SessionTables:
         self._wanted = None if only is None else Chosen((*only.ids, *self._parents(only)))
 
     def _parents(self, only: Chosen) -> Iterator[str]:
-        """Of whom a fork has copies, which tells it from a sub-agent."""
+        """Yield the parents: shared calls distinguish a fork from a sub-agent."""
         for id in only.ids:
             parent = self._records[id].parent if id in self._records else None
             if parent is not None:
                 yield parent
 
     def items(self) -> list[Item]:
-        """The items of every session that is wanted."""
+        """Return the items of every requested session."""
         present = columns(self._connection, "message")
         if not MESSAGE_NEEDS.issubset(present):
-            return [self._problem("unknown-format", "table `message` lacks its columns")]
+            message = "table `message` lacks the column `id`, `session_id` or `data`"
+            return [self._problem("unknown-format", message)]
         settled = _with_forks(list(self._sessions(present)))
         return [
             item
@@ -99,7 +100,7 @@ class SessionTables:
     def _conversations(
         self, present: Sequence[str]
     ) -> Iterator[tuple[str, list[StoredMessage | Problem]]]:
-        """Sessions that have messages, each with all of them."""
+        """Yield each session id that has messages, with its messages."""
         order = [f"m.{name}" for name in ("session_id", "time_created", "id") if name in present]
         parts = _Parts(self._part_rows(order))
         for session_id, found in groupby(self._message_rows(order), key=itemgetter(0)):
@@ -111,7 +112,7 @@ class SessionTables:
     def _part_rows(self, order: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         if not _PART_NEEDS.issubset(columns(self._connection, "part")):
             return iter(())
-        # CROSS: messages outside, parts inside, each by its index, and nothing has to be sorted.
+        # CROSS makes messages the outer loop and parts the inner one, so that no sort is needed.
         joined = "message m CROSS JOIN part p ON p.message_id = m.id"
         return self._select(f"m.id, p.id, CAST(p.data AS BLOB) FROM {joined}", [*order, "p.id"])
 
@@ -128,7 +129,7 @@ class SessionTables:
         own_parts = parts.of(message_id)
         record = decode(data or b"", MESSAGE)
         if record is None:
-            return self._problem("bad-record", f"message `{message_id}` is no JSON object")
+            return self._problem("bad-record", f"message `{message_id}` is not a JSON object")
         stored = StoredMessage(id=str(message_id), record=record)
         stored.check_role(data)
         for part_id, raw in own_parts:
@@ -143,14 +144,14 @@ class SessionTables:
 
 
 class _Parts:
-    """Parts in the order of their messages, handed out message by message."""
+    """Returns the parts of one message after the other; both are in the same order."""
 
     def __init__(self, found: Iterator[tuple[Any, ...]]) -> None:
         self._found = found
         self._next = next(found, None)
 
     def of(self, message_id: Any) -> list[tuple[Any, bytes | None]]:
-        """The parts of the next message."""
+        """Return the parts of the next message."""
         own: list[tuple[Any, bytes | None]] = []
         while self._next is not None and self._next[0] == message_id:
             own.append((self._next[1], self._next[2]))
@@ -159,7 +160,7 @@ class _Parts:
 
 
 def _record(row: Row) -> SessionRecord:
-    """A row in the shape of a session's JSON file."""
+    """Convert a row to the form of a session's JSON file, and parse it."""
     return session_of(
         {
             "id": None if row["id"] is None else str(row["id"]),
@@ -181,7 +182,7 @@ def _record(row: Row) -> SessionRecord:
 
 
 def _with_forks(sessions: list[_Session]) -> list[_Session]:
-    """A session with a parent is a fork, not a sub-agent, when it shares the parent's calls."""
+    """Turn sub-agents that share calls with their parent into forks."""
     identity = {facts.session_id: set(array("q", facts.identity)) for _, facts in sessions}
     return [
         _as_fork(items, facts)
@@ -200,6 +201,6 @@ def _as_fork(items: list[Item], facts: Facts) -> _Session:
 
 
 def _own_call(call: Call) -> Call:
-    """A call of the main conversation, not of a sub-agent."""
+    """Return the call as one of the main conversation, not of a sub-agent."""
     purpose = "main" if call.purpose == "subagent" else call.purpose
     return msgspec.structs.replace(call, purpose=purpose)

@@ -1,4 +1,4 @@
-"""OpenCode before 1.2: one JSON file per session, message and part.
+"""Reads sessions of OpenCode before 1.2: one JSON file per session, message and part.
 
     from 0.6   storage/session/<project>/<session>.json
                storage/message/<session>/<message>.json, storage/part/<message>/<part>.json
@@ -6,7 +6,7 @@
                .../session/message/<session>/<message>.json
                .../session/part/<session>/<message>/<part>.json
 
-Folders are named after files, never after ids inside them, so that no id can lead elsewhere.
+Paths are derived from file names, never from ids inside files, so no id can point elsewhere.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ _ANYTHING: Final = msgspec.json.Decoder()
 
 
 def session_files(storage: Path, folders: Folders) -> Iterator[Path]:
-    """The sessions below one `storage` folder, of either layout, by name alone."""
+    """Yield the session files below one `storage` folder of either layout, by name alone."""
     for folder in in_order(folders.entries(storage / "session")):
         if folder.is_dir(follow_symlinks=False) and folder.name not in ("message", "part"):
             yield from _json_files(Path(folder.path), folders)
 
 
 def files_beside(path: Path) -> tuple[Path, ...]:
-    """The folders of messages and parts, and that of the sessions: some may name it as parent."""
+    """Return the folders of messages, parts and sessions; another session may name this parent."""
     return (*_places(path), path.parent)
 
 
 def read_files(source: SourceRef, *, bodies: bool, only: str | None) -> Iterator[Item]:
-    """One session from its files."""
+    """Yield the items of one session."""
     try:
         record = document(source.path.read_bytes())
     except OSError as error:
         yield unreadable(source.path, error)
         return
     if not is_mapping(record):
-        message = "the session's record is no JSON object"
+        message = "the session's record is not a JSON object"
         yield Problem(code="unknown-format", message=message, path=str(source.path))
         return
     session = session_of(record, source.path.stem)
@@ -72,7 +72,7 @@ def read_files(source: SourceRef, *, bodies: bool, only: str | None) -> Iterator
 
 
 def links_of_files(path: Path) -> Marked:
-    """A session by its record and its messages up to the first answer; unread ones tell nothing."""
+    """Return the keys of a session: its parent and its first answer; `ANY` if it is unreadable."""
     record = _load(path, SESSION)
     if isinstance(record, Problem):
         return {path.stem: (ANY,)}
@@ -88,7 +88,7 @@ def links_of_files(path: Path) -> Marked:
 
 
 def _children_of(session_id: str, path: Path) -> Iterator[str]:
-    """Sessions beside this one that name it as their parent."""
+    """Yield the ids of sessions in the same folder that name this one as their parent."""
     for file in _json_files(path.parent, Folders()):
         record = _load(file, MESSAGE)
         if not isinstance(record, Problem) and record.parent == session_id:
@@ -96,7 +96,7 @@ def _children_of(session_id: str, path: Path) -> Iterator[str]:
 
 
 def _messages(path: Path) -> list[StoredMessage | Problem]:
-    """All messages in order of time; problems first."""
+    """Return problems, then all messages in order of time."""
     messages, parts = _places(path)
     folders = Folders()
     problems: list[StoredMessage | Problem] = []
@@ -122,7 +122,7 @@ def _messages(path: Path) -> list[StoredMessage | Problem]:
 
 
 def _places(path: Path) -> tuple[Path, Path]:
-    """Where the messages of a session file lie, and the parts of these messages."""
+    """Return the folders of a session's messages and of the parts of these messages."""
     if path.parent.name == INFO_FOLDER:
         storage = path.parent.parent
         return storage / "message" / path.stem, storage / "part" / path.stem
@@ -136,7 +136,7 @@ def _load(path: Path, decoder: msgspec.json.Decoder[T]) -> T | Problem:
     except OSError as error:
         return unreadable(path, error)
     if record is None:
-        return Problem(code="bad-record", message="a record is no JSON object", path=str(path))
+        return Problem(code="bad-record", message="the record is not a JSON object", path=str(path))
     return record
 
 
@@ -147,5 +147,5 @@ def _json_files(folder: Path, folders: Folders) -> list[Path]:
 
 
 def in_order(entries: list[os.DirEntry[str]]) -> list[os.DirEntry[str]]:
-    """Entries by name: ids of messages and parts grow with time."""
+    """Sort entries by name: ids of messages and parts increase with time."""
     return sorted(entries, key=lambda entry: entry.name)

@@ -1,7 +1,7 @@
-"""What OpenCode stores: sessions, messages and parts, the same in a database and in JSON files.
+"""The records of OpenCode: sessions, messages and parts, equal in the database and in JSON files.
 
-A field may hold anything: only the outermost object has a type here, and whoever uses a field
-checks it. Heavy fields stay undecoded (`Raw`) until somebody wants them.
+A field may have any type: only the outermost object is typed here, and the code that uses a field
+checks its type. Large fields stay undecoded (`Raw`) until they are used.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ PART_TYPES: Final = (
 _ANY: Final = msgspec.json.Decoder()
 _MESSAGE_ID: Final = re.compile(r"msg_([0-9a-f]{12})")
 _CLOCK_BITS: Final = 36  # of the 48 bits in an id; the other 12 are a counter
-_COPY_MILLIS: Final = 1000  # an id is made within moments of its message, a copy's id later
+_COPY_MILLIS: Final = 1000  # an id is created with its message; the id of a copy is newer
 _PLACEHOLDER: Final = re.compile(r"(New|Child) session - \d{4}-\d\d-\d\dT\S*( \(fork #\d+\))?")
 _FORK_TITLE: Final = re.compile(r".*\(fork #\d+\)", re.DOTALL)
 
 
 class MessageRecord(msgspec.Struct, gc=False):
-    """`message.data`, or a message's file."""
+    """The column `message.data`, or a message's file."""
 
     id: Any = None
     role: Any = None
@@ -57,22 +57,22 @@ class MessageRecord(msgspec.Struct, gc=False):
 
     @property
     def created(self) -> datetime | None:
-        """When it began."""
+        """When the message was started."""
         return moment(mapping(self.time).get("created"))
 
     @property
     def is_completed(self) -> bool:
-        """Whether the agent saw its end."""
+        """Whether the end of the message was recorded."""
         return moment(mapping(self.time).get("completed")) is not None
 
     @property
     def is_summary(self) -> bool:
-        """Whether it is the answer that replaces earlier history."""
+        """Whether the message is the compaction summary that replaces earlier history."""
         return bytes(self.summary) == b"true"
 
 
 class PartRecord(msgspec.Struct, gc=False):
-    """`part.data`, or a part's file."""
+    """The column `part.data`, or a part's file."""
 
     id: Any = None
     type: Any = None
@@ -90,7 +90,7 @@ class PartRecord(msgspec.Struct, gc=False):
 
 
 class ToolState(msgspec.Struct, gc=False):
-    """How far a tool call got."""
+    """The state of a tool call, with its input and output."""
 
     status: Any = None
     input: msgspec.Raw = NOTHING
@@ -107,28 +107,28 @@ STATE: Final = msgspec.json.Decoder(ToolState)
 
 @dataclass(slots=True)
 class StoredMessage:
-    """One message with its parts, in order."""
+    """One message and its parts, in order."""
 
     id: str
     record: MessageRecord
     parts: list[PartRecord] = field(default_factory=list[PartRecord])
     unknown: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
-    """Types that are not known, of the message or of its parts, and what has them."""
+    """Unknown types of the message or its parts, each with the record."""
 
     def add(self, part: PartRecord, source: object) -> None:
-        """Append a part; `source` is what it was read from."""
+        """Append a part; `source` is the record it was decoded from."""
         self.parts.append(part)
         if part.type not in PART_TYPES:
             self.unknown.append((plain_text(part.type), source))
 
     def check_role(self, source: object) -> None:
-        """Whether a person or a model spoke; `source` is what the message was read from."""
+        """Note an unknown role; `source` is the record the message was decoded from."""
         if self.record.role not in _ROLES:
             self.unknown.append((f"message:{plain_text(self.record.role)}", source))
 
     @property
     def is_copy(self) -> bool:
-        """Whether it was copied from another session: its id is younger than the message."""
+        """Whether the message is a copy from another session: its id is newer than its time."""
         found = _MESSAGE_ID.match(self.id)
         created = to_millis(self.record.created)
         if found is None or not created:
@@ -139,7 +139,7 @@ class StoredMessage:
 
 @dataclass(slots=True)
 class SessionRecord:
-    """One session's own record."""
+    """The record of a session."""
 
     id: str
     title: str | None = None
@@ -153,31 +153,31 @@ class SessionRecord:
 
     @property
     def name(self) -> str | None:
-        """The title, unless it only says when the session began."""
+        """The title; None if it is the placeholder with a date."""
         if self.title is None or _PLACEHOLDER.fullmatch(self.title.strip()):
             return None
         return self.title
 
     @property
     def has_fork_title(self) -> bool:
-        """Whether the title says that it is a fork."""
+        """Whether the title ends like that of a fork."""
         return bool(self.title and _FORK_TITLE.fullmatch(self.title.strip()))
 
 
 def value_of(raw: msgspec.Raw) -> Any:
-    """The value of an undecoded field; None when absent."""
+    """Return the value of an undecoded field; None if it is absent."""
     data = bytes(raw)
     return decode(data, _ANY) if data else None
 
 
 def text_of(raw: msgspec.Raw) -> str:
-    """The text of an undecoded field, else ""."""
+    """Return the text of an undecoded field; "" if it is absent or not text."""
     value = value_of(raw)
     return value if isinstance(value, str) else ""
 
 
 def session_of(record: dict[str, Any], fallback_id: str) -> SessionRecord:
-    """A session's JSON file; the database's rows are brought into the same shape."""
+    """Parse a session's JSON record; rows of the database are converted to the same form."""
     times = mapping(record.get("time"))
     raw = {name: record[name] for name in ("projectID", "revert", "agent") if record.get(name)}
     revert = mapping(raw.pop("revert", None)).get("messageID")

@@ -1,18 +1,14 @@
-"""What OpenCode's tables say of every session, for lists.
+"""Determines which sessions a list, or a request for one session, has to read.
 
-The row says when a session began and where. It does not say all: a session with a parent is a
-sub-agent or a fork, and forks repeat calls of sessions they do not name. Both show in the messages,
-by their ids and times, so these are looked through; the parts, which are nearly all of a database,
-are not. Sessions that have an answer of the same moment may share a call: these are read. When a
-session last changed is not told either: messages may be younger than the row.
+The row of a session has its start, its directory and its parent. That is not sufficient: a session
+with a parent is a sub-agent or a fork, and a fork repeats calls of a session it does not name. The
+messages decide both, by their ids and times: copies begin with the first message and have the time
+of the original. So all messages are examined, but not their parts, which are nearly all of the
+database. Sessions with an answer of the same time may share a call and are read together. The time
+of the last change is not known without reading, since messages may be newer than the row.
 
-Which of OpenCode's sessions bear on each other.
-
-A parent is named. Of whom a fork is, it does not say: its messages are copies, from the first one
-on, which keep their times. So sessions with an answer of the same moment are read together. In a
-database that takes a look at all messages, but not at their parts, which are nearly all of it. In
-files it takes the messages up to the first answer, since copies begin with the first message; what
-an upgrade has taken over into a database is told there.
+Of sessions in files, the messages up to the first answer are examined, unless an upgrade has
+imported the session into a database.
 """
 
 from __future__ import annotations
@@ -58,7 +54,7 @@ _OWN: Final = "-"
 
 
 def candidates_sql(connection: sqlite3.Connection) -> str | None:
-    """The expressions that give `told`; None when there are not just the tables known here."""
+    """Return the SQL expressions of `candidates`; None if the tables are not as expected."""
     present = columns(connection, "session")
     messages = columns(connection, "message")
     if "id" not in present or not MESSAGE_NEEDS.issubset(messages) or has_spec_tables(connection):
@@ -77,7 +73,7 @@ def _is_fork(title: Any) -> bool:
 
 
 def _message_head(id: Any, data: Any) -> str:
-    """Whether a message is a copy, and of an answer when it was made."""
+    """Return a code: whether a message is a copy, then the time if it is an answer."""
     record = decode(data or b"", MESSAGE)
     if record is None:
         return _OWN
@@ -87,7 +83,7 @@ def _message_head(id: Any, data: Any) -> str:
 
 
 def sessions_in(connection: sqlite3.Connection) -> list[str] | None:
-    """The ids of all sessions; None when there are not just the tables known here."""
+    """Return the ids of all sessions; None if the tables are not as expected."""
     messages = columns(connection, "message")
     if "id" not in columns(connection, "session") or not MESSAGE_NEEDS.issubset(messages):
         return None
@@ -100,7 +96,7 @@ def sessions_in(connection: sqlite3.Connection) -> list[str] | None:
 
 
 def links_in(connection: sqlite3.Connection) -> Marked | None:
-    """All sessions of a database with their parents and the moments of their answers."""
+    """Return the keys of all sessions: their parents and the times of their answers."""
     ids = sessions_in(connection)
     if ids is None:
         return None
@@ -117,5 +113,5 @@ def links_in(connection: sqlite3.Connection) -> Marked | None:
 
 
 def answer_key(id: str, answer: MessageRecord) -> Mark:
-    """What a copy of an answer has in common with it."""
+    """Return the key that an answer shares with its copies: its time, or its id without one."""
     return id if answer.created is None else to_millis(answer.created)
