@@ -1,4 +1,4 @@
-"""A home of `agent`, written by hand after its documentation, and what is true of it."""
+"""A home of `agent`, written by hand after its documentation, and its expected contents."""
 
 from __future__ import annotations
 

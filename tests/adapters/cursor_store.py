@@ -1,4 +1,4 @@
-"""Cursor's stores, built by hand: chats, the editor's state, the specification's tables."""
+"""Builds Cursor's stores: chats, the editor's state, the specification's tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Databases of Hermes and OpenCode as hypothesis makes them: every kind of kin, also odd ones."""
+"""Hypothesis strategies for databases of Hermes and OpenCode, with all kinds of relations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hermes databases of any version, built by hand, and read back."""
+"""Builds Hermes databases of any schema version, and reads them back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenCode's stores, built by hand: for versions and traps that no capture shows."""
+"""Builds OpenCode's stores, for versions and special cases that no capture contains."""
 
 from __future__ import annotations
 

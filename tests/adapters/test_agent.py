@@ -1,4 +1,4 @@
-"""agent: the published suite on a home made by hand; the program was not at hand to write one."""
+"""agent: the published suite on a home written by hand, as the program was not available."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""agent: the documented lines, compaction, forks, damage, the database, how it is started."""
+"""agent: the documented lines, compaction, forks, damage, the database, the commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cursor: the whole suite on the hand-made home, the agent's chats and transcripts."""
+"""Cursor: the published suite on a home written by hand; chats and transcripts of the agent."""
 
 from __future__ import annotations
 

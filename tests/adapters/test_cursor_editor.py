@@ -1,4 +1,4 @@
-"""Cursor's editor: conversations and bubbles, workspaces, chats of 2024, titles kept elsewhere."""
+"""Cursor's editor: conversations, workspaces, chats of 2024, titles in the tracking database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hermes: the published suite on real homes."""
+"""Hermes: the published suite on homes that the program has written."""
 
 from __future__ import annotations
 

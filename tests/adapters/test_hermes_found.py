@@ -1,4 +1,4 @@
-"""Hermes: a search finds what a naive matcher finds, whatever the agent's own index knows."""
+"""Hermes: search finds what a naive matcher finds, even if the agent's own index misses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hermes: where stores lie, sessions in files of their own, how it is started."""
+"""Hermes: the locations of its stores, sessions in single files, the commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hermes: every schema version, every odd cell, usage and money."""
+"""Hermes: every schema version, invalid cells, usage and cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hermes: searching by the database's own full-text index."""
+"""Hermes: search with the database's own full-text index."""
 
 from __future__ import annotations
 

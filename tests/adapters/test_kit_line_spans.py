@@ -1,4 +1,4 @@
-"""Lines that are an object each: where they are."""
+"""`object_lines`: the spans of lines that are one JSON object each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tree of entries, compared with a second implementation that knows no columns."""
+"""The tree of entries, compared with a second, naive implementation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of unknown shape, tables of unknown columns, and a database that is still empty."""
+"""Values of unknown types, tables with unknown columns, and an empty database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A list of a database reads what it can show, and shows what a list of everything shows."""
+"""A list reads only the sessions of a database that it can show, and equals a full read."""
 
 from __future__ import annotations
 

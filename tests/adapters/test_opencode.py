@@ -1,4 +1,4 @@
-"""OpenCode: the whole suite on every capture, where its stores lie, how it is started."""
+"""OpenCode: the published suite on every capture, the locations of its stores, the commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenCode writes an answer in parts, into rows it updates; a follower tells what settles."""
+"""OpenCode: `follow` reports an answer that is written in parts, into rows that are updated."""
 
 from __future__ import annotations
 

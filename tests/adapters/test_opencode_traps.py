@@ -1,4 +1,4 @@
-"""OpenCode: what its versions do differently, who descends from whom, odd and hostile data."""
+"""OpenCode: differences between versions, lineage, invalid and hostile data."""
 
 from __future__ import annotations
 
