@@ -25,6 +25,12 @@ from amux.model.usage import Call
 
 MAX_PROBLEMS = 100
 """Maximum number of problems stored per session; further ones are only counted."""
+_MOST_TYPES: Final = 50  # a hostile file could have a new type in every line
+_OF_EACH_TYPE: Final = 2
+_MOST_SAMPLES: Final = 20
+_LARGEST_SAMPLE: Final = 2 << 10
+_JSON: Final = (bytes, bytearray, msgspec.Raw)
+_NO_JSON: Final = (OverflowError, RecursionError, TypeError, UnicodeError)
 
 
 def mark_of(message: SessionMessage) -> Mark:
@@ -104,14 +110,6 @@ class Fold:
         }
         fields.update({key: value for key, value in known.items() if value is not None})
         return Facts(session_id=session_id, **fields)
-
-
-_MOST_TYPES: Final = 50  # a hostile file could have a new type in every line
-_OF_EACH_TYPE: Final = 2
-_MOST_SAMPLES: Final = 20
-_LARGEST_SAMPLE: Final = 2 << 10
-_JSON: Final = (bytes, bytearray, msgspec.Raw)
-_NO_JSON: Final = (OverflowError, RecursionError, TypeError, UnicodeError)
 
 
 def json_of(record: object) -> bytes:

@@ -35,6 +35,11 @@ _LONE_SURROGATE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 )
+Span = tuple[int, int]
+"""The offsets of the first byte and of the byte after the last, in the file."""
+
+_BEGIN: Final = ord("{")
+_END: Final = ord("}")
 
 
 def iter_lines(stream: BinaryIO, *, cut_texts: bool = False) -> Iterator[tuple[Buffer, bool]]:
@@ -153,13 +158,6 @@ def unreadable(path: Path, error: OSError) -> Problem:
     """
     message, place = os_error_message(path, error)
     return Problem(code="unreadable", message=message, path=str(place))
-
-
-Span = tuple[int, int]
-"""The offsets of the first byte and of the byte after the last, in the file."""
-
-_BEGIN: Final = ord("{")
-_END: Final = ord("}")
 
 
 def object_lines(data: bytes, start: int, end: int, *, offset: int = 0) -> list[Span] | None:

@@ -14,6 +14,7 @@ from typing import BinaryIO, Final, Self, cast
 
 CHUNK: Final = 1 << 20
 _LAST_LOOK: Final = 1 << 14  # bytes requested at the expected end: a writer may have appended some
+_FLAGS: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 
 
 class DecoderMissingError(OSError):
@@ -74,9 +75,6 @@ def _zstd_reader(raw: BinaryIO) -> Generator[BinaryIO]:
             yield cast("BinaryIO", plain)
     except zstandard.ZstdError as error:
         raise OSError(f"damaged zstd data: {error}") from error
-
-
-_FLAGS: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 
 
 class Pieces:

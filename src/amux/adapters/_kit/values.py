@@ -27,6 +27,10 @@ Adapters that read usage in their own way use this name as well."""
 _LARGEST = 2**53  # what JSON numbers can hold exactly; no agent bills more tokens
 _BOM = b"\xef\xbb\xbf"
 _DOCUMENT = msgspec.json.Decoder()
+_SECONDS_BELOW = 1e11  # larger numbers are milliseconds (1e11 s is the year 5138)
+_MILLIS_BELOW = 1e14  # larger ones are microseconds
+_TIMES_BELOW = 1e18  # past the year 9999 in microseconds; JSON holds integers no float can
+_LOWER_CASE_TAG = re.compile(r"\s*<[a-z][\w-]*[\s>/]")
 
 
 def is_mapping(value: object) -> TypeGuard[dict[str, Any]]:
@@ -130,11 +134,6 @@ def plain_text(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-_SECONDS_BELOW = 1e11  # larger numbers are milliseconds (1e11 s is the year 5138)
-_MILLIS_BELOW = 1e14  # larger ones are microseconds
-_TIMES_BELOW = 1e18  # past the year 9999 in microseconds; JSON holds integers no float can
-
-
 def parse_time(value: str | float | None) -> datetime | None:
     """Parse ISO 8601 text, or Unix seconds, milliseconds or microseconds; None if it is no time."""
     if isinstance(value, str):
@@ -165,9 +164,6 @@ def _parse_text(text: str) -> datetime | None:
 def to_millis(moment: datetime | None) -> int:
     """Return Unix milliseconds; 0 for None, as a trace stores it."""
     return 0 if moment is None else round(moment.timestamp() * 1000)
-
-
-_LOWER_CASE_TAG = re.compile(r"\s*<[a-z][\w-]*[\s>/]")
 
 
 def opens_with_tag(text: str) -> bool:

@@ -48,6 +48,11 @@ ROLES: Final[dict[str, Role]] = {
 }
 _INTERRUPTED: Final = frozenset({"error", "aborted"})
 _FIGURES: Final = ("input", "output", "cache_read", "cache_write")
+_SEPARATOR: Final = re.compile(r"[/\\]")
+_SUMMARY: Final = (
+    "The conversation before this point was compacted into the following summary:"
+    "\n\n<summary>\n{}\n</summary>"
+)
 
 
 class Entry(msgspec.Struct):
@@ -180,13 +185,6 @@ def _tokens(usage: dict[str, Any]) -> Tokens:
         cache_write=write,
         output=output,
     )
-
-
-_SEPARATOR: Final = re.compile(r"[/\\]")
-_SUMMARY: Final = (
-    "The conversation before this point was compacted into the following summary:"
-    "\n\n<summary>\n{}\n</summary>"
-)
 
 
 def read_log(path: Path, *, bodies: bool) -> Iterator[Item]:

@@ -45,6 +45,7 @@ _MESSAGE_FIELD: Final = 4
 _LONGEST_VARINT: Final = 10
 
 Load = Callable[[str], bytes | None]
+_UNNAMED: Final = "New Agent"
 
 
 class Leaf(NamedTuple):
@@ -129,9 +130,6 @@ def _varint(data: bytes, at: int) -> tuple[int | None, int]:
         if byte < 0x80:  # noqa: PLR2004 - the continuation bit
             return value, at + shift + 1
     return None, at
-
-
-_UNNAMED: Final = "New Agent"
 
 
 class ChatStore:

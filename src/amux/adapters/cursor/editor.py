@@ -56,6 +56,23 @@ Bubble = dict[str, Any]
 _USER, _ASSISTANT = 1, 2
 _FAILED: Final = ("error", "failed")
 _FINISHED: Final = ("completed", *_FAILED)
+TABLE: Final = "cursorDiskKV"
+_COMPOSER: Final = "composerData:"
+_CENTS: Final = 100
+# In ASCII, a semicolon follows the colon. A range of keys uses the index; LIKE would be a scan.
+_COMPOSERS: Final = """
+    SELECT c.key, CAST(c.value AS BLOB) FROM cursorDiskKV c
+    WHERE c.key >= ? AND c.key < ? ORDER BY c.key
+"""
+_BUBBLES: Final = """
+    SELECT c.key, b.key, CAST(b.value AS BLOB) FROM cursorDiskKV c CROSS JOIN cursorDiskKV b
+    ON b.key > 'bubbleId:' || substr(c.key, 14) || ':'
+    AND b.key < 'bubbleId:' || substr(c.key, 14) || ';'
+    WHERE c.key >= ? AND c.key < ? ORDER BY c.key
+"""
+_CHATS_KEY: Final = "workbench.panel.aichat.view.aichat.chatdata"
+_COMPOSER_KEYS: Final = ("composer.composerData", "composer.composerHeaders")
+_ITEMS: Final = "SELECT key, CAST(value AS BLOB) FROM ItemTable WHERE key IN (?, ?, ?)"
 
 
 def bubble_messages(bubble: Bubble, id: str, call: Call | None) -> Iterator[SessionMessage]:
@@ -152,22 +169,6 @@ def _json_or_text(value: Any) -> Any:
     """Decode arguments or results, which are usually but not always JSON in a string."""
     inner = document(value) if isinstance(value, str) else None
     return value if inner is None else inner
-
-
-TABLE: Final = "cursorDiskKV"
-_COMPOSER: Final = "composerData:"
-_CENTS: Final = 100
-# In ASCII, a semicolon follows the colon. A range of keys uses the index; LIKE would be a scan.
-_COMPOSERS: Final = """
-    SELECT c.key, CAST(c.value AS BLOB) FROM cursorDiskKV c
-    WHERE c.key >= ? AND c.key < ? ORDER BY c.key
-"""
-_BUBBLES: Final = """
-    SELECT c.key, b.key, CAST(b.value AS BLOB) FROM cursorDiskKV c CROSS JOIN cursorDiskKV b
-    ON b.key > 'bubbleId:' || substr(c.key, 14) || ':'
-    AND b.key < 'bubbleId:' || substr(c.key, 14) || ';'
-    WHERE c.key >= ? AND c.key < ? ORDER BY c.key
-"""
 
 
 def has_conversations(connection: sqlite3.Connection) -> bool:
@@ -330,11 +331,6 @@ def folder_of_uri(uri: str) -> str | None:
         return None
     is_drive = path[:1] == "/" and path[2:3] == ":"
     return (path[1:] if is_drive else path) or None
-
-
-_CHATS_KEY: Final = "workbench.panel.aichat.view.aichat.chatdata"
-_COMPOSER_KEYS: Final = ("composer.composerData", "composer.composerHeaders")
-_ITEMS: Final = "SELECT key, CAST(value AS BLOB) FROM ItemTable WHERE key IN (?, ?, ?)"
 
 
 def workspace_folder(path: Path) -> str | None:

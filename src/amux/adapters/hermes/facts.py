@@ -39,6 +39,9 @@ from amux.model.trace import Mark, TraceBuilder, key_of
 from amux.model.usage import Call, Purpose, Tokens
 
 REASONING_UNKNOWN: Final = "reasoning-not-recorded"
+COMPACTION_UNRECORDED: Final = "compaction-call-not-recorded"
+_COMPRESSED: Final = "compression"
+BOOKKEEPING: Final = frozenset({"session_meta"})
 
 
 def calls_of(
@@ -155,10 +158,6 @@ def _task_call(one: UsageRow) -> Call:
         purpose="auxiliary",
         gaps=one.gaps,
     )
-
-
-_COMPRESSED: Final = "compression"
-BOOKKEEPING: Final = frozenset({"session_meta"})
 
 
 @dataclass(slots=True)  # not frozen: there is one per message, and that costs time

@@ -27,6 +27,54 @@ from amux.model.facts import Kind
 if TYPE_CHECKING:
     import sqlite3
 
+_CELLS: Final = {
+    "id": "amux_id(id)",
+    "source": "amux_text(source)",
+    "parent": "amux_text(parent_session_id)",
+    "began": "amux_moment(started_at)",
+    "ended": "amux_moment(ended_at)",
+    "reason": "amux_text(end_reason)",
+    "cwd": "amux_text(cwd)",
+    "archived": "amux_flag(archived)",
+    "branched": "amux_setting(model_config, '_branched_from')",
+    "delegated": "amux_setting(model_config, '_delegate_from')",
+}
+_COLUMNS: Final = {
+    "parent": "parent_session_id",
+    "began": "started_at",
+    "ended": "ended_at",
+    "reason": "end_reason",
+    "branched": "model_config",
+    "delegated": "model_config",
+}
+_ABSENT: Final = {"archived": "FALSE"}
+_CANDIDATES: Final = """one AS MATERIALIZED (SELECT {cells} FROM sessions),
+line AS MATERIALIZED (SELECT one.*, up.id IS NULL OR up.id = one.id AS is_root,
+    CASE WHEN one.delegated IS NOT NULL OR (one.source = 'subagent' AND one.parent IS NOT NULL)
+             THEN 'subagent'
+         WHEN one.branched IS NOT NULL THEN 'fork'
+         WHEN up.id IS NULL OR up.id = one.id THEN 'session'
+         WHEN one.began >= up.ended AND up.reason = 'compression' THEN 'continuation'
+         WHEN one.began >= up.ended AND up.reason = 'branched' THEN 'fork'
+         ELSE 'subagent' END AS kind
+    FROM one LEFT JOIN one up ON up.id = one.parent),
+tree(id, kind, cwd) AS (
+    SELECT id, kind, cwd FROM line WHERE is_root
+    UNION SELECT line.id, iif(line.kind = 'continuation' AND tree.kind = 'subagent',
+                              'subagent', line.kind), coalesce(line.cwd, tree.cwd)
+        FROM tree JOIN line ON line.parent = tree.id AND NOT line.is_root),
+candidates AS MATERIALIZED (SELECT one.id, iif(tree.id IS NULL, NULL, one.began) AS began, tree.cwd,
+        tree.kind = 'subagent' AS nested, one.archived,
+        iif(coalesce(tree.kind, 'subagent') = 'subagent',
+            coalesce(one.parent, one.delegated, one.branched), NULL) AS parent
+    FROM one LEFT JOIN tree USING (id){without_row})"""
+_WITHOUT_ROW: Final = """
+    UNION ALL SELECT amux_id(session_id), NULL, NULL, FALSE, FALSE, NULL FROM (
+        SELECT DISTINCT session_id FROM messages
+        WHERE session_id NOT IN (SELECT id FROM sessions WHERE id IS NOT NULL))
+    WHERE amux_text(session_id) IS NOT NULL"""
+_LINKS: Final = ("id", "parent_session_id", "model_config")
+
 
 @dataclass(slots=True, frozen=True)
 class Lineage:
@@ -90,56 +138,6 @@ def _ancestors(row: SessionRow, rows: Mapping[str, SessionRow]) -> list[SessionR
     return found
 
 
-_CELLS: Final = {
-    "id": "amux_id(id)",
-    "source": "amux_text(source)",
-    "parent": "amux_text(parent_session_id)",
-    "began": "amux_moment(started_at)",
-    "ended": "amux_moment(ended_at)",
-    "reason": "amux_text(end_reason)",
-    "cwd": "amux_text(cwd)",
-    "archived": "amux_flag(archived)",
-    "branched": "amux_setting(model_config, '_branched_from')",
-    "delegated": "amux_setting(model_config, '_delegate_from')",
-}
-_COLUMNS: Final = {
-    "parent": "parent_session_id",
-    "began": "started_at",
-    "ended": "ended_at",
-    "reason": "end_reason",
-    "branched": "model_config",
-    "delegated": "model_config",
-}
-_ABSENT: Final = {"archived": "FALSE"}
-
-_CANDIDATES: Final = """one AS MATERIALIZED (SELECT {cells} FROM sessions),
-line AS MATERIALIZED (SELECT one.*, up.id IS NULL OR up.id = one.id AS is_root,
-    CASE WHEN one.delegated IS NOT NULL OR (one.source = 'subagent' AND one.parent IS NOT NULL)
-             THEN 'subagent'
-         WHEN one.branched IS NOT NULL THEN 'fork'
-         WHEN up.id IS NULL OR up.id = one.id THEN 'session'
-         WHEN one.began >= up.ended AND up.reason = 'compression' THEN 'continuation'
-         WHEN one.began >= up.ended AND up.reason = 'branched' THEN 'fork'
-         ELSE 'subagent' END AS kind
-    FROM one LEFT JOIN one up ON up.id = one.parent),
-tree(id, kind, cwd) AS (
-    SELECT id, kind, cwd FROM line WHERE is_root
-    UNION SELECT line.id, iif(line.kind = 'continuation' AND tree.kind = 'subagent',
-                              'subagent', line.kind), coalesce(line.cwd, tree.cwd)
-        FROM tree JOIN line ON line.parent = tree.id AND NOT line.is_root),
-candidates AS MATERIALIZED (SELECT one.id, iif(tree.id IS NULL, NULL, one.began) AS began, tree.cwd,
-        tree.kind = 'subagent' AS nested, one.archived,
-        iif(coalesce(tree.kind, 'subagent') = 'subagent',
-            coalesce(one.parent, one.delegated, one.branched), NULL) AS parent
-    FROM one LEFT JOIN tree USING (id){without_row})"""
-
-_WITHOUT_ROW: Final = """
-    UNION ALL SELECT amux_id(session_id), NULL, NULL, FALSE, FALSE, NULL FROM (
-        SELECT DISTINCT session_id FROM messages
-        WHERE session_id NOT IN (SELECT id FROM sessions WHERE id IS NOT NULL))
-    WHERE amux_text(session_id) IS NOT NULL"""
-
-
 def candidates_sql(connection: sqlite3.Connection) -> str | None:
     """Return the SQL expressions of `candidates`; None if there is no table of sessions."""
     present = columns(connection, "sessions")
@@ -158,9 +156,6 @@ def candidates_sql(connection: sqlite3.Connection) -> str | None:
 
 def _setting(model_config: Any, name: str) -> str | None:
     return text(mapping(document(model_config)).get(name))
-
-
-_LINKS: Final = ("id", "parent_session_id", "model_config")
 
 
 def sessions_in(connection: sqlite3.Connection) -> list[str] | None:

@@ -37,6 +37,23 @@ _GROUPED: Final = """WITH hits AS ({hits} LIMIT -1)
     SELECT {owner}, {score} FROM hits {join} GROUP BY 1 ORDER BY 2 DESC LIMIT ?"""
 
 Hit = tuple[str, float]
+_INDEX: Final = "messages_fts_trigram"
+_TEXTS: Final = (
+    "content",
+    "tool_name",
+    "tool_calls",
+    "reasoning",
+    "reasoning_content",
+    "reasoning_details",
+)
+FOLDED: Final = (
+    "\u00aa-\u024f\u02b0-\u036f\u1d00-\u1eff\u2070-\u20bf\u2100-\u218f\u2460-\u24ff\u2c60-\u2c7f"
+    "\u3200-\u33ff\ua720-\ua7ff\ufb00-\ufb06\ufe33-\ufe4f\uff00-\uffef\U00010780-\U000107bf"
+    "\U0001d400-\U0001d7ff\U0001f100-\U0001f1ff\U0001fbf0-\U0001fbff"
+)
+"""Ranges with every character that folding turns into an ASCII letter or digit, or removes."""
+
+_FOLDED_GLOB: Final = f"*[{FOLDED}]*"
 
 
 def search_store(connection: sqlite3.Connection, terms: Sequence[str], *, limit: int) -> list[Hit]:
@@ -164,26 +181,6 @@ def _hits(found: Iterator[Any] | sqlite3.Cursor) -> Iterator[Hit]:
     for id, score in found:
         if id is not None:
             yield str(id), float(score)
-
-
-_INDEX: Final = "messages_fts_trigram"
-_TEXTS: Final = (
-    "content",
-    "tool_name",
-    "tool_calls",
-    "reasoning",
-    "reasoning_content",
-    "reasoning_details",
-)
-
-FOLDED: Final = (
-    "\u00aa-\u024f\u02b0-\u036f\u1d00-\u1eff\u2070-\u20bf\u2100-\u218f\u2460-\u24ff\u2c60-\u2c7f"
-    "\u3200-\u33ff\ua720-\ua7ff\ufb00-\ufb06\ufe33-\ufe4f\uff00-\uffef\U00010780-\U000107bf"
-    "\U0001d400-\U0001d7ff\U0001f100-\U0001f1ff\U0001fbf0-\U0001fbff"
-)
-"""Ranges with every character that folding turns into an ASCII letter or digit, or removes."""
-
-_FOLDED_GLOB: Final = f"*[{FOLDED}]*"
 
 
 def sessions_to_read(connection: sqlite3.Connection) -> list[str]:

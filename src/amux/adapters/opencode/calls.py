@@ -25,6 +25,8 @@ from amux.model.usage import Call, Purpose, Tokens
 
 _APART: Final = ("anthropic", "amazon-bedrock")
 """Providers whose own protocol counts cached tokens separately."""
+INTERRUPTED = "call-interrupted"
+_ABORTED = "MessageAbortedError"
 
 
 class Figures(NamedTuple):
@@ -97,9 +99,6 @@ def _reasoning_is_beside(figures: Figures, reasoning: int) -> bool:
         return reasoning > figures.output
     counted = figures.input + figures.output + figures.cache_read + figures.cache_write
     return figures.total != counted
-
-
-_ABORTED = "MessageAbortedError"
 
 
 @dataclass(slots=True)
