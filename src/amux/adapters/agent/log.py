@@ -351,7 +351,9 @@ def read_context(path: Path) -> tuple[list[SessionMessage], list[Problem]]:
             message = message_of(entry, id=id)
             messages += [] if message is None else [message]
         elif entry.type == "compaction":
-            summary = _as_context(summary_message(entry, id=id))
+            summary = summary_message(entry, id=id)
+            content = _SUMMARY.format(summary.content)
+            summary = msgspec.structs.replace(summary, content=content)
             first = text(entry.first_kept_entry_id)
             positions = [position for position, one in enumerate(messages) if one.id == first]
             kept = positions[0] if positions else len(messages)
@@ -361,7 +363,3 @@ def read_context(path: Path) -> tuple[list[SessionMessage], list[Problem]]:
                     Problem(code="bad-record", message=what, path=str(path), line=number)
                 )
     return ([] if summary is None else [summary]) + messages[kept:], problems
-
-
-def _as_context(summary: SessionMessage) -> SessionMessage:
-    return msgspec.structs.replace(summary, content=_SUMMARY.format(summary.content))

@@ -156,7 +156,8 @@ class ChatStore:
         yield Head(session_id=self._session_id)
         for leaf in walk(root, self._load):
             if leaf.message is None:
-                problem = self._missing(leaf)
+                lost = f"the chat refers to blob `{leaf.blob_id}`, which is missing"
+                problem = Problem(code="bad-record", message=lost, path=str(self._path))
                 self._fold.problem(problem)
                 yield problem
                 continue
@@ -189,10 +190,6 @@ class ChatStore:
         found = self._connection.execute(statement, (blob_id,)).fetchone()
         data = None if found is None else found[0]
         return data if isinstance(data, bytes) else None
-
-    def _missing(self, leaf: Leaf) -> Problem:
-        message = f"the chat refers to blob `{leaf.blob_id}`, which is missing"
-        return Problem(code="bad-record", message=message, path=str(self._path))
 
     def _messages(self, blob_id: str, record: dict[str, Any]) -> Iterator[SessionMessage]:
         id, at = self._unique(blob_id), moment(record.get("createdAt"))

@@ -209,7 +209,10 @@ def _conversations(
     for key, value in composers:
         bubbles: dict[str, Bubble] = {}
         if pending is not None and pending[0] == key:
-            bubbles = {_bubble_id(name): mapping(document(data)) for _, name, data in pending[1]}
+            bubbles = {
+                str(name).rpartition(":")[2]: mapping(document(data))
+                for _, name, data in pending[1]
+            }
             pending = next(groups, None)
         composer = document(value)
         if is_mapping(composer):
@@ -218,10 +221,6 @@ def _conversations(
         elif value is not None:
             message = f"conversation `{key}` is not a JSON object"
             yield Problem(code="bad-record", message=message, path=path)
-
-
-def _bubble_id(key: Any) -> str:
-    return str(key).rpartition(":")[2]
 
 
 class Conversation:

@@ -121,7 +121,8 @@ def _remainder(total: Tokens, parts: Iterable[Tokens]) -> Tokens:
 def _share(calls: Sequence[Call], recorded: int) -> list[Call]:
     """Distribute the session's recorded cost among its models, so that the sum is exact."""
     known = [call.native_nusd for call in calls if call.native_nusd is not None]
-    weights = known if len(known) == len(calls) and any(known) else _token_weights(calls)
+    is_complete = len(known) == len(calls) and any(known)
+    weights = known if is_complete else [call.tokens.total for call in calls]
     whole = sum(weights) or 1
     shares: list[Call] = []
     passed = given = 0
@@ -131,10 +132,6 @@ def _share(calls: Sequence[Call], recorded: int) -> list[Call]:
         given += share
         shares.append(msgspec.structs.replace(call, native_nusd=share))
     return shares
-
-
-def _token_weights(calls: Iterable[Call]) -> list[int]:
-    return [call.tokens.total for call in calls]
 
 
 def _finished(call: Call, at: datetime | None, *, reasoning_unknown: bool) -> Call:

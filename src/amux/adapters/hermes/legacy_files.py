@@ -138,7 +138,7 @@ class _Session:
         if role is None and text(record.get("role")) not in BOOKKEEPING:
             kind = first(record, "role", "type")
             self.unknown.take(plain_text(kind), record)
-        if role == "tool" and not self._has_call(record):
+        if role == "tool" and (text(record.get("tool_call_id")) or "") not in self._names:
             yield self._problem(
                 "orphan-result", f"message {number} is a result without a tool call"
             )
@@ -148,9 +148,6 @@ class _Session:
                 yield message
         if tool_entries(record.get("tool_calls")) is None:
             yield self._problem("bad-record", f"the tool calls of message {number} cannot be read")
-
-    def _has_call(self, record: dict[str, Any]) -> bool:
-        return (text(record.get("tool_call_id")) or "") in self._names
 
     def _problem(self, code: ProblemCode, message: str) -> Problem:
         problem = Problem(code=code, message=message, path=self._path)

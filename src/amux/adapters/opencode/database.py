@@ -103,11 +103,9 @@ class SessionTables:
         """Yield each session id that has messages, with its messages."""
         order = [f"m.{name}" for name in ("session_id", "time_created", "id") if name in present]
         parts = _Parts(self._part_rows(order))
-        for session_id, found in groupby(self._message_rows(order), key=itemgetter(0)):
+        messages = self._select("m.session_id, m.id, CAST(m.data AS BLOB) FROM message m", order)
+        for session_id, found in groupby(messages, key=itemgetter(0)):
             yield str(session_id), [self._stored(row, parts) for row in found]
-
-    def _message_rows(self, order: Sequence[str]) -> sqlite3.Cursor:
-        return self._select("m.session_id, m.id, CAST(m.data AS BLOB) FROM message m", order)
 
     def _part_rows(self, order: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         if not _PART_NEEDS.issubset(columns(self._connection, "part")):
