@@ -33,7 +33,7 @@ _JSON: Final = (bytes, bytearray, msgspec.Raw)
 _NO_JSON: Final = (OverflowError, RecursionError, TypeError, UnicodeError)
 
 
-def mark_of(message: SessionMessage) -> Mark:
+def mark_of(message: SessionMessage) -> LineKind:
     """Return the kind of a message in the trace."""
     match message.role:
         case "user":

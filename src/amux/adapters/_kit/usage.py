@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from amux.adapters._kit.values import count, damage_in, first, is_mapping, mapping, nano_usd
 from amux.model.cost import CostRecord
+from amux.model.incomplete import USAGE_NOT_RECORDED
 from amux.model.message import TokenUsage
 from amux.model.usage import NANO, Call, Tokens
 

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeGuard, TypeVar
 import msgspec
 
 from amux.adapters._kit.jsonl import Buffer, clean_line
+from amux.model.incomplete import USAGE_UNUSABLE
 from amux.model.usage import NANO
 
 T = TypeVar("T")

@@ -12,6 +12,7 @@ from amux.adapters._kit.asking import micros
 from amux.adapters._kit.fold import Fold
 from amux.adapters._kit.tables import Chosen, Row, columns, rows
 from amux.adapters._kit.values import document, items, mapping, parse_time, text
+from amux.model.incomplete import USAGE_NOT_RECORDED
 from amux.model.message import Role, SessionMessage, SessionToolCall, ToolResult
 from amux.model.problems import Problem, ProblemCode
 

@@ -34,6 +34,7 @@ from amux.adapters._kit.values import (
     text,
 )
 from amux.model.facts import Facts, Kind
+from amux.model.incomplete import COMPACTION_NOT_RECORDED, USAGE_NOT_RECORDED
 from amux.model.message import Role, SessionMessage, SessionToolCall, ToolResult
 from amux.model.problems import Problem, ProblemCode
 from amux.model.usage import Call, Tokens

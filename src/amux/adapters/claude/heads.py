@@ -24,8 +24,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from amux.adapters._base import SourceRef
-from amux.adapters._kit.streams import Pieces
 from amux.adapters._kit.sketches import Sketch
+from amux.adapters._kit.streams import Pieces
 from amux.adapters._kit.values import parse_time
 from amux.adapters.claude.conversation import Conversation, version_key
 from amux.adapters.claude.lines import LineReader

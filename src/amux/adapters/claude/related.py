@@ -38,8 +38,8 @@ from msgspec import UNSET
 
 from amux.adapters._base import Choice, Chosen, Question, SourceRef
 from amux.adapters._kit.kin import names_of
-from amux.adapters._kit.streams import Pieces
 from amux.adapters._kit.sketches import FileChoice, Sketch
+from amux.adapters._kit.streams import Pieces
 from amux.adapters.claude.heads import (
     MAY_BE_TITLE,
     UNKNOWN,

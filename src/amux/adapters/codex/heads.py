@@ -18,8 +18,8 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from amux.adapters._base import Choice, Question, SourceRef
-from amux.adapters._kit.streams import Pieces
 from amux.adapters._kit.sketches import FileChoice, Sketch
+from amux.adapters._kit.streams import Pieces
 from amux.adapters.codex.lines import ENTRY, UNREADABLE, MetaEntry
 from amux.adapters.codex.records import Meta
 from amux.adapters.codex.rollout import Lineage, file_name

@@ -15,8 +15,7 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from amux.adapters._kit.jsonl import Buffer, decode_line
-from amux.adapters._kit.jsonl import Span, object_lines
+from amux.adapters._kit.jsonl import Buffer, Span, decode_line, object_lines
 from amux.adapters._kit.long_lines import PendingLine
 from amux.adapters._kit.streams import chunks
 from amux.adapters.codex.records import (

@@ -17,8 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from amux.adapters._kit.fold import MAX_PROBLEMS
-from amux.adapters._kit.fold import Unknowns
+from amux.adapters._kit.fold import MAX_PROBLEMS, Unknowns
 from amux.adapters._kit.usage import Stated
 from amux.adapters._kit.values import parse_time
 from amux.adapters.codex.content import Tools

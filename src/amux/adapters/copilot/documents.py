@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from amux.adapters._base import Head, Item, SourceRef, Want, has_bodies
-from amux.adapters._kit.usage import cost_view, usage_view
 from amux.adapters._kit.fold import Fold
 from amux.adapters._kit.jsonl import clean_line, unreadable
-from amux.adapters._kit.usage import stated_by
 from amux.adapters._kit.streams import open_stream
+from amux.adapters._kit.usage import cost_view, stated_by, usage_view
 from amux.adapters._kit.values import (
     document,
     first,

@@ -42,8 +42,9 @@ from amux.adapters._kit.values import (
     text,
 )
 from amux.adapters.cursor import WORKSPACE_FILE
-from amux.adapters.cursor.messages import USAGE_MISSING, model_name, tool_message
+from amux.adapters.cursor.messages import model_name, tool_message
 from amux.model.facts import Facts, TitleNote
+from amux.model.incomplete import USAGE_NOT_RECORDED
 from amux.model.message import SessionMessage, SessionToolCall, ToolResult
 from amux.model.problems import Problem
 from amux.model.usage import NANO, Call, Tokens
@@ -294,7 +295,7 @@ class Conversation:
             children=tuple(filter(None, map(text, items(composer.get("subagentComposerIds"))))),
             models=None if is_named else tuple(models),
             # Tokens are recorded for some bubbles only, without the cache, and are often zero.
-            gaps=(USAGE_MISSING,),
+            gaps=(USAGE_NOT_RECORDED,),
             native_nusd=sum(billed.values()) or None,
             raw=self._unknown.raw(),
         )
@@ -392,7 +393,7 @@ def _chat(
         if bodies:
             yield message
     fold.moment(moment(tab.get("lastSendTime")))
-    yield fold.facts(id, cwd=folder, name=text(tab.get("chatTitle")), gaps=(USAGE_MISSING,))
+    yield fold.facts(id, cwd=folder, name=text(tab.get("chatTitle")), gaps=(USAGE_NOT_RECORDED,))
 
 
 def _messages(bubbles: list[Any]) -> Iterator[SessionMessage]:

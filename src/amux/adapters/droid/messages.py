@@ -15,8 +15,15 @@ from typing import Any, Final
 
 import msgspec
 
-from amux.adapters._kit.values import starts_with_any
-from amux.adapters._kit.values import is_items, items, mapping, moment, plain_text, text
+from amux.adapters._kit.values import (
+    is_items,
+    items,
+    mapping,
+    moment,
+    plain_text,
+    starts_with_any,
+    text,
+)
 from amux.model.message import Role, SessionMessage, SessionToolCall, ToolResult
 
 _REMINDER: Final = ("<system-reminder>",)

@@ -15,8 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from amux.adapters._kit.values import starts_with_any
-from amux.adapters._kit.values import is_mapping, items, mapping, plain_text, text
+from amux.adapters._kit.values import is_mapping, items, mapping, plain_text, starts_with_any, text
 from amux.model.message import SessionToolCall
 
 _IMAGE_TYPE: Final = re.compile(r"image/[\w.+-]{1,40}")

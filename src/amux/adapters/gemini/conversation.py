@@ -16,8 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from amux.adapters._kit.usage import cost_view, usage_view
-from amux.adapters._kit.values import to_millis
-from amux.adapters._kit.values import decode, document, items, mapping, moment, text
+from amux.adapters._kit.values import decode, document, items, mapping, moment, text, to_millis
 from amux.adapters.gemini.content import (
     ACKNOWLEDGED,
     AFTER_SNAPSHOT,

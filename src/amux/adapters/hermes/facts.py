@@ -31,15 +31,13 @@ from amux.adapters.hermes.texts import (
     tool_entries,
 )
 from amux.model.facts import Facts, Kind
-from amux.model.incomplete import COMPACTION_NOT_RECORDED
+from amux.model.incomplete import COMPACTION_NOT_RECORDED, REASONING_NOT_RECORDED
 from amux.model.message import Role
 from amux.model.problems import Problem, ProblemCode
 from amux.model.titles import fold_title
-from amux.model.trace import Mark, TraceBuilder, key_of
+from amux.model.trace import LineKind, TraceBuilder, key_of
 from amux.model.usage import Call, Purpose, Tokens
 
-REASONING_UNKNOWN: Final = "reasoning-not-recorded"
-COMPACTION_UNRECORDED: Final = "compaction-call-not-recorded"
 _COMPRESSED: Final = "compression"
 BOOKKEEPING: Final = frozenset({"session_meta"})
 
@@ -140,7 +138,7 @@ def _finished(call: Call, at: datetime | None, *, reasoning_unknown: bool) -> Ca
         call = msgspec.structs.replace(
             call,
             tokens=msgspec.structs.replace(call.tokens, thinking=None),
-            gaps=(*call.gaps, REASONING_UNKNOWN),
+            gaps=(*call.gaps, REASONING_NOT_RECORDED),
         )
     return call if call.at else msgspec.structs.replace(call, at=at)
 

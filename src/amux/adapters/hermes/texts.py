@@ -107,7 +107,7 @@ def split_summary(content: str) -> tuple[str, str]:
     return (content[: end.end()], rest) if rest else (content, "")
 
 
-def kind_of_piece(role: Role, piece: Piece) -> Mark:
+def kind_of_piece(role: Role, piece: Piece) -> LineKind:
     """Return the kind of a message in the trace."""
     match role:
         case "user":

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from amux.adapters._kit.values import count, damage_in, is_mapping, mapping, nano_usd, text
 from amux.adapters.opencode.records import MessageRecord, PartRecord, StoredMessage, text_of
+from amux.model.incomplete import CALL_INTERRUPTED
 from amux.model.trace import key_of
 from amux.model.usage import Call, Purpose, Tokens
 

@@ -13,12 +13,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from amux.adapters._kit.fold import MAX_PROBLEMS
-from amux.adapters._kit.fold import Unknowns
-from amux.adapters._kit.values import starts_with_any
-from amux.adapters._kit.values import to_millis
+from amux.adapters._kit.fold import MAX_PROBLEMS, Unknowns
 from amux.adapters._kit.tree import NOTHING, EntryTree
-from amux.adapters._kit.values import count, mapping, moment, text
+from amux.adapters._kit.values import count, mapping, moment, starts_with_any, text, to_millis
 from amux.adapters.pi.adapter import Writer, session_id_in
 from amux.adapters.pi.calls import (
     CallCollector,

@@ -16,9 +16,9 @@ from typing import Any, Final
 import msgspec
 
 from amux.adapters._base import Head, Item, Want, has_bodies
-from amux.adapters._kit.usage import cost_view, usage_view
-from amux.adapters._kit.jsonl import no_session, read_records
 from amux.adapters._kit.fold import Pool
+from amux.adapters._kit.jsonl import no_session, read_records
+from amux.adapters._kit.usage import cost_view, usage_view
 from amux.adapters._kit.values import (
     decode,
     first,

@@ -16,12 +16,10 @@ from typing import Any, Final
 import msgspec
 
 from amux.adapters._base import Head, Item, SourceRef, Want, has_bodies
-from amux.adapters._kit.usage import tokens_view
-from amux.adapters._kit.fold import MAX_PROBLEMS
+from amux.adapters._kit.fold import MAX_PROBLEMS, Unknowns
 from amux.adapters._kit.jsonl import read_records
-from amux.adapters._kit.fold import Unknowns
-from amux.adapters._kit.values import to_millis
-from amux.adapters._kit.values import document, items, mapping, text
+from amux.adapters._kit.usage import tokens_view
+from amux.adapters._kit.values import document, items, mapping, text, to_millis
 from amux.adapters.gemini.content import (
     CallPart,
     ResultPart,
