@@ -53,7 +53,14 @@ def test_every_operation_has_a_twin_with_the_same_signature(original: type, twin
 def test_a_client_has_every_name_but_those_of_the_command_line(home: Path) -> None:
     names = {name for name in dir(create_client(home=home)) if not name.startswith("_")}
     twins = {name for name in dir(aio.create_client(home=home)) if not name.startswith("_")}
-    alone = {"quick_list", "quick_texts", "has_settings", "has_kept_more", "start"}
+    alone = {
+        "quick_list",
+        "quick_texts",
+        "has_settings",
+        "display_settings",
+        "has_kept_more",
+        "start",
+    }
     assert names - twins == alone
     assert twins <= names
 

@@ -125,7 +125,9 @@ PURE = {
     "AdapterManager": {"register", "unregister"},
     "Client": {"watch", "render_change"},
 }
-SYNC_ONLY = {"quick_list", "quick_texts", "has_settings", "has_kept_more", "start"}
+SYNC_ONLY = {
+    "quick_list", "quick_texts", "has_settings", "display_settings", "has_kept_more", "start",
+}  # fmt: skip
 """Members without an asynchronous version; `start` replaces the process."""
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from amux.adapter_manager import AdapterManager
     from amux.annotations.manager import AnnotationManager
-    from amux.config import Config
+    from amux.config import Color, Config
     from amux.model.change import SessionChange
     from amux.model.cost import CostBlock
     from amux.model.ids import NativeRef
@@ -222,8 +222,13 @@ class Client:
 
     @property
     def has_settings(self) -> bool:
-        """Whether there are settings files or recorded runs."""
+        """Whether there is a settings file, or settings or a profile were passed."""
         return self._parts.has_settings
+
+    @property
+    def display_settings(self) -> tuple[Color, tuple[str, ...]]:
+        """When to use colours, and the warnings about the settings."""
+        return self._parts.display_settings
 
     @property
     def zone(self) -> tzinfo:
@@ -416,9 +421,7 @@ class Client:
         self.close()
 
     def _run_tags(self) -> Iterator[tuple[str, Sequence[str]]]:
-        for run in self.run_index.runs:
-            if run.session_id is not None:
-                yield f"{run.agent}:{run.session_id}", run.tags
+        return self.run_index.tags_by_session()
 
 
 def create_demo_client() -> Client:

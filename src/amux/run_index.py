@@ -66,6 +66,11 @@ class RunIndex:
         runs = self._by_session.get((agent, session_id))
         return tuple(dict.fromkeys(tag for run in runs for tag in run.tags)) if runs else ()
 
+    def tags_by_session(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield the unified id of every session with runs, and the tags of these runs."""
+        for agent, session_id in self._by_session:
+            yield f"{agent}:{session_id}", self.tags_of(agent, session_id)
+
 
 def read_run_index(host: Host, project_dir: Path | None = None) -> RunIndex:
     """Read the run indexes of the user and of the nearest project, merged by run."""

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from amux.annotations.file import AnnotationFile
-    from amux.config import Config
+    from amux.config import Color, Config
     from amux.host import Host
+    from amux.index.basis import InputFiles, StoredEnvironment
     from amux.index.store import Store
     from amux.pricing.registry import ModelRegistry
     from amux.pricing.remembered import RememberedRates
@@ -85,6 +86,7 @@ class Workspace:
 
         if self._given is not None:
             return self._given
+        _ = self.files  # before they are read, so that no later change goes unnoticed
         return Config.load(self.host, project_dir=self.project_dir, profile=self._profile)
 
     @property
@@ -105,6 +107,7 @@ class Workspace:
         """Every run that was recorded."""
         from amux.run_index import read_run_index
 
+        _ = self.files
         return read_run_index(self.host, self.project_dir)
 
     @property
@@ -143,7 +146,7 @@ class Workspace:
             self.library,
             Coster(self.models, self.run_index, annotations=self.annotation_file),
             catalogue=self.catalogue,
-            zone=self.zone,
+            zone=_zone(self.config.timezone),
             now=self.host.now,
         )
 
@@ -153,11 +156,20 @@ class Workspace:
         """All sessions, through the index where there is one."""
         from amux.sessions.catalogue import Catalogue
 
+        if self.store is None:
+            return Catalogue(self.registry, self.library)
+        from amux.sessions.environment import ResultEnvironment
+
         return Catalogue(
             self.registry,
             self.library,
             store=self.store,
-            basis=self._basis_of_results,
+            environment=ResultEnvironment(
+                self.config,
+                self.run_index,
+                files=self.files if self._given is None else None,
+                changes=lambda: self.models.changes,
+            ),
             max_age=self._max_age,
         )
 
@@ -179,37 +191,47 @@ class Workspace:
 
     @property
     @_made_once
-    def has_settings(self) -> bool:
-        """Whether a person has given or written settings, or runs are recorded."""
-        if self._given is not None or self._profile is not None:
-            return True
-        from amux.index.basis import has_settings
+    def files(self) -> InputFiles:
+        """The settings files and run indexes as they were before they were read."""
+        from amux.index.basis import InputFiles
 
-        return has_settings(self.host, self.project_dir)
+        return InputFiles(self.host, self.project_dir, self._profile)
 
     @property
-    @_made_once
-    def zone(self) -> tzinfo:
-        """Whose days are meant; no settings need be read to know that there are none."""
-        is_usual = self._given is None and not self.has_settings
-        name = "UTC" if is_usual else self.config.timezone
-        if name == "UTC":
-            return UTC
-        from zoneinfo import ZoneInfo
+    def has_settings(self) -> bool:
+        """Whether there is a settings file, or settings or a profile were passed."""
+        return self._given is not None or self.files.has_settings
 
-        return ZoneInfo(name)
+    @property
+    def zone(self) -> tzinfo:
+        """The time zone of the settings, which are parsed only if the index does not know it."""
+        if not self.has_settings:
+            return UTC
+        return _zone((self._stored_environment() or self.config).timezone)
+
+    @property
+    def display_settings(self) -> tuple[Color, tuple[str, ...]]:
+        """When to use colours, and the warnings about the settings."""
+        stored = self._stored_environment()  # never if there are warnings
+        return (self.config.color, self.config.warnings) if stored is None else (stored.color, ())
 
     @property
     def quick_lists(self) -> QuickLists | None:
-        """Lists without any other part; None where settings or annotations may have a say."""
-        if self.has_settings or self.store is None:
+        """Lists without any other part; None if the index does not know the settings or runs."""
+        stored, store = self._stored_environment(), self.store
+        if stored is None or store is None or stored.annotations != self.files.annotations():
             return None
-        if not _is_missing(self.host.data_dir() / "annotations.jsonl"):
-            return None  # a star or a tag may have to be shown, or that they cannot be read
-        from amux.index.basis import basis_of
         from amux.sessions.quick import QuickLists
 
-        return QuickLists(self.store, basis_of(self.host, self.project_dir), self.host.env)
+        return QuickLists(store, stored, self.host.env)
+
+    def _stored_environment(self) -> StoredEnvironment | None:
+        """Return what the settings and runs say, if the index has it; waits for other answers."""
+        if self._given is not None or self.store is None:
+            return None
+        from amux.index.basis import StoredEnvironment
+
+        return StoredEnvironment.load(self.store, self.files)
 
     @property
     def has_kept_more(self) -> bool:
@@ -226,24 +248,16 @@ class Workspace:
         """Beside the index, and only where there is one."""
         if self.store is None:
             return None
-        from amux.index.basis import packages_mark
+        from amux.index.basis import digest, installation
         from amux.pricing.remembered import RememberedRates
 
-        return RememberedRates(self.host.cache_dir() / "rates.json", packages_mark())
-
-    def _basis_of_results(self) -> bytes:
-        from amux.index.basis import basis_of
-
-        chosen = [repr(each).encode() for each in (self._given, self._profile) if each is not None]
-        return b"".join([basis_of(self.host, self.project_dir), *chosen, self.models.changes])
+        mark = digest(installation()).hex()
+        return RememberedRates(self.host.cache_dir() / "rates.json", mark)
 
 
-def _is_missing(path: Path) -> bool:
-    """Whether there is no such file for sure."""
-    try:
-        path.stat()
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return False
+def _zone(name: str) -> tzinfo:
+    if name == "UTC":
+        return UTC
+    from zoneinfo import ZoneInfo
+
+    return ZoneInfo(name)

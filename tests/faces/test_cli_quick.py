@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from builders import write_claude
+from builders import write_claude, write_runs
 from cli_process import Cli, copied_home
 
 RUN_ALL = """
@@ -140,14 +140,45 @@ def test_an_outdated_index_is_not_used_for_the_fast_list(many: Cli) -> None:
     assert first.is_long
 
 
-def test_lists_with_annotations_do_not_use_the_fast_list(many: Cli) -> None:
+def test_stars_tags_runs_and_settings_are_in_quick_lists(many: Cli) -> None:
     answers(many, LISTS)
     _, as_json = answers(many, LISTS)
     assert not as_json.is_long
-    assert many("star", json.loads(as_json.out)[0]["unifiedId"]).code == 0
+    first, second, *_ = (each["unifiedId"] for each in json.loads(as_json.out))
+    assert many("star", first).code == 0
+    assert many("tag", first, 'a"quoted', "\u2028\u00e9").code == 0
+    agent, session_id = second.split(":")
+    run = {"agent": agent, "sessionId": session_id, "tags": ["x", "y"]}
+    settings = write_runs(many.home, run).with_name("config.yaml")
+    settings.write_text("timezone: Asia/Tokyo\ncolor: always\n", encoding="utf-8")
+    age(*settings.parent.iterdir())
+    (made,) = answers(many, ["list"])
+    assert made.is_long
+    lines = [*LISTS, *DRAWN, "list --since 2025-01-01 --until 2026-06-30 --json", "list claude"]
+    found = answers_both_ways(many, lines)
+    assert not any(one.is_long for one in found)
+    assert "\u2605" in found[0].out
+    assert '"starred": true' in found[1].out
+    assert not any(one.is_heavy for one in answers(many, lines))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.yaml", "no_such_setting: 1\n"),
+        ("run-index.jsonl", "no JSON\n"),
+        ("../.local/share/amux/annotations.jsonl", "no JSON\n"),
+    ],
+)
+def test_a_quick_list_hides_no_warning(many: Cli, name: str, content: str) -> None:
+    path = many.home / ".agent-mux" / name
+    path.parent.mkdir(parents=True)
+    path.write_text(content, encoding="utf-8")
+    age(path)
+    answers(many, LISTS)
     for one in answers_both_ways(many, LISTS):
         assert one.is_long
-        assert "star" in one.out
+        assert "warning: " in one.err
 
 
 def test_a_broken_index_is_not_used_for_lists(many: Cli, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from builders import run_cost, write_runs
 from cli_process import Cli
 
 PROBE = """
@@ -43,6 +44,19 @@ def test_a_repeated_list_needs_no_parser(claude: Cli, words: str) -> None:
     modules_after(claude, *words.split())
     modules = modules_after(claude, *words.split())
     assert not modules & {"argparse", "typing", "amux.adapters", *HEAVY} - {"sqlite3"}
+
+
+@pytest.mark.parametrize("words", ["list", "list --json"])
+def test_a_list_loads_little_with_runs_stars_and_settings(claude: Cli, words: str) -> None:
+    session_id = claude("list", "--json").json()[0]["sessionId"]
+    run = {"sessionId": session_id, "cost": run_cost(1.0), "tags": ["x"]}
+    settings = write_runs(claude.home, run).with_name("config.yaml")
+    settings.write_text("timezone: Asia/Tokyo\n", encoding="utf-8")
+    assert claude("star", session_id).code == 0
+    claude("list")
+    modules = modules_after(claude, *words.split())
+    assert not modules & {"argparse", "typing", "amux.adapters", *HEAVY} - {"sqlite3"}
+    assert sum(name.partition(".")[0] == "amux" for name in modules) <= 30
 
 
 @pytest.mark.parametrize("words", ["list claude", "list claude --json", "cost -a claude"])

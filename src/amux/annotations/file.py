@@ -52,6 +52,7 @@ class AnnotationFile:
                 path=str(self.path),
             )
             return Annotations(problems=(problem,))
+        found.fingerprint = fingerprint
         self._last = (fingerprint, found)
         return found
 

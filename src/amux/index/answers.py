@@ -13,13 +13,9 @@ from amux.index.store import Store
 
 TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
-    from typing import Final, Literal
+    from typing import Literal
 
     Kind = Literal["sessions", "spending", "hours"]
-
-EVERYBODY: Final = "*"
-"""Stands for all agents; its record says which these are."""
-
 
 Look = Callable[[Sequence[str], Sequence[str]], bytes]
 """Tells the state of an agent's places, as `look_at` does."""
@@ -28,10 +24,17 @@ Look = Callable[[Sequence[str], Sequence[str]], bytes]
 class Answers:
     """What was looked at for an answer, agent by agent."""
 
-    def __init__(self, store: Store, kind: Kind, basis: bytes, *, look: Look | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        kind: Kind,
+        fingerprint_for: Callable[[str], bytes],
+        *,
+        look: Look | None = None,
+    ) -> None:
         self._store = store
         self._kind = kind
-        self._basis = basis
+        self._fingerprint_for = fingerprint_for  # of the environment, for an agent
         self._look = look or look_at
 
     def remember(
@@ -49,17 +52,8 @@ class Answers:
             database.execute(
                 "INSERT OR REPLACE INTO answer (agent, kind, basis, snapshot, places)"
                 " VALUES (?, ?, ?, ?, ?)",
-                (agent, self._kind, self._basis, snapshot, places.encode()),
+                (agent, self._kind, self._fingerprint_for(agent), snapshot, places.encode()),
             )
-
-    def remember_everybody(self, agents: Sequence[str]) -> None:
-        """Note which agents there are."""
-        self.remember(EVERYBODY, b"", roots=agents)
-
-    def everybody(self) -> list[str] | None:
-        """All agents, if that is known."""
-        row = self._row(EVERYBODY)
-        return None if row is None else row[1].roots
 
     def still_hold(self, agents: Iterable[str], env: Mapping[str, str]) -> bool:
         """Whether nothing has changed for any of these agents."""
@@ -78,10 +72,10 @@ class Answers:
                 )
             ]
 
-    def state(self, agent: str) -> bytes:
-        """What stands for everything the agent's results rest on; b"" when it cannot be told."""
+    def snapshot(self, agent: str) -> bytes:
+        """Return the snapshot of the files that the agent's results are based on; b"" if none."""
         row = self._row(agent)
-        return self._basis + row[0] if row is not None and row[0] else b""
+        return b"" if row is None else row[0]
 
     def _holds(self, agent: str, env: Mapping[str, str]) -> bool:
         row = self._row(agent)
@@ -96,7 +90,7 @@ class Answers:
         with self._store.guarded() as database:
             found: tuple[bytes, bytes] | None = database.execute(
                 "SELECT snapshot, places FROM answer WHERE agent = ? AND kind = ? AND basis = ?",
-                (agent, self._kind, self._basis),
+                (agent, self._kind, self._fingerprint_for(agent)),
             ).fetchone()
             return None if found is None else (found[0], Places.decode(found[1]))
 

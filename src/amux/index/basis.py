@@ -1,77 +1,178 @@
-"""What results rest on besides the sources: versions, settings, runs, prices.
+"""The environment of an answer: everything it depends on besides the sources of the agents.
 
-Asked by `stat` alone. Installing or upgrading a package (another catalogue of prices, a plugin)
-changes the folder it is installed into.
+`InputFiles` is the state of the files that people and runs write: settings, recorded runs and
+annotations. `StoredEnvironment` is what these files said when a list was last written, so that a
+list need not parse them again as long as they are unchanged. Only `stat` is needed to find out:
+installing or upgrading a package (another catalogue of prices, a plugin) changes its directory.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from amux._version import __version__
 from amux.host import Host
+from amux.index.faults import IndexUnavailableError
+from amux.index.snapshot import take_snapshot
+from amux.index.store import Store
 
 TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
     from typing import Final
 
-_WATCHED: Final = (
-    "config.yaml", "config.yml", "config.toml", "config.json", "prices.json", "run-index.jsonl",
+    from amux.config import Color
+
+_SETTINGS: Final = ("config.yaml", "config.yml", "config.toml", "config.json")
+_RUN_INDEX: Final = ("run-index.jsonl",)
+_PACKAGES: Final = ("site-packages", "dist-packages")
+_FIELDS: Final = (
+    "state", "annotations", "fingerprint", "agents", "runs", "color", "timezone", "stars",
+    "run_tags", "tags",
 )  # fmt: skip
 
-_PACKAGES: Final = ("site-packages", "dist-packages")
+
+class InputFiles:
+    """The settings files and run indexes of one client, as they were before it read them.
+
+    `scope` identifies the set of files and the profile. `state` changes with their content and with
+    the installed packages; b"" if a file changed so recently that it may change again unnoticed.
+    """
+
+    __slots__ = ("_annotations", "has_settings", "scope", "state")
+
+    def __init__(self, host: Host, project_dir: Path | None, profile: str | None) -> None:
+        folders = (host.config_dir(), *host.project_folders(project_dir))
+        settings = [*_existing(folders, _SETTINGS)]
+        files = [*settings, *_existing(folders, _RUN_INDEX)]
+        snapshot = take_snapshot((), files)
+        self.has_settings = bool(settings) or profile is not None
+        self.scope = digest([repr(profile), *files])
+        self.state = snapshot and snapshot + digest([str(host.home), *installation()])
+        self._annotations = f"{host.data_dir()}{os.sep}annotations.jsonl"
+
+    def annotations(self) -> str | None:
+        """Return the current state of the annotation file; None if it cannot be determined."""
+        try:
+            found = os.stat(self._annotations)  # noqa: PTH116 - pathlib would be most of the time
+        except FileNotFoundError:
+            return annotation_state(None)
+        except OSError:
+            return None
+        return annotation_state((found.st_ino, found.st_size, found.st_mtime_ns))
 
 
-def basis_of(host: Host, project_dir: Path | None) -> bytes:
-    """A mark that changes when results must be made anew."""
-    lines = [__version__, sys.version, str(host.home)]
-    for folder in (host.config_dir(), *host.project_folders(project_dir)):
-        for name in _WATCHED:
-            lines += _state(f"{folder}{os.sep}{name}")
-    return _mark([*lines, *_packages()])
+def annotation_state(stamp: tuple[int, int, int] | None) -> str:
+    """Return the state of an annotation file as text: inode, size and mtime, "" without a file."""
+    return "" if stamp is None else " ".join(map(str, stamp))
 
 
-def packages_mark() -> str:
-    """A mark that changes when anything is installed, upgraded or removed."""
-    return _mark([__version__, sys.version, *_packages()]).hex()
-
-
-def _packages() -> Iterator[str]:
+def installation() -> Iterator[str]:
+    """Yield values that change when a package is installed, upgraded or removed."""
+    yield from (__version__, sys.version)
     for path in sys.path:
         if path.endswith(_PACKAGES):
-            yield from _state(path)
+            try:
+                found = os.stat(path)  # noqa: PTH116 - pathlib would be most of the time
+            except OSError:
+                continue
+            yield from (path, str(found.st_size), str(found.st_mtime_ns))
 
 
-def _mark(lines: list[str]) -> bytes:
+def digest(lines: Iterable[str]) -> bytes:
+    """Return a 16-byte digest of some texts."""
     from _blake2 import blake2b
 
     return blake2b("\n".join(lines).encode("utf-8", "surrogateescape"), digest_size=16).digest()
 
 
-def has_settings(host: Host, project_dir: Path | None) -> bool:
-    """Whether there is, or may be, any file of a person's own making."""
-    return any(
-        _may_exist(f"{folder}{os.sep}{name}")
-        for folder in (host.config_dir(), *host.project_folders(project_dir))
-        for name in _WATCHED
-    )
+def _existing(folders: Iterable[Path], names: Iterable[str]) -> Iterator[str]:
+    """Yield the files that exist or that may exist in an unreadable directory."""
+    for folder in folders:
+        for name in names:
+            path = f"{folder}{os.sep}{name}"
+            try:
+                os.stat(path)  # noqa: PTH116 - pathlib would be most of the time
+            except PermissionError:
+                yield path  # whatever reads it reports the error
+            except OSError:
+                continue
+            else:
+                yield path
 
 
-def _may_exist(path: str) -> bool:
-    try:
-        os.stat(path)  # noqa: PTH116 - pathlib would be most of the time
-    except OSError as error:
-        return isinstance(error, PermissionError)  # whoever reads the settings will say so
-    return True
+def entries(text: str) -> list[list[str]]:
+    """Return the fields of every line."""
+    return [line.split("\0") for line in text.split("\n")] if text else []
 
 
-def _state(path: str) -> list[str]:
-    """How a file is now; nothing for one that is not there."""
-    try:
-        found = os.stat(path)  # noqa: PTH116 - pathlib would be most of the time
-    except OSError:
-        return []
-    return [path, str(found.st_size), str(found.st_mtime_ns)]
+class StoredEnvironment:
+    """The environment in which a list was last written, stored in the index by `scope`.
+
+    The texts consist of lines whose fields are separated by NUL: `agents` (all agents there are)
+    and `stars` (unified ids) of one field, `runs` of an agent and the digest of its recorded costs,
+    `run_tags` and `tags` of a unified id and tags as JSON strings.
+    """
+
+    __slots__ = _FIELDS
+
+    def __init__(
+        self,
+        *,
+        state: bytes,
+        annotations: str,
+        fingerprint: bytes,
+        agents: str,
+        runs: str,
+        color: Color,
+        timezone: str,
+        stars: str,
+        run_tags: str,
+        tags: str,
+    ) -> None:
+        self.state = state
+        self.annotations = annotations
+        self.fingerprint = fingerprint
+        self.agents = agents
+        self.runs = runs
+        self.color: Color = color
+        self.timezone = timezone
+        self.stars = stars
+        self.run_tags = run_tags
+        self.tags = tags
+
+    @classmethod
+    def load(cls, store: Store, files: InputFiles) -> StoredEnvironment | None:
+        """Return what was stored of these files; None if they have changed since."""
+        try:
+            if not files.state or not store.exists():
+                return None
+            with store.turn, store.guarded() as database:
+                row = database.execute(
+                    f"SELECT {', '.join(_FIELDS)} FROM environment WHERE scope = ? AND state = ?",  # noqa: S608 - our own words
+                    (files.scope, files.state),
+                ).fetchone()
+        except IndexUnavailableError:
+            return None
+        return None if row is None else cls(**dict(zip(_FIELDS, row, strict=True)))
+
+    def save(self, store: Store, scope: bytes) -> None:
+        """Store the environment unless it is stored already."""
+        values = tuple(getattr(self, name) for name in _FIELDS)
+        query = f"SELECT {', '.join(_FIELDS)} FROM environment WHERE scope = ?"  # noqa: S608 - our own words
+        with store.guarded() as database:
+            if database.execute(query, (scope,)).fetchone() == values:
+                return
+        with store.writing() as database:
+            database.execute(
+                f"INSERT OR REPLACE INTO environment (scope, {', '.join(_FIELDS)})"  # noqa: S608 - our own words
+                f" VALUES ({', '.join('?' * (len(_FIELDS) + 1))})",
+                (scope, *values),
+            )
+
+    def fingerprint_for(self, agent: str) -> bytes:
+        """Return the fingerprint of everything the rows of an agent depend on, except sources."""
+        runs: dict[str, str] = dict(entries(self.runs))
+        return self.fingerprint + bytes.fromhex(runs.get(agent, ""))

@@ -18,16 +18,16 @@ ARCHIVED: Final = 2
 
 _ORDERS: Final = {"date": "created", "updated": "updated", "turns": "turns", "cost": "usd"}
 
-Row = tuple[str, bytes]
-"""Every name of a session, and its summary as indented JSON."""
+Row = tuple[str, bytes, str]
+"""Every name of a session, its summary as indented JSON, and its agent."""
 
-Line = tuple[str, str, int, int, int, str, str | None, float, int, int, str, bytes]
+Line = tuple[str, str, int, int, int, str, str | None, float, int, int, str, bytes, str]
 """What a table shows: agent, id, created, updated, turns, title, model, cost, whether that is the
-least it can be, what it is hidden for, kind, and how its summary begins."""
+least it can be, what it is hidden for, kind, how its summary begins, and every name."""
 
 _LINE: Final = (
     "agent, id, created, updated, turns, title, model, usd, is_least, hidden, kind,"
-    " substr(body, 1, 1)"
+    " substr(body, 1, 1), names"
 )
 
 
@@ -104,7 +104,7 @@ def _count(counts: Mapping[int, int], mask: int) -> int:
 
 def find_summaries(store: Store, wanted: Wanted) -> tuple[list[Row], Omitted]:
     """The sessions that fit, whole and in order, and counts of the others."""
-    return _find(store, wanted, "names, body")
+    return _find(store, wanted, "names, body, agent")
 
 
 def find_lines(store: Store, wanted: Wanted) -> tuple[list[Line], Omitted]:

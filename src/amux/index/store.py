@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from amux.index.texts_sync import TextStore
 
-FORMAT: Final = 7
+FORMAT: Final = 8
 """Raised whenever a table or what is kept in it changes: one of another format is made anew."""
 
 _WAIT_SECONDS: Final = 5.0
@@ -70,6 +70,19 @@ CREATE TABLE answer (
   snapshot BLOB NOT NULL,
   places BLOB NOT NULL,
   PRIMARY KEY (agent, kind)
+) WITHOUT ROWID;
+CREATE TABLE environment (
+  scope BLOB PRIMARY KEY,
+  state BLOB NOT NULL,
+  annotations TEXT NOT NULL,
+  fingerprint BLOB NOT NULL,
+  agents TEXT NOT NULL,
+  runs TEXT NOT NULL,
+  color TEXT NOT NULL,
+  timezone TEXT NOT NULL,
+  stars TEXT NOT NULL,
+  run_tags TEXT NOT NULL,
+  tags TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE session (
   agent TEXT NOT NULL,

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from amux.index.sources import Watch
     from amux.index.store import Store
     from amux.sessions.cost import CostReport
+    from amux.sessions.environment import ResultEnvironment
     from amux.sessions.keeper import Keeper
     from amux.sessions.kept import KeptSession
     from amux.sessions.lookup import Lookup, Worth
@@ -63,7 +64,7 @@ class Catalogue:
         library: Library,
         *,
         store: Store | None = None,
-        basis: Callable[[], bytes] = bytes,
+        environment: ResultEnvironment | None = None,
         max_age: float = 0.0,
     ) -> None:
         self._registry = registry
@@ -76,10 +77,10 @@ class Catalogue:
         self._held: Held[Holdings] = Held()
         self._lookup: Lookup | None = None
         self._offered: tuple[int, tuple[str, ...]] | None = None
-        if store is not None:
+        if store is not None and environment is not None:
             from amux.sessions.keeper import Keeper
 
-            self._keeper = Keeper(library, store, basis, max_age=max_age)
+            self._keeper = Keeper(library, store, environment, max_age=max_age)
 
     def names(self) -> tuple[str, ...]:
         """All agents; what packages offer is looked for as often as files are looked at."""
@@ -148,7 +149,7 @@ class Catalogue:
         report = self._ask(agents, lambda keeper: keeper.list_rows(agents, options, coster))
         if report is None:
             return self._list_directly(agents, options, coster)
-        self._remember_everybody(agents)
+        self._store_environment(agents, coster)
         return report
 
     def holdings(self, agents: Sequence[str], coster: Coster, *, by_words: bool) -> Holdings:
@@ -203,7 +204,7 @@ class Catalogue:
         """Make the rows of all sessions now rather than when they are needed."""
         names = [name for name in self._registry.names() if self._is_indexed(name)]
         self._ask(names, lambda keeper: keeper.bring_up_rows(names, coster))
-        self._remember_everybody(names)
+        self._store_environment(names, coster)
 
     def text_candidates(self, agents: Sequence[str]) -> TextCandidates | None:
         """Who knows which messages hold a word, brought up to date; None: look at all of them.
@@ -223,7 +224,7 @@ class Catalogue:
     def spend(self, agents: Sequence[str], report: CostReport) -> None:
         """Add all that was spent to a report."""
         for agent in agents:
-            kept = self._kept_spending(agent, report) if report.takes_cells else None
+            kept = self._kept_spending(agent, report)
             if kept is None:
                 for assembly in self.assemblies(agent, usage_only=True):
                     report.add_assembly(assembly)
@@ -270,10 +271,11 @@ class Catalogue:
             self.give_up_index(str(error))
             return None
 
-    def _remember_everybody(self, agents: Sequence[str]) -> None:
-        """Note that these are all agents, if they are, for the quick way next time."""
-        if tuple(agents) == self._registry.names():
-            self._ask(agents, lambda keeper: keeper.remember_everybody(agents))
+    def _store_environment(self, agents: Sequence[str], coster: Coster) -> None:
+        """Store the environment for the fast list, which lists all agents if all are indexed."""
+        names = self._registry.names()
+        known = names if all(map(self._is_indexed, names)) else ()
+        self._ask(agents, lambda keeper: keeper.store_environment(known, coster))
 
     def _list_directly(
         self, agents: Sequence[str], options: SessionListOptions, coster: Coster

@@ -7,7 +7,7 @@ group of each of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, tzinfo
 from itertools import chain
@@ -96,24 +96,15 @@ class CostReport:
 
     def add_assembly(self, assembly: Assembly) -> None:
         """All sessions of one agent."""
-        self.know(assembly.agent, (session.session_id for session in assembly.everyone()))
         self.add_spending(assembly.agent, self.spending_of(assembly))
-
-    @property
-    def takes_cells(self) -> bool:
-        """Whether the cells of whole sessions are enough: no run is recorded."""
-        return not self._coster.runs.runs
 
     def spending_of(self, assembly: Assembly) -> Spending:
         """All that some sessions spent, whatever is asked for."""
         return spending_of(assembly, self._coster, self._zone)
 
-    def know(self, agent: str, session_ids: Iterable[str]) -> None:
-        """Which sessions of an agent are on the disk, sub-agents too: their runs are not lost."""
-        self._known.update((agent, session_id) for session_id in session_ids)
-
     def add_spending(self, agent: str, spending: Spending) -> None:
-        """What sessions of an agent spent, and which of its sources may hold more."""
+        """Add the spending of some sessions of an agent; the runs of these are not lost."""
+        self._known.update((agent, session_id) for session_id in spending.session_ids)
         for cell in spending.cells:
             self.add_cell(cell)
         for problem in spending.problems:

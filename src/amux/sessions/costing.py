@@ -119,6 +119,11 @@ class Coster:
         return self._runs
 
     @property
+    def annotations(self) -> Annotations:
+        """The annotations in use."""
+        return self._annotations
+
+    @property
     def has_marks(self) -> bool:
         """Whether any session has tags or a star."""
         return bool(self._runs.runs or self._annotations)

@@ -6,7 +6,7 @@ The clusters together give the same sessions as all sources at once do, in bound
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -137,14 +137,21 @@ class IndexedAgent:
             if cluster not in done:
                 yield cluster, self._assemble(cluster)
 
-    def bring_up(self, kind: Kind, basis: bytes, make: Make) -> dict[int, bytes]:
-        """Make anew what does not hold any more, and only that.
+    def bring_up(
+        self, kind: Kind, basis: bytes, runs: Mapping[str, bytes], make: Make
+    ) -> dict[int, bytes]:
+        """Rebuild the results that are out of date and return the version of every cluster.
 
-        Of every cluster: what its result was made from.
+        `runs` are fingerprints of the recorded costs by session id: each is a part of the version
+        of the cluster that holds the session, since no session of another cluster has its id.
         """
         results = ResultIndex(self._store, self.agent, kind)
         made = results.made(basis)
         marks = {cluster: self._mark(cluster) for cluster in self._members}
+        for session_id, fingerprint in runs.items():
+            cluster = self._clusters.holding(session_id)
+            if cluster is not None:
+                marks[cluster] += fingerprint
         results.forget(results.all_made() - marks.keys())
         portion: list[tuple[int, bytes, Made]] = []
         dirty = [cluster for cluster, mark in marks.items() if made.get(cluster) != mark]

@@ -20,6 +20,7 @@ from amux.model.reports import ListReport
 from amux.sessions.assemble import Assembly
 from amux.sessions.choosing import leaves_out
 from amux.sessions.costing import Coster
+from amux.sessions.environment import ResultEnvironment
 from amux.sessions.indexed import IndexedAgent, Make
 from amux.sessions.library import Library
 from amux.sessions.looks import Looks
@@ -27,7 +28,7 @@ from amux.sessions.rows import decode_problems, make_rows, report_of, wanted_row
 
 if TYPE_CHECKING:
     from amux.adapters._base import SourceRef
-    from amux.index.answers import Kind
+    from amux.index.answers import Kind, Look
     from amux.index.sources import Watch
     from amux.index.store import Store
     from amux.sessions.kept import KeptSession, Shelf
@@ -52,10 +53,15 @@ class Keeper:
     """The index of one home. `watch` is told how far reading has come."""
 
     def __init__(
-        self, library: Library, store: Store, basis: Callable[[], bytes], *, max_age: float = 0.0
+        self,
+        library: Library,
+        store: Store,
+        environment: ResultEnvironment,
+        *,
+        max_age: float = 0.0,
     ) -> None:
         self.store = store
-        self.basis = basis
+        self.environment = environment
         self.looks = Looks(max_age)
         self.watch: Watch | None = None
         self._library = library
@@ -119,10 +125,10 @@ class Keeper:
             rows, omitted = find_summaries(self.store, wanted_rows(agents, options))
             return report_of(rows, omitted, problems, coster)
 
-    def remember_everybody(self, agents: Sequence[str]) -> None:
-        """Note that these are all agents there are."""
+    def store_environment(self, agents: Sequence[str], coster: Coster) -> None:
+        """Store the environment and the names of all agents, for the fast list."""
         if self.store.exists():
-            Answers(self.store, "sessions", self.basis()).remember_everybody(agents)
+            self.environment.save(self.store, agents, coster)
 
     def sessions(
         self, agents: Sequence[str], coster: Coster
@@ -144,7 +150,7 @@ class Keeper:
         return _Look(before, stale)
 
     def _stale(self, agent: str, kind: Kind) -> IndexedAgent | None:
-        answers = Answers(self.store, kind, self.basis(), look=self.looks.state)
+        answers = self._answers(kind, look=self.looks.state)
         if self.store.exists() and answers.still_hold((agent,), self._library.env):
             return None
         return self._indexed(agent)
@@ -175,7 +181,7 @@ class Keeper:
                 return
             with self.store.reading():
                 if self.store.foreign_changes() == look.before:
-                    yield Answers(self.store, "sessions", self.basis()).payloads(agents)
+                    yield self._answers("sessions").payloads(agents)
                     return
             look = None
         raise IndexUnavailableError(_CROWDED)
@@ -198,7 +204,7 @@ class Keeper:
                 with self.store.reading():
                     indexed = self._stale(agent, kind)
                     if indexed is None:
-                        return Answers(self.store, kind, self.basis()).payloads((agent,))
+                        return self._answers(kind).payloads((agent,))
             made = self._made_anew(kind, make, indexed or self._indexed(agent))
             if made is not None:
                 return made
@@ -212,19 +218,24 @@ class Keeper:
         """
         if not indexed.has_sources and not self.store.exists():
             return []  # nobody is here: leave no trace of having looked
-        agent, basis = indexed.agent, self.basis()
+        agent, basis = indexed.agent, self.environment.fingerprint()
         depth = Depth.FACTS if kind == "sessions" else Depth.USAGE
         indexed.update(depth, watch=self.watch, make=make)
-        members = indexed.bring_up(kind, basis, make)
+        members = indexed.bring_up(kind, basis, self.environment.runs_of(agent), make)
         self.looks.forget()
-        answers = Answers(self.store, kind, basis)
+        answers = self._answers(kind)
         with self.store.writing():
             if not ResultIndex(self.store, agent, kind).are(members, basis):
+                return None
+            if basis != self.environment.fingerprint():  # another thread has changed a price
                 return None
             answers.remember(
                 agent, indexed.snapshot, roots=indexed.roots, files=indexed.files, env=indexed.env
             )
             return answers.payloads((agent,))
+
+    def _answers(self, kind: Kind, *, look: Look | None = None) -> Answers:
+        return Answers(self.store, kind, self.environment.fingerprint_for, look=look)
 
     def _indexed(self, agent: str) -> IndexedAgent:
         return IndexedAgent(self._library, self.store, agent)

@@ -6,10 +6,11 @@ starting Python is most of the work. Whoever gets None asks the long way, with t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from amux.index.answers import Answers
+from amux.index.basis import StoredEnvironment, entries
 from amux.index.errors import IndexUnavailableError
 from amux.index.listing import (
     ARCHIVED,
@@ -45,20 +46,21 @@ class QuickSummary:
     """A session as a table shows it."""
 
     __slots__ = (
-        "agent", "archived", "cost", "created_at", "kind", "model", "session_id", "title",
-        "turn_count", "unified_id", "updated_at",
+        "agent", "archived", "cost", "created_at", "kind", "model", "session_id", "starred",
+        "title", "turn_count", "unified_id", "updated_at",
     )  # fmt: skip
 
-    starred = False  # where anything is starred, the long way is taken
-
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Line, stars: Collection[str]) -> None:
         self.agent, self.session_id, created, updated, self.turn_count, self.title = line[:6]
-        self.model, usd, is_least, hidden, self.kind, _ = line[6:]
+        self.model, usd, is_least, hidden, self.kind, _, names = line[6:]
         self.unified_id = f"{self.agent}:{self.session_id}"
         self.created_at = _EPOCH + timedelta(microseconds=created)
         self.updated_at = _EPOCH + timedelta(microseconds=updated)
         self.cost = None if usd < 0 else QuickCost(usd, is_least=bool(is_least))
         self.archived = bool(hidden & ARCHIVED)
+        self.starred = bool(stars) and any(
+            f"{self.agent}:{name}" in stars for name in names.split("\n")
+        )
 
 
 class QuickReport:
@@ -66,20 +68,26 @@ class QuickReport:
 
     __slots__ = ("hidden_archived", "hidden_children", "sessions", "truncated")
 
-    def __init__(self, lines: Sequence[Line], omitted: Omitted) -> None:
-        self.sessions = tuple(map(QuickSummary, lines))
+    def __init__(
+        self, lines: Sequence[Line], omitted: Omitted, environment: StoredEnvironment
+    ) -> None:
+        stars = {name for (name,) in entries(environment.stars)}
+        self.sessions = tuple(QuickSummary(line, stars) for line in lines)
         self.hidden_children = omitted.hidden_children
         self.hidden_archived = omitted.hidden_archived
         self.truncated = omitted.truncated
 
 
 class QuickTexts:
-    """The same, but that each session is its whole summary as indented JSON."""
+    """A list whose sessions are whole summaries as indented JSON, and what it leaves out."""
 
     __slots__ = ("hidden_archived", "hidden_children", "sessions", "truncated")
 
-    def __init__(self, rows: Sequence[Row], omitted: Omitted) -> None:
-        self.sessions = tuple(body.decode("utf-8", "replace") for _, body in rows)
+    def __init__(
+        self, rows: Sequence[Row], omitted: Omitted, environment: StoredEnvironment
+    ) -> None:
+        annotate = _Annotator(environment)
+        self.sessions = tuple(annotate(*row) for row in rows)
         self.hidden_children = omitted.hidden_children
         self.hidden_archived = omitted.hidden_archived
         self.truncated = omitted.truncated
@@ -88,9 +96,12 @@ class QuickTexts:
 class QuickLists:
     """Lists of what is kept, as long as it holds; None: ask the long way."""
 
-    def __init__(self, store: Store, basis: bytes, env: Mapping[str, str]) -> None:
+    def __init__(
+        self, store: Store, environment: StoredEnvironment, env: Mapping[str, str]
+    ) -> None:
         self._store = store
-        self._answers = Answers(store, "sessions", basis)
+        self._environment = environment
+        self._answers = Answers(store, "sessions", environment.fingerprint_for)
         self._env = env
 
     def report(self, agents: Sequence[str] | None, wanted: Mapping[str, Any]) -> QuickReport | None:
@@ -105,7 +116,8 @@ class QuickLists:
                 lines, omitted = find_lines(self._store, _wanted(names, wanted))
         except IndexUnavailableError:
             return None
-        return QuickReport(lines, omitted) if all(line[-1] == _JSON for line in lines) else None
+        is_plain = all(line[-2] == _JSON for line in lines)
+        return QuickReport(lines, omitted, self._environment) if is_plain else None
 
     def texts(self, agents: Sequence[str] | None, wanted: Mapping[str, Any]) -> QuickTexts | None:
         """As JSON."""
@@ -119,14 +131,51 @@ class QuickLists:
                 rows, omitted = find_summaries(self._store, _wanted(names, wanted))
         except IndexUnavailableError:
             return None
-        return QuickTexts(rows, omitted) if all(row[1][:1] == _JSON for row in rows) else None
+        is_plain = all(row[1][:1] == _JSON for row in rows)
+        return QuickTexts(rows, omitted, self._environment) if is_plain else None
 
     def _still_hold(self, agents: Sequence[str] | None) -> Sequence[str] | None:
         """The agents, if what is kept of each still holds and there is no problem to report."""
-        names = self._answers.everybody() if agents is None else [*map(_storable, agents)]
-        if names is None or self._answers.payloads(names):
+        everyone = [name for (name,) in entries(self._environment.agents)]
+        names = everyone if agents is None else [*map(_storable, agents)]
+        if not names or self._answers.payloads(names):
             return None
         return names if self._answers.still_hold(names, self._env) else None
+
+
+class _Annotator:
+    """Adds the tags and the star of a session to the JSON of its summary.
+
+    Line ends within a JSON string are escaped, so a line end and two spaces begin a field of the
+    summary itself; fields are in the order of `SessionSummary`.
+    """
+
+    def __init__(self, environment: StoredEnvironment) -> None:
+        self._stars = {name for (name,) in entries(environment.stars)}
+        self._run_tags = {name: tags for name, *tags in entries(environment.run_tags)}
+        self._tags = {name: tags for name, *tags in entries(environment.tags)}
+
+    def __call__(self, names: str, body: bytes, agent: str) -> str:
+        """Return the summary with what was added to it."""
+        text = body.decode("utf-8", "replace")
+        if not (self._stars or self._run_tags or self._tags):
+            return text
+        every = [f"{agent}:{name}" for name in names.split("\n")]
+        tags = [*self._run_tags.get(every[0], ())]
+        for name in every:
+            tags += self._tags.get(name, ())
+        if tags:
+            inner = ",\n    ".join(dict.fromkeys(tags))
+            text = text.replace('\n  "tags": []', f'\n  "tags": [\n    {inner}\n  ]', 1)
+        return text if self._stars.isdisjoint(every) else _with_star(text)
+
+
+def _with_star(text: str) -> str:
+    for later in ('\n  "problems": ', '\n  "raw": '):
+        before, found, after = text.partition(later)
+        if found:
+            return f'{before}\n  "starred": true,{found}{after}'
+    return f'{text[:-2]},\n  "starred": true\n}}'
 
 
 def _wanted(agents: Sequence[str], wanted: Mapping[str, Any]) -> Wanted:

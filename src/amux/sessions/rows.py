@@ -131,7 +131,7 @@ def _decoded(body: bytes) -> SessionSummary:
 
 
 def _summary(row: Row, coster: Coster) -> SessionSummary:
-    names, body = row
+    names, body, _ = row
     return annotated(decode_summary(body), names.split("\n"), coster)
 
 

@@ -27,6 +27,7 @@ class Spending(msgspec.Struct, frozen=True, array_like=True):
     """What the sessions of one agent, or some of them, spent."""
 
     cells: list[Cell]
+    session_ids: tuple[str, ...] = ()  # of sub-agents too: runs of other sessions are lost
     problems: tuple[Problem, ...] = ()  # of sources that tell nothing of what they hold
 
 
@@ -35,7 +36,11 @@ _DECODER: Final = msgspec.msgpack.Decoder(Spending)
 
 def spending_of(assembly: Assembly, coster: Coster, zone: tzinfo) -> Spending:
     """All that is known."""
-    return Spending(list(assembly_cells(assembly, coster, zone)), unread_sources(assembly))
+    return Spending(
+        list(assembly_cells(assembly, coster, zone)),
+        tuple(dict.fromkeys(session.session_id for session in assembly.everyone())),
+        unread_sources(assembly),
+    )
 
 
 def encode_spending(spending: Spending) -> bytes:

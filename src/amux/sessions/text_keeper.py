@@ -48,9 +48,12 @@ class TextKeeper:
         """The texts, and whose these are. Loads no adapter of who has no sessions, nor changes."""
         store = self._keeper.store
         texts = store.texts()
-        answers = Answers(store, "sessions", self._keeper.basis())
+        environment = self._keeper.environment
+        answers = Answers(store, "sessions", environment.fingerprint_for)
         present = agents_with_rows(store) | texts.agents()
-        states = {agent: answers.state(agent) for agent in agents if agent in present}
+        fingerprint = environment.fingerprint()  # without runs, which no text depends on
+        snapshots = {agent: answers.snapshot(agent) for agent in agents if agent in present}
+        states = {agent: found and fingerprint + found for agent, found in snapshots.items()}
         stale = {a: state for a, state in states.items() if not texts.is_current(a, state)}
         behind = {agent: state for agent, state in stale.items() if self._has_texts(agent)}
         if behind and texts.index.needs_rebuild:  # dead words can only be got rid of together

@@ -68,9 +68,10 @@ class Context:
         """The client for the home directory that the options select."""
         client = self._choose_client()
         if client.has_settings:
+            color, warnings = client.display_settings
             if self.args.color is None:
-                self.output.use_color(client.config.color)
-            for warning in client.config.warnings:
+                self.output.use_color(color)
+            for warning in warnings:
                 self.output.warning(warning)
         return client
 
