@@ -21,7 +21,7 @@ from amux.model.usage import Tokens
 USED = Tokens(input=1000, output=2000)
 EVERYTHING = SessionListOptions(limit=None, include_children=True, include_archived=True)
 QUICK: Mapping[str, Any] = {"limit": None, "children": True, "archived": True}
-RUN: Mapping[str, Any] = {"sessionId": uuid_of(3), "cost": run_cost(1.5)}
+RUN: dict[str, Any] = {"sessionId": uuid_of(3), "cost": run_cost(1.5)}
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def encode_events(events: Sequence[Event]) -> bytes:
 class Annotations:
     """All annotations at the time when the file was read."""
 
-    __slots__ = ("_entries", "problems", "stamp")
+    __slots__ = ("_entries", "problems", "state")
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Annotations:
     ) -> None:
         self._entries = entries or {}
         self.problems = tuple(problems)
-        self.stamp: tuple[int, int, int] | None = None  # inode, size and mtime of the file
+        self.state = "None"  # inode, size and mtime of the file, if there is one
 
     def __bool__(self) -> bool:
         return bool(self._entries)

@@ -52,7 +52,7 @@ class AnnotationFile:
                 path=str(self.path),
             )
             return Annotations(problems=(problem,))
-        found.fingerprint = fingerprint
+        found.state = str(fingerprint)
         self._last = (fingerprint, found)
         return found
 

@@ -53,20 +53,15 @@ class InputFiles:
         self.state = snapshot and snapshot + digest([str(host.home), *installation()])
         self._annotations = f"{host.data_dir()}{os.sep}annotations.jsonl"
 
-    def annotations(self) -> str | None:
-        """Return the current state of the annotation file; None if it cannot be determined."""
+    def annotations(self) -> str:
+        """Return the state of the annotation file, as `Annotations.state`; "" if it is unknown."""
         try:
             found = os.stat(self._annotations)  # noqa: PTH116 - pathlib would be most of the time
         except FileNotFoundError:
-            return annotation_state(None)
+            return "None"
         except OSError:
-            return None
-        return annotation_state((found.st_ino, found.st_size, found.st_mtime_ns))
-
-
-def annotation_state(stamp: tuple[int, int, int] | None) -> str:
-    """Return the state of an annotation file as text: inode, size and mtime, "" without a file."""
-    return "" if stamp is None else " ".join(map(str, stamp))
+            return ""
+        return str((found.st_ino, found.st_size, found.st_mtime_ns))
 
 
 def installation() -> Iterator[str]:
@@ -113,35 +108,26 @@ class StoredEnvironment:
 
     The texts consist of lines whose fields are separated by NUL: `agents` (all agents there are)
     and `stars` (unified ids) of one field, `runs` of an agent and the digest of its recorded costs,
-    `run_tags` and `tags` of a unified id and tags as JSON strings.
+    `run_tags` and `tags` of a unified id and tags as JSON strings. `annotations` is the state of
+    the annotation file.
     """
 
     __slots__ = _FIELDS
 
-    def __init__(
-        self,
-        *,
-        state: bytes,
-        annotations: str,
-        fingerprint: bytes,
-        agents: str,
-        runs: str,
-        color: Color,
-        timezone: str,
-        stars: str,
-        run_tags: str,
-        tags: str,
-    ) -> None:
-        self.state = state
-        self.annotations = annotations
-        self.fingerprint = fingerprint
-        self.agents = agents
-        self.runs = runs
-        self.color: Color = color
-        self.timezone = timezone
-        self.stars = stars
-        self.run_tags = run_tags
-        self.tags = tags
+    state: bytes
+    annotations: str
+    fingerprint: bytes
+    agents: str
+    runs: str
+    color: Color
+    timezone: str
+    stars: str
+    run_tags: str
+    tags: str
+
+    def __init__(self, **values: str | bytes) -> None:
+        for name in _FIELDS:
+            setattr(self, name, values[name])
 
     @classmethod
     def load(cls, store: Store, files: InputFiles) -> StoredEnvironment | None:
@@ -174,5 +160,5 @@ class StoredEnvironment:
 
     def fingerprint_for(self, agent: str) -> bytes:
         """Return the fingerprint of everything the rows of an agent depend on, except sources."""
-        runs: dict[str, str] = dict(entries(self.runs))
-        return self.fingerprint + bytes.fromhex(runs.get(agent, ""))
+        runs = {fields[0]: fields[-1] for fields in entries(self.runs)}
+        return self.fingerprint + runs.get(agent, "").encode()

@@ -10,13 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from amux.config import Config
-from amux.index.basis import (
-    InputFiles,
-    StoredEnvironment,
-    annotation_state,
-    digest,
-    installation,
-)
+from amux.index.basis import InputFiles, StoredEnvironment, digest, installation
 from amux.index.encoding import pack
 from amux.index.store import Store
 from amux.run_index import RunIndex
@@ -63,7 +57,7 @@ class ResultEnvironment:
 
     def fingerprint_for(self, agent: str) -> bytes:
         """Return the fingerprint of everything that the results of one agent depend on."""
-        return self.fingerprint() + self._runs_digest(agent)
+        return self.fingerprint() + self._runs_digest(agent).encode()
 
     def save(self, store: Store, agents: Sequence[str], coster: Coster) -> None:
         """Store the environment for the fast list, unless something has to be reported with it."""
@@ -74,10 +68,10 @@ class ResultEnvironment:
             return
         StoredEnvironment(
             state=files.state,
-            annotations=annotation_state(annotations.stamp),
+            annotations=annotations.state,
             fingerprint=self._fingerprint,
             agents=_lines((agent,) for agent in agents),
-            runs=_lines((agent, self._runs_digest(agent).hex()) for agent in self._runs),
+            runs=_lines((agent, self._runs_digest(agent)) for agent in self._runs),
             color=config.color,
             timezone=config.timezone,
             stars=_lines((each.unified_id,) for each in annotations if each.starred),
@@ -85,9 +79,9 @@ class ResultEnvironment:
             tags=_tag_lines((each.unified_id, each.tags) for each in annotations),
         ).save(store, files.scope)
 
-    def _runs_digest(self, agent: str) -> bytes:
+    def _runs_digest(self, agent: str) -> str:
         runs = self.runs_of(agent)
-        return digest(f"{name} {found.hex()}" for name, found in runs.items()) if runs else b""
+        return digest(f"{name} {found.hex()}" for name, found in runs.items()).hex() if runs else ""
 
 
 def _tag_lines(tags: Iterable[tuple[str, Sequence[str]]]) -> str:

@@ -6,7 +6,7 @@ starting Python is most of the work. Whoever gets None asks the long way, with t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from amux.index.answers import Answers
@@ -25,7 +25,9 @@ from amux.index.store import Store
 
 TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeVar
+
+    Found = TypeVar("Found")
 
 _LARGEST = (1 << 63) - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -71,7 +73,7 @@ class QuickReport:
     def __init__(
         self, lines: Sequence[Line], omitted: Omitted, environment: StoredEnvironment
     ) -> None:
-        stars = {name for (name,) in entries(environment.stars)}
+        stars = {fields[0] for fields in entries(environment.stars)}
         self.sessions = tuple(QuickSummary(line, stars) for line in lines)
         self.hidden_children = omitted.hidden_children
         self.hidden_archived = omitted.hidden_archived
@@ -106,37 +108,36 @@ class QuickLists:
 
     def report(self, agents: Sequence[str] | None, wanted: Mapping[str, Any]) -> QuickReport | None:
         """For a table; `agents` None: all there are."""
-        try:
-            if not self._store.exists():
-                return None
-            with self._store.turn, self._store.reading():
-                names = self._still_hold(agents)
-                if names is None:
-                    return None
-                lines, omitted = find_lines(self._store, _wanted(names, wanted))
-        except IndexUnavailableError:
+        found = self._find(find_lines, agents, wanted)
+        if found is None or any(line[-2] != _JSON for line in found[0]):
             return None
-        is_plain = all(line[-2] == _JSON for line in lines)
-        return QuickReport(lines, omitted, self._environment) if is_plain else None
+        return QuickReport(*found, self._environment)
 
     def texts(self, agents: Sequence[str] | None, wanted: Mapping[str, Any]) -> QuickTexts | None:
         """As JSON."""
+        found = self._find(find_summaries, agents, wanted)
+        if found is None or any(row[1][:1] != _JSON for row in found[0]):
+            return None
+        return QuickTexts(*found, self._environment)
+
+    def _find(
+        self,
+        find: Callable[[Store, Wanted], Found],
+        agents: Sequence[str] | None,
+        wanted: Mapping[str, Any],
+    ) -> Found | None:
         try:
             if not self._store.exists():
                 return None
             with self._store.turn, self._store.reading():
                 names = self._still_hold(agents)
-                if names is None:
-                    return None
-                rows, omitted = find_summaries(self._store, _wanted(names, wanted))
+                return None if names is None else find(self._store, _wanted(names, wanted))
         except IndexUnavailableError:
             return None
-        is_plain = all(row[1][:1] == _JSON for row in rows)
-        return QuickTexts(rows, omitted, self._environment) if is_plain else None
 
     def _still_hold(self, agents: Sequence[str] | None) -> Sequence[str] | None:
         """The agents, if what is kept of each still holds and there is no problem to report."""
-        everyone = [name for (name,) in entries(self._environment.agents)]
+        everyone = [fields[0] for fields in entries(self._environment.agents)]
         names = everyone if agents is None else [*map(_storable, agents)]
         if not names or self._answers.payloads(names):
             return None
@@ -151,7 +152,7 @@ class _Annotator:
     """
 
     def __init__(self, environment: StoredEnvironment) -> None:
-        self._stars = {name for (name,) in entries(environment.stars)}
+        self._stars = {fields[0] for fields in entries(environment.stars)}
         self._run_tags = {name: tags for name, *tags in entries(environment.run_tags)}
         self._tags = {name: tags for name, *tags in entries(environment.tags)}
 
