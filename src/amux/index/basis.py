@@ -15,7 +15,7 @@ from pathlib import Path
 
 from amux._version import __version__
 from amux.host import Host
-from amux.index.faults import IndexUnavailableError
+from amux.index.errors import IndexUnavailableError
 from amux.index.snapshot import take_snapshot
 from amux.index.store import Store
 
