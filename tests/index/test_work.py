@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from builders import ClaudeSession, uuid_of, write_claude, write_codex
 from counted_bytes import counted_bytes
+from counted_work import Work, counted_work
 
 from amux import create_client
 from amux.client import Client
+from amux.errors import AmuxError
 from amux.model.options import SessionListOptions
 from amux.model.usage import Tokens
 
@@ -205,3 +209,87 @@ def test_an_interrupted_update_continues_where_it_stopped(home: Path, tmp_path: 
         found = client.sessions.list("claude", limit=None)
         assert 0 < len(opened()) <= 600 + 30 - 399
     assert len(found) == 630
+
+
+CAPTURES = Path(__file__).parent.parent / "captures"
+SIX_AGENTS = (
+    "claude/2.1.325", "codex/0.166.0", "gemini/0.61.0", "hermes/0.19.0", "droid/0.225.2",
+    "opencode/1.18.33",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def six_agents(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home of six agents with an index that is up to date."""
+    home = tmp_path_factory.mktemp("six") / "home"
+    for capture in SIX_AGENTS:
+        shutil.copytree(CAPTURES / capture / "home", home, symlinks=True, dirs_exist_ok=True)
+    age(*(path for path in home.rglob("*") if not path.is_symlink()))
+    for _ in range(2):
+        with indexed(home, home.parent / "cache") as client:
+            ask(client)
+    return home
+
+
+def first_of(home: Path, agent: str) -> tuple[str, str]:
+    with indexed(home, home.parent / "cache") as client:
+        session = client.sessions.list(agent)[0]
+    return session.session_id, session.title
+
+
+def work_of(home: Path, question: Callable[[Client], object]) -> Work:
+    """Count the work of one question that an index answers."""
+    with (
+        indexed(home, home.parent / "cache") as client,
+        counted_work(home) as work,
+        suppress(AmuxError),
+    ):
+        question(client)
+    return work
+
+
+def show(client: Client, name: str) -> object:
+    found = client.find(name)
+    return [*client.stream_export(found.agent, found.native_session_id, "markdown")]
+
+
+QUESTIONS: dict[str, Callable[[Client, str, str], object]] = {
+    "list": lambda client, id, title: client.list_report(None, SessionListOptions()),
+    "show": lambda client, id, title: show(client, id),
+    "search": lambda client, id, title: client.sessions.search("the"),
+    "cost": lambda client, id, title: client.sessions.total_cost(),
+    "wrong id": lambda client, id, title: client.find("ffffffff-0000"),
+    "title": lambda client, id, title: client.find(title),
+}
+
+
+class Most(NamedTuple):
+    """Upper bounds of the work for a question."""
+
+    listings: int
+    readings: int
+    stats: int
+    files: int
+
+
+@pytest.mark.parametrize(
+    ("question", "agent", "most"),
+    [
+        ("list", "claude", Most(0, 0, 101, 30)),
+        ("show", "claude", Most(8, 1, 61, 90)),
+        ("search", "claude", Most(0, 42, 198, 130)),
+        ("cost", "claude", Most(0, 0, 167, 40)),
+        ("wrong id", "claude", Most(27, 63, 135, 110)),
+        ("title", "claude", Most(21, 63, 109, 110)),
+        ("show", "hermes", Most(19, 2, 108, 90)),
+    ],
+    ids=str,
+)
+def test_a_question_takes_no_more_work_than_it_did(
+    six_agents: Path, question: str, agent: str, most: Most
+) -> None:
+    """The bounds were measured and are to shrink: a change that saves work lowers them."""
+    id, title = first_of(six_agents, agent)
+    work = work_of(six_agents, lambda client: QUESTIONS[question](client, id, title))
+    done = Most(work.listings.total(), work.readings.total(), work.stats, len(work.files))
+    assert all(one <= other for one, other in zip(done, most, strict=True)), done
