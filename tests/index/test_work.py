@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -293,3 +294,81 @@ def test_a_question_takes_no_more_work_than_it_did(
     work = work_of(six_agents, lambda client: QUESTIONS[question](client, id, title))
     done = Most(work.listings.total(), work.readings.total(), work.stats, len(work.files))
     assert all(one <= other for one, other in zip(done, most, strict=True)), done
+
+
+def write_droid(home: Path, number: int, *, continues: int | None = None) -> Path:
+    """A session of Droid with its settings; one that continues another inherits its total."""
+    folder = home / ".factory" / "sessions" / "-src"
+    start = {"type": "session_start", "id": uuid_of(number), "cwd": "/src"}
+    lines: list[object] = [start if continues is None else start | {"parent": uuid_of(continues)}]
+    if continues is not None:
+        lines.append({"type": "compaction_state", "id": "c", "summaryText": "so far"})
+    for role in ("user", "assistant"):
+        said = {"role": role, "content": [{"type": "text", "text": f"{role} {number}"}]}
+        at = "2026-01-02T03:04:05Z"
+        lines.append({"type": "message", "id": role, "timestamp": at, "message": said})
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{uuid_of(number)}.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    usage = {"inputTokens": 100 * number, "outputTokens": number}
+    settings = path.with_name(f"{path.stem}.settings.json")
+    settings.write_text(json.dumps({"model": "gpt-5", "tokenUsage": usage}))
+    return settings
+
+
+@pytest.fixture
+def droids(tmp_path: Path) -> Path:
+    """A home of 40 sessions of Droid, the last of which continues the 39th."""
+    home = tmp_path / "home"
+    for number in range(1, 40):
+        write_droid(home, number)
+    write_droid(home, 40, continues=39)
+    settle(home)
+    with indexed(home, tmp_path / "cache") as client:
+        ask(client)
+    return home
+
+
+@pytest.mark.parametrize(("touched", "readings"), [(7, 1), (39, 2), (40, 1)])
+def test_a_touched_session_of_droid_makes_at_most_two_sources_be_read(
+    droids: Path, tmp_path: Path, touched: int, readings: int
+) -> None:
+    settings = write_droid(droids, touched, continues=39 if touched == 40 else None)
+    settings.write_text(settings.read_text().replace("00,", "50,"))
+    age(settings, settings.with_name(f"{uuid_of(touched)}.jsonl"))
+    with indexed(droids, tmp_path / "cache") as client, counted_work(droids) as work:
+        found = client.list_report(["droid"], SessionListOptions(limit=None))
+    assert work.readings.total() == readings
+    assert work.stats <= 4 * 40
+    with create_client(home=droids, env={"AMUX_INDEX": "off"}) as client:
+        assert client.list_report(["droid"], SessionListOptions(limit=None)) == found
+
+
+def test_a_changed_predecessor_changes_the_session_that_continues_it(
+    droids: Path, tmp_path: Path
+) -> None:
+    def spent() -> int:
+        with indexed(droids, tmp_path / "cache") as client:
+            return client.sessions.total_cost().input_tokens
+
+    before = spent()
+    settings = write_droid(droids, 39)
+    settings.write_text(settings.read_text().replace("3900", "3800"))
+    age(settings, settings.with_name(f"{uuid_of(39)}.jsonl"))
+    assert spent() == before, "100 less in one session, 100 more in the other"
+
+
+def test_a_folder_that_several_sources_name_is_walked_once(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    shutil.copytree(CAPTURES / "opencode" / "1.1.65" / "home", home)
+    settle(home)
+    with indexed(home, tmp_path / "cache") as client:
+        ask(client)
+    write_claude(home, 1)
+    settle(home)
+    count = sum(path.is_file() for path in home.rglob("*"))
+    [one, *_] = (home / ".local/share/opencode/storage/session").glob("*/*.json")
+    os.utime(one, (0, 0))
+    with indexed(home, tmp_path / "cache") as client, counted_work(home) as work:
+        client.list_report(["opencode"], SessionListOptions(limit=None))
+    assert work.stats <= 3 * count

@@ -8,7 +8,7 @@ owns a shared call.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol, runtime_checkable
@@ -88,16 +88,17 @@ class SourceRef:
     that the agent no longer writes (a leftover of an upgrade, a lossy export); it is used only if
     no other source has the session. `beside` lists further files, existing or not, that the facts
     depend on: a change to one of them counts as a change to the source. If their names cannot be
-    predicted, a directory stands for every file below it. The files that belong to a database,
-    such as its write-ahead log, need not be listed.
+    predicted, a directory stands for every file below it. If only the content of the source names
+    them, `beside` may be a function: it is called whenever the files are needed, never while
+    sources are listed. The write-ahead log and the journal of a database need not be listed.
 
     `place` is the path as a string. Most of thousands of sources are never opened, and creating a
     `Path` for each would be slow, so `path` creates it on first use.
     """
 
     __slots__ = (
-        "_path", "agent", "archived", "beside", "fallback", "group", "id_prefix", "parent", "place",
-        "role", "root", "session_id",
+        "_beside", "_path", "agent", "archived", "fallback", "group", "id_prefix", "parent",
+        "place", "role", "root", "session_id",
     )  # fmt: skip
 
     def __init__(
@@ -113,7 +114,7 @@ class SourceRef:
         archived: bool = False,
         fallback: bool = False,
         id_prefix: str | None = None,
-        beside: tuple[Path, ...] = (),
+        beside: tuple[Path, ...] | Callable[[], tuple[Path, ...]] = (),
     ) -> None:
         self.agent = agent
         self.place = path if isinstance(path, str) else str(path)
@@ -126,7 +127,7 @@ class SourceRef:
         self.archived = archived
         self.fallback = fallback
         self.id_prefix = id_prefix
-        self.beside = beside
+        self._beside = beside
 
     @property
     def path(self) -> Path:
@@ -136,6 +137,11 @@ class SourceRef:
         return self._path
 
     @property
+    def beside(self) -> tuple[Path, ...]:
+        """The further files its facts depend on, as they are named now."""
+        return self._beside() if callable(self._beside) else self._beside
+
+    @property
     def name(self) -> str:
         """The last component of the path."""
         return self.place.rpartition(os.sep)[2]
@@ -143,7 +149,7 @@ class SourceRef:
     def fields(self) -> dict[str, Any]:
         """Return the constructor arguments, with the path as a string."""
         kept = {name: getattr(self, name) for name in self.__slots__ if name[0] != "_"}
-        return {"path": kept.pop("place"), **kept}
+        return {"path": kept.pop("place"), **kept, "beside": self.beside}
 
     def replace(self, **changes: Any) -> SourceRef:
         """Return a copy with some fields replaced."""

@@ -15,8 +15,8 @@ from amux._version import __version__
 from amux.adapters._base import Adapter, Item, Progress, Reading, Resumable, SourceRef
 from amux.index.encoding import pack, unpack
 from amux.index.errors import IndexDecodeError
+from amux.index.fingerprint import Fingerprint, Fingerprints
 from amux.index.links import Links, links_of
-from amux.index.stamps import Look, look_at_source
 from amux.model.facts import Facts
 from amux.model.problems import Problem
 from amux.model.trace import Trace
@@ -99,8 +99,15 @@ def collect(items: Iterable[Item]) -> Reading:
 class SourceReader:
     """Reads the sources of one adapter."""
 
-    def __init__(self, adapter: Adapter, *, alone: MakeAlone | None = None) -> None:
+    def __init__(
+        self,
+        adapter: Adapter,
+        *,
+        alone: MakeAlone | None = None,
+        fingerprints: Fingerprints | None = None,
+    ) -> None:
         self._adapter = adapter
+        self._fingerprints = fingerprints or Fingerprints()
         self._alone = alone
         # Looking for its methods every time would take as long as reading a small source.
         self._resumable = adapter if isinstance(adapter, Resumable) else None
@@ -115,14 +122,14 @@ class SourceReader:
 
     def entry(self, source: SourceRef, depth: Depth, left: Left | None = None) -> Entry:
         """Read what there is to read and make it fit to be kept."""
-        look = look_at_source(source)  # before reading: what is written meanwhile is a later change
-        leave = _is_worth_leaving(look)
+        before = self._fingerprints.of(source)  # what is written meanwhile is a later change
+        leave = _is_worth_leaving(before)
         depth, reading = self._read(source, depth, left, leave=leave)
         progress = reading.progress if leave else None
         facts, lines = _encode(reading)
         return Entry(
-            size=look.size,
-            stamp=look.stamp,
+            size=before.size,
+            stamp=before.stored,
             digest=blake2b(facts + lines, digest_size=16).digest(),
             depth=depth,
             links=links_of(reading.facts),
@@ -148,12 +155,12 @@ class SourceReader:
         return depth, reading
 
 
-def _is_worth_leaving(look: Look) -> bool:
+def _is_worth_leaving(source: Fingerprint) -> bool:
     """Whether it may grow, and reading on will then save something: keeping its state costs.
 
     Old logs rarely grow, and a small one is read again in milliseconds.
     """
-    return look.size >= _LARGE and look.changed_ns > time.time_ns() - GROWS_NS
+    return source.size >= _LARGE and source.changed_ns > time.time_ns() - GROWS_NS
 
 
 def _encode(reading: Reading) -> tuple[bytes, bytes]:

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from amux.adapters._base import Adapter, Progress, SourceRef
+from amux.index.fingerprint import UNSETTLED, Fingerprints
 from amux.index.links import Clusters, Links
 from amux.index.listing import SUBAGENT
 from amux.index.pool import core_count, work_through
@@ -29,7 +30,6 @@ from amux.index.reading import (
     line_keys,
     total_size,
 )
-from amux.index.stamps import UNSETTLED, stamp
 from amux.index.store import Store
 from amux.model.facts import Facts
 from amux.model.problems import Problem
@@ -120,18 +120,18 @@ class SourceIndex:
 
         Of every source that was read: what comes of it by itself, if that is asked for.
         """
-        known = self._known()
+        known, fingerprints = self._known(), Fingerprints()
         present = {os.fsencode(source.place) for source in sources}
         gone = [row.id for path, row in known.items() if path not in present]
         if stale is None:
-            stale = [source for source in sources if not self._holds(known, source, depth)]
+            stale = self._stale(known, sources, depth, fingerprints)
         deep = [source for source in stale if self._was_deep(known, source)]
         if gone:
             with self._store.writing() as database:
                 numbers = [(number,) for number in gone]
                 database.executemany("DELETE FROM reading WHERE id = ?", numbers)
                 database.executemany("DELETE FROM source WHERE id = ?", numbers)
-        reader = SourceReader(adapter, alone=alone)
+        reader = SourceReader(adapter, alone=alone, fingerprints=fingerprints)
         if depth is Depth.FACTS or not deep:
             return self._read(reader, stale, depth, watch=watch)
         # What a list has needed once, the next list will need again.
@@ -141,8 +141,7 @@ class SourceIndex:
 
     def stale(self, sources: Sequence[SourceRef], depth: Depth) -> list[SourceRef]:
         """The sources that an update would read."""
-        known = self._known()
-        return [source for source in sources if not self._holds(known, source, depth)]
+        return self._stale(self._known(), sources, depth, Fingerprints())
 
     def waiting(self, sources: Sequence[SourceRef], depth: Depth) -> int:
         """How many bytes of sources would be read by an update."""
@@ -172,9 +171,10 @@ class SourceIndex:
 
     def deepen(self, adapter: Adapter, sources: Sequence[SourceRef]) -> None:
         """Read some sources to full depth, whatever is known of them."""
-        known = self._known()
-        wanting = [s for s in sources if not self._holds(known, s, Depth.FACTS)]
-        self._read(SourceReader(adapter), wanting, Depth.FACTS, watch=None)
+        fingerprints = Fingerprints()
+        wanting = self._stale(self._known(), sources, Depth.FACTS, fingerprints)
+        reader = SourceReader(adapter, fingerprints=fingerprints)
+        self._read(reader, wanting, Depth.FACTS, watch=None)
 
     def _known(self) -> dict[bytes, Known]:
         with self._store.guarded() as database:
@@ -183,15 +183,24 @@ class SourceIndex:
             )
             return {row[0]: Known(*row[1:]) for row in rows}
 
-    def _holds(self, known: dict[bytes, Known], source: SourceRef, depth: Depth) -> bool:
-        row = known.get(os.fsencode(source.place))
-        return (
-            row is not None
-            and row.depth >= depth
-            and row.maker == self._maker
-            and row.stamp != UNSETTLED
-            and row.stamp == stamp(source)
-        )
+    def _stale(
+        self,
+        known: dict[bytes, Known],
+        sources: Sequence[SourceRef],
+        depth: Depth,
+        fingerprints: Fingerprints,
+    ) -> list[SourceRef]:
+        def is_current(source: SourceRef) -> bool:
+            row = known.get(os.fsencode(source.place))
+            return (
+                row is not None
+                and row.depth >= depth
+                and row.maker == self._maker
+                and row.stamp != UNSETTLED
+                and row.stamp == fingerprints.of(source).stored
+            )
+
+        return [source for source in sources if not is_current(source)]
 
     @staticmethod
     def _was_deep(known: dict[bytes, Known], source: SourceRef) -> bool:

@@ -21,9 +21,9 @@ from amux.adapters._base import Adapter, Progress, SourceRef
 from amux.index.encoding import pack, unpack
 from amux.index.errors import TextIndexError
 from amux.index.findable import place_key
+from amux.index.fingerprint import UNSETTLED, Fingerprints, mark_in
 from amux.index.pool import core_count, work_through
 from amux.index.reading import GROWS_NS, edge_of, maker_of, total_size
-from amux.index.stamps import UNSETTLED, look_at_source, mark_in
 from amux.index.texts import PreparedDoc, TextIndex, prepare
 from amux.index.texts_database import sqlite_errors, transaction
 from amux.index.texts_rests import RESTS_TABLE, TextRest, TextRests
@@ -161,7 +161,7 @@ class TextStore:
     def current(self, adapter: Adapter, sources: Sequence[SourceRef]) -> int:
         """How many of some sources have their texts here as they are now; changes nothing."""
         known = self._stamps(adapter.info.name, maker_of(adapter))
-        return sum(not _is_stale(known, _seen(source)) for source in sources)
+        return sum(not _is_stale(known, each) for each in _seen(sources))
 
     def update(
         self,
@@ -202,7 +202,7 @@ class TextStore:
         """What is to be read; the texts of sources that are gone are forgotten."""
         agent = adapter.info.name
         known = self._stamps(agent, maker_of(adapter))
-        now = {os.fsencode(source.place): _seen(source) for source in sources}
+        now = {os.fsencode(each.source.place): each for each in _seen(sources)}
         self._forget(agent, known.keys() - now.keys())
         return [each for each in now.values() if _is_stale(known, each)]
 
@@ -351,10 +351,12 @@ def _size_of(stale: Iterable[tuple[Adapter, Sequence[_Stale]]]) -> int:
     return sum(each.size for _, some in stale for each in some)
 
 
-def _seen(source: SourceRef) -> _Stale:
-    look = look_at_source(source)
-    is_in_use = look.changed_ns > time.time_ns() - GROWS_NS
-    return _Stale(source, look.stamp, look.size, is_in_use)
+def _seen(sources: Iterable[SourceRef]) -> Iterator[_Stale]:
+    fingerprints = Fingerprints()
+    for source in sources:
+        now = fingerprints.of(source)
+        is_in_use = now.changed_ns > time.time_ns() - GROWS_NS
+        yield _Stale(source, now.stored, now.size, is_in_use)
 
 
 def _is_stale(known: Mapping[bytes, bytes], seen: _Stale) -> bool:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final, cast
 
 from amux.adapters._base import Adapter, TextCut
-from amux.index.stamps import file_mark
+from amux.index.fingerprint import file_mark
 from amux.index.texts_spots import Spots
 from amux.model.message import SessionMessage
 

@@ -13,10 +13,11 @@ from typing import Final, Self
 from amux.adapters._base import Adapter
 from amux.errors import ValidationError
 from amux.host import Host
+from amux.index.fingerprint import Fingerprints
 from amux.model.change import SessionChange
 from amux.sessions.assemble import Assembly
 from amux.sessions.follow_scope import Scope
-from amux.sessions.follow_thread import Thread
+from amux.sessions.follow_thread import REST, Thread
 from amux.sessions.library import Library
 from amux.sessions.parts import Joined
 
@@ -59,13 +60,14 @@ class Follow:
         self._running = Lock()
         self._threads: dict[tuple[str | None, str], Thread] = {}
         self._scope = Scope(library, adapter, *opened)
-        self._scope_due = 0.0
+        self._scope_due = self._rest_until = 0.0
         self._is_missing = False
         self._is_over = False
-        self._look_for_sessions()
+        fingerprints = Fingerprints()
+        self._look_for_sessions(fingerprints)
         if not from_start:
             for thread in self._threads.values():
-                thread.take_stock()
+                thread.take_stock(fingerprints)
         self._told_at = host.clock.elapsed()
         self._changes = self._rounds()
 
@@ -100,17 +102,20 @@ class Follow:
 
     def _round(self) -> list[SessionChange]:
         """Look at everything once."""
+        began = self._host.clock.elapsed()
+        fingerprints = Fingerprints()
         changes: list[SessionChange] = []
-        if self._host.clock.elapsed() >= self._scope_due:
-            changes += self._look_for_sessions()
+        if began >= self._scope_due:
+            changes += self._look_for_sessions(fingerprints)
         for thread in self._threads.values():
-            changes += thread.look()
+            changes += thread.look(fingerprints)
+        self._rest_until = began + REST * (self._host.clock.elapsed() - began)
         return changes
 
-    def _look_for_sessions(self) -> list[SessionChange]:
+    def _look_for_sessions(self, fingerprints: Fingerprints) -> list[SessionChange]:
         """Bring the followed sessions in line with what there is now."""
         began = self._host.clock.elapsed()
-        assembly = self._scope.look()
+        assembly = self._scope.look(fingerprints)
         now = self._host.clock.elapsed()
         self._scope_due = now + max(SCOPE_POLL_S, SCOPE_REST * (now - began))
         if assembly is None and not self._is_missing:
@@ -144,7 +149,8 @@ class Follow:
         return [thread.ended() for thread in gone]
 
     def _next_look(self) -> float:
-        return min([self._host.clock.elapsed() + self._poll, *self._appointments()])
+        soonest = min([self._host.clock.elapsed() + self._poll, *self._appointments()])
+        return max(soonest, self._rest_until)
 
     def _appointments(self) -> list[float]:
         dues = (thread.due() for thread in self._threads.values())

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from amux.adapters._base import Adapter, Progress, Resumable, SourceRef
+from amux.index.fingerprint import Fingerprint, Fingerprints
 from amux.model.facts import Facts
 from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly, assemble
 from amux.sessions.library import Library
 from amux.sessions.parts import Joined, Part
 from amux.sessions.readings import read_facts, source_sessions
-from amux.sessions.stamps import Stamp, stamp_of
 
 
 @dataclass(slots=True, frozen=True)
 class _Read:
     """What a source said when it last changed."""
 
-    stamp: Stamp
+    fingerprint: Fingerprint
     parts: list[Part]
     progress: Progress | None = None
 
@@ -50,15 +50,15 @@ class Scope:
         """Whether there is still a file the session could be in."""
         return bool(self._sources)
 
-    def look(self) -> Assembly | None:
+    def look(self, fingerprints: Fingerprints) -> Assembly | None:
         """The session as its sources tell it now; None when they say what they said before."""
         listed = {source.path: source for source in self._listed()}
         is_other = self._forget_all_but(listed)
         for path, source in listed.items():
             if path not in self._sources and path not in self._strangers:
-                is_other |= self._meet(source)
+                is_other |= self._meet(source, fingerprints)
         for source in self._sources.values():
-            is_other |= self._read_again(source)
+            is_other |= self._read_again(source, fingerprints)
         if not is_other:
             return None
         parts = (part for path in self._sources for part in self._read[path].parts)
@@ -86,9 +86,9 @@ class Scope:
             self._read.pop(path, None)
         return bool(gone)
 
-    def _meet(self, source: SourceRef) -> bool:
+    def _meet(self, source: SourceRef, fingerprints: Fingerprints) -> bool:
         """Take in a new source if it belongs here; one that says nothing yet is met again."""
-        self._read_again(source)
+        self._read_again(source, fingerprints)
         parts = self._read[source.path].parts
         if source.parent in self._names or any(self._is_ours(part.facts) for part in parts):
             self._sources[source.path] = source
@@ -102,31 +102,31 @@ class Scope:
         is_child = facts.kind == "subagent" and facts.parent in self._names
         return is_child or facts.session_id in self._names
 
-    def _read_again(self, source: SourceRef) -> bool:
+    def _read_again(self, source: SourceRef, fingerprints: Fingerprints) -> bool:
         """Read a source's facts unless it is as it was; whether that was needed."""
-        stamp = stamp_of(source)
+        now = fingerprints.of(source)
         known = self._read.get(source.path)
-        if known is not None and known.stamp == stamp:
+        if known is not None and known.fingerprint.state == now.state:
             return False
-        self._read[source.path] = self._facts_of(source, stamp, known)
+        self._read[source.path] = self._facts_of(source, now, known)
         return True
 
-    def _facts_of(self, source: SourceRef, stamp: Stamp, known: _Read | None) -> _Read:
+    def _facts_of(self, source: SourceRef, now: Fingerprint, known: _Read | None) -> _Read:
         """Problems are left out: the messages meet the same ones, and they are told."""
         if isinstance(self._adapter, Resumable):
-            progress = known.progress if known and _has_grown(known.stamp, stamp) else None
+            progress = known.progress if known and _has_grown(known.fingerprint, now) else None
             reading = self._adapter.read_on(source, want="facts", progress=progress)
-            return _Read(stamp, source_sessions(source, reading.facts), reading.progress)
+            return _Read(now, source_sessions(source, reading.facts), reading.progress)
         parts: list[Part] = []
         problems: list[Problem] = []
         read_facts(self._adapter, source, parts, problems)
-        return _Read(stamp, parts)
+        return _Read(now, parts)
 
 
-def _has_grown(before: Stamp, now: Stamp) -> bool:
+def _has_grown(before: Fingerprint, now: Fingerprint) -> bool:
     """Whether it is the same file, longer than it was."""
-    old, new = before[0], now[0]
-    return old is not None and new is not None and old[2] == new[2] and old[0] <= new[0]
+    is_same = before.exists and now.exists and before.inode == now.inode
+    return is_same and before.size <= now.size
 
 
 def _sources_of(assembly: Assembly, session: Joined) -> Iterable[SourceRef]:

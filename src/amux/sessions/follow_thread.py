@@ -16,6 +16,7 @@ import msgspec
 
 from amux.adapters._base import Adapter
 from amux.host import Host
+from amux.index.fingerprint import Fingerprints
 from amux.model.base import encode_json
 from amux.model.change import ChangeKind, SessionChange
 from amux.model.ids import unified_id
@@ -24,7 +25,6 @@ from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly
 from amux.sessions.conversation import conversation_of, read_conversation
 from amux.sessions.parts import Joined
-from amux.sessions.stamps import Stamp, stamp_of
 
 SETTLE_S: Final = 1.0
 """Files that have not changed for so long hold nothing half-written."""
@@ -60,7 +60,7 @@ class Thread:
         self._assembly, self._session = assembly, session
         self._told: list[Mark] = []
         self._told_problems: set[Problem] = set()
-        self._stamps: list[Stamp] | None = None
+        self._states: list[bytes] | None = None
         self._is_there = True
         self._changed_at = 0.0
         self._is_unread = False
@@ -71,16 +71,16 @@ class Thread:
         """Go on with what is known of the session now: its sources may be others."""
         self._assembly, self._session = assembly, session
 
-    def take_stock(self) -> None:
+    def take_stock(self, fingerprints: Fingerprints) -> None:
         """Take everything that is there for told."""
-        self._notice_changes()
+        self._notice_changes(fingerprints)
         found = self._read()
         self._told[:] = found.marks
         self._told_problems.update(found.problems)
 
-    def look(self) -> list[SessionChange]:
+    def look(self, fingerprints: Fingerprints) -> list[SessionChange]:
         """What is to be told now."""
-        self._notice_changes()
+        self._notice_changes(fingerprints)
         now = self._host.clock.elapsed()
         if self._is_unread and self._is_there and now >= self._rest_until:
             self._found = self._read()
@@ -102,12 +102,13 @@ class Thread:
         """The session is gone."""
         return self._change("ended")
 
-    def _notice_changes(self) -> None:
+    def _notice_changes(self, fingerprints: Fingerprints) -> None:
         parts = self._assembly.conversation(self._session)
-        stamps = [stamp_of(part.source) for part, _ in parts]
-        if stamps != self._stamps:
-            self._stamps, self._is_unread = stamps, True
-            self._is_there = all(stamp[0] for stamp in stamps)  # else: moved, replaced or deleted
+        now = [fingerprints.of(part.source) for part, _ in parts]
+        states = [each.state for each in now]
+        if states != self._states:
+            self._states, self._is_unread = states, True
+            self._is_there = all(each.exists for each in now)  # else: moved, replaced or deleted
             self._changed_at = self._host.clock.elapsed()
 
     def _read(self) -> _Found:

@@ -7,12 +7,12 @@ from operator import itemgetter
 
 from amux.adapters._base import SourceRef
 from amux.errors import SessionNotFoundError
+from amux.index.fingerprint import Fingerprints
 from amux.model.ids import NativeRef
 from amux.sessions.assemble import Assembly
 from amux.sessions.library import Library
 from amux.sessions.registry import AdapterRegistry
 from amux.sessions.spans import time_span
-from amux.sessions.stamps import stamp_of
 
 
 def find_latest(
@@ -38,18 +38,15 @@ def find_latest(
 
 
 def _newest_first(library: Library, agents: tuple[str, ...]) -> Iterator[SourceRef]:
+    fingerprints = Fingerprints()
     dated = [
-        (_changed_at(source), source)
+        (fingerprints.of(source).newest_ns, source)
         for agent in agents
         for source in library.sources(agent)
         if source.role != "names" and not source.fallback
     ]
     for _, source in sorted(dated, key=itemgetter(0), reverse=True):
         yield source
-
-
-def _changed_at(source: SourceRef) -> int:
-    return max((stamp[1] for stamp in stamp_of(source) if stamp is not None), default=0)
 
 
 def _latest_of(assembly: Assembly) -> str | None:

@@ -13,6 +13,7 @@ Evidence and gaps: docs/agents/droid.md. This module discovers the sources.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
@@ -113,17 +114,21 @@ class DroidAdapter:
 
 
 def _source(root: Path, path: Path) -> SourceRef:
-    """A log. Its own settings bear on it and those of a predecessor that only it names."""
-    from amux.adapters.droid.settings import SETTINGS
-
     return SourceRef(
         agent=NAME,
         path=path,
         root=root,
         session_id=path.stem,
         group=str(root),
-        beside=(path.with_name(path.stem + SETTINGS), path.parent),
+        beside=partial(_settings_of, path),
     )
+
+
+def _settings_of(path: Path) -> tuple[Path, ...]:
+    """The settings of a session and those of the predecessor it names."""
+    from amux.adapters.droid.settings import settings_files
+
+    return settings_files(path)
 
 
 ADAPTER: Final = DroidAdapter()

@@ -13,11 +13,13 @@ from typing import Any, Final
 from amux.adapters._kit.jsonl import unreadable
 from amux.adapters._kit.streams import open_stream
 from amux.adapters._kit.values import count, damage_in, document, is_mapping, mapping, text
+from amux.adapters.droid.records import LINES
 from amux.model.problems import Problem
 from amux.model.usage import Tokens
 
 SETTINGS: Final = ".settings.json"
 _LARGEST: Final = 16 << 20
+_LONGEST_START: Final = 1 << 16
 _FIGURES: Final = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheCreationTokens")
 
 
@@ -35,6 +37,30 @@ class Settings:
     def children(self) -> tuple[str, ...]:
         """The sub-agents whose usage the settings record."""
         return tuple(mapping(self.values.get("childInclusiveTokenUsageBySessionId")))
+
+
+def settings_files(log: Path) -> tuple[Path, ...]:
+    """Return the settings that the facts of a log depend on.
+
+    Its first line names the predecessor. Where that line does not begin a session, any other line
+    may name one: then the folder stands for the settings of all sessions in it.
+    """
+    own = log.with_name(f"{log.stem}{SETTINGS}")
+    try:
+        with open_stream(log) as stream:
+            line = stream.read(_LONGEST_START).partition(b"\n")[0]
+    except OSError:
+        return (own,)
+    if not line:
+        return (own, log.parent)
+    try:
+        start = LINES.decode(line)
+        if start.type != "session_start" or text(start.id) is None:
+            return own, log.parent
+        parent = text(start.parent)
+        return (own,) if parent is None else (own, log.with_name(f"{parent}{SETTINGS}"))
+    except (ValueError, RecursionError):  # no JSON, or an id that no file name can hold
+        return own, log.parent
 
 
 def read_settings(log: Path, session_id: str) -> Settings:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -107,7 +108,7 @@ class OpenCodeAdapter:
                     session_id=path.stem,
                     group=str(root),
                     fallback=True,
-                    beside=files_beside(path),
+                    beside=partial(files_beside, path),
                 )
         yield from folders.sources(NAME, root, group=str(root))
 

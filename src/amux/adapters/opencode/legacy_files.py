@@ -45,7 +45,12 @@ def session_files(storage: Path, folders: Folders) -> Iterator[Path]:
 
 def files_beside(path: Path) -> tuple[Path, ...]:
     """Return the folders of messages, parts and sessions; another session may name this parent."""
-    return (*_places(path), path.parent)
+    messages, parts = _places(path)
+    if parts.name == path.stem:
+        return messages, parts, path.parent
+    # From 0.6 on, one folder holds the parts of all sessions.
+    own = (parts / file.stem for file in _json_files(messages, Folders()))
+    return (messages, *own, path.parent)
 
 
 def read_files(source: SourceRef, *, bodies: bool, only: str | None) -> Iterator[Item]:
