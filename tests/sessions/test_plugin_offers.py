@@ -6,11 +6,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
+import msgspec
 import pytest
 from builders import open_client
 from shelf import Shelf, call
 
+from amux import create_client
 from amux.adapters._base import (
+    Fingerprinted,
     Item,
     NativeSearch,
     Progress,
@@ -136,3 +139,38 @@ def test_reading_on_is_forwarded_and_a_fault_leads_to_a_direct_reading(root: Pat
     assert isinstance(problem, Problem)
     assert "lost the place" in problem.message
     assert problem.path == str(source.path)
+
+
+# Fingerprints
+
+
+class Knowing(Shelf):
+    """Knows the state of its sources, or fails to say it."""
+
+    answer: object = b"1"
+
+    def fingerprint(self, source: SourceRef | Path) -> object:
+        del source
+        if self.answer is None:
+            raise OSError("no connection")
+        return self.answer
+
+
+@pytest.mark.parametrize(("answer", "told"), [(b"1", b"1"), (1, b""), (None, b"")])
+def test_a_fingerprint_that_fails_is_unknown(root: Path, answer: object, told: bytes) -> None:
+    shelf = Knowing(root)
+    shelf.answer = answer
+    guarded = as_adapter(shelf)
+    assert isinstance(guarded, Fingerprinted)
+    assert guarded.fingerprint(root) == told
+    assert not isinstance(as_adapter(Shelf(root)), Fingerprinted)
+
+
+def test_an_adapter_that_replaces_a_built_in_one_is_not_indexed(home: Path, root: Path) -> None:
+    shelf = Knowing(root, name="claude")
+    shelf.info = msgspec.structs.replace(shelf.info, indexable=True)
+    for number in range(3):
+        shelf.put(f"s{number}", call(f"x{number}"))
+        with create_client(home=home, env={"AMUX_CACHE_DIR": str(home / "cache")}) as client:
+            client.adapters.register(shelf)
+            assert len(client.sessions.list("claude")) == number + 1

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from string import ascii_letters, digits
 from typing import Any, Final, Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
@@ -73,9 +74,13 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     revision: int = 1
     bystanders: tuple[Bystander, ...] = ()
     python_package: str | None = None  # the distribution, if pip or uv installs the agent
+    indexable: bool = False  # equal sources are read equally as long as `revision` is the same
 
 
 Role = Literal["session", "subagent", "names"]
+
+_SCHEME: Final = frozenset(ascii_letters + digits + "+-.")
+_SHORTEST_SCHEME: Final = 2
 
 
 class SourceRef:
@@ -91,6 +96,9 @@ class SourceRef:
     predicted, a directory stands for every file below it. If only the content of the source names
     them, `beside` may be a function: it is called whenever the files are needed, never while
     sources are listed. The write-ahead log and the journal of a database need not be listed.
+
+    A source need not be a file. Its `path` is then a text with a scheme, such as
+    `postgresql://host/database#thread`, and only the adapter accesses it (see `Fingerprinted`).
 
     `place` is the path as a string. Most of thousands of sources are never opened, and creating a
     `Path` for each would be slow, so `path` creates it on first use.
@@ -137,6 +145,11 @@ class SourceRef:
         return self._path
 
     @property
+    def has_path(self) -> bool:
+        """Whether it lies in a file or a folder; nothing but its adapter may touch another one."""
+        return is_path(self.place)
+
+    @property
     def beside(self) -> tuple[Path, ...]:
         """The further files its facts depend on, as they are named now."""
         return self._beside() if callable(self._beside) else self._beside
@@ -167,6 +180,12 @@ class SourceRef:
         """Return the constructor call that creates an equal reference."""
         said = ", ".join(f"{name}={value!r}" for name, value in self.fields().items())
         return f"SourceRef({said})"
+
+
+def is_path(location: str) -> bool:
+    """Return whether a location is a path, that is, has no scheme; a drive letter is none."""
+    scheme, found, _ = location.partition(":/")  # a `Path` has lost the second slash
+    return not found or len(scheme) < _SHORTEST_SCHEME or not _SCHEME.issuperset(scheme)
 
 
 def has_bodies(want: Want) -> bool:
@@ -219,6 +238,23 @@ class Resumable(Protocol):
         self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None
     ) -> Reading:
         """Return what `read` yields, but read only the bytes after `progress` (None: all bytes)."""
+        ...
+
+
+@runtime_checkable
+class Fingerprinted(Protocol):
+    """An adapter that knows whether its sources have changed (optional).
+
+    amux then asks it instead of the file system, touches no root and no source of the agent, and
+    forks no process to read them.
+    """
+
+    def fingerprint(self, source: SourceRef | Path) -> bytes:
+        """Return bytes that differ whenever the content of a source does; b"" if that is unknown.
+
+        A `Path` is a root, and the bytes stand for all sources below it; for b"", each source is
+        asked about. A source with b"" is read whenever it is needed.
+        """
         ...
 
 

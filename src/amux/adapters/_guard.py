@@ -12,6 +12,7 @@ from typing import Literal
 
 from amux.adapters._base import (
     Adapter,
+    Fingerprinted,
     Item,
     NativeSearch,
     Progress,
@@ -46,6 +47,9 @@ class GuardedAdapter:
         self._inner = inner
         self.info = inner.info
         self.command = inner.command
+        self.origin = f"{type(inner).__module__}.{type(inner).__qualname__}"
+        if isinstance(inner, Fingerprinted):
+            self.fingerprint = _OwnFingerprint(inner)
         if isinstance(inner, NativeSearch):
             self.native_search = _Search(inner, self.info.name)
         if isinstance(inner, Resumable):
@@ -89,7 +93,7 @@ class GuardedAdapter:
         return Problem(
             code="unknown-format",
             message=f"the adapter `{self.info.name}` failed ({reason_of(error)})",
-            path=str(source.path),
+            path=source.place,
         )
 
 
@@ -109,6 +113,21 @@ class _Search:
         except Exception as error:
             reason = f"the adapter `{self._name}` cannot search ({reason_of(error)})"
             raise AmuxError(reason, code=ErrorCode.PLUGIN_ERROR) from error
+
+
+class _OwnFingerprint:
+    """Its way to tell whether a source has changed; where that fails, the source is read."""
+
+    def __init__(self, inner: Fingerprinted) -> None:
+        self._inner = inner
+
+    def __call__(self, source: SourceRef | Path) -> bytes:
+        """Return its bytes, or b"" for whatever else it returns or raises."""
+        try:
+            found: object = self._inner.fingerprint(source)
+        except Exception:  # noqa: BLE001 - foreign code
+            return b""
+        return found if isinstance(found, bytes) else b""
 
 
 class _ReadingOn:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from amux.index.errors import IndexDecodeError
-from amux.index.snapshot import take_snapshot
+from amux.index.snapshot import BY_ADAPTER, take_snapshot
 from amux.index.store import Store
 
 TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
@@ -31,11 +31,13 @@ class Answers:
         fingerprint_for: Callable[[str], bytes],
         *,
         look: Look | None = None,
+        ask: Callable[[str, Places], bytes] | None = None,
     ) -> None:
         self._store = store
         self._kind = kind
         self._fingerprint_for = fingerprint_for  # of the environment, for an agent
         self._look = look or look_at
+        self._ask = ask  # tells the state of an agent that only its adapter can tell
 
     def remember(
         self,
@@ -84,6 +86,8 @@ class Answers:
         snapshot, places = row
         if any(env.get(name) != value for name, value in places.env.items()):
             return False
+        if snapshot.startswith(BY_ADAPTER):
+            return self._ask is not None and snapshot == self._ask(agent, places)
         return snapshot == self._look(places.roots, places.files)
 
     def _row(self, agent: str) -> tuple[bytes, Places] | None:

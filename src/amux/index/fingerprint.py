@@ -2,7 +2,8 @@
 
 A fingerprint holds the size, mtime, inode and mode of every file that a source and its companions
 consist of. A file modified less than 50 ms ago can change again without a new mtime, so the
-fingerprint of such a source is not settled: the index takes it for unequal to everything.
+fingerprint of such a source is not settled: the index takes it for unequal to everything. The bytes
+of an adapter that knows its sources' state itself (`Fingerprinted`) replace all this.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from __future__ import annotations
 import os
 import time
 from _blake2 import blake2b  # `hashlib` would load OpenSSL
+from collections.abc import Sequence
 from pathlib import Path
 from stat import S_ISDIR
 from typing import Final, NamedTuple
 
-from amux.adapters._base import SourceRef
+from amux.adapters._base import Adapter, Fingerprinted, SourceRef, is_path
 from amux.host import closed_door
-from amux.index.snapshot import UNSETTLED_NS
+from amux.index.snapshot import BY_ADAPTER, UNSETTLED_NS, take_snapshot
 
 UNSETTLED: Final = b"?"
 _LOGS: Final = (".jsonl", ".json", ".zst")
@@ -41,17 +43,21 @@ class Fingerprint(NamedTuple):
 
 
 class Fingerprints:
-    """Takes the fingerprints of many sources in one pass; each folder is walked once.
+    """Takes the fingerprints of an adapter's sources in one pass; each folder is walked once.
 
     An instance must not outlive its pass. Within it, a folder may have been walked before a source
     is read: a change in between makes the fingerprint too old, so that the source is read again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, adapter: Adapter) -> None:
+        self._own = adapter.fingerprint if isinstance(adapter, Fingerprinted) else None
         self._folders: dict[str, _Files] = {}
 
     def of(self, source: SourceRef) -> Fingerprint:
-        """Return the fingerprint of a source and its companions."""
+        """Return the fingerprint of a source and its companions; its state is b"" if unknown."""
+        if self._own is not None or not source.has_path:
+            state = b"" if self._own is None else self._own(source)
+            return Fingerprint(state, 0, is_settled=state != b"", exists=True)
         files = _Files()
         own = self._add(files, source.place)
         if not source.place.endswith(_LOGS):
@@ -80,6 +86,23 @@ class Fingerprints:
                 self._folders[path] = _walk(path)
             files.add_folder(self._folders[path])
         return found
+
+
+def state_of_roots(adapter: Adapter, roots: Sequence[str]) -> bytes:
+    """Return the state of everything below an agent's roots; b"" if it is unknown.
+
+    The state of an adapter of another package names that adapter: files do not show that another
+    one reads them, as they show another version of amux.
+    """
+    if isinstance(adapter, Fingerprinted):
+        states = [adapter.fingerprint(Path(root)) for root in roots]
+        state = repr(states).encode() if states and all(states) else b""
+    else:
+        state = take_snapshot(roots) if all(map(is_path, roots)) else b""
+    origin: str | None = getattr(adapter, "origin", None)
+    if origin is None or not state:
+        return state
+    return b"%s%s %d\n%s" % (BY_ADAPTER, origin.encode(), adapter.info.revision, state)
 
 
 def file_mark(found: os.stat_result) -> str:

@@ -30,7 +30,8 @@ _LARGE: Final = 1 << 20
 
 def maker_of(adapter: Adapter) -> str:
     """Who reads: what another version of amux or of the adapter made of a source does not count."""
-    return f"{__version__}/{adapter.info.revision}"
+    origin: str = getattr(adapter, "origin", "")  # an adapter of another package
+    return f"{__version__}/{adapter.info.revision}{origin}"
 
 
 class Depth(IntEnum):
@@ -107,7 +108,7 @@ class SourceReader:
         fingerprints: Fingerprints | None = None,
     ) -> None:
         self._adapter = adapter
-        self._fingerprints = fingerprints or Fingerprints()
+        self._fingerprints = fingerprints or Fingerprints(adapter)
         self._alone = alone
         # Looking for its methods every time would take as long as reading a small source.
         self._resumable = adapter if isinstance(adapter, Resumable) else None
@@ -201,6 +202,8 @@ def _is_intact(source: SourceRef, left: Left) -> bool:
 
 def edge_of(source: SourceRef, offset: int) -> bytes:
     """A mark of a file: its inode, its beginning and the bytes before a place; b"": it is gone."""
+    if not source.has_path:
+        return b""
     try:
         with open(source.place, "rb", buffering=0) as file:  # noqa: PTH123 - for every source
             found = os.fstat(file.fileno())
@@ -218,6 +221,8 @@ def total_size(sources: Iterable[SourceRef]) -> int:
     """How many bytes there are to read; what cannot be asked counts as nothing."""
     size = 0
     for source in sources:
+        if not source.has_path:
+            continue
         try:
             size += os.stat(source.place).st_size  # noqa: PTH116 - likewise
         except OSError:

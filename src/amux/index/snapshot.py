@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 UNSETTLED_NS: Final = 50_000_000
 """Clocks of file systems tick in steps of a few milliseconds: a newer change may hide another."""
 
+BY_ADAPTER: Final = b"adapter\n"
+"""Begins the state of an agent that only its adapter can tell, so that no quick answer uses it."""
+
 _MOST_ENTRIES: Final = 200_000
 _SHARED_MEMORY: Final = "-shm"  # changes with every reader of a database, ours included
 _BY_HANDLE: Final = os.scandir in os.supports_fd  # no path is looked up once per file

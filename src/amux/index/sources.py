@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from amux.adapters._base import Adapter, Progress, SourceRef
+from amux.adapters._base import Adapter, Fingerprinted, Progress, SourceRef
 from amux.index.fingerprint import UNSETTLED, Fingerprints
 from amux.index.links import Clusters, Links
 from amux.index.listing import SUBAGENT
@@ -28,6 +28,7 @@ from amux.index.reading import (
     SourceReader,
     decode_entry,
     line_keys,
+    maker_of,
     total_size,
 )
 from amux.index.store import Store
@@ -101,14 +102,14 @@ class Loaded(NamedTuple):
 class SourceIndex:
     """The sources of one agent in the index."""
 
-    def __init__(self, store: Store, agent: str, maker: str) -> None:
+    def __init__(self, store: Store, agent: str, adapter: Adapter) -> None:
         self._store = store
         self._agent = agent
-        self._maker = maker  # who reads: facts of another version of an adapter do not count
+        self._adapter = adapter
+        self._maker = maker_of(adapter)  # facts of another version of an adapter do not count
 
     def update(
         self,
-        adapter: Adapter,
         sources: Sequence[SourceRef],
         depth: Depth,
         *,
@@ -120,7 +121,7 @@ class SourceIndex:
 
         Of every source that was read: what comes of it by itself, if that is asked for.
         """
-        known, fingerprints = self._known(), Fingerprints()
+        known, fingerprints = self._known(), Fingerprints(self._adapter)
         present = {os.fsencode(source.place) for source in sources}
         gone = [row.id for path, row in known.items() if path not in present]
         if stale is None:
@@ -131,7 +132,7 @@ class SourceIndex:
                 numbers = [(number,) for number in gone]
                 database.executemany("DELETE FROM reading WHERE id = ?", numbers)
                 database.executemany("DELETE FROM source WHERE id = ?", numbers)
-        reader = SourceReader(adapter, alone=alone, fingerprints=fingerprints)
+        reader = SourceReader(self._adapter, alone=alone, fingerprints=fingerprints)
         if depth is Depth.FACTS or not deep:
             return self._read(reader, stale, depth, watch=watch)
         # What a list has needed once, the next list will need again.
@@ -141,7 +142,7 @@ class SourceIndex:
 
     def stale(self, sources: Sequence[SourceRef], depth: Depth) -> list[SourceRef]:
         """The sources that an update would read."""
-        return self._stale(self._known(), sources, depth, Fingerprints())
+        return self._stale(self._known(), sources, depth, Fingerprints(self._adapter))
 
     def waiting(self, sources: Sequence[SourceRef], depth: Depth) -> int:
         """How many bytes of sources would be read by an update."""
@@ -169,11 +170,11 @@ class SourceIndex:
             ).fetchone()
             return None if row is None else (Depth(row[0]), *decode_entry(row[1], row[2]))
 
-    def deepen(self, adapter: Adapter, sources: Sequence[SourceRef]) -> None:
+    def deepen(self, sources: Sequence[SourceRef]) -> None:
         """Read some sources to full depth, whatever is known of them."""
-        fingerprints = Fingerprints()
+        fingerprints = Fingerprints(self._adapter)
         wanting = self._stale(self._known(), sources, Depth.FACTS, fingerprints)
-        reader = SourceReader(adapter, fingerprints=fingerprints)
+        reader = SourceReader(self._adapter, fingerprints=fingerprints)
         self._read(reader, wanting, Depth.FACTS, watch=None)
 
     def _known(self) -> dict[bytes, Known]:
@@ -219,7 +220,8 @@ class SourceIndex:
             return {}
         sizes = [total_size((source,)) for source in stale]
         size, done = sum(sizes), 0
-        workers = core_count() if size > _WORTH_SHARING else 1
+        can_share = size > _WORTH_SHARING and not isinstance(self._adapter, Fingerprinted)
+        workers = core_count() if can_share else 1
         work = partial(_read_encoded, reader, depth, self._left(stale, depth))
         results: dict[bytes, Alone] = {}
         portion: list[tuple[SourceRef, Entry]] = []

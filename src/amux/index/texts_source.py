@@ -71,5 +71,7 @@ def _read_texts(adapter: Adapter, source: SourceRef, *, tools: bool) -> Iterator
 
 def _long_texts(source: SourceRef, session_id: str) -> Iterator[Batch]:
     """Texts too long to be held in a message, window by window."""
+    if not source.has_path:
+        return
     for number, (_, window) in enumerate(read_long_texts(source.path)):
         yield session_id, [TextDoc(min(LOOSE + number, LAST_ORDINAL), (), window)]

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from amux.adapters._base import Adapter, Progress, SourceRef
+from amux.adapters._base import Adapter, Fingerprinted, Progress, SourceRef
 from amux.index.encoding import pack, unpack
 from amux.index.errors import TextIndexError
 from amux.index.findable import place_key
@@ -161,7 +161,7 @@ class TextStore:
     def current(self, adapter: Adapter, sources: Sequence[SourceRef]) -> int:
         """How many of some sources have their texts here as they are now; changes nothing."""
         known = self._stamps(adapter.info.name, maker_of(adapter))
-        return sum(not _is_stale(known, each) for each in _seen(sources))
+        return sum(not _is_stale(known, each) for each in _seen(adapter, sources))
 
     def update(
         self,
@@ -202,7 +202,7 @@ class TextStore:
         """What is to be read; the texts of sources that are gone are forgotten."""
         agent = adapter.info.name
         known = self._stamps(agent, maker_of(adapter))
-        now = {os.fsencode(each.source.place): each for each in _seen(sources)}
+        now = {os.fsencode(each.source.place): each for each in _seen(adapter, sources)}
         self._forget(agent, known.keys() - now.keys())
         return [each for each in now.values() if _is_stale(known, each)]
 
@@ -317,14 +317,14 @@ class TextStore:
             connection.executemany(
                 "INSERT INTO text_members VALUES (?, ?, ?, ?)",
                 [
-                    (agent, path, place_key(agent, str(source.path), session), unit)
+                    (agent, path, place_key(agent, source.place, session), unit)
                     for session, unit in units.items()
                 ],
             )
 
     def _keep_spots(self, unit: int, stale: _Stale, spots: bytes) -> None:
         """Note where messages lie in the file as it was."""
-        if spots:
+        if spots and stale.source.has_path:
             mark = mark_in(stale.stamp, stale.source.path)
             self.index.connection.execute(
                 "INSERT OR REPLACE INTO text_spots VALUES (?, ?, ?, ?)",
@@ -351,8 +351,8 @@ def _size_of(stale: Iterable[tuple[Adapter, Sequence[_Stale]]]) -> int:
     return sum(each.size for _, some in stale for each in some)
 
 
-def _seen(sources: Iterable[SourceRef]) -> Iterator[_Stale]:
-    fingerprints = Fingerprints()
+def _seen(adapter: Adapter, sources: Iterable[SourceRef]) -> Iterator[_Stale]:
+    fingerprints = Fingerprints(adapter)
     for source in sources:
         now = fingerprints.of(source)
         is_in_use = now.changed_ns > time.time_ns() - GROWS_NS
@@ -371,7 +371,8 @@ def _texts(
     small = [n for n, source in enumerate(sources) if total_size((source,)) <= _SHARED_AT_MOST]
     missing = set(range(len(sources)))
     work = partial(_encoded_texts, adapter, sources)
-    for place, result in work_through(small, work, workers=core_count() if shared else 1):
+    can_share = shared and not isinstance(adapter, Fingerprinted)
+    for place, result in work_through(small, work, workers=core_count() if can_share else 1):
         missing.discard(small[place])
         yield small[place], *unpack(result, _READY)
     for number in sorted(missing):

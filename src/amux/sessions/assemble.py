@@ -114,7 +114,7 @@ def _read_through_prefix(session: Joined, by_rollout: dict[str, Part]) -> None:
             Problem(
                 code="missing-parent",
                 message=f"its earlier history lies in `{lost.of}`, which is gone",
-                path=str(last.source.path),
+                path=last.source.place,
             )
         )
 

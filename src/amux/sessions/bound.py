@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from amux.adapters._base import Adapter, AgentInfo, Capabilities, SourceRef
+from amux.adapters._base import Adapter, AgentInfo, Capabilities, SourceRef, is_path
 from amux.adapters._kit.folders import is_folder
 from amux.errors import AmuxError, ErrorCode, ParseError
 from amux.host import Host
@@ -55,17 +55,19 @@ class BoundAdapter:
         """Where the agent keeps its sessions: the first place that exists, else the usual one."""
         places = self._adapter.roots(self._host)
         for source in self._library.sources(self.agent, cwd=cwd) if cwd is not None else ():
-            return source.path.parent
+            if source.has_path:
+                return source.path.parent
         if not places:
             raise AmuxError(
                 f"{self.display_name} has no place for sessions", code=ErrorCode.PLUGIN_ERROR
             )
-        return next((place for place in places if is_folder(place)), places[0])
+        folders = (place for place in places if is_path(str(place)) and is_folder(place))
+        return next(folders, places[0])
 
     def list_session_files(self, cwd: str | None = None) -> Iterator[Path]:
         """The files of all sessions; nothing when the place is missing or forbidden."""
         for source in self._library.sources(self.agent, cwd=cwd):
-            if source.role == "session":
+            if source.role == "session" and source.has_path:
                 yield source.path
 
     def parse_session_file(self, file: str | Path) -> Session:

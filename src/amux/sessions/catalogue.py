@@ -1,7 +1,8 @@
 """Many sessions at once: through the index where there is one, else directly. Answers are equal.
 
-Only built-in agents are indexed: what another package's adapter makes of a file may change without
-notice. An index that fails on the way is left alone from then on.
+Built-in agents are indexed, and those of other packages whose adapters declare it: what an adapter
+makes of a file may otherwise change without notice. An index that fails on the way is left alone
+from then on.
 
 Who asks anything here holds `turn` until the answer is complete: much of what is given, a search's
 holdings above all, looks into the index later.
@@ -274,7 +275,8 @@ class Catalogue:
     def _store_environment(self, agents: Sequence[str], coster: Coster) -> None:
         """Store the environment for the fast list, which lists all agents if all are indexed."""
         names = self._registry.names()
-        known = names if all(map(self._is_indexed, names)) else ()
+        all_indexed = self._registry.is_as_installed and all(map(self._is_indexed, names))
+        known = names if all_indexed else ()
         self._ask(agents, lambda keeper: keeper.store_environment(known, coster))
 
     def _list_directly(
@@ -297,4 +299,4 @@ class Catalogue:
         return list_sessions((found for found, _ in read), options, coster, unread=unread)
 
     def _is_indexed(self, agent: str) -> bool:
-        return self._registry.is_built_in(agent)
+        return self._registry.is_indexable(agent)

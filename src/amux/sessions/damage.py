@@ -42,7 +42,7 @@ def damage_of(library: Library, agent: str, name: str) -> Problem | None:
         problems += (problem for part in parts for problem in part.facts.problems)
         if problems:
             return (*_of_whole_sources(problems), *problems)[0]
-        if _is_blank(source.path):
+        if source.has_path and _is_blank(source.path):
             message = "there is nothing to read"
             return Problem(code="unknown-format", message=message, path=source.place)
     return None

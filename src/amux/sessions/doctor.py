@@ -13,7 +13,8 @@ from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatch
 from pathlib import Path
 
-from amux.adapters._base import Adapter, AgentInfo, Retention, SourceRef
+from amux.adapters._base import Adapter, AgentInfo, Retention, SourceRef, is_path
+from amux.adapters._kit.folders import is_folder
 from amux.adapters._kit.jsonl import unreadable
 from amux.model.problems import Problem
 from amux.model.reports import FileReport, FileStatus, NextLoss, RootReport
@@ -34,10 +35,14 @@ def examine(reader: SessionReader, agents: Sequence[str]) -> tuple[RootReport, .
 
 
 def _examine_root(adapter: Adapter, root: Path) -> RootReport:
-    sources = {source.path: source for source in adapter.discover(root)}
+    found = list(adapter.discover(root))
+    sources = {source.path: source for source in found if source.has_path}
     problems: list[Problem] = []
-    paths = list(_walk(root, problems, holders={each for path in sources for each in path.parents}))
+    holders = {each for path in sources for each in path.parents}
+    has_folder = is_path(str(root)) and is_folder(root)
+    paths = list(_walk(root, problems, holders=holders)) if has_folder else []
     files = [_closed_folder(root, problem) for problem in problems]
+    files += [_examine_other(adapter, source, problems) for source in found if not source.has_path]
     files += [_examine_file(adapter, root, path, sources, problems) for path in paths]
     counts = Counter(report.status for report in files)
     return RootReport(
@@ -92,6 +97,12 @@ def _examine_file(
     else:
         status, what = _bystander(adapter.info, relative)
     return FileReport(path=relative, status=status, what=what, bytes=_size(path))
+
+
+def _examine_other(adapter: Adapter, source: SourceRef, problems: list[Problem]) -> FileReport:
+    """Report a source that lies in no file."""
+    status, what = _read_source(adapter, source, problems)
+    return FileReport(path=source.place, status=status, what=what, bytes=0)
 
 
 def _read_source(

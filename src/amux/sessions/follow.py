@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from threading import Event, Lock
 from typing import Final, Self
 
-from amux.adapters._base import Adapter
+from amux.adapters._base import Adapter, Fingerprinted
 from amux.errors import ValidationError
 from amux.host import Host
 from amux.index.fingerprint import Fingerprints
@@ -52,7 +52,8 @@ class Follow:
     ) -> None:
         self._adapter, self._host = adapter, host
         self._session_id = opened[1].session_id
-        self._is_database = adapter.info.capabilities.session_persistence == "sqlite"
+        is_sqlite = adapter.info.capabilities.session_persistence == "sqlite"
+        self._is_database = is_sqlite or isinstance(adapter, Fingerprinted)
         self._poll = self._checked_poll(poll)
         self._stop = stop.is_set if isinstance(stop, Event) else stop
         self._idle_timeout = idle_timeout
@@ -63,7 +64,7 @@ class Follow:
         self._scope_due = self._rest_until = 0.0
         self._is_missing = False
         self._is_over = False
-        fingerprints = Fingerprints()
+        fingerprints = Fingerprints(self._adapter)
         self._look_for_sessions(fingerprints)
         if not from_start:
             for thread in self._threads.values():
@@ -103,7 +104,7 @@ class Follow:
     def _round(self) -> list[SessionChange]:
         """Look at everything once."""
         began = self._host.clock.elapsed()
-        fingerprints = Fingerprints()
+        fingerprints = Fingerprints(self._adapter)
         changes: list[SessionChange] = []
         if began >= self._scope_due:
             changes += self._look_for_sessions(fingerprints)

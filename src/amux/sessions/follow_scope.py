@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from amux.adapters._base import Adapter, Progress, Resumable, SourceRef
 from amux.index.fingerprint import Fingerprint, Fingerprints
@@ -39,11 +38,11 @@ class Scope:
         self._library = library
         self._adapter = adapter
         self._agent, self._session_id = session.agent, session.session_id
-        self._sources = {source.path: source for source in _sources_of(assembly, session)}
+        self._sources = {source.place: source for source in _sources_of(assembly, session)}
         self._names = _names_of(session)
-        self._read: dict[Path, _Read] = {}
+        self._read: dict[str, _Read] = {}
         self._cwd = self._narrowest(session)
-        self._strangers = {source.path for source in self._listed()} - self._sources.keys()
+        self._strangers = {source.place for source in self._listed()} - self._sources.keys()
 
     @property
     def has_sources(self) -> bool:
@@ -52,7 +51,7 @@ class Scope:
 
     def look(self, fingerprints: Fingerprints) -> Assembly | None:
         """The session as its sources tell it now; None when they say what they said before."""
-        listed = {source.path: source for source in self._listed()}
+        listed = {source.place: source for source in self._listed()}
         is_other = self._forget_all_but(listed)
         for path, source in listed.items():
             if path not in self._sources and path not in self._strangers:
@@ -73,13 +72,13 @@ class Scope:
         cwd = session.facts.cwd
         if cwd is None:
             return None
-        near = {source.path for source in self._library.sources(self._agent, cwd=cwd)}
+        near = {source.place for source in self._library.sources(self._agent, cwd=cwd)}
         return cwd if self._sources.keys() <= near else None
 
     def _listed(self) -> list[SourceRef]:
         return self._library.sources(self._agent, cwd=self._cwd)
 
-    def _forget_all_but(self, listed: Iterable[Path]) -> bool:
+    def _forget_all_but(self, listed: Iterable[str]) -> bool:
         gone = self._sources.keys() - set(listed)
         for path in gone:
             del self._sources[path]
@@ -89,13 +88,13 @@ class Scope:
     def _meet(self, source: SourceRef, fingerprints: Fingerprints) -> bool:
         """Take in a new source if it belongs here; one that says nothing yet is met again."""
         self._read_again(source, fingerprints)
-        parts = self._read[source.path].parts
+        parts = self._read[source.place].parts
         if source.parent in self._names or any(self._is_ours(part.facts) for part in parts):
-            self._sources[source.path] = source
+            self._sources[source.place] = source
             return True
         if parts:
-            self._strangers.add(source.path)
-            del self._read[source.path]
+            self._strangers.add(source.place)
+            del self._read[source.place]
         return False
 
     def _is_ours(self, facts: Facts) -> bool:
@@ -105,10 +104,10 @@ class Scope:
     def _read_again(self, source: SourceRef, fingerprints: Fingerprints) -> bool:
         """Read a source's facts unless it is as it was; whether that was needed."""
         now = fingerprints.of(source)
-        known = self._read.get(source.path)
-        if known is not None and known.fingerprint.state == now.state:
+        known = self._read.get(source.place)
+        if now.state and known is not None and known.fingerprint.state == now.state:
             return False
-        self._read[source.path] = self._facts_of(source, now, known)
+        self._read[source.place] = self._facts_of(source, now, known)
         return True
 
     def _facts_of(self, source: SourceRef, now: Fingerprint, known: _Read | None) -> _Read:

@@ -110,6 +110,8 @@ class Thread:
             self._states, self._is_unread = states, True
             self._is_there = all(each.exists for each in now)  # else: moved, replaced or deleted
             self._changed_at = self._host.clock.elapsed()
+        elif b"" in states:  # an adapter that cannot tell
+            self._is_unread = True
 
     def _read(self) -> _Found:
         began = self._host.clock.elapsed()

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from amux.adapters._base import SourceRef
+from amux.adapters._base import Fingerprinted, SourceRef
 from amux.index.encoding import pack, unpack
 from amux.index.errors import IndexUnavailableError
+from amux.index.fingerprint import state_of_roots
 from amux.index.links import Clusters
-from amux.index.reading import Depth, maker_of, total_size
+from amux.index.reading import Depth, total_size
 from amux.index.results import Made, ResultIndex
 from amux.index.snapshot import take_snapshot
 from amux.index.sources import Alone, Loaded, Mark, SourceIndex, Watch
@@ -53,13 +54,15 @@ class IndexedAgent:
         self._library = library
         self._store = store
         self._adapter = library.adapter(agent)
-        self._sources = SourceIndex(store, agent, maker_of(self._adapter))
+        self._sources = SourceIndex(store, agent, self._adapter)
         places, self.env = library.places_and_reasons(agent)
         self.roots = tuple(map(str, places))
-        before = take_snapshot(self.roots) if sources is None else b""  # else it came too late
+        # If the sources were listed earlier, it is too late to take the state they were in.
+        before = b"" if sources is not None else state_of_roots(self._adapter, self.roots)
         found = library.sources(agent) if sources is None else sources
         self._by_path = {os.fsencode(source.place): source for source in found}
-        self.files = _outside(found, self.roots)
+        knows_itself = isinstance(self._adapter, Fingerprinted)
+        self.files = () if knows_itself else _outside(found, self.roots)
         beside = take_snapshot((), self.files) if before else b""
         self.snapshot = before + beside if beside else b""
         self._order = {path: place for place, path in enumerate(self._by_path)}
@@ -83,7 +86,7 @@ class IndexedAgent:
         self._depth = depth
         found = [*self._by_path.values()]
         alone = None if make is None else partial(_make_alone, make)
-        self._made = self._sources.update(self._adapter, found, depth, watch=watch, alone=alone)
+        self._made = self._sources.update(found, depth, watch=watch, alone=alone)
         self._arrange(depth)
 
     def catch_up(self, most: int) -> bool:
@@ -92,7 +95,7 @@ class IndexedAgent:
         stale = self._sources.stale(found, Depth.FACTS)
         if total_size(stale) > most:
             return False
-        self._sources.update(self._adapter, found, Depth.FACTS, stale=stale)
+        self._sources.update(found, Depth.FACTS, stale=stale)
         self._arrange(Depth.FACTS)
         return True
 
@@ -105,7 +108,7 @@ class IndexedAgent:
             # Whose a shared call is may take more than usage to say.
             unclear = [cluster for cluster in entangled if self._needs_lines(cluster)]
             wanted = [n for cluster in unclear for n in self._members[cluster]]
-            self._sources.deepen(self._adapter, [s for n in wanted if (s := self._source(n))])
+            self._sources.deepen([s for n in wanted if (s := self._source(n))])
             self._marks = self._sources.marks()
 
     def assembly_of(self, session_id: str) -> Assembly | None:

@@ -9,11 +9,13 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from amux.index.answers import Answers
+from amux.index.answers import Answers, Places
 from amux.index.census import Counted, take_census
 from amux.index.errors import IndexUnavailableError
+from amux.index.fingerprint import state_of_roots
 from amux.index.reading import Depth, total_size
 from amux.index.results import Made, ResultIndex
+from amux.index.snapshot import take_snapshot
 from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
 from amux.model.reports import ListReport
@@ -155,6 +157,11 @@ class Keeper:
             return None
         return self._indexed(agent)
 
+    def _state_of(self, agent: str, places: Places) -> bytes:
+        """The state of an agent as its adapter tells it, to be compared with that of its rows."""
+        below = state_of_roots(self._library.adapter(agent), places.roots)
+        return below + take_snapshot((), places.files) if below else b""
+
     def _has_much(self, agents: Sequence[str]) -> bool:
         """Whether the sources of these agents are large; looks no further than it has to."""
         size = 0
@@ -235,7 +242,8 @@ class Keeper:
             return answers.payloads((agent,))
 
     def _answers(self, kind: Kind, *, look: Look | None = None) -> Answers:
-        return Answers(self.store, kind, self.environment.fingerprint_for, look=look)
+        environment = self.environment.fingerprint_for
+        return Answers(self.store, kind, environment, look=look, ask=self._state_of)
 
     def _indexed(self, agent: str) -> IndexedAgent:
         return IndexedAgent(self._library, self.store, agent)

@@ -55,7 +55,7 @@ def _decode_places(data: bytes) -> list[Conversation]:
 
 
 class _KeptSource(msgspec.Struct, kw_only=True):
-    """The fields of a source, paths as texts."""
+    """The fields of a source that reading its messages needs, paths as texts."""
 
     agent: str
     path: str
@@ -67,18 +67,19 @@ class _KeptSource(msgspec.Struct, kw_only=True):
     archived: bool = False
     fallback: bool = False
     id_prefix: str | None = None
-    beside: tuple[str, ...] = ()
 
 
 def _to_plain(value: object) -> object:
-    return value.fields() if isinstance(value, SourceRef) else str(value)
+    if not isinstance(value, SourceRef):
+        return str(value)
+    names = (name for name in _KeptSource.__struct_fields__ if name != "path")
+    return {"path": value.place, **{name: getattr(value, name) for name in names}}
 
 
 def _from_plain(kind: type, value: object) -> SourceRef:
     del kind  # there is but one that is not known
     kept = msgspec.structs.asdict(msgspec.convert(value, _KeptSource))
-    root, beside = Path(kept.pop("root")), tuple(map(Path, kept.pop("beside")))
-    return SourceRef(**kept, root=root, beside=beside)
+    return SourceRef(**{**kept, "root": Path(kept["root"])})
 
 
 def annotated(summary: SessionSummary, names: Sequence[str], coster: Coster) -> SessionSummary:

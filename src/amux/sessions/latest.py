@@ -38,15 +38,24 @@ def find_latest(
 
 
 def _newest_first(library: Library, agents: tuple[str, ...]) -> Iterator[SourceRef]:
-    fingerprints = Fingerprints()
-    dated = [
-        (fingerprints.of(source).newest_ns, source)
-        for agent in agents
-        for source in library.sources(agent)
-        if source.role != "names" and not source.fallback
-    ]
+    dated: list[tuple[int, SourceRef]] = []
+    for agent in agents:
+        fingerprints = Fingerprints(library.adapter(agent))
+        for source in library.sources(agent):
+            if source.role != "names" and not source.fallback:
+                changed = fingerprints.of(source).newest_ns or _last_record(library, source)
+                dated.append((changed, source))
     for _, source in sorted(dated, key=itemgetter(0), reverse=True):
         yield source
+
+
+def _last_record(library: Library, source: SourceRef) -> int:
+    """Return when a source without files last changed, by its records, in nanoseconds."""
+    if source.has_path:
+        return 0
+    sessions = library.assemble_sources(source.agent, [source]).sessions
+    changed = (time_span(session)[1].timestamp() for session in sessions if session.listed)
+    return int(max(changed, default=0) * 1e9)
 
 
 def _latest_of(assembly: Assembly) -> str | None:

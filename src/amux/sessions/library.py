@@ -10,7 +10,15 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
-from amux.adapters._base import Adapter, NativeSearch, PartlyIndexed, SourceRef, Want
+from amux.adapters._base import (
+    Adapter,
+    Fingerprinted,
+    NativeSearch,
+    PartlyIndexed,
+    SourceRef,
+    Want,
+    is_path,
+)
 from amux.adapters._kit.folders import is_folder
 from amux.adapters._kit.long_lines import read_long_texts
 from amux.config import AgentSettings
@@ -56,7 +64,8 @@ class Library:
     def places(self, agent: str) -> list[Path]:
         """Every place of the agent, existing or not: its own, then those the settings add."""
         adapter = self._registry.require(agent)
-        if adapter.info.capabilities.session_persistence in _WITHOUT_FILES:
+        has_files = adapter.info.capabilities.session_persistence not in _WITHOUT_FILES
+        if not has_files and not isinstance(adapter, Fingerprinted):
             return []
         own = [*adapter.roots(self._host)]
         added = self._settings.get(agent, AgentSettings()).roots
@@ -69,8 +78,10 @@ class Library:
         return Library(host, self._registry, self._settings).places(agent), asked.answers
 
     def roots(self, agent: str) -> list[Path]:
-        """Those that exist."""
-        return [root for root in self.places(agent) if is_folder(root)]
+        """Those that exist; all of them where only the adapter can tell."""
+        if isinstance(self._registry.require(agent), Fingerprinted):
+            return self.places(agent)
+        return [root for root in self.places(agent) if not is_path(str(root)) or is_folder(root)]
 
     def sources(self, agent: str, *, cwd: str | None = None) -> list[SourceRef]:
         """Every source of the agent, by name alone, each once."""
@@ -152,6 +163,8 @@ class Library:
     def long_texts(self, conversation: Conversation) -> Iterator[Iterator[str]]:
         """The texts that are too long to be held, each in pieces."""
         for each in conversation.stretches:
+            if not each.source.has_path:
+                continue
             for _, windows in groupby(read_long_texts(each.source.path), key=itemgetter(0)):
                 yield (window for _, window in windows)
 

@@ -32,6 +32,8 @@ def source_sessions(source: SourceRef, facts: Iterable[Facts]) -> list[Part]:
 
 
 def _file_time(source: SourceRef) -> datetime | None:
+    if not source.has_path:
+        return None
     try:
         return datetime.fromtimestamp(source.path.stat().st_mtime, UTC)
     except OSError:

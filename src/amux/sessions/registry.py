@@ -56,9 +56,17 @@ class AdapterRegistry:
             return False
         return agent in self._registered or agent in BUILTIN or agent in external_names()
 
-    def is_built_in(self, agent: str) -> bool:
-        """Whether the name stands for the adapter that amux itself brings."""
-        return agent in BUILTIN and agent not in self._registered and agent not in self._removed
+    def is_indexable(self, agent: str) -> bool:
+        """Return whether the agent's sessions may be indexed; imports no built-in adapter."""
+        if agent in BUILTIN:  # an adapter that replaces one must not find what that one has read
+            return agent not in self._registered and agent not in self._removed
+        adapter = self.get(agent)
+        return adapter is not None and adapter.info.indexable
+
+    @property
+    def is_as_installed(self) -> bool:
+        """Whether this process has added no adapter at run time and removed none."""
+        return not (self._registered or self._removed)
 
     def names(self, offered: Sequence[str] | None = None) -> tuple[str, ...]:
         """All names: built-in ones first, then what packages and callers added.

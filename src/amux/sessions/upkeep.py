@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from amux.adapters._base import SourceRef
 from amux.index.errors import IndexUnavailableError, TextIndexError
-from amux.index.reading import Depth, SourceReader, maker_of
+from amux.index.reading import Depth, SourceReader
 from amux.index.sources import SourceIndex
 from amux.index.store import Store
 from amux.index.texts_sync import HAS_TOOLS
@@ -98,7 +98,7 @@ class IndexManager:
 
     def _names(self) -> Sequence[str]:
         registry = self._reader.registry
-        return [name for name in registry.names() if registry.is_built_in(name)]
+        return [name for name in registry.names() if registry.is_indexable(name)]
 
     def _texts(self, store: Store) -> tuple[dict[str, int], str | None]:
         """How many sources of each agent have their texts; or why nobody can tell."""
@@ -133,15 +133,15 @@ class IndexManager:
                 )
 
     def _index(self, store: Store, name: str) -> SourceIndex:
-        return SourceIndex(store, name, maker_of(self._reader.library.adapter(name)))
+        return SourceIndex(store, name, self._reader.library.adapter(name))
 
     def _fresh(self, store: Store, name: str) -> Iterator[tuple[str, SourceRef]]:
         sources = self._reader.library.sources(name)
-        stale = {source.path for source in self._index(store, name).stale(sources, Depth.USAGE)}
-        yield from ((name, source) for source in sources if source.path not in stale)
+        stale = {source.place for source in self._index(store, name).stale(sources, Depth.USAGE)}
+        yield from ((name, source) for source in sources if source.place not in stale)
 
     def _compare(self, store: Store, name: str, source: SourceRef) -> IndexMismatch | None:
-        kept = self._index(store, name).kept(os.fsencode(source.path))
+        kept = self._index(store, name).kept(os.fsencode(source.place))
         if kept is None:
             return None
         depth, facts, problems = kept
@@ -158,4 +158,4 @@ class IndexManager:
             fields.add("problems")
         if not fields:
             return None
-        return IndexMismatch(agent=name, path=str(source.path), fields=tuple(sorted(fields)))
+        return IndexMismatch(agent=name, path=source.place, fields=tuple(sorted(fields)))

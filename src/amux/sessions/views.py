@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final
 
+from amux.adapters._base import SourceRef
 from amux.model.annotation import Note
 from amux.model.ids import unified_id
 from amux.model.message import SessionMessage
@@ -94,12 +95,16 @@ def full_session(
     )
 
 
+def _shown(source: SourceRef) -> str:
+    return source.path.as_posix() if source.has_path else source.place
+
+
 def _raw(session: Joined) -> dict[str, Any]:
     raw: dict[str, Any] = dict(session.facts.raw)
     for part in session.parts:
         for name in _PASSED_OVER & part.facts.raw.keys():
             raw.setdefault(name, part.facts.raw[name])
-    raw["sources"] = sorted(part.source.path.as_posix() for part in session.parts)
+    raw["sources"] = sorted(_shown(part.source) for part in session.parts)
     if session.facts.version:
         raw["agentVersion"] = session.facts.version
     compactions = _compactions(session)

@@ -49,6 +49,7 @@ INFO: Final = AgentInfo(
         Bystander("profiles/*", "profiles of the user"),
         Bystander("plugins/*", "plugins"),
     ),
+    indexable=True,
 )
 
 _DATABASE: Final = "sessions.db"

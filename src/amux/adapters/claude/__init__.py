@@ -79,6 +79,7 @@ INFO: Final = AgentInfo(
     ),
     revision=5,
     evidence="seen: 1.0.3, 1.0.59, 2.0.14, 2.0.77, 2.1.50, 2.1.325, claude-agent-sdk 0.2.182",
+    indexable=True,
 )
 
 

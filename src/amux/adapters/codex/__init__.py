@@ -74,6 +74,7 @@ INFO: Final = AgentInfo(
     ),
     evidence="seen: 0.1.2505291658, 0.20.0, 0.42.0, 0.120.0, 0.166.0; docs/agents/codex.md",
     revision=5,
+    indexable=True,
 )
 
 _NAMES_FILE: Final = "session_index.jsonl"

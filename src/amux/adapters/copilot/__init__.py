@@ -65,6 +65,7 @@ INFO: Final = AgentInfo(
         Bystander("marketplace-cache/*", "plugins"),
     ),
     revision=4,
+    indexable=True,
 )
 
 _EVENTS: Final = "events.jsonl"

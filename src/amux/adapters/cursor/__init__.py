@@ -66,6 +66,7 @@ INFO: Final = AgentInfo(
         Bystander("History/*", "versions of edited files"),
     ),
     revision=4,
+    indexable=True,
 )
 
 Query = Callable[["sqlite3.Connection"], list[Item]]

@@ -43,6 +43,7 @@ INFO: Final = AgentInfo(
         Bystander("*.settings.json.tmp*", "settings whose writer was stopped"),
     ),
     revision=4,
+    indexable=True,
 )
 
 _LOG: Final = ".jsonl"

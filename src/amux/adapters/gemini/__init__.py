@@ -74,6 +74,7 @@ INFO: Final = AgentInfo(
         Bystander("acknowledgments/*", "settings"),
     ),
     revision=3,
+    indexable=True,
 )
 
 _KEPT_DAYS: Final = 30

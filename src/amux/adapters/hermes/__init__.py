@@ -67,6 +67,7 @@ INFO: Final = AgentInfo(
     ),
     evidence="seen: 0.13.0, 0.16.0, 0.19.0; documented: schema 1 to 11; docs/agents/hermes.md",
     revision=4,
+    indexable=True,
 )
 
 _DATABASE: Final = "state.db"

@@ -33,6 +33,7 @@ INFO: Final = AgentInfo(
         Bystander("*/*/*", "results and notes of sub-agents"),
     ),
     revision=4,
+    indexable=True,
 )
 
 _PROFILE: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")

@@ -57,6 +57,7 @@ INFO: Final = AgentInfo(
         Bystander("openclaw.json*", "settings"),
     ),
     revision=4,
+    indexable=True,
 )
 
 INJECTED: Final = (

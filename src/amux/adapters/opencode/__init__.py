@@ -71,6 +71,7 @@ INFO: Final = AgentInfo(
         Bystander("snapshot/*", "states of working directories"),
     ),
     revision=4,
+    indexable=True,
 )
 
 

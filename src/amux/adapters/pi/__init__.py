@@ -29,6 +29,7 @@ INFO: Final = AgentInfo(
     evidence="seen: 0.7.6, 0.30.2, 0.32.3, 0.73.1, 1.5.0; documented: 1.5.0",
     bystanders=(Bystander("*/.*.tmp", "a log whose writer was stopped"),),
     revision=4,
+    indexable=True,
 )
 
 

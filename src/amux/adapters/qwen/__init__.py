@@ -50,6 +50,7 @@ INFO: Final = AgentInfo(
         Bystander("history/*", "shadow repositories for undoing changes"),
     ),
     revision=3,
+    indexable=True,
 )
 
 _NOT_PLAIN: Final = re.compile(r"[^a-zA-Z0-9]")
