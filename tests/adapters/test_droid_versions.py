@@ -367,3 +367,34 @@ def test_any_value_in_any_field_costs_at_most_what_it_says(
         session = get(Path(folder))
         assert summary.message_count == len(session.messages)
         assert prompts(session)[-1] == "Last"
+
+
+START_LINE = {"type": "session_start", "id": OWN}
+
+
+@pytest.mark.parametrize(
+    ("first", "named"),
+    [
+        (START_LINE, ()),
+        (START_LINE | {"parent": PARENT}, (f"{PARENT}.settings.json",)),
+        (START_LINE | {"parent": 7}, ()),
+        (START_LINE | {"parent": "a/b"}, (".",)),  # no file can be called like that
+        ({"type": "session_start", "parent": PARENT}, (".",)),  # a later line may say more
+        ({"type": "todo_state"}, (".",)),
+        (START_LINE | {"title": "long " * 20_000}, (".",)),
+        ([], (".",)),
+    ],
+)
+def test_a_session_names_the_settings_it_depends_on(
+    tmp_path: Path, first: object, named: tuple[str, ...]
+) -> None:
+    path = Log().prompt("hello").write(tmp_path)
+    path.write_text(json.dumps(first) + "\n" + path.read_text())
+    root = tmp_path / ".factory" / "sessions"
+    [source] = ADAPTER.discover(root)
+    assert source.beside == (
+        path.with_name(f"{OWN}.settings.json"),
+        *(path.parent / name for name in named),
+    )
+    path.unlink()
+    assert source.beside == (path.with_name(f"{OWN}.settings.json"),)

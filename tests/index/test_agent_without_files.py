@@ -53,17 +53,17 @@ class Threads:
         self.readings: list[str] = []
         self.asked: list[str] = []
         self._rows: dict[str, list[SessionMessage]] = {}
-        self._versions: dict[str, int] = {}
-        self._tells_all = tells_all
+        self.versions: dict[str, int] = {}
+        self.tells_all = tells_all
 
     def say(self, thread: str, role: Role, text: str) -> None:
         said = self._rows.setdefault(thread, [])
         at = START + timedelta(minutes=len(self._rows), seconds=len(said))
         said.append(SessionMessage(role=role, content=text, timestamp=at, id=f"m{len(said)}"))
-        self._versions[thread] = self._versions.get(thread, 0) + 1
+        self.versions[thread] = self.versions.get(thread, 0) + 1
 
     def delete(self, thread: str) -> None:
-        del self._rows[thread], self._versions[thread]
+        del self._rows[thread], self.versions[thread]
 
     def roots(self, host: Host) -> Sequence[Path]:
         del host
@@ -78,10 +78,10 @@ class Threads:
     def fingerprint(self, source: SourceRef | Path) -> bytes:
         if isinstance(source, Path):
             self.asked.append("*")
-            return repr(self._versions).encode() if self._tells_all else b""
+            return repr(self.versions).encode() if self.tells_all else b""
         assert source.session_id is not None
         self.asked.append(source.session_id)
-        return b"%d" % self._versions[source.session_id]
+        return b"%d" % self.versions[source.session_id]
 
     def read(
         self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None
@@ -160,8 +160,8 @@ def test_answers_are_equal_with_and_without_the_index(home: Path, threads: Threa
         directly = answers(home, threads, index=False)
         assert answers(home, threads, index=True) == directly
         assert answers(home, threads, index=True) == directly
-    listed = directly[1].sessions  # type: ignore[attr-defined]
-    assert {each.session_id for each in listed} == {"t2", "t3", "t9"}
+    with open_client(home, threads) as client:
+        assert {s.session_id for s in client.sessions.list("threads")} == {"t2", "t3", "t9"}
 
 
 def test_a_location_is_shown_as_it_is(home: Path, threads: Threads) -> None:
@@ -179,7 +179,7 @@ def test_a_location_is_shown_as_it_is(home: Path, threads: Threads) -> None:
 def test_a_thread_is_read_again_when_its_fingerprint_changes(
     home: Path, threads: Threads, tells_all: bool
 ) -> None:
-    threads._tells_all = tells_all
+    threads.tells_all = tells_all
 
     def listed() -> list[str]:
         threads.readings.clear()
@@ -221,7 +221,7 @@ def test_another_adapter_of_the_name_finds_nothing_of_the_first(
     others = Others()
     others.say("t1", "user", "something else")
     others.say("t1", "assistant", "quite")
-    others._versions["t1"] = threads._versions["t1"]
+    others.versions["t1"] = threads.versions["t1"]
     assert answers(home, others, index=True) == answers(home, others, index=False) != first
 
 
@@ -323,7 +323,7 @@ def test_a_quiet_thread_is_not_read(home: Path, threads: Threads) -> None:
 def test_a_thread_whose_state_is_unknown_is_read_at_every_look(
     home: Path, threads: Threads
 ) -> None:
-    with patch.object(threads, "fingerprint", lambda source: b""):
+    with patch.object(threads, "fingerprint", return_value=b""):
         changes = follow(home, threads, (3, lambda: threads.say("t1", "user", "and then?")))
         assert texts(changes) == ["and then?"]
         assert answers(home, threads, index=True) == answers(home, threads, index=False)

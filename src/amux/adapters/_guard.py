@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 from amux.adapters._base import (
     Adapter,
@@ -124,7 +124,7 @@ class _OwnFingerprint:
     def __call__(self, source: SourceRef | Path) -> bytes:
         """Return its bytes, or b"" for whatever else it returns or raises."""
         try:
-            found: object = self._inner.fingerprint(source)
+            found = cast("object", self._inner.fingerprint(source))
         except Exception:  # noqa: BLE001 - foreign code
             return b""
         return found if isinstance(found, bytes) else b""

@@ -51,7 +51,7 @@ class Fingerprints:
 
     def __init__(self, adapter: Adapter) -> None:
         self._own = adapter.fingerprint if isinstance(adapter, Fingerprinted) else None
-        self._folders: dict[str, _Files] = {}
+        self._folders: dict[str, Fingerprint] = {}
 
     def of(self, source: SourceRef) -> Fingerprint:
         """Return the fingerprint of a source and its companions; its state is b"" if unknown."""
@@ -65,18 +65,11 @@ class Fingerprints:
                 self._add(files, source.place + ending)
         for path in source.beside:
             self._add(files, str(path))
-        state = "\n".join(files.parts).encode("utf-8", "surrogateescape")
+        found = files.fingerprint()
         if own is None:
-            return Fingerprint(state, files.newest_ns, files.is_settled)
-        return Fingerprint(
-            state,
-            files.newest_ns,
-            files.is_settled,
-            exists=True,
-            size=own.st_size,
-            changed_ns=own.st_mtime_ns,
-            inode=own.st_ino,
-        )
+            return found
+        size, changed_ns, inode = own.st_size, own.st_mtime_ns, own.st_ino
+        return found._replace(exists=True, size=size, changed_ns=changed_ns, inode=inode)
 
     def _add(self, files: _Files, path: str) -> os.stat_result | None:
         """Add a file or, with every file below it, a folder; None if it is missing."""
@@ -117,44 +110,45 @@ def mark_in(state: bytes, path: Path) -> bytes:
 
 
 class _Files:
-    """States of some files. They count as settled if all are older than the first look at them."""
+    """States of some files; settled if all of them are older than the first look at them."""
 
-    __slots__ = ("_began_ns", "newest_ns", "parts", "was_settled")
+    __slots__ = ("_began_ns", "_is_settled", "_newest_ns", "_parts")
 
     def __init__(self) -> None:
-        self.parts: list[str] = []
-        self.newest_ns = 0
-        self.was_settled = True  # of folders walked earlier
+        self._parts: list[str] = []
+        self._newest_ns = 0
+        self._is_settled = True  # of folders walked earlier
         self._began_ns = time.time_ns()
 
-    @property
-    def is_settled(self) -> bool:
-        return self.was_settled and self.newest_ns <= self._began_ns - UNSETTLED_NS
+    def fingerprint(self) -> Fingerprint:
+        state = "\n".join(self._parts).encode("utf-8", "surrogateescape")
+        is_settled = self._is_settled and self._newest_ns <= self._began_ns - UNSETTLED_NS
+        return Fingerprint(state, self._newest_ns, is_settled)
 
     def add(self, path: str) -> os.stat_result | None:
         try:
             found = os.stat(path)  # noqa: PTH116 - thousands of times per command
         except PermissionError:  # a problem names the folder that is closed
-            self.parts += (path, f"! {closed_door(Path(path))}")
+            self._parts += (path, f"! {closed_door(Path(path))}")
             return None
         except OSError:
-            self.parts += (path, "-")
+            self._parts += (path, "-")
             return None
-        self.parts += (path, file_mark(found))  # a companion may become another file
-        self.newest_ns = max(self.newest_ns, found.st_mtime_ns)
+        self._parts += (path, file_mark(found))  # a companion may become another file
+        self._newest_ns = max(self._newest_ns, found.st_mtime_ns)
         return found
 
-    def add_folder(self, walked: _Files) -> None:
-        data = "\n".join(walked.parts).encode("utf-8", "surrogateescape")
-        self.parts.append(blake2b(data, digest_size=16).hexdigest())
-        self.was_settled &= walked.is_settled
-        self.newest_ns = max(self.newest_ns, walked.newest_ns)
+    def add_folder(self, walked: Fingerprint) -> None:
+        self._parts.append(walked.state.hex())
+        self._is_settled &= walked.is_settled
+        self._newest_ns = max(self._newest_ns, walked.newest_ns)
 
 
-def _walk(folder: str) -> _Files:
+def _walk(folder: str) -> Fingerprint:
     files = _Files()
     for parent, folders, names in os.walk(folder):
         folders.sort()
         for name in sorted(names):
             files.add(os.path.join(parent, name))  # noqa: PTH118 - likewise
-    return files
+    found = files.fingerprint()  # of which a digest is enough: there may be thousands of files
+    return found._replace(state=blake2b(found.state, digest_size=16).digest())

@@ -79,7 +79,8 @@ def _to_plain(value: object) -> object:
 def _from_plain(kind: type, value: object) -> SourceRef:
     del kind  # there is but one that is not known
     kept = msgspec.structs.asdict(msgspec.convert(value, _KeptSource))
-    return SourceRef(**{**kept, "root": Path(kept["root"])})
+    root = Path(kept.pop("root"))
+    return SourceRef(**kept, root=root)
 
 
 def annotated(summary: SessionSummary, names: Sequence[str], coster: Coster) -> SessionSummary:
