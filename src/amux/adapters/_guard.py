@@ -7,6 +7,7 @@ guard has an optional member of the protocol only if the adapter has it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal, cast
 
@@ -49,7 +50,7 @@ class GuardedAdapter:
         self.command = inner.command
         self.origin = f"{type(inner).__module__}.{type(inner).__qualname__}"
         if isinstance(inner, Fingerprinted):
-            self.fingerprint = _OwnFingerprint(inner)
+            self.fingerprint = partial(_fingerprint, inner)
         if isinstance(inner, NativeSearch):
             self.native_search = _Search(inner, self.info.name)
         if isinstance(inner, Resumable):
@@ -115,19 +116,13 @@ class _Search:
             raise AmuxError(reason, code=ErrorCode.PLUGIN_ERROR) from error
 
 
-class _OwnFingerprint:
-    """Its way to tell whether a source has changed; where that fails, the source is read."""
-
-    def __init__(self, inner: Fingerprinted) -> None:
-        self._inner = inner
-
-    def __call__(self, source: SourceRef | Path) -> bytes:
-        """Return its bytes, or b"" for whatever else it returns or raises."""
-        try:
-            found = cast("object", self._inner.fingerprint(source))
-        except Exception:  # noqa: BLE001 - foreign code
-            return b""
-        return found if isinstance(found, bytes) else b""
+def _fingerprint(inner: Fingerprinted, source: SourceRef | Path) -> bytes:
+    """Return its fingerprint; b"", which has the source read, for anything else than bytes."""
+    try:
+        found = cast("object", inner.fingerprint(source))
+    except Exception:  # noqa: BLE001 - foreign code
+        return b""
+    return found if isinstance(found, bytes) else b""
 
 
 class _ReadingOn:

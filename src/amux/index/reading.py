@@ -221,10 +221,8 @@ def total_size(sources: Iterable[SourceRef]) -> int:
     """How many bytes there are to read; what cannot be asked counts as nothing."""
     size = 0
     for source in sources:
-        if not source.has_path:
-            continue
         try:
-            size += os.stat(source.place).st_size  # noqa: PTH116 - likewise
+            size += os.stat(source.place).st_size if source.has_path else 0  # noqa: PTH116 - likewise
         except OSError:
             continue
     return size

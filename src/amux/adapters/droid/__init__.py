@@ -115,21 +115,16 @@ class DroidAdapter:
 
 
 def _source(root: Path, path: Path) -> SourceRef:
+    from amux.adapters.droid.settings import settings_files
+
     return SourceRef(
         agent=NAME,
         path=path,
         root=root,
         session_id=path.stem,
         group=str(root),
-        beside=partial(_settings_of, path),
+        beside=partial(settings_files, path),
     )
-
-
-def _settings_of(path: Path) -> tuple[Path, ...]:
-    """The settings of a session and those of the predecessor it names."""
-    from amux.adapters.droid.settings import settings_files
-
-    return settings_files(path)
 
 
 ADAPTER: Final = DroidAdapter()
