@@ -17,7 +17,7 @@ from stat import S_ISDIR
 from typing import Final, NamedTuple
 
 from amux.adapters._base import Adapter, Fingerprinted, SourceRef, is_path
-from amux.host import closed_door
+from amux.host import unreadable_parent
 from amux.index.snapshot import BY_ADAPTER, UNSETTLED_NS, take_snapshot
 
 UNSETTLED: Final = b"?"
@@ -129,7 +129,7 @@ class _Files:
         try:
             found = os.stat(path)  # noqa: PTH116 - thousands of times per command
         except PermissionError:  # a problem names the folder that is closed
-            self._parts += (path, f"! {closed_door(Path(path))}")
+            self._parts += (path, f"! {unreadable_parent(Path(path))}")
             return None
         except OSError:
             self._parts += (path, "-")

@@ -13,7 +13,7 @@ from typing import Any, Final
 from amux.adapters._kit.jsonl import unreadable
 from amux.adapters._kit.streams import open_stream
 from amux.adapters._kit.values import count, damage_in, document, is_mapping, mapping, text
-from amux.adapters.droid.records import LINES
+from amux.adapters.droid.messages import LINES
 from amux.model.problems import Problem
 from amux.model.usage import Tokens
 
