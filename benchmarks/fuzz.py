@@ -109,10 +109,10 @@ def check(slot: Slot) -> None:
             whole = kept_of(slot.adapter.read(source, want=want), want)
             if whole != known:
                 raise DisagreementError(known, whole)
-            if hasattr(slot.adapter, "read_on"):
-                again = slot.adapter.read_on(source, want=want, progress=None)
-                if again.progress is not None:
-                    again = slot.adapter.read_on(source, want=want, progress=again.progress)
+            if hasattr(slot.adapter, "resume_read"):
+                again = slot.adapter.resume_read(source, want=want, checkpoint=None)
+                if again.checkpoint is not None:
+                    again = slot.adapter.resume_read(source, want=want, checkpoint=again.checkpoint)
                 if (continued := kept_of(again.facts, want)) != whole:
                     raise DisagreementError(whole, continued)
 

@@ -17,7 +17,7 @@ import amux
 from amux.adapters import BUILTIN, load_builtin
 
 _OWN = str(Path(amux.__file__).parent) + os.sep
-_READINGS = ("read", "read_on", "read_chosen", "scan_texts")
+_READINGS = ("read", "resume_read", "read_selected", "extract_texts")
 
 
 @dataclass

@@ -54,11 +54,11 @@ def test_a_client_has_every_name_but_those_of_the_command_line(home: Path) -> No
     names = {name for name in dir(create_client(home=home)) if not name.startswith("_")}
     twins = {name for name in dir(aio.create_client(home=home)) if not name.startswith("_")}
     alone = {
-        "quick_list",
-        "quick_texts",
+        "fast_list",
+        "fast_texts",
         "has_settings",
         "display_settings",
-        "has_kept_more",
+        "index_was_written",
         "start",
     }
     assert names - twins == alone

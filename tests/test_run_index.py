@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from amux.host import Host
 from amux.model.cost import CostRecord
-from amux.run_index import Run, RunIndex, read_run_index
+from amux.run_index import RecordedRun, RunIndex, read_run_index
 
 START = "2025-03-01T10:00:00Z"
 END = "2025-03-01T10:05:00.250Z"
@@ -56,7 +56,7 @@ def test_a_whole_line_becomes_a_run(host: Host) -> None:
     entry = line(model="opus", sessionId="s1", cost=cost, tags=["a"], projectId="p")
     index = read_lines(host, entry)
     assert index.runs == (
-        Run(
+        RecordedRun(
             run_id="01JRUN",
             agent="claude",
             at=datetime(2025, 3, 1, 10, tzinfo=UTC),

@@ -72,7 +72,7 @@ from amux.model.session import Session, SessionSummary
 from amux.pricing.registry import ModelRegistry
 from amux.run_index import RunIndex
 from amux.runs.launch import Launch
-from amux.sessions.bound import BoundAdapter
+from amux.sessions.bound import SpecAdapter
 from amux.sessions.filters import Limit, Moment
 from amux.sessions.follow import Follow, Stop
 from amux.sessions.manager import Ref
@@ -126,7 +126,7 @@ PURE = {
     "Client": {"watch", "render_change"},
 }
 SYNC_ONLY = {
-    "quick_list", "quick_texts", "has_settings", "display_settings", "has_kept_more", "start",
+    "fast_list", "fast_texts", "has_settings", "display_settings", "index_was_written", "start",
 }  # fmt: skip
 """Members without an asynchronous version; `start` replaces the process."""
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from amux.adapters._base import (
         Adapter,
         AgentInfo,
-        Bystander,
         Capabilities,
         Command,
         Head,
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
         SourceRef,
         Want,
     )
+    from amux.adapters._base import IgnoredFiles as Bystander
     from amux.client import Client, create_client
     from amux.config import Config
     from amux.errors import (
@@ -150,13 +150,17 @@ __all__ = [
 ]
 
 
+_RENAMED = {"Bystander": "IgnoredFiles"}
+"""Promised names of things that are called otherwise now."""
+
+
 def __getattr__(name: str) -> object:
     module = _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module `amux` has no attribute `{name}`")
     from importlib import import_module
 
-    value: object = getattr(import_module(module), name)
+    value: object = getattr(import_module(module), _RENAMED.get(name, name))
     globals()[name] = value
     return value
 

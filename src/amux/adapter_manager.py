@@ -7,8 +7,8 @@ from collections.abc import Callable
 from amux.adapters._base import Adapter, AgentInfo, Capabilities
 from amux.host import Host
 from amux.model.reports import InstalledAgent
-from amux.sessions.bound import BoundAdapter
-from amux.sessions.library import Library
+from amux.sessions.bound import SpecAdapter
+from amux.sessions.library import SourceCatalog
 from amux.sessions.registry import AdapterRegistry
 
 
@@ -19,7 +19,7 @@ class AdapterManager:
         self,
         host: Host,
         registry: AdapterRegistry,
-        library: Library,
+        library: SourceCatalog,
         *,
         detect: Callable[[Adapter, Host], InstalledAgent | None],
         capabilities: Callable[[AdapterRegistry, Host, str], Capabilities],
@@ -36,10 +36,10 @@ class AdapterManager:
         """Forget an adapter."""
         self._registry.unregister(agent)
 
-    def get(self, agent: str) -> BoundAdapter | None:
+    def get(self, agent: str) -> SpecAdapter | None:
         """The adapter with the specification's session methods, or None."""
         adapter = self._registry.get(agent)
-        return None if adapter is None else BoundAdapter(adapter, self._host, self._library)
+        return None if adapter is None else SpecAdapter(adapter, self._host, self._library)
 
     def list(self) -> list[AgentInfo]:
         """Who the known agents are."""

@@ -55,7 +55,7 @@ from amux.model.session import Session, SessionSummary
 from amux.pricing.registry import ModelRegistry
 from amux.run_index import RunIndex
 from amux.runs.launch import Launch
-from amux.sessions.bound import BoundAdapter
+from amux.sessions.bound import SpecAdapter
 from amux.sessions.filters import Limit, Moment
 from amux.sessions.follow import Follow, Stop
 from amux.sessions.manager import Ref
@@ -325,7 +325,7 @@ class AdapterManager:
         """Forget an adapter."""
         return self._inner.unregister(agent)
 
-    async def get(self, agent: str) -> BoundAdapter | None:
+    async def get(self, agent: str) -> SpecAdapter | None:
         """The adapter with the specification's session methods, or None."""
         return await asyncio.to_thread(self._inner.get, agent)
 

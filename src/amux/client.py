@@ -15,7 +15,7 @@ from pathlib import Path
 
 from amux.errors import ValidationError
 from amux.host import Host
-from amux.workspace import Workspace
+from amux.workspace import Wiring
 
 TYPE_CHECKING = False  # importing `typing` would take a tenth of the time of a fast list
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from amux.sessions.filters import Moment
     from amux.sessions.follow import Follow, Stop
     from amux.sessions.manager import SessionManager
-    from amux.sessions.quick import QuickReport, QuickTexts
+    from amux.sessions.quick import FastReport, FastTexts
     from amux.sessions.upkeep import IndexManager
 
 
@@ -110,7 +110,7 @@ class Client:
         read_only: bool = False,
         max_age: float = 0.0,
     ) -> None:
-        self._parts = Workspace(
+        self._parts = Wiring(
             host,
             project_dir=project_dir,
             given=config,
@@ -162,7 +162,7 @@ class Client:
 
     def watch(self, report: Callable[[int, int, str], None] | None) -> None:
         """Set a callback for `(done, total, unit)` while sources are read; `None` removes it."""
-        self._parts.catalogue.watch(
+        self._parts.catalogue.set_progress(
             None if report is None else lambda done, all_: report(done, all_, "bytes")
         )
 
@@ -207,17 +207,17 @@ class Client:
         """Return the sessions of some agents (None: all), with the counts of omitted ones."""
         return self._parts.reader.list_report(agents, options)
 
-    def quick_list(self, agents: Sequence[str] | None, **wanted: object) -> QuickReport | None:
+    def fast_list(self, agents: Sequence[str] | None, **wanted: object) -> FastReport | None:
         """Return the result of `list_report` from the index alone; None if it is not up to date.
 
         `wanted` are since, until, model, sort, descending, limit, children and archived.
         """
-        lists = self._parts.quick_lists
+        lists = self._parts.fast_list
         return None if lists is None else lists.report(agents, wanted)
 
-    def quick_texts(self, agents: Sequence[str] | None, **wanted: object) -> QuickTexts | None:
+    def fast_texts(self, agents: Sequence[str] | None, **wanted: object) -> FastTexts | None:
         """Return the result of `quick_list` with each session as indented JSON."""
-        lists = self._parts.quick_lists
+        lists = self._parts.fast_list
         return None if lists is None else lists.texts(agents, wanted)
 
     @property
@@ -236,9 +236,9 @@ class Client:
         return self._parts.zone
 
     @property
-    def has_kept_more(self) -> bool:
+    def index_was_written(self) -> bool:
         """Whether this client has written to its index, so that less must be read next time."""
-        return self._parts.has_kept_more
+        return self._parts.index_was_written
 
     def search_report(self, query: SessionQuery) -> SearchReport:
         """Return the result of a search, with the problems of reading."""
@@ -394,11 +394,11 @@ class Client:
 
     def lost_annotations(self, agent: str | None = None) -> tuple[str, ...]:
         """Return the annotated sessions, of all agents or one, that no longer exist here."""
-        from amux.sessions.lost import lost_sessions
+        from amux.sessions.lost import missing_sessions
 
         entries = self.annotations.entries()
         ids = [each.unified_id for each in entries]
-        return lost_sessions(self._parts.registry, self._parts.library, ids, agent=agent)
+        return missing_sessions(self._parts.registry, self._parts.library, ids, agent=agent)
 
     def overview(self) -> Overview:
         """Return the agents, the last sessions and the cost of the last seven days."""

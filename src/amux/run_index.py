@@ -31,7 +31,7 @@ _Count = Annotated[int, msgspec.Meta(ge=0)]
 _Amount = Annotated[float, msgspec.Meta(ge=0)]
 
 
-class Run(Model, frozen=True, kw_only=True):
+class RecordedRun(Model, frozen=True, kw_only=True):
     """One run, merged from its lines. `at` is the time of the last line."""
 
     run_id: str
@@ -49,15 +49,17 @@ class RunIndex:
 
     __slots__ = ("_by_session", "problems", "runs")
 
-    def __init__(self, runs: Iterable[Run] = (), *, problems: Iterable[Problem] = ()) -> None:
+    def __init__(
+        self, runs: Iterable[RecordedRun] = (), *, problems: Iterable[Problem] = ()
+    ) -> None:
         self.runs = tuple(runs)
         self.problems = tuple(problems)
-        self._by_session: dict[tuple[str, str], list[Run]] = {}
+        self._by_session: dict[tuple[str, str], list[RecordedRun]] = {}
         for run in self.runs:
             if run.session_id is not None:
                 self._by_session.setdefault((run.agent, run.session_id), []).append(run)
 
-    def runs_of(self, agent: str, session_id: str) -> tuple[Run, ...]:
+    def runs_of(self, agent: str, session_id: str) -> tuple[RecordedRun, ...]:
         """Return the runs of a session."""
         return tuple(self._by_session.get((agent, session_id), ()))
 
@@ -82,7 +84,7 @@ def read_run_index(host: Host, project_dir: Path | None = None) -> RunIndex:
                 problems.append(line)
             else:
                 merged.setdefault(line.run_id, {}).update(line.known_fields())
-    runs = [Run(run_id=run_id, **fields) for run_id, fields in merged.items()]
+    runs = [RecordedRun(run_id=run_id, **fields) for run_id, fields in merged.items()]
     return RunIndex(runs, problems=problems)
 
 

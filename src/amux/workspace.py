@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from amux.config import Color, Config
     from amux.host import Host
     from amux.index.basis import InputFiles, StoredEnvironment
-    from amux.index.store import Store
+    from amux.index.store import IndexDatabase
     from amux.pricing.registry import ModelRegistry
-    from amux.pricing.remembered import RememberedRates
+    from amux.pricing.remembered import StoredRates
     from amux.run_index import RunIndex
-    from amux.sessions.catalogue import Catalogue
-    from amux.sessions.library import Library
-    from amux.sessions.quick import QuickLists
-    from amux.sessions.reader import SessionReader
+    from amux.sessions.catalogue import SessionCatalog
+    from amux.sessions.library import SourceCatalog
+    from amux.sessions.quick import FastList
+    from amux.sessions.reader import SessionService
     from amux.sessions.registry import AdapterRegistry
 
     Part = TypeVar("Part")
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 _OFF = frozenset({"0", "off", "no", "false"})
 
 
-def _made_once(make: Callable[[Workspace], Part]) -> Callable[[Workspace], Part]:
+def _made_once(make: Callable[[Wiring], Part]) -> Callable[[Wiring], Part]:
     """Keep what is made; `cached_property` lets two threads make two since Python 3.12."""
     name = make.__name__
 
     @wraps(make)
-    def made_once(workspace: Workspace) -> Part:
+    def made_once(workspace: Wiring) -> Part:
         made = workspace.made
         if name not in made:
             with workspace.making:
@@ -53,7 +53,7 @@ def _made_once(make: Callable[[Workspace], Part]) -> Callable[[Workspace], Part]
     return made_once
 
 
-class Workspace:
+class Wiring:
     """What a client is made of.
 
     `given` are settings that stand for all others, `profile` is one of those in the settings.
@@ -128,23 +128,23 @@ class Workspace:
 
     @property
     @_made_once
-    def library(self) -> Library:
+    def library(self) -> SourceCatalog:
         """The sources of all agents."""
-        from amux.sessions.library import Library
+        from amux.sessions.library import SourceCatalog
 
-        return Library(self.host, self.registry, self.config.agents)
+        return SourceCatalog(self.host, self.registry, self.config.agents)
 
     @property
     @_made_once
-    def reader(self) -> SessionReader:
+    def reader(self) -> SessionService:
         """What answers the questions about sessions."""
-        from amux.sessions.costing import Coster
-        from amux.sessions.reader import SessionReader
+        from amux.sessions.costing import CostCalculator
+        from amux.sessions.reader import SessionService
 
-        return SessionReader(
+        return SessionService(
             self.registry,
             self.library,
-            Coster(self.models, self.run_index, annotations=self.annotation_file),
+            CostCalculator(self.models, self.run_index, annotations=self.annotation_file),
             catalogue=self.catalogue,
             zone=_zone(self.config.timezone),
             now=self.host.now,
@@ -152,15 +152,15 @@ class Workspace:
 
     @property
     @_made_once
-    def catalogue(self) -> Catalogue:
+    def catalogue(self) -> SessionCatalog:
         """All sessions, through the index where there is one."""
-        from amux.sessions.catalogue import Catalogue
+        from amux.sessions.catalogue import SessionCatalog
 
         if self.store is None:
-            return Catalogue(self.registry, self.library)
+            return SessionCatalog(self.registry, self.library)
         from amux.sessions.environment import ResultEnvironment
 
-        return Catalogue(
+        return SessionCatalog(
             self.registry,
             self.library,
             store=self.store,
@@ -175,19 +175,19 @@ class Workspace:
 
     @property
     @_made_once
-    def store(self) -> Store | None:
+    def store(self) -> IndexDatabase | None:
         """The index; None when it is switched off, or when the home is not ours to write into.
 
         Nor is one kept in a home that is not there: a cache is no reason to make it.
         """
         if self.host.env.get("AMUX_INDEX", "").strip().lower() in _OFF or not self._keeps_index:
             return None
-        from amux.index.store import Store, index_path
+        from amux.index.store import IndexDatabase, index_path
 
         folder, home = self.host.cache_dir(), self.host.home
         if folder.is_relative_to(home) and not home.is_dir():
             return None
-        return Store(index_path(folder, home))
+        return IndexDatabase(index_path(folder, home))
 
     @property
     @_made_once
@@ -216,14 +216,14 @@ class Workspace:
         return (self.config.color, self.config.warnings) if stored is None else (stored.color, ())
 
     @property
-    def quick_lists(self) -> QuickLists | None:
+    def fast_list(self) -> FastList | None:
         """Lists without any other part; None if the index does not know the settings or runs."""
         stored, store = self._stored_environment(), self.store
         if stored is None or store is None or stored.annotations != self.files.annotations():
             return None
-        from amux.sessions.quick import QuickLists
+        from amux.sessions.quick import FastList
 
-        return QuickLists(store, stored, self.host.env)
+        return FastList(store, stored, self.host.env)
 
     def _stored_environment(self) -> StoredEnvironment | None:
         """Return what the settings and runs say, if the index has it; waits for other answers."""
@@ -234,9 +234,9 @@ class Workspace:
         return StoredEnvironment.load(self.store, self.files)
 
     @property
-    def has_kept_more(self) -> bool:
+    def index_was_written(self) -> bool:
         """Whether anything was written into the index; makes no part for it."""
-        store: Store | None = self.made.get("store")
+        store: IndexDatabase | None = self.made.get("store")
         return store is not None and store.has_grown
 
     def close(self) -> None:
@@ -244,15 +244,15 @@ class Workspace:
         if "store" in self.made and self.store is not None:
             self.store.close()
 
-    def _remembered_rates(self) -> RememberedRates | None:
+    def _remembered_rates(self) -> StoredRates | None:
         """Beside the index, and only where there is one."""
         if self.store is None:
             return None
         from amux.index.basis import digest, installation
-        from amux.pricing.remembered import RememberedRates
+        from amux.pricing.remembered import StoredRates
 
         mark = digest(installation()).hex()
-        return RememberedRates(self.host.cache_dir() / "rates.json", mark)
+        return StoredRates(self.host.cache_dir() / "rates.json", mark)
 
 
 def _zone(name: str) -> tzinfo:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from amux.adapters._base import USAGE_LEAVES_OUT, Head, Progress, SourceRef, Want
+from amux.adapters._base import USAGE_LEAVES_OUT, Checkpoint, Head, SourceRef, Want
 from amux.adapters.claude import ADAPTER
 from amux.model.facts import Facts
 from amux.model.usage import Call
@@ -52,12 +52,12 @@ def check_usage(source: SourceRef) -> None:
 
 def check_steps(source: SourceRef, data: bytes, cuts: Iterable[int], want: Depth) -> None:
     """Read the file as it grows, and check that each step equals reading it at once."""
-    progress: Progress | None = None
+    checkpoint: Checkpoint | None = None
     for size in [*sorted(cuts), len(data)]:
         source.path.write_bytes(data[:size])
-        reading = ADAPTER.read_on(source, want=want, progress=progress)
+        reading = ADAPTER.resume_read(source, want=want, checkpoint=checkpoint)
         assert list(reading.facts) == facts_of(source, want)
         assert reading.problems == ()
-        progress = reading.progress
-        assert progress is not None
-        assert progress.offset == data.rfind(b"\n", 0, size) + 1
+        checkpoint = reading.checkpoint
+        assert checkpoint is not None
+        assert checkpoint.offset == data.rfind(b"\n", 0, size) + 1

@@ -98,9 +98,9 @@ MARKS = {
 
 def check_counts(read: Read) -> None:
     marks = bytes(MARKS[message.role, message.synthetic] for message in read.messages)
-    begun = bytes(mark for mark in read.facts.trace.marks if mark != LineKind.LINE)
+    begun = bytes(mark for mark in read.facts.trace.kinds if mark != LineKind.LINE)
     assert marks == begun
-    assert count_messages(read.facts.trace.marks) == len(read.messages)
+    assert count_messages(read.facts.trace.kinds) == len(read.messages)
 
 
 def identity_keys(identity: bytes) -> list[int]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from amux.adapters._base import Head, SourceRef
-from amux.adapters._kit.fold import mark_of
+from amux.adapters._kit.fold import line_kind
 from amux.adapters.codex import ADAPTER
 from amux.model.facts import Facts
 from amux.model.message import SessionMessage
@@ -108,8 +108,8 @@ def read(path: Path, *, until: int | None = None) -> Result:
     heads = [item.session_id for item in items if isinstance(item, Head)]
     assert heads == [facts[0].session_id]
     assert [i for i in items if isinstance(i, Call)] == list(facts[0].calls)
-    marks = [mark for mark in facts[0].trace.marks if mark != LineKind.LINE]
-    assert marks == [mark_of(message) for message in messages]
+    marks = [mark for mark in facts[0].trace.kinds if mark != LineKind.LINE]
+    assert marks == [line_kind(message) for message in messages]
     return facts[0], messages, [item for item in items if isinstance(item, Problem)]
 
 

@@ -123,7 +123,7 @@ def test_plain_facts_of_every_capture_are_right(capture: Path, field: str) -> No
         facts = reads[expected["session_id"]].facts
         found = {
             "cwd": facts.cwd,
-            "turns": count_turns(facts.trace.marks),
+            "turns": count_turns(facts.trace.kinds),
             "compactions": facts.compactions,
         }[field]
         right = answers(expected, field)
@@ -232,7 +232,7 @@ def test_copies_share_the_identity_of_their_parent(capture: Path) -> None:
         if expected["kind"] in {"fork", "continuation"}:
             facts = reads[expected["session_id"]].facts
             parent = reads[expected["parent"]].facts
-            shared = set(identity_keys(facts.identity)) & set(identity_keys(parent.identity))
+            shared = set(identity_keys(facts.copy_keys)) & set(identity_keys(parent.copy_keys))
             assert shared
             assert facts.kind in {"session", expected["kind"]}
             assert facts.copy_kind == expected["kind"]

@@ -88,7 +88,7 @@ def test_results_that_an_answer_follows_are_not_even_decoded(layout: Layout, pla
     source.path.write_bytes(writer.data)
     (facts,) = facts_of(source, "facts")
     assert facts.problem_count == 15
-    (usage,) = ADAPTER.read_on(source, want="usage", progress=None).facts
+    (usage,) = ADAPTER.resume_read(source, want="usage", checkpoint=None).facts
     assert kept_for_usage([usage]) == kept_for_usage([facts])
     assert len(usage.calls) == 17
     assert usage.gaps == ()

@@ -168,7 +168,7 @@ def test_a_giant_line_is_not_loaded_for_its_usage(tmp_path: Path, place_of_text:
     (source,) = ADAPTER.discover(transcript.path.parents[1])
     tracemalloc.start()
     try:
-        (facts,) = ADAPTER.read_on(source, want="usage", progress=None).facts
+        (facts,) = ADAPTER.resume_read(source, want="usage", checkpoint=None).facts
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -206,8 +206,8 @@ def test_error_notices_are_no_calls_but_part_of_the_identity(transcript: Transcr
     read = transcript.session_read()
     assert read.facts.calls == ()
     assert read.texts("assistant", synthetic=True) == ["API Error: 500", "Overloaded"]
-    assert identity_keys(read.facts.identity) == [key_of("err"), key_of("err2")]
-    assert count_turns(read.facts.trace.marks) == 0
+    assert identity_keys(read.facts.copy_keys) == [key_of("err"), key_of("err2")]
+    assert count_turns(read.facts.trace.kinds) == 0
 
 
 def test_lines_without_ids_times_or_parents_follow_each_other(transcript: Transcript) -> None:

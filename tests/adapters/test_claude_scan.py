@@ -71,7 +71,7 @@ origins: st.SearchStrategy[Json] = st.sampled_from(
 
 @st.composite
 def lines(draw: st.DrawFn, *, odd: bool) -> Json:
-    kind = draw(st.sampled_from(("assistant", "user", "user", "system", "summary", "progress")))
+    kind = draw(st.sampled_from(("assistant", "user", "user", "system", "summary", "checkpoint")))
     line: Json = {"type": kind, "uuid": draw(st.sampled_from(("u1", "u2", "u3")))}
     line |= draw(flags) | draw(origins)
     if kind == "system":
@@ -131,19 +131,19 @@ def test_a_line_too_long_to_be_held_is_left_to_the_slow_way(tmp_path: Path) -> N
     path = tmp_path / f"{SID}.jsonl"
     line = {"type": "user", "message": {"role": "user", "content": "x" * (LONG_LINE + 1)}}
     path.write_text(f"{json.dumps(line)}\n", encoding="utf-8")
-    assert ADAPTER.scan_texts(source(path), tools=True) is None
+    assert ADAPTER.extract_texts(source(path), tools=True) is None
 
 
 def test_a_file_that_is_gone_is_left_to_the_slow_way(tmp_path: Path) -> None:
-    assert ADAPTER.scan_texts(source(tmp_path / "gone.jsonl"), tools=True) is None
+    assert ADAPTER.extract_texts(source(tmp_path / "gone.jsonl"), tools=True) is None
 
 
 def test_a_resumed_scan_without_a_new_whole_line_keeps_its_offset(tmp_path: Path) -> None:
     path = tmp_path / f"{SID}.jsonl"
     path.write_bytes(b'{"type":"system","content":"a notice"}\n')
-    first = ADAPTER.scan_texts(source(path), tools=True)
+    first = ADAPTER.extract_texts(source(path), tools=True)
     assert first is not None
     path.write_bytes(path.read_bytes() + b'{"type":"system","content":"another"}')
-    second = ADAPTER.scan_texts(source(path), tools=True, progress=first.progress)
+    second = ADAPTER.extract_texts(source(path), tools=True, checkpoint=first.checkpoint)
     assert second is not None
-    assert second.progress == first.progress
+    assert second.checkpoint == first.checkpoint

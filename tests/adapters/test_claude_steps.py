@@ -39,7 +39,9 @@ def transcript(tmp_path: Path) -> Transcript:
 @captured
 @at_both_depths
 def test_a_capture_read_on_from_nowhere_is_read_whole(source: SourceRef, want: Depth) -> None:
-    assert list(ADAPTER.read_on(source, want=want, progress=None).facts) == facts_of(source, want)
+    assert list(ADAPTER.resume_read(source, want=want, checkpoint=None).facts) == facts_of(
+        source, want
+    )
 
 
 @at_both_depths
@@ -88,13 +90,13 @@ def test_one_more_line_costs_one_line(tmp_path: Path, want: Depth) -> None:
     *lines, last = _talk(600)
     source.path.write_bytes(b"\n".join(lines) + b"\n")
     with counted_bytes() as count:
-        first = ADAPTER.read_on(source, want=want, progress=None)
+        first = ADAPTER.resume_read(source, want=want, checkpoint=None)
     assert source.path.stat().st_size > CHUNK
     assert count() == pytest.approx(source.path.stat().st_size, abs=FEW)
     with source.path.open("ab") as log:
         log.write(last + b"\n")
     with counted_bytes() as count:
-        second = ADAPTER.read_on(source, want=want, progress=first.progress)
+        second = ADAPTER.resume_read(source, want=want, checkpoint=first.checkpoint)
     assert count() == pytest.approx(len(last) + 1, abs=FEW)
     assert list(second.facts) == facts_of(source, want)
     assert second.facts[0].gaps == ()
@@ -112,14 +114,14 @@ def test_a_line_that_is_being_written_is_told_of_and_read_again(
     (source,) = ADAPTER.discover(transcript.path.parents[1])
     data = transcript.path.read_bytes()
     transcript.path.write_bytes(data[:-20])
-    half = ADAPTER.read_on(source, want=want, progress=None)
+    half = ADAPTER.resume_read(source, want=want, checkpoint=None)
     told = [(problem.code, problem.line) for problem in half.facts[0].problems]
     assert told == ([("torn-tail", 3)] if want == "facts" else [])
-    assert half.progress is not None
-    assert half.progress.offset == data.rfind(b"\n", 0, -1) + 1
+    assert half.checkpoint is not None
+    assert half.checkpoint.offset == data.rfind(b"\n", 0, -1) + 1
     transcript.path.write_bytes(data[:-1])  # all of it but the line end
-    whole = ADAPTER.read_on(source, want=want, progress=half.progress)
-    assert whole.progress == half.progress
+    whole = ADAPTER.resume_read(source, want=want, checkpoint=half.checkpoint)
+    assert whole.checkpoint == half.checkpoint
     assert not whole.facts[0].problems
     assert [call.key for call in whole.facts[0].calls] == ["msg_1", "msg_2"]
 
@@ -129,7 +131,7 @@ def _grown(transcript: Transcript, want: Depth) -> tuple[SourceRef, Reading]:
     transcript.assistant(text("Hello"))
     transcript.read()
     (source,) = ADAPTER.discover(transcript.path.parents[1])
-    reading = ADAPTER.read_on(source, want=want, progress=None)
+    reading = ADAPTER.resume_read(source, want=want, checkpoint=None)
     transcript.assistant(text("More"), message_id="msg_2")
     transcript.read()
     return source, reading
@@ -137,7 +139,7 @@ def _grown(transcript: Transcript, want: Depth) -> tuple[SourceRef, Reading]:
 
 def test_what_was_written_down_for_usage_is_not_taken_for_facts(transcript: Transcript) -> None:
     source, usage = _grown(transcript, "usage")
-    again = ADAPTER.read_on(source, want="facts", progress=usage.progress)
+    again = ADAPTER.resume_read(source, want="facts", checkpoint=usage.checkpoint)
     assert list(again.facts) == facts_of(source, "facts")
 
 
@@ -146,9 +148,9 @@ def test_a_state_that_cannot_be_read_costs_a_whole_reading(
     transcript: Transcript, state: bytes
 ) -> None:
     source, first = _grown(transcript, "facts")
-    assert first.progress is not None
-    broken = msgspec.structs.replace(first.progress, state=state)
-    again = ADAPTER.read_on(source, want="facts", progress=broken)
+    assert first.checkpoint is not None
+    broken = msgspec.structs.replace(first.checkpoint, state=state)
+    again = ADAPTER.resume_read(source, want="facts", checkpoint=broken)
     assert list(again.facts) == facts_of(source, "facts")
 
 
@@ -156,7 +158,7 @@ def test_a_file_that_shrank_is_read_anew(transcript: Transcript) -> None:
     source, first = _grown(transcript, "facts")
     transcript.lines = [transcript.lines[-1][:-1] + b"}"]
     transcript.read()
-    again = ADAPTER.read_on(source, want="facts", progress=first.progress)
+    again = ADAPTER.resume_read(source, want="facts", checkpoint=first.checkpoint)
     assert list(again.facts) == facts_of(source, "facts")
     assert [call.key for call in again.facts[0].calls] == ["msg_2"]
 
@@ -166,9 +168,9 @@ def test_a_file_that_is_gone_is_a_problem_and_no_place_to_go_on_from(
 ) -> None:
     source, first = _grown(transcript, "usage")
     transcript.path.unlink()
-    gone = ADAPTER.read_on(source, want="usage", progress=first.progress)
+    gone = ADAPTER.resume_read(source, want="usage", checkpoint=first.checkpoint)
     assert [problem.code for problem in gone.facts[0].problems] == ["unreadable"]
-    assert gone.progress is None
+    assert gone.checkpoint is None
 
 
 def test_a_title_file_is_read_whole_each_time(tmp_path: Path) -> None:
@@ -176,12 +178,12 @@ def test_a_title_file_is_read_whole_each_time(tmp_path: Path) -> None:
     title.parent.mkdir(parents=True)
     title.write_text('{"customTitle": "Mine"}')
     (source,) = ADAPTER.discover(tmp_path / "projects")
-    good = ADAPTER.read_on(source, want="facts", progress=None)
+    good = ADAPTER.resume_read(source, want="facts", checkpoint=None)
     assert [note.text for facts in good.facts for note in facts.notes] == ["Mine"]
     title.write_text("{")
-    bad = ADAPTER.read_on(source, want="facts", progress=good.progress)
+    bad = ADAPTER.resume_read(source, want="facts", checkpoint=good.checkpoint)
     assert [problem.code for problem in bad.problems] == ["bad-record"]
-    assert (bad.facts, bad.progress) == ((), None)
+    assert (bad.facts, bad.checkpoint) == ((), None)
 
 
 def test_a_sum_that_cannot_be_written_down_costs_the_next_reading(transcript: Transcript) -> None:
@@ -190,15 +192,15 @@ def test_a_sum_that_cannot_be_written_down_costs_the_next_reading(transcript: Tr
         transcript.raw({"type": "cost", "costUSD": 1e9})
     transcript.read()
     (source,) = ADAPTER.discover(transcript.path.parents[1])
-    reading = ADAPTER.read_on(source, want="usage", progress=None)
+    reading = ADAPTER.resume_read(source, want="usage", checkpoint=None)
     assert reading.facts[0].native_nusd == 25 * 10**18
-    assert reading.progress is None
+    assert reading.checkpoint is None
 
 
 def test_problems_are_kept_up_to_a_bound_over_all_steps(transcript: Transcript) -> None:
     source, first = _grown(transcript, "facts")
     transcript.lines[2:2] = [b"{broken"] * 150
     transcript.read()
-    again = ADAPTER.read_on(source, want="facts", progress=first.progress)
+    again = ADAPTER.resume_read(source, want="facts", checkpoint=first.checkpoint)
     assert again.facts[0].problem_count == 150
     assert list(again.facts) == facts_of(source, "facts")

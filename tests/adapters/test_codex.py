@@ -12,7 +12,7 @@ import pytest
 import zstandard
 
 from amux.adapters._base import Adapter, Head, Item
-from amux.adapters._kit.fold import mark_of
+from amux.adapters._kit.fold import line_kind
 from amux.adapters.codex import ADAPTER
 from amux.host import Host
 from amux.model.facts import Facts
@@ -217,8 +217,8 @@ def test_facts_are_equal_in_both_modes(home: Home) -> None:
 
 def test_the_trace_counts_what_the_messages_say(home: Home) -> None:
     for _, read in home.rollouts.values():
-        marks = read.facts.trace.marks
-        assert [m for m in marks if m != LineKind.LINE] == [mark_of(m) for m in read.messages]
+        marks = read.facts.trace.kinds
+        assert [m for m in marks if m != LineKind.LINE] == [line_kind(m) for m in read.messages]
         assert count_messages(marks) == len(read.messages)
         assert isinstance(read.items[0], Head | Problem)
         assert isinstance(read.items[-1], Facts)
@@ -226,7 +226,7 @@ def test_the_trace_counts_what_the_messages_say(home: Home) -> None:
 
 def test_turns_of_captures_are_prompts_with_an_answer(home: Home) -> None:
     for expected in home.expected["sessions"]:
-        marks = bytes(mark_of(m) for m in home.conversation(expected["session_id"]))
+        marks = bytes(line_kind(m) for m in home.conversation(expected["session_id"]))
         assert right(count_turns(marks), expected, "turns")
 
 

@@ -28,7 +28,7 @@ def test_a_backtracked_copy_shares_its_parents_keys_and_nothing_else(tmp_path: P
     assert (copy.kind, copy.parent, copy.session_id) == ("fork", PARENT, OWN)
     shared = {call.key for call in parent.calls} & {call.key for call in copy.calls}
     assert [call.tokens.input for call in copy.calls if call.key not in shared] == [41]
-    assert copy.identity == parent.identity
+    assert copy.copy_keys == parent.copy_keys
     assert not copy.unnamed_copies
 
 
@@ -43,7 +43,7 @@ def test_a_migrated_copy_is_known_by_its_content(tmp_path: Path) -> None:
     copy, messages, _ = migrated.answer("New answer").count(50, 5).read()
     assert copy.unnamed_copies
     assert (copy.kind, copy.parent) == ("session", None)
-    assert copy.identity == parent.identity
+    assert copy.copy_keys == parent.copy_keys
     assert [call.key for call in copy.calls[:3]] == [call.key for call in parent.calls]
     assert prompts(messages) == ["Go", "More", "New"]
 
@@ -56,7 +56,7 @@ def test_long_encrypted_reasoning_marks_its_copies(tmp_path: Path, place: int) -
     for letter in "aab":
         content[place] = letter
         rollout = Writer(tmp_path).meta().item("reasoning", encrypted_content="".join(content))
-        identities.append(rollout.read()[0].identity)
+        identities.append(rollout.read()[0].copy_keys)
     assert identities[0] == identities[1]
     assert (identities[1] == identities[2]) == (place == 5000)
 

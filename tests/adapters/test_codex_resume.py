@@ -15,7 +15,7 @@ from drawn import drawn
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amux.adapters._base import Progress, Reading, Resumable, SourceRef
+from amux.adapters._base import Checkpoint, Reading, Resumable, SourceRef
 from amux.adapters.codex import ADAPTER
 
 Depth = Literal["usage", "facts"]
@@ -25,8 +25,8 @@ ROLLOUTS = sorted(CAPTURES.glob("*/home/.codex/sessions/**/rollout-*.jsonl"))
 depths = st.sampled_from(DEPTHS)
 
 
-def read_on(source: SourceRef, want: Depth, progress: Progress | None = None) -> Reading:
-    return ADAPTER.read_on(source, want=want, progress=progress)
+def resume_read(source: SourceRef, want: Depth, checkpoint: Checkpoint | None = None) -> Reading:
+    return ADAPTER.resume_read(source, want=want, checkpoint=checkpoint)
 
 
 def read_in_steps(source: SourceRef, data: bytes, cuts: list[int], want: Depth) -> Reading:
@@ -34,16 +34,16 @@ def read_in_steps(source: SourceRef, data: bytes, cuts: list[int], want: Depth) 
     reading: Reading | None = None
     for cut in [*sorted(cuts), len(data)]:
         source.path.write_bytes(data[:cut])
-        reading = read_on(source, want, None if reading is None else reading.progress)
-        if reading.progress is not None:
-            offset = reading.progress.offset
+        reading = resume_read(source, want, None if reading is None else reading.checkpoint)
+        if reading.checkpoint is not None:
+            offset = reading.checkpoint.offset
             assert offset == data.rfind(b"\n", 0, cut) + 1, "the end of the last whole line"
     assert reading is not None
     return reading
 
 
 def told(reading: Reading) -> Reading:
-    return msgspec.structs.replace(reading, progress=None)
+    return msgspec.structs.replace(reading, checkpoint=None)
 
 
 def test_the_adapter_can_read_on() -> None:
@@ -60,7 +60,7 @@ def test_continued_reading_of_a_capture_from_any_offset_equals_reading_it_whole(
     with tempfile.TemporaryDirectory() as folder:
         source = source_of(Path(folder) / path.name)
         in_steps = read_in_steps(source, content, cuts, want)
-        assert in_steps.progress is not None
+        assert in_steps.checkpoint is not None
         assert told(in_steps) == read_whole(source, want)
 
 
@@ -98,7 +98,7 @@ def test_one_more_line_costs_one_line(
     before = "".join(line + "\n" for line in rollout.lines)
     line = rollout.count(77, 7).lines[-1] + "\n"
     source = write(tmp_path, before.encode())
-    first = read_on(source, want)
+    first = resume_read(source, want)
     write(tmp_path, (before + line).encode())
     sizes: list[int] = []
 
@@ -108,7 +108,7 @@ def test_one_more_line_costs_one_line(
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "open", counted)
-        second = read_on(source, want, first.progress)
+        second = resume_read(source, want, first.checkpoint)
     assert sum(sizes) == len(line)
     assert len(second.facts[0].calls) == len(first.facts[0].calls) + 1
     assert told(second) == read_whole(source, want)
@@ -118,34 +118,34 @@ def test_one_more_line_costs_one_line(
 def test_a_line_that_is_still_being_written_is_read_again(tmp_path: Path, want: Depth) -> None:
     whole = "".join(line + "\n" for line in history(Writer(tmp_path).meta()).lines).encode()
     source = write(tmp_path, whole[:-20])
-    torn = read_on(source, want)
+    torn = resume_read(source, want)
     assert [problem.code for problem in torn.facts[0].problems] == ["torn-tail"]
     write(tmp_path, whole)
-    assert told(read_on(source, want, torn.progress)) == read_whole(source, want)
+    assert told(resume_read(source, want, torn.checkpoint)) == read_whole(source, want)
 
 
 def test_a_file_that_became_shorter_is_read_from_its_start(tmp_path: Path) -> None:
     rollout = history(Writer(tmp_path).meta())
     whole = "".join(line + "\n" for line in rollout.lines).encode()
     source = write(tmp_path, whole)
-    progress = read_on(source, "facts").progress
+    checkpoint = resume_read(source, "facts").checkpoint
     write(tmp_path, whole[: len(whole) // 2])
-    assert told(read_on(source, "facts", progress)) == read_whole(source, "facts")
+    assert told(resume_read(source, "facts", checkpoint)) == read_whole(source, "facts")
 
 
 def test_a_reading_of_usage_is_not_read_on_for_facts(tmp_path: Path) -> None:
     whole = "".join(line + "\n" for line in history(Writer(tmp_path).meta()).lines).encode()
     source = write(tmp_path, whole)
-    progress = read_on(source, "usage").progress
-    assert told(read_on(source, "facts", progress)) == read_whole(source, "facts")
+    checkpoint = resume_read(source, "usage").checkpoint
+    assert told(resume_read(source, "facts", checkpoint)) == read_whole(source, "facts")
 
 
 @pytest.mark.parametrize("state", [b"", b"\xc1", b"\x80", b"nonsense"])
 def test_a_state_of_another_kind_is_as_good_as_none(tmp_path: Path, state: bytes) -> None:
     whole = "".join(line + "\n" for line in history(Writer(tmp_path).meta()).lines).encode()
     source = write(tmp_path, whole)
-    progress = Progress(offset=10, state=state)
-    assert told(read_on(source, "facts", progress)) == read_whole(source, "facts")
+    checkpoint = Checkpoint(offset=10, state=state)
+    assert told(resume_read(source, "facts", checkpoint)) == read_whole(source, "facts")
 
 
 def test_what_is_no_plain_log_is_read_whole_every_time() -> None:
@@ -157,11 +157,11 @@ def test_what_is_no_plain_log_is_read_whole_every_time() -> None:
     ]
     assert {source.path.suffix for source in found} == {".json", ".jsonl", ".zst"}
     for source in found:
-        assert read_on(source, "facts") == read_whole(source, "facts")
+        assert resume_read(source, "facts") == read_whole(source, "facts")
 
 
 def test_a_file_that_is_gone_is_a_problem(tmp_path: Path) -> None:
     source = source_of(tmp_path / f"rollout-2026-01-02T03-04-05-{OWN}.jsonl")
-    reading = read_on(source, "usage")
+    reading = resume_read(source, "usage")
     assert [problem.code for problem in reading.problems] == ["unreadable"]
-    assert (reading.facts, reading.progress) == ((), None)
+    assert (reading.facts, reading.checkpoint) == ((), None)

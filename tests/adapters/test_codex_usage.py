@@ -151,7 +151,7 @@ def test_a_line_of_a_new_type_affects_no_other_line(tmp_path: Path) -> None:
     rollout.lines.insert(3, '{"type":"future","payload":{"type":"token_count"}}')
     with_future, _, _ = rollout.read()
     assert with_future.calls == plain.calls
-    assert with_future.identity == plain.identity
+    assert with_future.copy_keys == plain.copy_keys
 
 
 def test_a_giant_line_is_not_loaded(tmp_path: Path) -> None:

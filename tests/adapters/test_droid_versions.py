@@ -392,9 +392,9 @@ def test_a_session_names_the_settings_it_depends_on(
     path.write_text(json.dumps(first) + "\n" + path.read_text())
     root = tmp_path / ".factory" / "sessions"
     [source] = ADAPTER.discover(root)
-    assert source.beside == (
+    assert source.companions == (
         path.with_name(f"{OWN}.settings.json"),
         *(path.parent / name for name in named),
     )
     path.unlink()
-    assert source.beside == (path.with_name(f"{OWN}.settings.json"),)
+    assert source.companions == (path.with_name(f"{OWN}.settings.json"),)

@@ -13,10 +13,10 @@ from pi_logs import header, user, write
 from amux.adapters._base import (
     AgentInfo,
     Capabilities,
+    Checkpoint,
     Command,
     Head,
     Item,
-    Progress,
     Reading,
     SourceRef,
     Want,
@@ -62,12 +62,12 @@ class Lines:
         yield Head(session_id=facts.session_id)
         yield facts
 
-    def read_on(
-        self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None
+    def resume_read(
+        self, source: SourceRef, *, want: Literal["usage", "facts"], checkpoint: Checkpoint | None
     ) -> Reading:
         del want
-        start = 0 if progress is None else progress.offset
-        before = 0 if progress is None else int(progress.state)
+        start = 0 if checkpoint is None else checkpoint.offset
+        before = 0 if checkpoint is None else int(checkpoint.state)
         with source.path.open("rb") as stream:
             stream.seek(0 if self._mistake == "reads all again" else start)
             found = stream.read()
@@ -75,8 +75,8 @@ class Lines:
             before = 0
         end = len(found) if self._mistake == "offset inside a line" else found.rfind(b"\n") + 1
         count = before + found.count(b"\n")
-        state = Progress(offset=start + end, state=str(count).encode())
-        return Reading(facts=(_facts(source, count),), progress=state)
+        state = Checkpoint(offset=start + end, state=str(count).encode())
+        return Reading(facts=(_facts(source, count),), checkpoint=state)
 
     def command(
         self,
@@ -157,7 +157,7 @@ def test_a_folder_that_is_a_session_names_its_logs(tmp_path: Path) -> None:
     folder = tmp_path / "s1"
     logs = [write(folder / f"{number}.jsonl", [header()]) for number in range(2)]
     (source,) = PI.discover(tmp_path)
-    assert (source.path, source.beside) == (folder, tuple(logs))
+    assert (source.path, source.companions) == (folder, tuple(logs))
     write(folder / "2.jsonl", [user("a", None, 1, "More.")])
     (changed,) = PI.discover(tmp_path)
-    assert len(changed.beside) == 3, "a new log is a change of the source"
+    assert len(changed.companions) == 3, "a new log is a change of the source"

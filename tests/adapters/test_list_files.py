@@ -25,7 +25,7 @@ from lists import EVERYTHING, listed, listed_from_everything
 
 from amux import create_client
 from amux.adapters import load_builtin
-from amux.adapters._base import Queryable, Question, SourceRef, Unread
+from amux.adapters._base import ListFilter, Selective, SkippedCounts, SourceRef
 from amux.adapters.claude import ADAPTER as CLAUDE
 from amux.adapters.codex import ADAPTER as CODEX
 from amux.model.facts import Facts
@@ -89,16 +89,18 @@ def test_a_list_of_several_agents_is_the_one_that_reads_everything(tmp_path: Pat
 # Heads of any file
 
 
-def left_unread(adapter: Queryable, source: SourceRef, question: Question) -> Unread | None:
+def left_unread(
+    adapter: Selective, source: SourceRef, question: ListFilter
+) -> SkippedCounts | None:
     """What is counted when nothing may be shown; None where the file has to be read."""
-    choice = adapter.choose([source], question)
-    return None if choice is None or choice.first() else choice.unread()
+    choice = adapter.select([source], question)
+    return None if choice is None or choice.first() else choice.skipped()
 
 
-def check_head(adapter: Queryable, source: SourceRef) -> None:
+def check_head(adapter: Selective, source: SourceRef) -> None:
     """Either a file has to be read, or all is as its facts say: when, where, what, how many."""
-    nothing = Question(limit=0, children=False, archived=False)
-    read = adapter.read_chosen(source, chosen=(source.session_id or "",))
+    nothing = ListFilter(limit=0, children=False, archived=False)
+    read = adapter.read_selected(source, chosen=(source.session_id or "",))
     facts = [item for item in read if isinstance(item, Facts)]
     listed = [one for one in facts if one.attributed and one.addressable]
     # No version gives an id to a sub-agent inside the file of its session.
@@ -117,9 +119,9 @@ def check_head(adapter: Queryable, source: SourceRef) -> None:
             there = msgspec.structs.replace(there, cwd=one.cwd)
             assert left_unread(adapter, source, there) == unread
         later = msgspec.structs.replace(nothing, since=one.created_at + timedelta.resolution)
-        assert left_unread(adapter, source, later) == Unread()
+        assert left_unread(adapter, source, later) == SkippedCounts()
         elsewhere = msgspec.structs.replace(nothing, cwd="/nowhere")
-        assert left_unread(adapter, source, elsewhere) == Unread()
+        assert left_unread(adapter, source, elsewhere) == SkippedCounts()
 
 
 @given(transcripts(), st.booleans())

@@ -88,7 +88,7 @@ def test_usage_counts_on_every_branch_and_turns_on_the_current_one(tmp_path: Pat
     log(tmp_path, *TWO_BRANCHES)
     [facts] = read_only(ADAPTER, tmp_path).facts
     assert [call.tokens.input for call in facts.calls] == [102, 104, 106]
-    assert count_turns(facts.trace.marks) == 2
+    assert count_turns(facts.trace.kinds) == 2
 
 
 def test_the_whole_tree_is_reachable_in_raw(tmp_path: Path) -> None:

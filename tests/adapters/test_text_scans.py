@@ -40,10 +40,10 @@ def test_no_transcript_of_claude_code_is_left_to_be_read(capture: Capture, tmp_p
     root = capture.copy_to(tmp_path) / ".claude" / "projects"
     found = [ref for ref in CLAUDE.discover(root) if ref.role != "names"]
     for ref in found:
-        scanned = CLAUDE.scan_texts(ref, tools=True)
+        scanned = CLAUDE.extract_texts(ref, tools=True)
         assert scanned is not None
         docs = [doc for _, some in scanned.sessions for doc in some]
-        assert all(doc.spot is not None for doc in docs if doc.ordinal), "but for a warm-up"
+        assert all(doc.location is not None for doc in docs if doc.ordinal), "but for a warm-up"
 
 
 SAID = b'"type":"assistant","message":{"content":"Do it"}}'
@@ -111,7 +111,7 @@ def test_any_rollout_is_scanned_as_it_is_read(tmp_path: Path, data: bytes) -> No
 def test_bytes_that_hold_no_message_give_none_or_an_empty_one(data: bytes, kind: int) -> None:
     for adapter in SCANNED.values():
         for tools in (True, False):
-            message = adapter.cut_text(data, kind, tools=tools)
+            message = adapter.read_message_at(data, kind, tools=tools)
             assert message is None or not message.content
 
 

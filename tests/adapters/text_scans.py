@@ -6,7 +6,14 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Protocol
 
-from amux.adapters._base import Adapter, Head, ScannedTexts, SourceRef, TextCut, TextScan
+from amux.adapters._base import (
+    Adapter,
+    ExtractedTexts,
+    ExtractsTexts,
+    Head,
+    ReadsMessageAt,
+    SourceRef,
+)
 from amux.model.message import SessionMessage
 from amux.model.texts import TextDoc, text_doc
 from amux.sessions.passages import Passage, passages
@@ -14,7 +21,7 @@ from amux.sessions.passages import Passage, passages
 Searched = tuple[str, datetime | None, bool, list[Passage]]
 
 
-class Scanning(Adapter, TextScan, TextCut, Protocol):
+class Scanning(Adapter, ExtractsTexts, ReadsMessageAt, Protocol):
     """An adapter that knows the quick way."""
 
 
@@ -56,7 +63,7 @@ def assert_scanned_as_read(adapter: Scanning, ref: SourceRef) -> int | None:
     read = messages_of(adapter, ref)
     sessions: list[tuple[str, list[TextDoc]]] = []
     for tools in (False, True):
-        scanned = adapter.scan_texts(ref, tools=tools)
+        scanned = adapter.extract_texts(ref, tools=tools)
         if scanned is None:
             return None
         sessions = scanned.sessions
@@ -66,11 +73,11 @@ def assert_scanned_as_read(adapter: Scanning, ref: SourceRef) -> int | None:
     data, cut = ref.path.read_bytes(), 0
     for name, docs in sessions:
         for doc in docs:
-            if doc.spot is not None:
+            if doc.location is not None:
                 cut += 1
-                piece = data[doc.spot.offset : doc.spot.offset + doc.spot.length]
-                message = adapter.cut_text(piece, doc.spot.kind, tools=True)
-                spoken = adapter.cut_text(piece, doc.spot.kind, tools=False)
+                piece = data[doc.location.offset : doc.location.offset + doc.location.length]
+                message = adapter.read_message_at(piece, doc.location.kind, tools=True)
+                spoken = adapter.read_message_at(piece, doc.location.kind, tools=False)
                 assert message is not None
                 assert spoken is not None
                 want = searched(read[name][doc.ordinal])
@@ -79,19 +86,19 @@ def assert_scanned_as_read(adapter: Scanning, ref: SourceRef) -> int | None:
     return cut
 
 
-def assert_scanned_on(adapter: TextScan, ref: SourceRef, cut: int) -> bool:
+def assert_scanned_on(adapter: ExtractsTexts, ref: SourceRef, cut: int) -> bool:
     """A scan that goes on where one of the beginning stopped gives what is missing, and no less.
 
     Whether it could go on.
     """
     data = ref.path.read_bytes()
-    whole = adapter.scan_texts(ref, tools=True)
+    whole = adapter.extract_texts(ref, tools=True)
     ref.path.write_bytes(data[:cut])
-    first = adapter.scan_texts(ref, tools=True)
+    first = adapter.extract_texts(ref, tools=True)
     ref.path.write_bytes(data)
-    if first is None or first.progress is None:
+    if first is None or first.checkpoint is None:
         return False
-    second = adapter.scan_texts(ref, tools=True, progress=first.progress)
+    second = adapter.extract_texts(ref, tools=True, checkpoint=first.checkpoint)
     if second is None:
         return False
     assert whole is not None
@@ -105,8 +112,8 @@ def assert_scanned_on(adapter: TextScan, ref: SourceRef, cut: int) -> bool:
     return True
 
 
-def _offset(scanned: ScannedTexts) -> int | None:
-    return None if scanned.progress is None else scanned.progress.offset
+def _offset(scanned: ExtractedTexts) -> int | None:
+    return None if scanned.checkpoint is None else scanned.checkpoint.offset
 
 
 def _is_within(doc: TextDoc, grown: TextDoc) -> bool:

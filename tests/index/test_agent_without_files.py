@@ -87,7 +87,7 @@ class Threads:
         self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None
     ) -> Iterator[Item]:
         del only, until
-        assert source.place.startswith(f"{ROOT}#")
+        assert source.location.startswith(f"{ROOT}#")
         thread, fold = source.session_id or "", Fold()
         self.readings.append(thread)
         yield Head(session_id=thread)
@@ -230,7 +230,7 @@ def test_a_process_without_the_adapter_does_not_see_its_sessions(
 ) -> None:
     answers(home, threads, index=True)
     with create_client(home=home, env={"AMUX_CACHE_DIR": str(home.parent / "cache")}) as client:
-        quick = client.quick_list(None, limit=20)
+        quick = client.fast_list(None, limit=20)
         assert quick is None or quick.sessions == ()
         assert client.list_report(None, SessionListOptions()).sessions == ()
 

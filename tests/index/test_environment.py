@@ -131,7 +131,7 @@ def test_a_run_that_changes_no_session_rebuilds_nothing(
     settle(home)
     with indexed(home, cache) as client:
         ask(client)
-        assert client.quick_list(None, **QUICK) is not None
+        assert client.fast_list(None, **QUICK) is not None
     assert rows(cache) == before
 
 
@@ -159,14 +159,14 @@ def test_stars_tags_and_most_settings_rebuild_nothing(home: Path, tmp_path: Path
     for profile in (None, "p"):
         with indexed(home, cache, profile=profile) as client:
             ask(client)
-            assert client.quick_list(None, **QUICK) is not None
+            assert client.fast_list(None, **QUICK) is not None
     assert rows(cache) == before
 
 
 def test_the_fast_list_stays_in_use(home: Path, tmp_path: Path) -> None:
     def is_fast() -> bool:
         with indexed(home, tmp_path / "cache") as client:
-            return client.quick_list(None, **QUICK) is not None
+            return client.fast_list(None, **QUICK) is not None
 
     with indexed(home, tmp_path / "cache") as client:
         ask(client)
@@ -213,7 +213,7 @@ def test_answers_are_equal_with_runs_stars_and_settings(home: Path, tmp_path: Pa
             with indexed(home, tmp_path / "cache", **more) as client:
                 assert answers(client) == direct
         with indexed(home, tmp_path / "cache", **more) as client:
-            texts = client.quick_texts(None, **QUICK)
+            texts = client.fast_texts(None, **QUICK)
             assert texts is not None
             shown = client.list_report(None, EVERYTHING).sessions
         encoded = [msgspec.json.format(msgspec.json.encode(each), indent=2) for each in shown]
@@ -230,5 +230,5 @@ def test_a_client_that_changes_prices_leaves_the_fast_list_alone(
         client.models.load(prices)
         assert client.list_report(None, EVERYTHING) != before
     with indexed(home, tmp_path / "cache") as client:
-        assert client.quick_list(None, **QUICK) is None
+        assert client.fast_list(None, **QUICK) is None
         assert client.list_report(None, EVERYTHING) == before

@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from test_work import settle
 
 from amux.host import Host
-from amux.index.findable import LightRow
-from amux.index.store import Store
-from amux.sessions.costing import Coster
-from amux.sessions.kept import KeptSession
-from amux.sessions.lookup import Lookup, Told
+from amux.index.findable import SearchRow
+from amux.index.store import IndexDatabase
+from amux.sessions.costing import CostCalculator
+from amux.sessions.kept import StoredSession
+from amux.sessions.lookup import IndexedHits, SessionsByUnit
 from amux.sessions.query import parse_query
 from amux.sessions.ranking import Ranking
 from amux.sessions.rows import microseconds
 from amux.sessions.text_candidates import TextAnswer, TextCandidates
-from amux.workspace import Workspace
+from amux.workspace import Wiring
 
 UNIT = 20  # bits of a document's number within its unit
 
@@ -57,9 +57,9 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> TextCandidates:
     write_claude(place / "home", 1)
     settle(place / "home")
     host = Host(place / "home", env={"AMUX_CACHE_DIR": str(place / "cache")}, now=lambda: NOW)
-    parts = Workspace(host, project_dir=None, given=None, keeps_index=True)
+    parts = Wiring(host, project_dir=None, given=None, keeps_index=True)
     names = parts.registry.names()
-    found = parts.catalogue.holdings(names, parts.reader.coster, by_words=True).candidates
+    found = parts.catalogue.search_scope(names, parts.reader.coster, by_words=True).candidates
     assert isinstance(found, TextCandidates)
     return found
 
@@ -79,18 +79,20 @@ def ranked(
     parsed = parse_query(query)
     place = Path("nowhere")
     client = open_client(place)
-    coster = Coster(client.models, client.run_index)
-    rows = [KeptSession(row(n, each), Store(place), coster) for n, each in enumerate(kept)]
-    lookup = Lookup(rows, {"claude": {n + 1: n + 1 for n in range(len(kept))}})
+    coster = CostCalculator(client.models, client.run_index)
+    rows = [
+        StoredSession(row(n, each), IndexDatabase(place), coster) for n, each in enumerate(kept)
+    ]
+    lookup = SessionsByUnit(rows, {"claude": {n + 1: n + 1 for n in range(len(kept))}})
     fitting = documents(each.hits for each in kept)
     alpha, beta = fitting, documents(min(each.both, each.hits) for each in kept)
     own = (alpha, beta) if "OR" in query else (fitting, fitting)
     answer = TextAnswer(fitting, frozenset(), dict(zip(parsed.terms, own, strict=False)))
-    told = Told(lookup, texts, parsed, answer)
+    told = IndexedHits(lookup, texts, parsed, answer)
     told.add_titles()
     ranking = Ranking([], told, len(kept), now=NOW)
     found = ranking.first(limit, sort="relevance", room=1)
-    return [(finding.subject.traits.unified_id, finding.relevance) for finding in found]
+    return [(finding.session.fields.unified_id, finding.relevance) for finding in found]
 
 
 def documents(counts: Iterable[int]) -> list[int]:
@@ -102,10 +104,10 @@ def documents(counts: Iterable[int]) -> list[int]:
     ]
 
 
-def row(number: int, session: Kept) -> LightRow:
+def row(number: int, session: Kept) -> SearchRow:
     at = microseconds(NOW - session.age)
     keys = array("q", [number + 1]).tobytes()
     name = f"s{number}"
-    return LightRow(
+    return SearchRow(
         1, "claude", name, name.encode(), name, at, at, 0.0, None, "", session.title, keys
     )

@@ -141,7 +141,7 @@ def named(sessions: tuple[SessionSummary, ...]) -> list[tuple[str, str | None]]:
 
 def quickly(client: Client, options: SessionListOptions) -> list[tuple[str, str | None]] | None:
     """From the rows alone; None where there are problems to report."""
-    found = client.quick_texts(
+    found = client.fast_texts(
         None,
         sort=options.sort,
         descending=options.sort_direction == "desc",

@@ -16,15 +16,15 @@ from test_search_equal import hits, indexed
 from test_work import settle
 
 from amux.host import Host
-from amux.index.findable import LightRow
-from amux.index.store import Store
+from amux.index.findable import SearchRow
+from amux.index.store import IndexDatabase
 from amux.model.options import SearchSort, SessionQuery
 from amux.model.reports import SearchReport
-from amux.sessions.costing import Coster
-from amux.sessions.kept import KeptSession
-from amux.sessions.lookup import Lookup
-from amux.sessions.search import Holdings, Search
-from amux.workspace import Workspace
+from amux.sessions.costing import CostCalculator
+from amux.sessions.kept import StoredSession
+from amux.sessions.lookup import SessionsByUnit
+from amux.sessions.search import Search, SearchScope
+from amux.workspace import Wiring
 
 WORDS = (
     "alpha", "beta", "gamma", "delta", "naïve", "日本語", "error", "errors", "x_y", "グconfig",
@@ -54,28 +54,28 @@ def write_some(home: Path, chance: random.Random, numbers: Sequence[int]) -> Non
 
 
 @pytest.fixture(scope="module")
-def holdings(tmp_path_factory: pytest.TempPathFactory) -> Holdings:
+def holdings(tmp_path_factory: pytest.TempPathFactory) -> SearchScope:
     """Everything a search is given, from an index that is up to date."""
     place = tmp_path_factory.mktemp("told")
     home = place / "home"
     write_some(home, random.Random(7), range(1, 25))
     settle(home)
     host = Host(home, env={"AMUX_CACHE_DIR": str(place / "cache")}, now=lambda: NOW)
-    parts = Workspace(host, project_dir=None, given=None, keeps_index=True)
+    parts = Wiring(host, project_dir=None, given=None, keeps_index=True)
     names = parts.registry.names()
-    return parts.catalogue.holdings(names, parts.reader.coster, by_words=True)
+    return parts.catalogue.search_scope(names, parts.reader.coster, by_words=True)
 
 
-def run(holdings: Holdings, text: str, **more: Any) -> SearchReport:
+def run(holdings: SearchScope, text: str, **more: Any) -> SearchReport:
     return Search(SessionQuery(text=text, **more), now=NOW).run(holdings)
 
 
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("limit", [1, 5, None])
 def test_ranking_from_the_index_equals_ranking_by_reading(
-    holdings: Holdings, query: str, limit: int | None
+    holdings: SearchScope, query: str, limit: int | None
 ) -> None:
-    assert holdings.worth is not None
+    assert holdings.hit_finder is not None
     told = run(holdings, query, limit=limit)
     looked_at = run(replace(holdings, worth=None), query, limit=limit)
     assert told == looked_at
@@ -84,7 +84,7 @@ def test_ranking_from_the_index_equals_ranking_by_reading(
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("shown", [0, 1, 3])
 def test_searching_spoken_text_from_the_index_equals_reading(
-    holdings: Holdings, query: str, shown: int
+    holdings: SearchScope, query: str, shown: int
 ) -> None:
     told = run(holdings, query, said_only=True, hits=shown, limit=5)
     looked_at = replace(holdings, worth=None, candidates=None)
@@ -94,7 +94,7 @@ def test_searching_spoken_text_from_the_index_equals_reading(
 @pytest.mark.parametrize("sort", ["date", "cost"])
 @pytest.mark.parametrize("shown", [0, 1, 7, None])
 def test_ranking_from_the_index_equals_reading_for_every_order_and_number_of_hits(
-    holdings: Holdings, sort: SearchSort, shown: int | None
+    holdings: SearchScope, sort: SearchSort, shown: int | None
 ) -> None:
     for query in ("alpha", "beta gamma", "title alpha"):
         told = run(holdings, query, sort=sort, hits=shown, limit=4)
@@ -102,22 +102,22 @@ def test_ranking_from_the_index_equals_reading_for_every_order_and_number_of_hit
 
 
 def test_sessions_that_share_a_unit_are_not_resolved_by_the_lookup(tmp_path: Path) -> None:
-    store, coster = Store(tmp_path / "index.db"), coster_of(tmp_path)
+    store, coster = IndexDatabase(tmp_path / "index.db"), coster_of(tmp_path)
     rows = [kept("one", 1, 3), kept("two", 2, 3), kept("three", 4), kept("four")]
-    sessions = [KeptSession(row, store, coster) for row in rows]
-    lookup = Lookup(sessions, {"claude": {1: 11, 2: 12, 3: 13, 4: 14}})
+    sessions = [StoredSession(row, store, coster) for row in rows]
+    lookup = SessionsByUnit(sessions, {"claude": {1: 11, 2: 12, 3: 13, 4: 14}})
     assert lookup.of_unit == {14: 2}
     assert lookup.unknown == {0, 1, 3}
 
 
-def kept(name: str, *keys: int) -> LightRow:
+def kept(name: str, *keys: int) -> SearchRow:
     packed = array("q", keys).tobytes()
-    return LightRow(1, "claude", name, name.encode(), name, 0, 0, 0.0, None, "", name, packed)
+    return SearchRow(1, "claude", name, name.encode(), name, 0, 0, 0.0, None, "", name, packed)
 
 
-def coster_of(home: Path) -> Coster:
+def coster_of(home: Path) -> CostCalculator:
     client = open_client(home)
-    return Coster(client.models, client.run_index)
+    return CostCalculator(client.models, client.run_index)
 
 
 @pytest.mark.parametrize("seed", range(6))

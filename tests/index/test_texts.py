@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from naive_texts import holds
 from text_strategies import terms, texts
 
-from amux.index.texts import LOOSE, Table, TextIndex
+from amux.index.texts import UNPLACED_TEXT, Table, TextIndex
 from amux.index.texts_terms import WIDEST, TermKind
 from amux.model.texts import TextDoc
 from amux.model.words import OVERLAP, PIECE, fold
@@ -66,7 +66,7 @@ def test_texts_without_a_message_prevent_combining_terms(index: TextIndex) -> No
     both: list[tuple[TermKind, str]] = [("word", "alpha"), ("prefix", "bet")]
     index.add(1, spoken("alpha", "alpha beta", "beta"))
     assert index.documents_with_all(both, table="spoken") == [1 << 20 | 1]
-    index.add(2, [TextDoc(LOOSE, ("alpha",), "")])
+    index.add(2, [TextDoc(UNPLACED_TEXT, ("alpha",), "")])
     assert index.documents_with_all(both, table="spoken") is None
 
 
@@ -224,14 +224,26 @@ def test_a_message_that_has_grown_may_be_added_again(index: TextIndex) -> None:
 
 
 def test_a_text_without_a_message_makes_its_unit_uncertain(index: TextIndex) -> None:
-    index.add(1, [*spoken("alpha"), TextDoc(LOOSE, (), "beta"), TextDoc(LOOSE + 1, (), "gamma")])
+    index.add(
+        1,
+        [
+            *spoken("alpha"),
+            TextDoc(UNPLACED_TEXT, (), "beta"),
+            TextDoc(UNPLACED_TEXT + 1, (), "gamma"),
+        ],
+    )
     index.add(2, spoken("alpha", "beta"))
     alpha, beta = (index.documents("word", word) for word in ("alpha", "beta"))
     assert alpha.ids is not None
     assert beta.ids is not None
-    assert set(alpha.ids).intersection(beta.ids) == alpha.unsure == beta.unsure == {1 << 20 | LOOSE}
+    assert (
+        set(alpha.ids).intersection(beta.ids)
+        == alpha.unsure
+        == beta.unsure
+        == {1 << 20 | UNPLACED_TEXT}
+    )
     gamma = index.documents("word", "gamma")
-    assert gamma == ([1 << 20 | LOOSE], {1 << 20 | LOOSE})
+    assert gamma == ([1 << 20 | UNPLACED_TEXT], {1 << 20 | UNPLACED_TEXT})
 
 
 def test_a_document_certain_in_one_table_is_not_uncertain_in_the_other(index: TextIndex) -> None:

@@ -15,7 +15,7 @@ from amux.adapters._base import Adapter, Head, SourceRef
 from amux.adapters._kit.long_lines import LONG_LINE
 from amux.adapters.claude import ADAPTER as CLAUDE
 from amux.host import Host
-from amux.index.texts import LOOSE, TextIndex
+from amux.index.texts import UNPLACED_TEXT, TextIndex
 from amux.index.texts_source import source_texts
 from amux.model.message import SessionMessage
 from amux.model.texts import TextDoc, strings_in, text_doc
@@ -84,8 +84,8 @@ def test_a_very_long_text_is_searched_to_its_end(tmp_path: Path) -> None:
     for _, docs in source_texts(CLAUDE, ref, tools=True).batches:
         assert sum(len(doc.tools) + sum(map(len, doc.spoken)) for doc in docs) < LONG_LINE
         index.add(1, docs)
-    assert index.documents("word", "eepneedl").ids == [1 << 20 | LOOSE]
-    assert index.documents("word", "start").ids == [1 << 20 | LOOSE]
+    assert index.documents("word", "eepneedl").ids == [1 << 20 | UNPLACED_TEXT]
+    assert index.documents("word", "start").ids == [1 << 20 | UNPLACED_TEXT]
     index.close()
 
 

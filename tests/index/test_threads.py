@@ -104,7 +104,7 @@ OPERATIONS: dict[str, Callable[[Client], Any]] = {
     "get": lambda client: client.sessions.get("claude", first_id(client, "claude")),
     "overview": lambda client: client.overview().recent,
     "index": lambda client: client.index.check().mismatches,
-    "quick": lambda client: client.quick_list(["claude"]) is None,
+    "quick": lambda client: client.fast_list(["claude"]) is None,
 }
 
 

@@ -234,12 +234,12 @@ def test_a_fast_list_equals_the_full_list(
     if "sort_direction" in options:
         options["sort_direction"] = "asc"
     with indexed(home, tmp_path / "cache") as client:
-        assert client.quick_list(None, **wanted) is None, "nothing is known yet"
+        assert client.fast_list(None, **wanted) is None, "nothing is known yet"
         report = client.list_report(
             None, msgspec.convert({"limit": None, **options}, SessionListOptions)
         )
     with indexed(home, tmp_path / "cache") as client:
-        quick = client.quick_list(None, **wanted)
+        quick = client.fast_list(None, **wanted)
         assert quick is not None
         shown = [(s.unified_id, s.title, s.turn_count, s.created_at) for s in quick.sessions]
         assert shown == [
@@ -257,13 +257,13 @@ def test_a_fast_list_equals_the_full_list(
 def test_a_fast_list_notices_changes(home: Path, tmp_path: Path) -> None:
     with indexed(home, tmp_path / "cache") as client:
         client.list_report(None, SessionListOptions())
-        assert client.quick_list(None) is not None
-        assert client.quick_list(["claude"]) is not None
+        assert client.fast_list(None) is not None
+        assert client.fast_list(["claude"]) is not None
     write_claude(home, 60, tokens=USED)
     with indexed(home, tmp_path / "cache") as client:
-        assert client.quick_list(None) is None
-        assert client.quick_list(["codex"]) is not None
+        assert client.fast_list(None) is None
+        assert client.fast_list(["codex"]) is not None
     (home / ".agent-mux").mkdir()
     (home / ".agent-mux" / "config.toml").write_text("", encoding="utf-8")
     with indexed(home, tmp_path / "cache") as client:
-        assert client.quick_list(["codex"]) is None, "settings may say anything"
+        assert client.fast_list(["codex"]) is None, "settings may say anything"

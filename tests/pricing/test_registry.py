@@ -20,7 +20,7 @@ from amux.config import PriceSettings
 from amux.errors import ValidationError
 from amux.model.usage import NANO, Tokens
 from amux.pricing import ModelRegistry, cost_nusd
-from amux.pricing.remembered import RememberedRates
+from amux.pricing.remembered import StoredRates
 
 DAY = date(2026, 1, 15)
 
@@ -290,7 +290,7 @@ def test_prices_loaded_while_another_thread_looks_a_model_up_are_not_forgotten(
     kept, own = tmp_path / "rates.json", tmp_path / "prices.json"
     own.write_text('{"claude-opus-4-1": {"input": 1, "output": 2}}')
     os.mkfifo(kept)
-    registry = ModelRegistry(remembered=RememberedRates(kept, "mark"))
+    registry = ModelRegistry(remembered=StoredRates(kept, "mark"))
     asking = Thread(target=registry.rates, args=("claude", "claude-opus-4-1", DAY), daemon=True)
     asking.start()
     with kept.open("wb"):  # opened as soon as the other thread reads what was looked up before

@@ -12,7 +12,7 @@ from stat import S_IMODE
 import pytest
 
 from amux.pricing.registry import ModelRegistry
-from amux.pricing.remembered import RememberedRates
+from amux.pricing.remembered import StoredRates
 
 EARLY, LATE = date(2025, 6, 1), date(2026, 3, 1)
 MODELS = ["claude-opus-4-1-20250805", "gpt-5", "nobody-knows-this", "", "a\nb", "\ud800"]
@@ -24,7 +24,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def registry(path: Path, mark: str = "one") -> ModelRegistry:
-    return ModelRegistry(remembered=RememberedRates(path, mark))
+    return ModelRegistry(remembered=StoredRates(path, mark))
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -66,19 +66,19 @@ def test_a_damaged_file_changes_no_answer_and_is_replaced(path: Path, content: b
     path.write_bytes(content)
     said = ModelRegistry().rates("codex", "gpt-5", LATE)
     assert registry(path).rates("codex", "gpt-5", LATE) == said
-    assert RememberedRates(path, "one").find("codex", "gpt-5") == (True, said)
+    assert StoredRates(path, "one").find("codex", "gpt-5") == (True, said)
 
 
 def test_another_catalogue_version_discards_the_stored_rates(path: Path) -> None:
     registry(path).rates("codex", "gpt-5", LATE)
-    assert RememberedRates(path, "two").find("codex", "gpt-5") == (False, None)
+    assert StoredRates(path, "two").find("codex", "gpt-5") == (False, None)
 
 
 def test_a_model_name_that_is_not_valid_text_does_not_prevent_storing_others(path: Path) -> None:
     known = registry(path)
     for model in ("\ud800", "gpt-5"):
         known.rates("codex", model, LATE)
-    assert RememberedRates(path, "one").find("codex", "gpt-5")[0]
+    assert StoredRates(path, "one").find("codex", "gpt-5")[0]
 
 
 def test_the_file_is_private_and_no_draft_stays_behind(path: Path) -> None:

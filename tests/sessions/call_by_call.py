@@ -16,8 +16,8 @@ from amux.model.cost import CostBreakdown, CostRecord, CostSummary, UnpricedMode
 from amux.model.options import CostAggregationOptions, GroupBy, group_names
 from amux.model.usage import NANO, Call, Tokens
 from amux.sessions.assemble import Assembly
-from amux.sessions.costing import Coster, SessionCost
-from amux.sessions.parts import Joined
+from amux.sessions.costing import CostCalculator, SessionCost
+from amux.sessions.parts import AssembledSession
 from amux.sessions.spans import time_span
 from amux.sessions.views import cwd_of, primary_model
 
@@ -40,7 +40,10 @@ class Entry:
 
 
 def slow_report(
-    assemblies: Iterable[Assembly], coster: Coster, options: CostAggregationOptions, zone: tzinfo
+    assemblies: Iterable[Assembly],
+    coster: CostCalculator,
+    options: CostAggregationOptions,
+    zone: tzinfo,
 ) -> CostSummary:
     """All sessions and unattributed calls that fit; lost runs are left out."""
     attributed: list[Entry] = []
@@ -74,7 +77,7 @@ def slow_report(
 
 
 def session_entries(
-    session: Joined, coster: Coster, options: CostAggregationOptions
+    session: AssembledSession, coster: CostCalculator, options: CostAggregationOptions
 ) -> list[Entry]:
     tags = coster.tags_of(session)
     created = time_span(session)[0]
@@ -90,7 +93,7 @@ def session_entries(
 
 
 def all_entries(
-    session: Joined, cost: SessionCost | None, *, tags: tuple[str, ...], created: datetime
+    session: AssembledSession, cost: SessionCost | None, *, tags: tuple[str, ...], created: datetime
 ) -> Iterator[Entry]:
     if cost is None:
         return
@@ -107,8 +110,8 @@ def all_entries(
         )
 
 
-def unknown(session: Joined) -> tuple[str, ...]:
-    parts = (part for member in session.with_children() for part in member.parts)
+def unknown(session: AssembledSession) -> tuple[str, ...]:
+    parts = (part for member in session.with_children() for part in member.sources)
     return tuple(dict.fromkeys(gap for part in parts for gap in part.facts.gaps))
 
 
@@ -117,7 +120,7 @@ def known(cost: SessionCost) -> tuple[str, ...]:
 
 
 def of_call(
-    session: Joined,
+    session: AssembledSession,
     call: Call,
     nusd: int | None,
     *,
@@ -140,7 +143,7 @@ def of_call(
 
 
 def without_call(
-    session: Joined,
+    session: AssembledSession,
     cost: SessionCost | None,
     *,
     tags: tuple[str, ...],
@@ -164,10 +167,10 @@ def without_call(
 
 
 def loose_entries(
-    assembly: Assembly, coster: Coster, options: CostAggregationOptions
+    assembly: Assembly, coster: CostCalculator, options: CostAggregationOptions
 ) -> Iterator[Entry]:
     for loose in assembly.unattributed:
-        gaps = [*(part.facts.gaps for part in loose.parts), *(call.gaps for call in loose.calls)]
+        gaps = [*(part.facts.gaps for part in loose.sources), *(call.gaps for call in loose.calls)]
         reasons = tuple(reason for several in gaps for reason in several)
         for call in loose.calls:
             entry = of_call(

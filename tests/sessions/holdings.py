@@ -10,20 +10,20 @@ from builders import NOW, open_client
 from amux.host import Host
 from amux.model.options import SessionQuery
 from amux.model.reports import SearchReport
-from amux.sessions.costing import Coster
-from amux.sessions.library import Library
+from amux.sessions.costing import CostCalculator
+from amux.sessions.library import SourceCatalog
 from amux.sessions.registry import AdapterRegistry
-from amux.sessions.search import Holdings, Search
-from amux.sessions.subjects import assembled_subjects
+from amux.sessions.search import Search, SearchScope
+from amux.sessions.subjects import searchable_sessions
 
 
-def hold(home: Path, **more: Any) -> Holdings:
+def hold(home: Path, **more: Any) -> SearchScope:
     registry, client = AdapterRegistry(), open_client(home)
-    library = Library(Host(home, env={}), registry)
+    library = SourceCatalog(Host(home, env={}), registry)
     assemblies = [library.assembly(name) for name in registry.names()]
-    coster = Coster(client.models, client.run_index)
-    return Holdings(library, list(assembled_subjects(assemblies, coster)), **more)
+    coster = CostCalculator(client.models, client.run_index)
+    return SearchScope(library, list(searchable_sessions(assemblies, coster)), **more)
 
 
-def search(holdings: Holdings, text: str, **more: Any) -> SearchReport:
+def search(holdings: SearchScope, text: str, **more: Any) -> SearchReport:
     return Search(SessionQuery(text=text, **more), now=NOW).run(holdings)

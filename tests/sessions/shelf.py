@@ -74,7 +74,7 @@ class Shelf:
             "updated_at": at,
             "trace": trace.build(),
             "calls": calls,
-            "identity": array("q", [key_of(one.key) for one in calls]).tobytes(),
+            "copy_keys": array("q", [key_of(one.key) for one in calls]).tobytes(),
             "first_prompt": next((text for _, role, text in lines if role == "user"), None),
             **facts,
         }

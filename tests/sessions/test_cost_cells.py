@@ -26,13 +26,13 @@ from amux.model.facts import Facts, Kind
 from amux.model.options import CostAggregationOptions, GroupBy
 from amux.model.usage import Call, Tokens
 from amux.pricing.registry import ModelRegistry
-from amux.run_index import Run, RunIndex
+from amux.run_index import RecordedRun, RunIndex
 from amux.sessions.assemble import Assembly, assemble
-from amux.sessions.cells import Cell, assembly_cells, session_cells
+from amux.sessions.cells import LedgerEntry, ledger_entries, session_entries
 from amux.sessions.cost import CostReport
-from amux.sessions.costing import Coster
-from amux.sessions.library import Library
-from amux.sessions.parts import Part
+from amux.sessions.costing import CostCalculator
+from amux.sessions.library import SourceCatalog
+from amux.sessions.parts import SourceSession
 from amux.sessions.registry import AdapterRegistry
 from amux.testing import Capture
 
@@ -68,7 +68,7 @@ CALLS = st.builds(
 
 @st.composite
 def assemblies(draw: st.DrawFn) -> Assembly:
-    parts: list[Part] = []
+    parts: list[SourceSession] = []
     for number, name in enumerate(draw(st.lists(st.sampled_from(IDS), min_size=1, unique=True))):
         kind = draw(KINDS)
         facts = Facts(
@@ -84,11 +84,11 @@ def assemblies(draw: st.DrawFn) -> Assembly:
             native_nusd=draw(st.none() | st.integers(0, 10**12)),
         )
         source = SourceRef(agent="shelf", path=ROOT / str(number), root=ROOT)
-        parts.append(Part(facts=facts, source=source))
+        parts.append(SourceSession(facts=facts, source=source))
     return assemble("shelf", parts)
 
 
-def runs() -> st.SearchStrategy[list[Run]]:
+def runs() -> st.SearchStrategy[list[RecordedRun]]:
     cost = st.builds(
         CostRecord,
         total_usd=st.integers(0, 10**6).map(lambda micro: micro / 10**6),
@@ -96,7 +96,7 @@ def runs() -> st.SearchStrategy[list[Run]]:
         output_tokens=COUNTS,
     )
     run = st.builds(
-        Run,
+        RecordedRun,
         run_id=st.uuids().map(str),
         agent=st.just("shelf"),
         at=TIMES,
@@ -120,14 +120,14 @@ GROUPINGS: list[tuple[GroupBy, ...]] = [
 ]
 
 
-def coster_with(known: list[Run]) -> Coster:
-    return Coster(ModelRegistry(PRICES), RunIndex(known))
+def coster_with(known: list[RecordedRun]) -> CostCalculator:
+    return CostCalculator(ModelRegistry(PRICES), RunIndex(known))
 
 
 @drawn(100)
 @given(assemblies(), runs(), FILTERS, st.sampled_from(ZONES))
 def test_a_report_from_cells_equals_the_report_from_calls(
-    assembly: Assembly, known: list[Run], filters: CostAggregationOptions, zone: ZoneInfo
+    assembly: Assembly, known: list[RecordedRun], filters: CostAggregationOptions, zone: ZoneInfo
 ) -> None:
     coster = coster_with(known)
     for group_by in GROUPINGS:
@@ -158,17 +158,17 @@ def test_the_groups_of_any_grouping_add_up_to_the_total(
 @drawn(50)
 @given(assemblies(), runs(), FILTERS, st.randoms())
 def test_cells_may_be_kept_as_bytes_and_come_in_any_order(
-    assembly: Assembly, known: list[Run], filters: CostAggregationOptions, chance: Any
+    assembly: Assembly, known: list[RecordedRun], filters: CostAggregationOptions, chance: Any
 ) -> None:
     options = msgspec.structs.replace(filters, group_by=("session", "day"))
     coster = coster_with(known)
-    cells = list(assembly_cells(assembly, coster, UTC))
-    kept = msgspec.msgpack.decode(msgspec.msgpack.encode(cells), type=list[Cell])
+    cells = list(ledger_entries(assembly, coster, UTC))
+    kept = msgspec.msgpack.decode(msgspec.msgpack.encode(cells), type=list[LedgerEntry])
     assert kept == cells
     chance.shuffle(kept)
     report = CostReport(coster, options, UTC)
     for cell in kept:
-        report.add_cell(cell)
+        report.add_entry(cell)
     assert report.summary() == slow_report([assembly], coster, options, UTC)
 
 
@@ -205,10 +205,10 @@ def test_the_cells_of_a_capture_hold_every_call_once(
     capture: Capture, shared_home: SharedHome
 ) -> None:
     host = Host(shared_home(capture), env={})
-    assembly = Library(host, AdapterRegistry()).assembly(capture.agent)
+    assembly = SourceCatalog(host, AdapterRegistry()).assembly(capture.agent)
     coster = coster_with([])
-    cells = list(assembly_cells(assembly, coster, UTC))
-    everything = [*assembly.everyone(), *assembly.unattributed]
+    cells = list(ledger_entries(assembly, coster, UTC))
+    everything = [*assembly.all_sessions(), *assembly.unattributed]
     assert sum(cell.calls for cell in cells) == sum(len(one.calls) for one in everything)
     spent = [cell for cell in cells if cell.session and cell.kind == "spent"]
     assert len({(cell.session, cell.model, cell.day) for cell in spent}) == len(spent)
@@ -232,12 +232,12 @@ def client_of(shelf: Shelf) -> Client:
     return client
 
 
-def cells_of(shelf: Shelf) -> list[Cell]:
+def cells_of(shelf: Shelf) -> list[LedgerEntry]:
     registry = AdapterRegistry()
     registry.register(shelf)
-    library = Library(Host(shelf.root / "home", env={}), registry)
+    library = SourceCatalog(Host(shelf.root / "home", env={}), registry)
     (session,) = library.assembly("shelf").sessions
-    return session_cells(session, coster_with([]), UTC)
+    return session_entries(session, coster_with([]), UTC)
 
 
 def test_a_cell_is_one_session_one_model_one_day(shelf: Shelf) -> None:
@@ -293,7 +293,7 @@ def test_gaps_of_calls_without_a_session_make_the_total_a_lower_bound(shelf: She
 def test_absurdly_large_token_sums_are_clamped_and_can_be_stored(shelf: Shelf) -> None:
     shelf.put("s", *(call(f"{n}", input=2**53) for n in range(2048)))
     (cell,) = kept = cells_of(shelf)
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(kept), type=list[Cell]) == kept
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(kept), type=list[LedgerEntry]) == kept
     assert cell.input == cell.nusd == 2**63 - 1
 
 

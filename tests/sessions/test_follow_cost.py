@@ -11,7 +11,7 @@ from builders import ClaudeSession, uuid_of
 from followed import ScriptedClock, client_at, texts
 
 from amux import Facts, Item, SourceRef, Want
-from amux.adapters._base import Progress, Reading
+from amux.adapters._base import Checkpoint, Reading
 from amux.adapters.claude import ClaudeAdapter
 
 ID = uuid_of(1)
@@ -21,15 +21,15 @@ class GoesOn(ClaudeAdapter):
     """Claude's adapter, able to go on reading; here it only says how far it has come."""
 
     def __init__(self) -> None:
-        self.asked: list[Progress | None] = []
+        self.asked: list[Checkpoint | None] = []
 
-    def read_on(
-        self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None
+    def resume_read(
+        self, source: SourceRef, *, want: Literal["usage", "facts"], checkpoint: Checkpoint | None
     ) -> Reading:
-        self.asked.append(progress)
+        self.asked.append(checkpoint)
         facts = [item for item in self.read(source, want=want) if isinstance(item, Facts)]
         offset = source.path.stat().st_size
-        return Reading(facts=tuple(facts), progress=Progress(offset=offset, state=b""))
+        return Reading(facts=tuple(facts), checkpoint=Checkpoint(offset=offset, state=b""))
 
 
 class TakesTwoSeconds(ClaudeAdapter):

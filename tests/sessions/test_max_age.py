@@ -13,7 +13,7 @@ from builders import ClaudeSession, uuid_of, write_claude, write_codex
 from amux import create_client
 from amux.client import Client
 from amux.errors import ValidationError
-from amux.sessions.looks import Looks
+from amux.sessions.looks import SnapshotCache
 
 LONG = 3600.0
 
@@ -145,7 +145,7 @@ def change(folder: Path) -> None:
 
 def test_a_snapshot_expires_after_max_age(settled: Path) -> None:
     clock = Clock()
-    looks = Looks(10.0, clock=clock)
+    looks = SnapshotCache(10.0, clock=clock)
     roots = [str(settled)]
     before = looks.state(roots, ())
     change(settled)
@@ -156,9 +156,9 @@ def test_a_snapshot_expires_after_max_age(settled: Path) -> None:
 
 
 def test_a_held_snapshot_lasts_until_the_end_of_the_block(settled: Path) -> None:
-    looks = Looks()
+    looks = SnapshotCache()
     roots = [str(settled)]
-    with looks.held():
+    with looks.frozen():
         before = looks.state(roots, ())
         change(settled)
         assert looks.state(roots, ()) == before
@@ -167,7 +167,7 @@ def test_a_held_snapshot_lasts_until_the_end_of_the_block(settled: Path) -> None
 
 def test_a_generation_expires_with_its_oldest_snapshot(settled: Path) -> None:
     clock = Clock()
-    looks = Looks(10.0, clock=clock)
+    looks = SnapshotCache(10.0, clock=clock)
     first = looks.generation()
     clock.now += 8
     looks.state([str(settled)], ())

@@ -57,9 +57,9 @@ def test_fragments_make_one_conversation_and_what_they_share_is_shown_once(
 
 def test_a_fallback_copy_is_shown_only_if_there_is_no_other(shelf: Shelf, client: Client) -> None:
     long: list[Line] = [(1, "user", "old"), (2, "assistant", "copy"), (3, "user", "longer")]
-    shelf.put("both", call("x"), lines=long, archived=True, source={"fallback": True})
+    shelf.put("both", call("x"), lines=long, archived=True, source={"superseded": True})
     shelf.put("both", call("x"), lines=[(1, "user", "new")])
-    shelf.put("only", lines=long, source={"fallback": True})
+    shelf.put("only", lines=long, source={"superseded": True})
     assert said(client, "both") == ["new"]
     assert said(client, "only") == ["old", "copy", "longer"]
     assert {s.session_id: s.archived for s in client.sessions.list("shelf")} == {
@@ -164,5 +164,5 @@ def test_merged_traces_hold_every_key_once_where_it_came_first(
         for key, mark in dict(rows).items():
             first.setdefault(key, mark)
     assert list(merged.key_list()) == list(first)
-    assert list(merged.marks) == list(first.values())
+    assert list(merged.kinds) == list(first.values())
     assert list(merged.time_list()) == [key * 1000 for key in first]

@@ -13,10 +13,10 @@ from shelf import Shelf, call
 
 from amux import create_client
 from amux.adapters._base import (
+    Checkpoint,
     Fingerprinted,
     Item,
     NativeSearch,
-    Progress,
     Reading,
     Resumable,
     SourceRef,
@@ -107,14 +107,14 @@ class Resuming(Shelf):
 
     broken = False
 
-    def read_on(
-        self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None
+    def resume_read(
+        self, source: SourceRef, *, want: Literal["usage", "facts"], checkpoint: Checkpoint | None
     ) -> Reading:
         if self.broken:
             raise RuntimeError("lost the place")
         facts = [item for item in self.read(source, want=want) if isinstance(item, Facts)]
-        offset = 1 if progress is None else progress.offset + 1
-        return Reading(facts=tuple(facts), progress=Progress(offset=offset, state=b""))
+        offset = 1 if checkpoint is None else checkpoint.offset + 1
+        return Reading(facts=tuple(facts), checkpoint=Checkpoint(offset=offset, state=b""))
 
 
 def test_the_guard_has_only_the_optional_methods_of_its_adapter(root: Path) -> None:
@@ -129,12 +129,12 @@ def test_reading_on_is_forwarded_and_a_fault_leads_to_a_direct_reading(root: Pat
     guarded = as_adapter(shelf)
     assert isinstance(guarded, Resumable)
     (source,) = guarded.discover(root)
-    first = guarded.read_on(source, want="facts", progress=None)
-    second = guarded.read_on(source, want="facts", progress=first.progress)
-    assert second == Reading(facts=(facts,), progress=Progress(offset=2, state=b""))
+    first = guarded.resume_read(source, want="facts", checkpoint=None)
+    second = guarded.resume_read(source, want="facts", checkpoint=first.checkpoint)
+    assert second == Reading(facts=(facts,), checkpoint=Checkpoint(offset=2, state=b""))
     shelf.broken = True
-    direct = guarded.read_on(source, want="usage", progress=second.progress)
-    assert (direct.facts, direct.progress) == ((facts,), None)
+    direct = guarded.resume_read(source, want="usage", checkpoint=second.checkpoint)
+    assert (direct.facts, direct.checkpoint) == ((facts,), None)
     (problem,) = direct.problems
     assert isinstance(problem, Problem)
     assert "lost the place" in problem.message

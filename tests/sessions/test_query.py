@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amux.model.words import fold
-from amux.sessions.matching import Tally
+from amux.sessions.matching import MatchState
 from amux.sessions.query import Query, parse_query
 from amux.sessions.snippets import SNIPPET_LENGTH, cut_excerpt
 from amux.sessions.terms import Term, TermKind
@@ -443,7 +443,7 @@ def test_matching_by_windows_equals_matching_the_whole_text(
     for end in sorted(ends):
         text = text.ljust(end, ".") + f"{before}not found{behind}"
     parsed = parse_query(query)
-    tally = Tally(parsed)
+    tally = MatchState(parsed)
     tally.add(text)
     assert tally.is_match is holds(query, text)
 

@@ -27,11 +27,11 @@ from amux.model.message import SessionMessage
 from amux.model.options import SessionQuery
 from amux.model.reports import SearchReport
 from amux.model.session import SearchHit, Session
-from amux.sessions.candidates import Propose, Shortlist
-from amux.sessions.conversation import Conversation
+from amux.sessions.candidates import CandidatesOf, MessageCandidates
+from amux.sessions.conversation import MessageSources
 from amux.sessions.filtering import admitted_passages
-from amux.sessions.library import Library
-from amux.sessions.matching import Tally
+from amux.sessions.library import SourceCatalog
+from amux.sessions.matching import MatchState
 from amux.sessions.query import Query
 from amux.sessions.recency import OLDEST, recency
 from amux.sessions.terms import Term
@@ -166,13 +166,13 @@ class ReadBefore:
     Not exact, it proposes more than fits: also the message before each one that does.
     """
 
-    def __init__(self, library: Library, *, exact: bool) -> None:
+    def __init__(self, library: SourceCatalog, *, exact: bool) -> None:
         self._library = library
         self._exact = exact
         self.asked = 0
 
-    def propose(self, agent: str, query: Query) -> Propose:
-        def shortlist(conversation: Conversation) -> Shortlist:
+    def propose(self, agent: str, query: Query) -> CandidatesOf:
+        def shortlist(conversation: MessageSources) -> MessageCandidates:
             self.asked += 1
             numbers: set[int] = set()
             weights: dict[Term, float] = {}
@@ -184,17 +184,17 @@ class ReadBefore:
                     for term in tally.found:
                         weights[term] = weights.get(term, 0.0) + 1
             if not self._exact:
-                return Shortlist(numbers=numbers)
-            return Shortlist(numbers=numbers, exact=True, weights=weights)
+                return MessageCandidates(numbers=numbers)
+            return MessageCandidates(numbers=numbers, exact=True, weights=weights)
 
-        return lambda subject: [shortlist(each) for each in subject.conversations()]
+        return lambda subject: [shortlist(each) for each in subject.message_sources()]
 
 
-def _tally(query: Query, message: SessionMessage) -> Tally | None:
+def _tally(query: Query, message: SessionMessage) -> MatchState | None:
     passages = admitted_passages(query.filters.of_messages, message)
     if passages is None:
         return None
-    tally = Tally(query)
+    tally = MatchState(query)
     for passage in passages:
         tally.add(passage.text, is_said=passage.is_said)
     return tally
@@ -224,8 +224,8 @@ def shown(report: SearchReport) -> dict[str, tuple[int | None, tuple[SearchHit, 
 
 def test_messages_that_are_no_candidates_are_not_looked_at(home: Path) -> None:
     class Nothing:
-        def propose(self, agent: str, query: Query) -> Propose:
-            return lambda _: [Shortlist(numbers=())]
+        def propose(self, agent: str, query: Query) -> CandidatesOf:
+            return lambda _: [MessageCandidates(numbers=())]
 
     write_claude(home, 1, prompt="needle", answer="needle in the answer")
     holdings = hold(home, candidates=Nothing())

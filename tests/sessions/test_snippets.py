@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amux.model.words import fold, fold_spaces
-from amux.sessions.matching import Tally
+from amux.sessions.matching import MatchState
 from amux.sessions.query import parse_query
 from amux.sessions.snippets import SNIPPET_LENGTH, cut_excerpt, find_excerpt
 from amux.sessions.terms import Term, phrase_term, text_term, word_term
@@ -93,7 +93,7 @@ def test_a_message_fits_where_the_patterns_of_its_folded_text_do(
     some: list[str], written: str
 ) -> None:
     query, text = parse_query(written), "".join(some)
-    tally = Tally(query)
+    tally = MatchState(query)
     tally.add(text)
     folded = fold(text)
     assert tally.present == {term for term in query.all_terms if term.pattern.search(folded)}

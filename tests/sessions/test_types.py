@@ -202,7 +202,7 @@ def test_a_trace_keeps_its_columns_together(
 
 
 def rows(trace: Trace) -> list[tuple[int, int, LineKind]]:
-    columns = zip(trace.key_list(), trace.time_list(), trace.marks, strict=True)
+    columns = zip(trace.key_list(), trace.time_list(), trace.kinds, strict=True)
     return [(key, at, LineKind(mark)) for key, at, mark in columns]
 
 

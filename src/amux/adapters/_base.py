@@ -8,6 +8,7 @@ owns a shared call.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -45,7 +46,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     records_usage: bool = True
 
 
-class Bystander(msgspec.Struct, frozen=True):
+class IgnoredFiles(msgspec.Struct, frozen=True):
     """Files below a root that hold no sessions: a glob of relative paths and a description."""
 
     pattern: str
@@ -72,8 +73,9 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     tier: Literal["spec", "extra", "plugin"] = "spec"
     evidence: str = ""  # the source of the format: seen (versions), documented, inferred
     revision: int = 1
-    bystanders: tuple[Bystander, ...] = ()
+    ignored_files: tuple[IgnoredFiles, ...] = ()
     python_package: str | None = None  # the distribution, if pip or uv installs the agent
+    bystanders: tuple[IgnoredFiles, ...] = ()  # the name of `ignored_files` before 0.2
     indexable: bool = False  # equal sources are read equally as long as `revision` is the same
 
 
@@ -81,6 +83,7 @@ Role = Literal["session", "subagent", "names"]
 
 _SCHEME: Final = frozenset(ascii_letters + digits + "+-.")
 _SHORTEST_SCHEME: Final = 2
+_RENAMED_FIELDS: Final = {"place": "location", "beside": "companions", "fallback": "superseded"}
 
 
 class SourceRef:
@@ -89,24 +92,25 @@ class SourceRef:
     `session_id` is the id of the only session, if the file name contains it; `id_prefix` is the
     beginning of that id, if the name contains only a part. Sources of the same `group` may hold
     copies of each other's history, and titles for each other's sessions. The `role` "names" is
-    that of a source without a session of its own, such as a list of titles. A `fallback` is a copy
-    that the agent no longer writes (a leftover of an upgrade, a lossy export); it is used only if
-    no other source has the session. `beside` lists further files, existing or not, that the facts
-    depend on: a change to one of them counts as a change to the source. If their names cannot be
-    predicted, a directory stands for every file below it. If only the content of the source names
-    them, `beside` may be a function: it is called whenever the files are needed, never while
-    sources are listed. The write-ahead log and the journal of a database need not be listed.
+    that of a source without a session of its own, such as a list of titles. A `superseded` source
+    is a copy that the agent no longer writes (a leftover of an upgrade, a lossy export); it is used
+    only if no other source has the session. `companions` are further files, existing or not, that
+    the facts depend on: a change to one of them counts as a change to the source. If their names
+    cannot be predicted, a directory stands for every file below it. If only the content of the
+    source names them, `companions` may be a function: it is called whenever the files are needed,
+    never while sources are listed. The write-ahead log and the journal of a database need not be
+    listed.
 
     A source need not be a file. Its `path` is then a text with a scheme, such as
     `postgresql://host/database#thread`, and only the adapter accesses it (see `Fingerprinted`).
 
-    `place` is the path as a string. Most of thousands of sources are never opened, and creating a
-    `Path` for each would be slow, so `path` creates it on first use.
+    `location` is the path as a string. Most of thousands of sources are never opened, and creating
+    a `Path` for each would be slow, so `path` creates it on first use.
     """
 
     __slots__ = (
-        "_beside", "_path", "agent", "archived", "fallback", "group", "id_prefix", "parent",
-        "place", "role", "root", "session_id",
+        "_companions", "_path", "agent", "archived", "group", "id_prefix", "location", "parent",
+        "role", "root", "session_id", "superseded",
     )  # fmt: skip
 
     def __init__(
@@ -120,12 +124,21 @@ class SourceRef:
         role: Role = "session",
         parent: str | None = None,  # the session that started this sub-agent, if the path says so
         archived: bool = False,
-        fallback: bool = False,
+        superseded: bool = False,
         id_prefix: str | None = None,
-        beside: tuple[Path, ...] | Callable[[], tuple[Path, ...]] = (),
+        companions: tuple[Path, ...] | Callable[[], tuple[Path, ...]] = (),
+        **renamed: Any,  # `fallback` and `beside`, the names before 0.2
     ) -> None:
+        for old, value in renamed.items():
+            match renamed_field(old):
+                case "superseded":
+                    superseded = value
+                case "companions":
+                    companions = value
+                case _:
+                    raise TypeError(f"SourceRef has no field `{old}`")
         self.agent = agent
-        self.place = path if isinstance(path, str) else str(path)
+        self.location = path if isinstance(path, str) else str(path)
         self._path = None if isinstance(path, str) else path
         self.root = root
         self.session_id = session_id
@@ -133,36 +146,43 @@ class SourceRef:
         self.role: Role = role
         self.parent = parent
         self.archived = archived
-        self.fallback = fallback
+        self.superseded = superseded
         self.id_prefix = id_prefix
-        self._beside = beside
+        self._companions = companions
 
     @property
     def path(self) -> Path:
         """The location of the file or database."""
         if self._path is None:
-            self._path = Path(self.place)
+            self._path = Path(self.location)
         return self._path
 
     @property
     def has_path(self) -> bool:
         """Whether it lies in a file or a folder; nothing but its adapter may touch another one."""
-        return is_path(self.place)
+        return is_path(self.location)
 
     @property
-    def beside(self) -> tuple[Path, ...]:
+    def companions(self) -> tuple[Path, ...]:
         """The further files its facts depend on, as they are named now."""
-        return self._beside() if callable(self._beside) else self._beside
+        return self._companions() if callable(self._companions) else self._companions
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a field by the name it had before 0.2."""
+        new = renamed_field(name)
+        if new is None:
+            raise AttributeError(f"SourceRef has no field `{name}`")
+        return getattr(self, new)
 
     @property
     def name(self) -> str:
         """The last component of the path."""
-        return self.place.rpartition(os.sep)[2]
+        return self.location.rpartition(os.sep)[2]
 
     def fields(self) -> dict[str, Any]:
         """Return the constructor arguments, with the path as a string."""
         kept = {name: getattr(self, name) for name in self.__slots__ if name[0] != "_"}
-        return {"path": kept.pop("place"), **kept, "beside": self.beside}
+        return {"path": kept.pop("location"), **kept, "companions": self.companions}
 
     def replace(self, **changes: Any) -> SourceRef:
         """Return a copy with some fields replaced."""
@@ -174,12 +194,20 @@ class SourceRef:
 
     def __hash__(self) -> int:
         """Return the hash of the path."""
-        return hash(self.place)
+        return hash(self.location)
 
     def __repr__(self) -> str:
         """Return the constructor call that creates an equal reference."""
         said = ", ".join(f"{name}={value!r}" for name, value in self.fields().items())
         return f"SourceRef({said})"
+
+
+def renamed_field(old: str) -> str | None:
+    """Return the new name of a field of `SourceRef`, with a warning; None for any other name."""
+    new = _RENAMED_FIELDS.get(old)
+    if new is not None:
+        warnings.warn(f"SourceRef.{old} is now `{new}`", DeprecationWarning, stacklevel=3)
+    return new
 
 
 def is_path(location: str) -> bool:
@@ -212,7 +240,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str | None = None
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     """A point from which an append-only source can be read on.
 
     `state` is the adapter's own summary of all bytes before `offset`.
@@ -223,21 +251,22 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """The contents of a source without bodies; `progress` is None if reading cannot continue."""
+    """The contents of a source without bodies; `checkpoint` is None if reading cannot continue."""
 
     facts: tuple[Facts, ...]
     problems: tuple[Problem, ...] = ()  # problems that concern no session of the source
-    progress: Progress | None = None
+    checkpoint: Checkpoint | None = None
+    progress: Checkpoint | None = None  # the name of `checkpoint` before 0.2
 
 
 @runtime_checkable
 class Resumable(Protocol):
     """Optional: an adapter that can continue reading where it stopped."""
 
-    def read_on(
-        self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None
+    def resume_read(
+        self, source: SourceRef, *, want: Literal["usage", "facts"], checkpoint: Checkpoint | None
     ) -> Reading:
-        """Return what `read` yields, but read only the bytes after `progress` (None: all bytes)."""
+        """Return what `read` yields; read only the bytes after `checkpoint` (None: all bytes)."""
         ...
 
 
@@ -258,23 +287,23 @@ class Fingerprinted(Protocol):
         ...
 
 
-class ScannedTexts(NamedTuple):
+class ExtractedTexts(NamedTuple):
     """The sessions of a source with their texts, and the point where the next scan continues."""
 
     sessions: list[tuple[str, list[TextDoc]]]
-    progress: Progress | None = None
+    checkpoint: Checkpoint | None = None
 
 
 @runtime_checkable
-class TextScan(Protocol):
+class ExtractsTexts(Protocol):
     """Optional: an adapter that can extract the texts of most sources without a full read."""
 
-    def scan_texts(
-        self, source: SourceRef, *, tools: bool, progress: Progress | None = None
-    ) -> ScannedTexts | None:
+    def extract_texts(
+        self, source: SourceRef, *, tools: bool, checkpoint: Checkpoint | None = None
+    ) -> ExtractedTexts | None:
         """Return the texts of all messages of a source; without `tools`, only the spoken ones.
 
-        None means that the source needs a full read. With `progress`, which must come from an
+        None means that the source needs a full read. With `checkpoint`, which must come from an
         earlier scan with the same `tools`, return only the texts after it. A message that may have
         grown since is returned again, with at least the texts it had.
         """
@@ -282,10 +311,10 @@ class TextScan(Protocol):
 
 
 @runtime_checkable
-class TextCut(Protocol):
+class ReadsMessageAt(Protocol):
     """Optional: an adapter whose text scans locate messages, so that one can be read alone."""
 
-    def cut_text(self, data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
+    def read_message_at(self, data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
         """Return the message in the bytes at a location from a scan; None if there is none.
 
         It equals the message of `read` in all that search uses: role, time, texts and `synthetic`.
@@ -305,7 +334,7 @@ class NativeSearch(Protocol):
 
         A term is a word of at least three lower-case ASCII letters, digits and underscores, and
         also matches inside other words. Every matching session must be yielded, except those that
-        `unindexed` returns.
+        `not_in_native_index` returns.
         """
         ...
 
@@ -314,12 +343,12 @@ class NativeSearch(Protocol):
 class PartlyIndexed(Protocol):
     """Optional: an adapter that knows which sessions the agent's own index may miss."""
 
-    def unindexed(self, root: Path) -> Iterator[str]:
+    def not_in_native_index(self, root: Path) -> Iterator[str]:
         """Yield the ids of sessions that `native_search` may miss; search has to read them."""
         ...
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class ListFilter(msgspec.Struct, frozen=True, kw_only=True):
     """The filter, order and limit of a list. Times are inclusive.
 
     If `children` or `archived` is false, such sessions are counted but not shown. Without a `limit`
@@ -339,23 +368,23 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     named: frozenset[str] = frozenset()
 
 
-class Unread(NamedTuple):
+class SkippedCounts(NamedTuple):
     """Number of matching sessions that were not read: sub-agents, archived ones, and the rest."""
 
     children: int = 0
     archived: int = 0
     more: int = 0
 
-    def plus(self, other: Unread) -> Unread:
+    def plus(self, other: SkippedCounts) -> SkippedCounts:
         """Return the sum of two counts."""
-        return Unread(*(one + two for one, two in zip(self, other, strict=True)))
+        return SkippedCounts(*(one + two for one, two in zip(self, other, strict=True)))
 
 
-Chosen = Mapping[SourceRef, Sequence[str]]
+SelectedSessions = Mapping[SourceRef, Sequence[str]]
 """Session ids to read, by source. For a source with a single session the ids do not matter."""
 
 
-class Choice(Protocol):
+class Selection(Protocol):
     """Selects the sessions a list has to read, in rounds. The remaining sessions are counted.
 
     Every session that can affect a shown one is selected with it: its sub-agents, and sessions that
@@ -370,38 +399,38 @@ class Choice(Protocol):
         """
         ...
 
-    def first(self, bound: datetime | None = None) -> Chosen:
+    def first(self, bound: datetime | None = None) -> SelectedSessions:
         """Return the first sessions to read.
 
-        Sessions after `bound`, which may be stricter than that of the question, can be omitted.
+        Sessions after `bound`, which may be stricter than that of the list_filter, can be omitted.
         """
         ...
 
-    def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> Chosen:
+    def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> SelectedSessions:
         """Return further sessions that can affect those just read; empty when there are none."""
         ...
 
-    def unread(self) -> Unread:
+    def skipped(self) -> SkippedCounts:
         """Return the number of matching sessions that were never selected."""
         ...
 
 
 @runtime_checkable
-class Queryable(Protocol):
+class Selective(Protocol):
     """Optional: an adapter that can determine what a list has to read without a full read.
 
     Problems in data that is not read are not reported.
     """
 
-    def tells(self, source: SourceRef) -> bool:
+    def can_select(self, source: SourceRef) -> bool:
         """Return whether `choose` supports a source, judged by its name; others are read whole."""
         ...
 
-    def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice | None:
+    def select(self, sources: Sequence[SourceRef], list_filter: ListFilter) -> Selection | None:
         """Select from all supported sources; None if all of them have to be read after all."""
         ...
 
-    def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
+    def read_selected(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
         """Yield the items of some sessions, equal to those of `read` with `want="facts"`."""
         ...
 

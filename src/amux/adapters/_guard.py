@@ -6,17 +6,19 @@ guard has an optional member of the protocol only if the adapter has it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal, cast
 
+from msgspec.structs import replace
+
 from amux.adapters._base import (
     Adapter,
+    Checkpoint,
     Fingerprinted,
     Item,
     NativeSearch,
-    Progress,
     Reading,
     Resumable,
     SourceRef,
@@ -54,7 +56,9 @@ class GuardedAdapter:
         if isinstance(inner, NativeSearch):
             self.native_search = _Search(inner, self.info.name)
         if isinstance(inner, Resumable):
-            self.read_on = _ReadingOn(inner, self)
+            self.resume_read = _ResumedRead(inner.resume_read, self)
+        elif callable(read_on := getattr(inner, "read_on", None)):
+            self.resume_read = _ResumedRead(partial(_read_on, read_on), self)
 
     def roots(self, host: Host) -> Sequence[Path]:
         """Return the adapter's roots; empty, with a warning, if it raises."""
@@ -94,7 +98,7 @@ class GuardedAdapter:
         return Problem(
             code="unknown-format",
             message=f"the adapter `{self.info.name}` failed ({reason_of(error)})",
-            path=source.place,
+            path=source.location,
         )
 
 
@@ -125,19 +129,30 @@ def _fingerprint(inner: Fingerprinted, source: SourceRef | Path) -> bytes:
     return found if isinstance(found, bytes) else b""
 
 
-class _ReadingOn:
-    """Guards `read_on`. If it fails, the source is read from its beginning."""
+def _read_on(
+    read_on: Callable[..., Reading],  # of an adapter written before 0.2
+    source: SourceRef,
+    *,
+    want: Literal["usage", "facts"],
+    checkpoint: Checkpoint | None,
+) -> Reading:
+    reading = read_on(source, want=want, progress=checkpoint)
+    return replace(reading, checkpoint=reading.checkpoint or reading.progress, progress=None)
 
-    def __init__(self, inner: Resumable, guard: GuardedAdapter) -> None:
-        self._inner = inner
+
+class _ResumedRead:
+    """Guards `resume_read`. If it fails, the source is read from its beginning."""
+
+    def __init__(self, resume: Callable[..., Reading], guard: GuardedAdapter) -> None:
+        self._resume = resume
         self._guard = guard
 
     def __call__(
-        self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None
+        self, source: SourceRef, *, want: Literal["usage", "facts"], checkpoint: Checkpoint | None
     ) -> Reading:
         """Return the adapter's reading; if it raises, that of `read`, with a problem added."""
         try:
-            return self._inner.read_on(source, want=want, progress=progress)
+            return self._resume(source, want=want, checkpoint=checkpoint)
         except Exception as error:  # noqa: BLE001 - foreign code
             items = [self._guard.fault(source, error), *self._guard.read(source, want=want)]
             facts = tuple(item for item in items if isinstance(item, Facts))

@@ -7,14 +7,15 @@ unknown types. These names are as stable as those of `amux` itself; everything e
 
 from __future__ import annotations
 
-from amux.adapters._base import Progress, Reading
+from amux.adapters._base import Checkpoint, IgnoredFiles, Reading
 from amux.adapters._kit.fold import Fold
 from amux.adapters._kit.jsonl import read_records
 from amux.adapters._kit.values import count, mapping, moment, parse_time, text
 
 __all__ = [
+    "Checkpoint",
     "Fold",
-    "Progress",
+    "IgnoredFiles",
     "Reading",
     "count",
     "mapping",
@@ -23,3 +24,12 @@ __all__ = [
     "read_records",
     "text",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name != "Progress":
+        raise AttributeError(f"module `amux.adapters.kit` has no attribute `{name}`")
+    import warnings
+
+    warnings.warn("kit.Progress is now `Checkpoint`", DeprecationWarning, stacklevel=2)
+    return Checkpoint

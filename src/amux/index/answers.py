@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from amux.index.errors import IndexDecodeError
 from amux.index.snapshot import BY_ADAPTER, take_snapshot
-from amux.index.store import Store
+from amux.index.store import IndexDatabase
 
 TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
 
     Kind = Literal["sessions", "spending", "hours"]
 
-Look = Callable[[Sequence[str], Sequence[str]], bytes]
+TakeSnapshot = Callable[[Sequence[str], Sequence[str]], bytes]
 """Tells the state of an agent's places, as `look_at` does."""
 
 
-class Answers:
+class Freshness:
     """What was looked at for an answer, agent by agent."""
 
     def __init__(
         self,
-        store: Store,
+        store: IndexDatabase,
         kind: Kind,
         fingerprint_for: Callable[[str], bytes],
         *,
-        look: Look | None = None,
-        ask: Callable[[str, Places], bytes] | None = None,
+        look: TakeSnapshot | None = None,
+        ask: Callable[[str, WatchedPaths], bytes] | None = None,
     ) -> None:
         self._store = store
         self._kind = kind
         self._fingerprint_for = fingerprint_for  # of the environment, for an agent
-        self._look = look or look_at
+        self._look = look or agent_snapshot
         self._ask = ask  # tells the state of an agent that only its adapter can tell
 
-    def remember(
+    def record(
         self,
         agent: str,
         snapshot: bytes,
@@ -49,7 +49,7 @@ class Answers:
         env: Mapping[str, str | None] | None = None,
     ) -> None:
         """Note what the results of an agent rest on."""
-        places = Places(roots, files, env or {})
+        places = WatchedPaths(roots, files, env or {})
         with self._store.writing() as database:
             database.execute(
                 "INSERT OR REPLACE INTO answer (agent, kind, basis, snapshot, places)"
@@ -57,9 +57,9 @@ class Answers:
                 (agent, self._kind, self._fingerprint_for(agent), snapshot, places.encode()),
             )
 
-    def still_hold(self, agents: Iterable[str], env: Mapping[str, str]) -> bool:
+    def is_valid(self, agents: Iterable[str], env: Mapping[str, str]) -> bool:
         """Whether nothing has changed for any of these agents."""
-        return all(self._holds(agent, env) for agent in agents)
+        return all(self._is_agent_valid(agent, env) for agent in agents)
 
     def payloads(self, agents: Iterable[str]) -> list[bytes]:
         """What is kept besides rows: problems, still encoded."""
@@ -79,7 +79,7 @@ class Answers:
         row = self._row(agent)
         return b"" if row is None else row[0]
 
-    def _holds(self, agent: str, env: Mapping[str, str]) -> bool:
+    def _is_agent_valid(self, agent: str, env: Mapping[str, str]) -> bool:
         row = self._row(agent)
         if row is None or not row[0]:
             return False
@@ -90,16 +90,16 @@ class Answers:
             return self._ask is not None and snapshot == self._ask(agent, places)
         return snapshot == self._look(places.roots, places.files)
 
-    def _row(self, agent: str) -> tuple[bytes, Places] | None:
+    def _row(self, agent: str) -> tuple[bytes, WatchedPaths] | None:
         with self._store.guarded() as database:
             found: tuple[bytes, bytes] | None = database.execute(
                 "SELECT snapshot, places FROM answer WHERE agent = ? AND kind = ? AND basis = ?",
                 (agent, self._kind, self._fingerprint_for(agent)),
             ).fetchone()
-            return None if found is None else (found[0], Places.decode(found[1]))
+            return None if found is None else (found[0], WatchedPaths.decode(found[1]))
 
 
-class Places:
+class WatchedPaths:
     """Where an agent's files are: folders, files outside of them, and the variables that say so.
 
     Kept as words with a NUL between them, which is in no path: JSON would take longer to import
@@ -123,7 +123,7 @@ class Places:
         return "\0".join(words).encode("utf-8", "surrogatepass")
 
     @classmethod
-    def decode(cls, data: bytes) -> Places:
+    def decode(cls, data: bytes) -> WatchedPaths:
         """The places again; raises IndexDecodeError for what `encode` has not made."""
         try:
             words = bytes(data).decode("utf-8", "surrogatepass").split("\0")
@@ -138,7 +138,7 @@ class Places:
         return cls(roots, [word[1:] for word in words if word[:1] == "f"], env)
 
 
-def look_at(roots: Sequence[str], files: Sequence[str]) -> bytes:
+def agent_snapshot(roots: Sequence[str], files: Sequence[str]) -> bytes:
     """The state of an agent's places; b"" while it cannot be told."""
     below, beside = take_snapshot(roots), take_snapshot((), files)
     return below + beside if below and beside else b""

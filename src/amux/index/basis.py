@@ -17,7 +17,7 @@ from amux._version import __version__
 from amux.host import Host
 from amux.index.errors import IndexUnavailableError
 from amux.index.snapshot import take_snapshot
-from amux.index.store import Store
+from amux.index.store import IndexDatabase
 
 TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
@@ -130,12 +130,12 @@ class StoredEnvironment:
             setattr(self, name, values[name])
 
     @classmethod
-    def load(cls, store: Store, files: InputFiles) -> StoredEnvironment | None:
+    def load(cls, store: IndexDatabase, files: InputFiles) -> StoredEnvironment | None:
         """Return what was stored of these files; None if they have changed since."""
         try:
             if not files.state or not store.exists():
                 return None
-            with store.turn, store.guarded() as database:
+            with store.lock, store.guarded() as database:
                 row = database.execute(
                     f"SELECT {', '.join(_FIELDS)} FROM environment WHERE scope = ? AND state = ?",  # noqa: S608 - our own words
                     (files.scope, files.state),
@@ -144,7 +144,7 @@ class StoredEnvironment:
             return None
         return None if row is None else cls(**dict(zip(_FIELDS, row, strict=True)))
 
-    def save(self, store: Store, scope: bytes) -> None:
+    def save(self, store: IndexDatabase, scope: bytes) -> None:
         """Store the environment unless it is stored already."""
         values = tuple(getattr(self, name) for name in _FIELDS)
         query = f"SELECT {', '.join(_FIELDS)} FROM environment WHERE scope = ?"  # noqa: S608 - our own words

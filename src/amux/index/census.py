@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from amux.index.listing import SUBAGENT
-from amux.index.store import Store
+from amux.index.store import IndexDatabase
 
 _VISIBLE: Final = f"agent = :agent AND hidden & {SUBAGENT} = 0"
 _SPAN: Final = f"SELECT count(*), min(created), max(updated) FROM session WHERE {_VISIBLE}"  # noqa: S608 - our own words
@@ -13,7 +13,7 @@ _VERSION: Final = f"SELECT version FROM session WHERE {_VISIBLE} ORDER BY update
 _SIZE: Final = "SELECT coalesce(sum(size), 0) FROM source WHERE agent = :agent"
 
 
-class Counted(NamedTuple):
+class AgentCounts(NamedTuple):
     """The sessions of one agent, sub-agents left out. Times are microseconds of the Unix time."""
 
     sessions: int
@@ -23,13 +23,13 @@ class Counted(NamedTuple):
     size: int  # bytes of its sources
 
 
-def take_census(store: Store, agent: str) -> Counted:
+def agent_counts(store: IndexDatabase, agent: str) -> AgentCounts:
     """What is kept of one agent."""
     if not store.exists():
-        return Counted(0, None, None, None, 0)
+        return AgentCounts(0, None, None, None, 0)
     values = {"agent": agent}
     with store.guarded() as database:
         sessions, oldest, newest = database.execute(_SPAN, values).fetchone()
         version = database.execute(_VERSION, values).fetchone() if sessions else None
         (size,) = database.execute(_SIZE, values).fetchone()
-    return Counted(sessions, oldest, newest, version and version[0], size)
+    return AgentCounts(sessions, oldest, newest, version and version[0], size)

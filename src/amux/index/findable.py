@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from amux.index.store import Store
+from amux.index.store import IndexDatabase
 from amux.model.trace import key_of
 
 
-class LightRow(NamedTuple):
+class SearchRow(NamedTuple):
     """What filters and ranking look at; see `results.SessionRow`."""
 
     row: int
     agent: str
     id: str
-    tie: bytes
+    sort_key: bytes
     names: str
     created: int
     updated: int
@@ -29,12 +29,12 @@ class LightRow(NamedTuple):
     keys: bytes
 
 
-def place_key(agent: str, path: str, session_id: str) -> int:
+def text_unit_key(agent: str, path: str, session_id: str) -> int:
     """A number for what one source says of one session."""
     return key_of(f"{agent}\n{path}\n{session_id}")
 
 
-def light_rows(store: Store, agents: Sequence[str]) -> list[LightRow]:
+def search_rows(store: IndexDatabase, agents: Sequence[str]) -> list[SearchRow]:
     """Every session of some agents that may be found."""
     marks = ", ".join("?" * len(agents))
     with store.guarded() as database:
@@ -43,16 +43,16 @@ def light_rows(store: Store, agents: Sequence[str]) -> list[LightRow]:
             f" FROM session WHERE agent IN ({marks}) AND places != x''",
             tuple(agents),
         )
-        return list(map(LightRow._make, rows))
+        return list(map(SearchRow._make, rows))
 
 
-def agents_with_rows(store: Store) -> set[str]:
+def agents_with_rows(store: IndexDatabase) -> set[str]:
     """The agents that have any session."""
     with store.guarded() as database:
         return {agent for (agent,) in database.execute("SELECT DISTINCT agent FROM session")}
 
 
-def whole_row(store: Store, light: LightRow) -> tuple[bytes, bytes] | None:
+def whole_row(store: IndexDatabase, light: SearchRow) -> tuple[bytes, bytes] | None:
     """The summary of a session and where its messages lie, encoded; None: it is gone."""
     with store.guarded() as database:
         found: tuple[bytes, bytes] | None = database.execute(

@@ -59,11 +59,11 @@ class Fingerprints:
             state = b"" if self._own is None else self._own(source)
             return Fingerprint(state, 0, is_settled=state != b"", exists=True)
         files = _Files()
-        own = self._add(files, source.place)
-        if not source.place.endswith(_LOGS):
+        own = self._add(files, source.location)
+        if not source.location.endswith(_LOGS):
             for ending in _JOURNALS:
-                self._add(files, source.place + ending)
-        for path in source.beside:
+                self._add(files, source.location + ending)
+        for path in source.companions:
             self._add(files, str(path))
         found = files.fingerprint()
         if own is None:
@@ -98,12 +98,12 @@ def state_of_roots(adapter: Adapter, roots: Sequence[str]) -> bytes:
     return b"%s%s %d\n%s" % (BY_ADAPTER, origin.encode(), adapter.info.revision, state)
 
 
-def file_mark(found: os.stat_result) -> str:
+def file_fingerprint(found: os.stat_result) -> str:
     """Return the state of a file; its mode, too, since a readable file may become unreadable."""
     return f"{found.st_size} {found.st_mtime_ns} {found.st_ino} {found.st_mode}"
 
 
-def mark_in(state: bytes, path: Path) -> bytes:
+def fingerprint_in(state: bytes, path: Path) -> bytes:
     """Return the state of the source's own file within a fingerprint; b"" if it is not known."""
     name = os.fsencode(path) + b"\n"
     return state[len(name) :].partition(b"\n")[0] if state.startswith(name) else b""
@@ -134,7 +134,7 @@ class _Files:
         except OSError:
             self._parts += (path, "-")
             return None
-        self._parts += (path, file_mark(found))  # a companion may become another file
+        self._parts += (path, file_fingerprint(found))  # a companion may become another file
         self._newest_ns = max(self._newest_ns, found.st_mtime_ns)
         return found
 

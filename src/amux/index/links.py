@@ -17,7 +17,7 @@ from amux.model.facts import Facts
 from amux.model.trace import key_of
 
 
-class Links(msgspec.Struct, frozen=True):
+class SourceKeys(msgspec.Struct, frozen=True):
     """The numbers of one source. Each is an array of 64-bit keys."""
 
     own: bytes  # the sessions it holds, by every name
@@ -26,7 +26,7 @@ class Links(msgspec.Struct, frozen=True):
     noted: bytes  # lines of other sources that it has a title for
 
 
-def links_of(facts: Iterable[Facts]) -> Links:
+def source_keys(facts: Iterable[Facts]) -> SourceKeys:
     """What a source has in common with others."""
     own: dict[int, None] = {}
     named: dict[int, None] = {}
@@ -40,9 +40,9 @@ def links_of(facts: Iterable[Facts]) -> Links:
         for name in (each.parent, prefix, *(note.session_id for note in each.notes)):
             if name:
                 named[key_of(name)] = None
-        content.update(dict.fromkeys(array("q", each.identity)))
+        content.update(dict.fromkeys(array("q", each.copy_keys)))
         noted.update({note.entry: None for note in each.notes if note.entry is not None})
-    return Links(*(array("q", keys).tobytes() for keys in (own, named, content, noted)))
+    return SourceKeys(*(array("q", keys).tobytes() for keys in (own, named, content, noted)))
 
 
 class Clusters:
@@ -54,7 +54,7 @@ class Clusters:
         self._owner: dict[int, int] = {}
         self._entangled: set[int] = set()
 
-    def add(self, source: int, links: Links) -> None:
+    def add(self, source: int, links: SourceKeys) -> None:
         """Enter one source."""
         self._leader[source] = source
         for key in array("q", links.own):
@@ -109,7 +109,7 @@ class Clusters:
             found.setdefault(self.find(source), []).append(source)
         return found
 
-    def entangled(self) -> set[int]:
+    def with_shared_calls(self) -> set[int]:
         """Clusters in which it may take more than usage to say whose a call is."""
         return {self.find(source) for source in self._entangled}
 

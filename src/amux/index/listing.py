@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from amux.index.store import Store
+from amux.index.store import IndexDatabase
 
 TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _LINE: Final = (
 )
 
 
-class Wanted:
+class RowFilter:
     """What a list is to show. Times are microseconds of the Unix time."""
 
     __slots__ = (
@@ -87,7 +87,7 @@ class Wanted:
         return SUBAGENT * (not self.children) + ARCHIVED * (not self.archived)
 
 
-class Omitted:
+class HiddenCounts:
     """How many sessions fit and are not shown."""
 
     __slots__ = ("hidden_archived", "hidden_children", "truncated")
@@ -102,17 +102,17 @@ def _count(counts: Mapping[int, int], mask: int) -> int:
     return sum(number for kind, number in counts.items() if kind & mask)
 
 
-def find_summaries(store: Store, wanted: Wanted) -> tuple[list[Row], Omitted]:
+def find_summaries(store: IndexDatabase, wanted: RowFilter) -> tuple[list[Row], HiddenCounts]:
     """The sessions that fit, whole and in order, and counts of the others."""
     return _find(store, wanted, "names, body, agent")
 
 
-def find_lines(store: Store, wanted: Wanted) -> tuple[list[Line], Omitted]:
+def find_lines(store: IndexDatabase, wanted: RowFilter) -> tuple[list[Line], HiddenCounts]:
     """The same, with no more of each session than a table shows."""
     return _find(store, wanted, _LINE)
 
 
-def _find(store: Store, wanted: Wanted, columns: str) -> tuple[list[Any], Omitted]:
+def _find(store: IndexDatabase, wanted: RowFilter, columns: str) -> tuple[list[Any], HiddenCounts]:
     clause, values = wanted.conditions()
     direction = "DESC" if wanted.descending else "ASC"
     with store.guarded() as database:
@@ -129,4 +129,4 @@ def _find(store: Store, wanted: Wanted, columns: str) -> tuple[list[Any], Omitte
     counts: dict[int, int] = {}
     for kind, number in counted:
         counts[kind] = counts.get(kind, 0) + number
-    return rows, Omitted(counts, hidden=wanted.hidden, shown=len(rows))
+    return rows, HiddenCounts(counts, hidden=wanted.hidden, shown=len(rows))

@@ -12,23 +12,23 @@ from typing import Final, Literal
 import msgspec
 
 from amux._version import __version__
-from amux.adapters._base import Adapter, Item, Progress, Reading, Resumable, SourceRef
+from amux.adapters._base import Adapter, Checkpoint, Item, Reading, Resumable, SourceRef
 from amux.index.encoding import pack, unpack
 from amux.index.errors import IndexDecodeError
 from amux.index.fingerprint import Fingerprint, Fingerprints
-from amux.index.links import Links, links_of
+from amux.index.links import SourceKeys, source_keys
 from amux.model.facts import Facts
 from amux.model.problems import Problem
 from amux.model.trace import Trace
 
-_EDGE: Final = 256
+_DIGEST_BYTES: Final = 256
 GROWS_NS: Final = 14 * 24 * 3600 * 10**9
 """A log that nobody has written to for so long rarely grows any more."""
 
 _LARGE: Final = 1 << 20
 
 
-def maker_of(adapter: Adapter) -> str:
+def reader_version(adapter: Adapter) -> str:
     """Who reads: what another version of amux or of the adapter made of a source does not count."""
     origin: str = getattr(adapter, "origin", "")  # an adapter of another package
     return f"{__version__}/{adapter.info.revision}{origin}"
@@ -46,40 +46,40 @@ class Depth(IntEnum):
         return "usage" if self is Depth.USAGE else "facts"
 
 
-class _Kept(msgspec.Struct, frozen=True, array_like=True):
+class _StoredFacts(msgspec.Struct, frozen=True, array_like=True):
     facts: tuple[Facts, ...]
     problems: tuple[Problem, ...]
 
 
-_DECODER: Final = msgspec.msgpack.Decoder(_Kept)
+_DECODER: Final = msgspec.msgpack.Decoder(_StoredFacts)
 _KEYS: Final = msgspec.msgpack.Decoder(tuple[bytes, ...])
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
+class StoredSource(msgspec.Struct, frozen=True, array_like=True):
     """What is kept of one source. `lines` are the keys of its lines, apart from the other facts."""
 
     size: int  # bytes of its own file
-    stamp: bytes
+    fingerprint: bytes
     digest: bytes  # of all that is kept
     depth: int
-    links: Links
+    links: SourceKeys
     facts: bytes
     lines: bytes
     offset: int = 0
-    edge: bytes = b""
+    prefix_digest: bytes = b""
     state: bytes = b""
     result: bytes = b""  # what comes of it by itself; not kept here
 
 
-MakeAlone = Callable[[SourceRef, tuple[Facts, ...], tuple[Problem, ...]], bytes]
+BuildSingleSourceResult = Callable[[SourceRef, tuple[Facts, ...], tuple[Problem, ...]], bytes]
 """What comes of a source if no other bears on it."""
 
 
-class Left(msgspec.Struct, frozen=True):
+class StoredCheckpoint(msgspec.Struct, frozen=True):
     """Where an append-only source was left, and what stood around that place."""
 
-    progress: Progress
-    edge: bytes
+    checkpoint: Checkpoint
+    prefix_digest: bytes
 
 
 def collect(items: Iterable[Item]) -> Reading:
@@ -104,7 +104,7 @@ class SourceReader:
         self,
         adapter: Adapter,
         *,
-        alone: MakeAlone | None = None,
+        alone: BuildSingleSourceResult | None = None,
         fingerprints: Fingerprints | None = None,
     ) -> None:
         self._adapter = adapter
@@ -118,36 +118,40 @@ class SourceReader:
     ) -> Reading:
         """All that a source says; `leave`: and where to go on, which takes time to write down."""
         if leave and self._resumable is not None:
-            return self._resumable.read_on(source, want=want, progress=None)
+            return self._resumable.resume_read(source, want=want, checkpoint=None)
         return collect(self._adapter.read(source, want=want))
 
-    def entry(self, source: SourceRef, depth: Depth, left: Left | None = None) -> Entry:
+    def stored_source(
+        self, source: SourceRef, depth: Depth, left: StoredCheckpoint | None = None
+    ) -> StoredSource:
         """Read what there is to read and make it fit to be kept."""
         before = self._fingerprints.of(source)  # what is written meanwhile is a later change
-        leave = _is_worth_leaving(before)
+        leave = _deserves_checkpoint(before)
         depth, reading = self._read(source, depth, left, leave=leave)
-        progress = reading.progress if leave else None
+        checkpoint = reading.checkpoint if leave else None
         facts, lines = _encode(reading)
-        return Entry(
+        return StoredSource(
             size=before.size,
-            stamp=before.stored,
+            fingerprint=before.stored,
             digest=blake2b(facts + lines, digest_size=16).digest(),
             depth=depth,
-            links=links_of(reading.facts),
+            links=source_keys(reading.facts),
             facts=facts,
             lines=lines,
-            offset=0 if progress is None else progress.offset,
-            edge=b"" if progress is None else edge_of(source, progress.offset),
-            state=b"" if progress is None else progress.state,
+            offset=0 if checkpoint is None else checkpoint.offset,
+            prefix_digest=b"" if checkpoint is None else prefix_digest(source, checkpoint.offset),
+            state=b"" if checkpoint is None else checkpoint.state,
             result=self._alone(source, reading.facts, reading.problems) if self._alone else b"",
         )
 
     def _read(
-        self, source: SourceRef, depth: Depth, left: Left | None, *, leave: bool
+        self, source: SourceRef, depth: Depth, left: StoredCheckpoint | None, *, leave: bool
     ) -> tuple[Depth, Reading]:
         """What a source says, and how deep it was read."""
         if left is not None and self._resumable is not None and _is_intact(source, left):
-            reading = self._resumable.read_on(source, want=depth.want, progress=left.progress)
+            reading = self._resumable.resume_read(
+                source, want=depth.want, checkpoint=left.checkpoint
+            )
         else:
             reading = self.whole(source, depth.want, leave=leave)
         if depth is Depth.USAGE and any(not each.calls for each in reading.facts):
@@ -156,7 +160,7 @@ class SourceReader:
         return depth, reading
 
 
-def _is_worth_leaving(source: Fingerprint) -> bool:
+def _deserves_checkpoint(source: Fingerprint) -> bool:
     """Whether it may grow, and reading on will then save something: keeping its state costs.
 
     Old logs rarely grow, and a small one is read again in milliseconds.
@@ -165,12 +169,14 @@ def _is_worth_leaving(source: Fingerprint) -> bool:
 
 
 def _encode(reading: Reading) -> tuple[bytes, bytes]:
-    kept = _Kept(tuple(_without_lines(each) for each in reading.facts), reading.problems)
+    kept = _StoredFacts(tuple(_without_lines(each) for each in reading.facts), reading.problems)
     lines = [each.trace.keys for each in reading.facts]
     return pack(kept), msgspec.msgpack.encode(lines)
 
 
-def decode_entry(facts: bytes, lines: bytes) -> tuple[tuple[Facts, ...], tuple[Problem, ...]]:
+def decode_stored_source(
+    facts: bytes, lines: bytes
+) -> tuple[tuple[Facts, ...], tuple[Problem, ...]]:
     """What was kept of a source."""
     kept = unpack(facts, _DECODER)
     keys = unpack(lines, _KEYS)
@@ -191,27 +197,30 @@ def _without_lines(facts: Facts) -> Facts:
 
 
 def _with_lines(facts: Facts, keys: bytes) -> Facts:
-    trace = Trace(keys=keys, times=facts.trace.times, marks=facts.trace.marks)
+    trace = Trace(keys=keys, times=facts.trace.times, kinds=facts.trace.kinds)
     return msgspec.structs.replace(facts, trace=trace)
 
 
-def _is_intact(source: SourceRef, left: Left) -> bool:
+def _is_intact(source: SourceRef, left: StoredCheckpoint) -> bool:
     """Whether the file still begins as it did: then what was read of it still holds."""
-    return bool(left.edge) and edge_of(source, left.progress.offset) == left.edge
+    return (
+        bool(left.prefix_digest)
+        and prefix_digest(source, left.checkpoint.offset) == left.prefix_digest
+    )
 
 
-def edge_of(source: SourceRef, offset: int) -> bytes:
+def prefix_digest(source: SourceRef, offset: int) -> bytes:
     """A mark of a file: its inode, its beginning and the bytes before a place; b"": it is gone."""
     if not source.has_path:
         return b""
     try:
-        with open(source.place, "rb", buffering=0) as file:  # noqa: PTH123 - for every source
+        with open(source.location, "rb", buffering=0) as file:  # noqa: PTH123 - for every source
             found = os.fstat(file.fileno())
             if found.st_size < offset:
                 return b""
-            head = file.read(min(_EDGE, offset))
-            file.seek(max(0, offset - _EDGE))
-            tail = file.read(min(_EDGE, offset))
+            head = file.read(min(_DIGEST_BYTES, offset))
+            file.seek(max(0, offset - _DIGEST_BYTES))
+            tail = file.read(min(_DIGEST_BYTES, offset))
     except (OSError, ValueError):
         return b""
     return blake2b(b"%d " % found.st_ino + head + tail, digest_size=16).digest()
@@ -222,7 +231,7 @@ def total_size(sources: Iterable[SourceRef]) -> int:
     size = 0
     for source in sources:
         try:
-            size += os.stat(source.place).st_size if source.has_path else 0  # noqa: PTH116 - likewise
+            size += os.stat(source.location).st_size if source.has_path else 0  # noqa: PTH116 - likewise
         except OSError:
             continue
     return size

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from amux.index.store import Store
+from amux.index.store import IndexDatabase
 
 if TYPE_CHECKING:
     from amux.index.answers import Kind
@@ -30,13 +30,13 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     """A session as a list needs it; `body` is its whole summary as indented JSON, without tags."""
 
     id: str
-    tie: bytes  # what puts rows in order that are equal in what a list is sorted by
+    sort_key: bytes  # what puts rows in order that are equal in what a list is sorted by
     names: str  # every id it can be found by, one per line
     created: int  # microseconds of the Unix time
     updated: int
     turns: int
     usd: float  # -1: nothing is known
-    is_least: bool  # it has cost so much or more
+    is_lower_bound: bool  # it has cost so much or more
     hidden: int  # a sum of `listing.SUBAGENT` and `ARCHIVED`
     kind: str
     cwd: str | None
@@ -46,10 +46,10 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     version: str | None  # of the agent
     body: bytes
     keys: bytes = b""  # an array of 64-bit `findable.place_key`s
-    places: bytes = b""  # where its messages lie; of a sub-agent, its parent knows
+    message_sources: bytes = b""  # where its messages lie; of a sub-agent, its parent knows
 
 
-class Made(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterResult(msgspec.Struct, frozen=True, kw_only=True):
     """What one cluster came to."""
 
     sessions: Sequence[SessionRow] = ()
@@ -59,12 +59,12 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
 class ResultIndex:
     """The results of one kind for one agent."""
 
-    def __init__(self, store: Store, agent: str, kind: Kind) -> None:
+    def __init__(self, store: IndexDatabase, agent: str, kind: Kind) -> None:
         self._store = store
         self._agent = agent
         self._kind: Kind = kind
 
-    def made(self, basis: bytes) -> dict[int, bytes]:
+    def versions(self, basis: bytes) -> dict[int, bytes]:
         """Of every cluster whose result is kept: what it was made from."""
         with self._store.guarded() as database:
             rows = database.execute(
@@ -73,7 +73,7 @@ class ResultIndex:
             )
             return dict(rows.fetchall())
 
-    def are(self, made: Mapping[int, bytes], basis: bytes) -> bool:
+    def are_current(self, made: Mapping[int, bytes], basis: bytes) -> bool:
         """Whether exactly these are kept: no other process has changed them meanwhile."""
         with self._store.guarded() as database:
             rows = database.execute(
@@ -84,10 +84,10 @@ class ResultIndex:
                 number: (members, basis) for number, members in made.items()
             }
 
-    def keep(self, made: Sequence[tuple[int, bytes, Made]], *, basis: bytes) -> None:
+    def store(self, made: Sequence[tuple[int, bytes, ClusterResult]], *, basis: bytes) -> None:
         """Replace the results of some clusters: (number, what it was made from, result)."""
         with self._store.writing() as database:
-            self._forget(database, [cluster for cluster, _, _ in made])
+            self._discard(database, [cluster for cluster, _, _ in made])
             database.executemany(
                 "INSERT INTO made (agent, kind, cluster, basis, members, payload)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
@@ -100,24 +100,24 @@ class ResultIndex:
                 _ADD_SESSION,
                 [
                     (
-                        self._agent, cluster, row.id, row.tie, row.names, row.created,
-                        row.updated, row.turns, row.usd, row.is_least, row.hidden, row.kind,
+                        self._agent, cluster, row.id, row.sort_key, row.names, row.created,
+                        row.updated, row.turns, row.usd, row.is_lower_bound, row.hidden, row.kind,
                         row.cwd, row.model, row.models, row.title, row.version, row.keys, row.body,
-                        row.places,
+                        row.message_sources,
                     )
                     for cluster, _, one in made
                     for row in one.sessions
                 ],
             )  # fmt: skip
 
-    def forget(self, clusters: Iterable[int]) -> None:
+    def discard(self, clusters: Iterable[int]) -> None:
         """Drop the results of clusters that are no more."""
         numbers = list(clusters)
         if numbers:
             with self._store.writing() as database:
-                self._forget(database, numbers)
+                self._discard(database, numbers)
 
-    def _forget(self, database: Any, clusters: Sequence[int]) -> None:
+    def _discard(self, database: Any, clusters: Sequence[int]) -> None:
         # Whoever relied on all of them being there, must not any more.
         database.execute(
             "DELETE FROM answer WHERE agent = ? AND kind = ?", (self._agent, self._kind)
@@ -130,7 +130,7 @@ class ResultIndex:
         if self._kind == "sessions":
             database.executemany("DELETE FROM session WHERE agent = ? AND cluster = ?", keys)
 
-    def all_made(self) -> set[int]:
+    def all_versions(self) -> set[int]:
         """Every cluster that has a result, of whatever basis."""
         with self._store.guarded() as database:
             rows = database.execute(

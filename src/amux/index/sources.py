@@ -15,32 +15,32 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from amux.adapters._base import Adapter, Fingerprinted, Progress, SourceRef
+from amux.adapters._base import Adapter, Checkpoint, Fingerprinted, SourceRef
 from amux.index.fingerprint import UNSETTLED, Fingerprints
-from amux.index.links import Clusters, Links
+from amux.index.links import Clusters, SourceKeys
 from amux.index.listing import SUBAGENT
 from amux.index.pool import core_count, work_through
 from amux.index.reading import (
+    BuildSingleSourceResult,
     Depth,
-    Entry,
-    Left,
-    MakeAlone,
     SourceReader,
-    decode_entry,
+    StoredCheckpoint,
+    StoredSource,
+    decode_stored_source,
     line_keys,
-    maker_of,
+    reader_version,
     total_size,
 )
-from amux.index.store import Store
+from amux.index.store import IndexDatabase
 from amux.model.facts import Facts
 from amux.model.problems import Problem
 
-Watch = Callable[[int, int], None]
+ReportProgress = Callable[[int, int], None]
 """Told how many of how many bytes are done."""
 
 _PORTION: Final = 256
 _WORTH_SHARING: Final = 8 << 20
-_ENTRIES: Final = msgspec.msgpack.Decoder(Entry)
+_ENTRIES: Final = msgspec.msgpack.Decoder(StoredSource)
 _WRITE: Final = """
 INSERT INTO source (agent, path, size, maker, stamp, digest, depth, own, named, content, noted,
   offset) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -56,10 +56,10 @@ _WRITE_READING: Final = """
 INSERT OR REPLACE INTO reading (id, facts, lines, edge, state)
 SELECT id, ?, ?, ?, ? FROM source WHERE agent = ? AND path = ? AND depth = ? AND digest = ?
 """
-_MARKED: Final = "id, path, depth, stamp, digest"
+_VERSIONS: Final = "id, path, depth, stamp, digest"
 
 
-class Known(msgspec.Struct, frozen=True):
+class KnownSource(msgspec.Struct, frozen=True):
     """A kept source as far as it is needed to see whether it still holds."""
 
     id: int
@@ -68,7 +68,7 @@ class Known(msgspec.Struct, frozen=True):
     depth: int
 
 
-class Mark(NamedTuple):
+class SourceVersion(NamedTuple):
     """What is kept of a source, told apart from what was or will be kept of it."""
 
     number: int
@@ -83,7 +83,7 @@ class Mark(NamedTuple):
         return b"%d %s %s;" % (self.number, self.stamp, self.digest)
 
 
-class Alone(NamedTuple):
+class SingleSourceResult(NamedTuple):
     """What came of a source by itself, and which reading of it that was."""
 
     stamp: bytes
@@ -91,10 +91,10 @@ class Alone(NamedTuple):
     result: bytes
 
 
-class Loaded(NamedTuple):
+class LoadedSource(NamedTuple):
     """What a source said."""
 
-    mark: Mark
+    version: SourceVersion
     facts: tuple[Facts, ...]
     problems: tuple[Problem, ...]
 
@@ -102,31 +102,31 @@ class Loaded(NamedTuple):
 class SourceIndex:
     """The sources of one agent in the index."""
 
-    def __init__(self, store: Store, agent: str, adapter: Adapter) -> None:
+    def __init__(self, store: IndexDatabase, agent: str, adapter: Adapter) -> None:
         self._store = store
         self._agent = agent
         self._adapter = adapter
-        self._maker = maker_of(adapter)  # facts of another version of an adapter do not count
+        self._maker = reader_version(adapter)  # facts of another version of an adapter do not count
 
     def update(
         self,
         sources: Sequence[SourceRef],
         depth: Depth,
         *,
-        watch: Watch | None = None,
-        alone: MakeAlone | None = None,
+        watch: ReportProgress | None = None,
+        alone: BuildSingleSourceResult | None = None,
         stale: Sequence[SourceRef] | None = None,
-    ) -> dict[bytes, Alone]:
+    ) -> dict[bytes, SingleSourceResult]:
         """Read what is new or has changed (`stale`, if that was looked at), forget what is gone.
 
         Of every source that was read: what comes of it by itself, if that is asked for.
         """
         known, fingerprints = self._known(), Fingerprints(self._adapter)
-        present = {os.fsencode(source.place) for source in sources}
+        present = {os.fsencode(source.location) for source in sources}
         gone = [row.id for path, row in known.items() if path not in present]
         if stale is None:
             stale = self._stale(known, sources, depth, fingerprints)
-        deep = [source for source in stale if self._was_deep(known, source)]
+        deep = [source for source in stale if self._had_full_read(known, source)]
         if gone:
             with self._store.writing() as database:
                 numbers = [(number,) for number in gone]
@@ -136,7 +136,7 @@ class SourceIndex:
         if depth is Depth.FACTS or not deep:
             return self._read(reader, stale, depth, watch=watch)
         # What a list has needed once, the next list will need again.
-        shallow = [source for source in stale if not self._was_deep(known, source)]
+        shallow = [source for source in stale if not self._had_full_read(known, source)]
         results = self._read(reader, deep, Depth.FACTS, watch=watch)
         return results | self._read(reader, shallow, depth, watch=watch)
 
@@ -144,7 +144,7 @@ class SourceIndex:
         """The sources that an update would read."""
         return self._stale(self._known(), sources, depth, Fingerprints(self._adapter))
 
-    def waiting(self, sources: Sequence[SourceRef], depth: Depth) -> int:
+    def stale_bytes(self, sources: Sequence[SourceRef], depth: Depth) -> int:
         """How many bytes of sources would be read by an update."""
         return total_size(self.stale(sources, depth))
 
@@ -160,7 +160,7 @@ class SourceIndex:
             ).fetchone()
         return sources, sessions - subagents, subagents
 
-    def kept(self, path: bytes) -> tuple[Depth, tuple[Facts, ...], tuple[Problem, ...]] | None:
+    def stored(self, path: bytes) -> tuple[Depth, tuple[Facts, ...], tuple[Problem, ...]] | None:
         """What is kept of one source, and how deep it was read."""
         with self._store.guarded() as database:
             row = database.execute(
@@ -168,7 +168,7 @@ class SourceIndex:
                 " WHERE agent = ? AND path = ?",
                 (self._agent, path),
             ).fetchone()
-            return None if row is None else (Depth(row[0]), *decode_entry(row[1], row[2]))
+            return None if row is None else (Depth(row[0]), *decode_stored_source(row[1], row[2]))
 
     def deepen(self, sources: Sequence[SourceRef]) -> None:
         """Read some sources to full depth, whatever is known of them."""
@@ -177,22 +177,22 @@ class SourceIndex:
         reader = SourceReader(self._adapter, fingerprints=fingerprints)
         self._read(reader, wanting, Depth.FACTS, watch=None)
 
-    def _known(self) -> dict[bytes, Known]:
+    def _known(self) -> dict[bytes, KnownSource]:
         with self._store.guarded() as database:
             rows = database.execute(
                 "SELECT path, id, stamp, maker, depth FROM source WHERE agent = ?", (self._agent,)
             )
-            return {row[0]: Known(*row[1:]) for row in rows}
+            return {row[0]: KnownSource(*row[1:]) for row in rows}
 
     def _stale(
         self,
-        known: dict[bytes, Known],
+        known: dict[bytes, KnownSource],
         sources: Sequence[SourceRef],
         depth: Depth,
         fingerprints: Fingerprints,
     ) -> list[SourceRef]:
         def is_current(source: SourceRef) -> bool:
-            row = known.get(os.fsencode(source.place))
+            row = known.get(os.fsencode(source.location))
             return (
                 row is not None
                 and row.depth >= depth
@@ -204,8 +204,8 @@ class SourceIndex:
         return [source for source in sources if not is_current(source)]
 
     @staticmethod
-    def _was_deep(known: dict[bytes, Known], source: SourceRef) -> bool:
-        row = known.get(os.fsencode(source.place))
+    def _had_full_read(known: dict[bytes, KnownSource], source: SourceRef) -> bool:
+        row = known.get(os.fsencode(source.location))
         return row is not None and row.depth >= Depth.FACTS
 
     def _read(
@@ -214,24 +214,24 @@ class SourceIndex:
         stale: Sequence[SourceRef],
         depth: Depth,
         *,
-        watch: Watch | None,
-    ) -> dict[bytes, Alone]:
+        watch: ReportProgress | None,
+    ) -> dict[bytes, SingleSourceResult]:
         if not stale:
             return {}
         sizes = [total_size((source,)) for source in stale]
         size, done = sum(sizes), 0
         can_share = size > _WORTH_SHARING and not isinstance(self._adapter, Fingerprinted)
         workers = core_count() if can_share else 1
-        work = partial(_read_encoded, reader, depth, self._left(stale, depth))
-        results: dict[bytes, Alone] = {}
-        portion: list[tuple[SourceRef, Entry]] = []
+        work = partial(_read_encoded, reader, depth, self._checkpoints(stale, depth))
+        results: dict[bytes, SingleSourceResult] = {}
+        portion: list[tuple[SourceRef, StoredSource]] = []
         missing = dict(enumerate(stale))
         try:
             for number, result in work_through(stale, work, workers=workers):
                 source, entry = missing.pop(number), _ENTRIES.decode(result)
                 portion.append((source, entry))
-                alone = Alone(entry.stamp, entry.digest, entry.result)
-                results[os.fsencode(source.place)] = alone
+                alone = SingleSourceResult(entry.fingerprint, entry.digest, entry.result)
+                results[os.fsencode(source.location)] = alone
                 done += sizes[number]
                 if watch is not None:
                     watch(done, size)
@@ -243,9 +243,11 @@ class SourceIndex:
             self._write(portion)
         return results
 
-    def _left(self, stale: Sequence[SourceRef], depth: Depth) -> dict[bytes, Left]:
+    def _checkpoints(
+        self, stale: Sequence[SourceRef], depth: Depth
+    ) -> dict[bytes, StoredCheckpoint]:
         """Where the sources were left, of those that can be read on at this depth."""
-        wanted = {os.fsencode(source.place) for source in stale}
+        wanted = {os.fsencode(source.location) for source in stale}
         with self._store.guarded() as database:
             rows = database.execute(
                 "SELECT path, offset, edge, state FROM source JOIN reading USING (id)"
@@ -253,23 +255,31 @@ class SourceIndex:
                 (self._agent, self._maker, depth),
             )
             return {
-                path: Left(Progress(offset=offset, state=state), edge)
+                path: StoredCheckpoint(Checkpoint(offset=offset, state=state), edge)
                 for path, offset, edge, state in rows
                 if path in wanted
             }
 
-    def _write(self, portion: list[tuple[SourceRef, Entry]]) -> None:
+    def _write(self, portion: list[tuple[SourceRef, StoredSource]]) -> None:
         rows = [
             (
-                self._agent, os.fsencode(source.place), entry.size, self._maker, entry.stamp,
-                entry.digest, entry.depth,
+                self._agent, os.fsencode(source.location), entry.size, self._maker,
+                entry.fingerprint, entry.digest, entry.depth,
                 entry.links.own, entry.links.named, entry.links.content, entry.links.noted,
                 entry.offset,
             )
             for source, entry in portion
         ]  # fmt: skip
         readings = [
-            (entry.facts, entry.lines, entry.edge, entry.state, *row[:2], entry.depth, entry.digest)
+            (
+                entry.facts,
+                entry.lines,
+                entry.prefix_digest,
+                entry.state,
+                *row[:2],
+                entry.depth,
+                entry.digest,
+            )
             for row, (_, entry) in zip(rows, portion, strict=True)
         ]
         portion.clear()
@@ -287,7 +297,7 @@ class SourceIndex:
                 "SELECT id, own, named, content, noted FROM source WHERE agent = ?", (self._agent,)
             )
             for number, *keys in rows:
-                links = Links(*keys)
+                links = SourceKeys(*keys)
                 clusters.add(number, links)
                 if links.noted:
                     noted.append((number, links.noted))
@@ -302,53 +312,55 @@ class SourceIndex:
                     clusters.add_lines(number, line_keys(kept))
         return clusters
 
-    def marks(self) -> dict[int, Mark]:
+    def versions(self) -> dict[int, SourceVersion]:
         """Of every source: a mark that changes whenever what is kept of it does."""
         with self._store.guarded() as database:
             rows = database.execute(
-                f"SELECT {_MARKED} FROM source WHERE agent = ?",  # noqa: S608 - names of our own
+                f"SELECT {_VERSIONS} FROM source WHERE agent = ?",  # noqa: S608 - names of our own
                 (self._agent,),
             )
-            return {row[0]: Mark(*row) for row in rows}
+            return {row[0]: SourceVersion(*row) for row in rows}
 
-    def load_all(self) -> Iterator[Loaded]:
+    def load_all(self) -> Iterator[LoadedSource]:
         """What every source said, in the order they were kept."""
         last = 0
         while rows := self._rows_after(last):
             for *marked, facts, lines in rows:
                 with self._store.guarded():
-                    decoded = decode_entry(facts, lines)
-                yield Loaded(Mark(*marked), *decoded)
+                    decoded = decode_stored_source(facts, lines)
+                yield LoadedSource(SourceVersion(*marked), *decoded)
             last = rows[-1][0]
 
     def _rows_after(self, last: int) -> list[Any]:
         with self._store.guarded() as database:
             return database.execute(
-                f"SELECT {_MARKED}, facts, lines FROM source JOIN reading USING (id)"  # noqa: S608 - names of our own
+                f"SELECT {_VERSIONS}, facts, lines FROM source JOIN reading USING (id)"  # noqa: S608 - names of our own
                 " WHERE agent = ? AND id > ?"
                 " ORDER BY id LIMIT ?",
                 (self._agent, last, _PORTION),
             ).fetchall()
 
-    def load(self, numbers: Sequence[int]) -> list[Loaded | None]:
+    def load(self, numbers: Sequence[int]) -> list[LoadedSource | None]:
         """What some sources said, in the order asked for; None: it was forgotten meanwhile."""
-        loaded: list[Loaded | None] = []
+        loaded: list[LoadedSource | None] = []
         with self._store.reading() as database:
             for number in numbers:
                 row: tuple[Any, ...] | None = database.execute(
-                    f"SELECT {_MARKED}, facts, lines FROM source JOIN reading USING (id)"  # noqa: S608 - likewise
+                    f"SELECT {_VERSIONS}, facts, lines FROM source JOIN reading USING (id)"  # noqa: S608 - likewise
                     " WHERE id = ?",
                     (number,),
                 ).fetchone()
                 if row is None:
                     loaded.append(None)
                 else:
-                    loaded.append(Loaded(Mark(*row[:-2]), *decode_entry(*row[-2:])))
+                    loaded.append(
+                        LoadedSource(SourceVersion(*row[:-2]), *decode_stored_source(*row[-2:]))
+                    )
         return loaded
 
 
 def _read_encoded(
-    reader: SourceReader, depth: Depth, left: dict[bytes, Left], source: SourceRef
+    reader: SourceReader, depth: Depth, left: dict[bytes, StoredCheckpoint], source: SourceRef
 ) -> bytes:
-    entry = reader.entry(source, depth, left.get(os.fsencode(source.place)))
+    entry = reader.stored_source(source, depth, left.get(os.fsencode(source.location)))
     return msgspec.msgpack.encode(entry)

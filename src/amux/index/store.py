@@ -22,7 +22,7 @@ TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
     from typing import Final
 
-    from amux.index.texts_sync import TextStore
+    from amux.index.texts_sync import TextDatabase
 
 FORMAT: Final = 8
 """Raised whenever a table or what is kept in it changes: one of another format is made anew."""
@@ -134,15 +134,15 @@ def _remove(path: Path) -> None:
             Path(f"{path}{suffix}").unlink()
 
 
-class Store:
+class IndexDatabase:
     """One open database. Made when first used; closed with `close`, by any thread."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.turn = RLock()  # held for a whole question; whoever has it may ask another within it
+        self.lock = RLock()  # held for a whole question; whoever has it may ask another within it
         self._openings = 0
         self._connection: sqlite3.Connection | None = None
-        self._texts: TextStore | None = None
+        self._texts: TextDatabase | None = None
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -226,12 +226,12 @@ class Store:
         )
         return own, texts
 
-    def texts(self) -> TextStore:
+    def texts(self) -> TextDatabase:
         """The texts, in a file of their own beside this one."""
         if self._texts is None:
-            from amux.index.texts_sync import TextStore
+            from amux.index.texts_sync import TextDatabase
 
-            self._texts = TextStore(self._text_path)
+            self._texts = TextDatabase(self._text_path)
         return self._texts
 
     def has_texts(self) -> bool:
@@ -258,7 +258,7 @@ class Store:
 
     def close(self) -> None:
         """Free the file handles; waits until nobody asks. They are opened again when needed."""
-        with self.turn:
+        with self.lock:
             self._close_texts()
             if self._connection is not None:
                 with suppress(sqlite3.Error):

@@ -32,16 +32,16 @@ from amux.index.texts_database import (
     transaction,
 )
 from amux.index.texts_terms import Plan, TermKind, plan_term
-from amux.index.texts_vocabulary import SIDES, Side, Vocabulary
+from amux.index.texts_vocabulary import TEXT_TABLES, TextTable, Vocabulary
 from amux.model.texts import TextDoc
 from amux.model.words import JOINT, token_text
 
-Table = Side
-TABLES: Final = SIDES
+Table = TextTable
+TABLES: Final = TEXT_TABLES
 
 UNIT_SHIFT: Final = 20
 LAST_ORDINAL: Final = (1 << UNIT_SHIFT) - 1
-LOOSE: Final = LAST_ORDINAL - (1 << 16) + 1
+UNPLACED_TEXT: Final = LAST_ORDINAL - (1 << 16) + 1
 """From here on an ordinal names no message, only a text of the unit."""
 
 _TOO_MUCH_DEAD: Final = 0.2
@@ -232,7 +232,7 @@ class TextIndex:
             self._db.execute(
                 "INSERT INTO text_units VALUES (?, ?, ?, 0) ON CONFLICT (unit) DO UPDATE"
                 " SET docs = docs + excluded.docs, loose = max(loose, excluded.loose)",
-                (unit, count, highest >= LOOSE),
+                (unit, count, highest >= UNPLACED_TEXT),
             )
         return count
 
@@ -384,4 +384,4 @@ def _portions(clauses: Sequence[str]) -> Iterator[Sequence[str]]:
 
 def _merged(key: int, loose: frozenset[int]) -> int:
     unit = key >> UNIT_SHIFT
-    return unit << UNIT_SHIFT | LOOSE if unit in loose else key
+    return unit << UNIT_SHIFT | UNPLACED_TEXT if unit in loose else key

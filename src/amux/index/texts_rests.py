@@ -8,9 +8,9 @@ from __future__ import annotations
 import sqlite3
 from typing import Final, NamedTuple
 
-from amux.adapters._base import Progress
+from amux.adapters._base import Checkpoint
 
-RESTS_TABLE: Final = """
+CHECKPOINTS_TABLE: Final = """
 CREATE TABLE IF NOT EXISTS text_rests (
   agent TEXT NOT NULL, path BLOB NOT NULL, unit INTEGER NOT NULL, offset INTEGER NOT NULL,
   state BLOB NOT NULL, size INTEGER NOT NULL, edge BLOB NOT NULL, PRIMARY KEY (agent, path)
@@ -18,25 +18,25 @@ CREATE TABLE IF NOT EXISTS text_rests (
 """
 
 
-class TextRest(NamedTuple):
+class TextCheckpoint(NamedTuple):
     """How far a source was read into a unit, the size it had then, and what stood at its edges.
 
     Messages behind that place are in the unit as well, as far as they were there.
     """
 
     unit: int
-    progress: Progress
+    checkpoint: Checkpoint
     size: int
-    edge: bytes
+    prefix_digest: bytes
 
 
-class TextRests:
+class TextCheckpoints:
     """The rests in one database, by agent and path."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
 
-    def of(self, agent: str, path: bytes, maker: str) -> TextRest | None:
+    def of(self, agent: str, path: bytes, maker: str) -> TextCheckpoint | None:
         """Where a source was left by the same maker; None: nowhere."""
         row = self._db.execute(
             "SELECT unit, CAST(offset AS INTEGER), CAST(state AS BLOB), CAST(size AS INTEGER),"
@@ -47,16 +47,24 @@ class TextRests:
         if row is None:
             return None
         unit, offset, state, size, edge = row
-        return TextRest(unit, Progress(offset=offset, state=state), size, edge)
+        return TextCheckpoint(unit, Checkpoint(offset=offset, state=state), size, edge)
 
-    def keep(self, agent: str, path: bytes, rest: TextRest) -> None:
+    def store(self, agent: str, path: bytes, rest: TextCheckpoint) -> None:
         """Note where a source was left."""
-        progress = rest.progress
+        checkpoint = rest.checkpoint
         self._db.execute(
             "INSERT OR REPLACE INTO text_rests VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (agent, path, rest.unit, progress.offset, progress.state, rest.size, rest.edge),
+            (
+                agent,
+                path,
+                rest.unit,
+                checkpoint.offset,
+                checkpoint.state,
+                rest.size,
+                rest.prefix_digest,
+            ),
         )
 
-    def forget(self, agent: str, path: bytes) -> None:
+    def discard(self, agent: str, path: bytes) -> None:
         """It has to be read from its beginning."""
         self._db.execute("DELETE FROM text_rests WHERE agent = ? AND path = ?", (agent, path))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from amux.adapters._base import Adapter, Head, Progress, SourceRef, TextScan
+from amux.adapters._base import Adapter, Checkpoint, ExtractsTexts, Head, SourceRef
 from amux.adapters._kit.long_lines import read_long_texts
-from amux.index.texts import LAST_ORDINAL, LOOSE
+from amux.index.texts import LAST_ORDINAL, UNPLACED_TEXT
 from amux.model.message import SessionMessage
 from amux.model.texts import TextDoc, text_doc
 
@@ -22,23 +22,23 @@ class SourceTexts(NamedTuple):
     """The documents of a source, and from where on to look when it has grown, if that is known."""
 
     batches: Iterable[Batch]
-    progress: Progress | None = None
+    checkpoint: Checkpoint | None = None
 
 
 def source_texts(adapter: Adapter, source: SourceRef, *, tools: bool) -> SourceTexts:
     """The documents of all sessions of a source; without `tools`, only what was spoken."""
-    if isinstance(adapter, TextScan):
-        scanned = adapter.scan_texts(source, tools=tools)
+    if isinstance(adapter, ExtractsTexts):
+        scanned = adapter.extract_texts(source, tools=tools)
         if scanned is not None:
             return SourceTexts(*scanned)
     return SourceTexts(_all_texts(adapter, source, tools=tools))
 
 
-def texts_behind(adapter: Adapter, source: SourceRef, progress: Progress) -> SourceTexts | None:
+def texts_behind(adapter: Adapter, source: SourceRef, checkpoint: Checkpoint) -> SourceTexts | None:
     """The documents that stand behind a place, or might have grown; None: look at all of it."""
-    if not isinstance(adapter, TextScan):
+    if not isinstance(adapter, ExtractsTexts):
         return None
-    scanned = adapter.scan_texts(source, tools=True, progress=progress)
+    scanned = adapter.extract_texts(source, tools=True, checkpoint=checkpoint)
     return None if scanned is None else SourceTexts(*scanned)
 
 
@@ -74,4 +74,4 @@ def _long_texts(source: SourceRef, session_id: str) -> Iterator[Batch]:
     if not source.has_path:
         return
     for number, (_, window) in enumerate(read_long_texts(source.path)):
-        yield session_id, [TextDoc(min(LOOSE + number, LAST_ORDINAL), (), window)]
+        yield session_id, [TextDoc(min(UNPLACED_TEXT + number, LAST_ORDINAL), (), window)]

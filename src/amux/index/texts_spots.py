@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import Final
 
-from amux.model.texts import Spot, TextDoc
+from amux.model.texts import MessageLocation, TextDoc
 
 _WIDTH: Final = 17  # ordinal 4, offset 8, length 4, kind 1
 _OFFSET: Final = Struct("=q")
@@ -21,7 +21,7 @@ _MOST: Final = 1 << 32
 _LAST_KIND: Final = 255
 
 
-class Spots:
+class MessageLocations:
     """The places of a unit's messages in one file."""
 
     __slots__ = ("_columns", "_ordinals", "mark", "path")
@@ -32,7 +32,7 @@ class Spots:
         self._columns = columns
         self._ordinals = array("I", columns[: 4 * (len(columns) // _WIDTH)])
 
-    def at(self, ordinal: int) -> Spot | None:
+    def at(self, ordinal: int) -> MessageLocation | None:
         """Where a message lies; None when nobody knows."""
         count = len(self._ordinals)
         place = bisect_left(self._ordinals, ordinal)
@@ -40,21 +40,23 @@ class Spots:
             return None
         (offset,) = _OFFSET.unpack_from(self._columns, 4 * count + 8 * place)
         (length,) = _LENGTH.unpack_from(self._columns, 12 * count + 4 * place)
-        return Spot(offset, length, self._columns[16 * count + place])
+        return MessageLocation(offset, length, self._columns[16 * count + place])
 
-    def up_to(self, ordinal: int) -> list[tuple[int, Spot]]:
+    def up_to(self, ordinal: int) -> list[tuple[int, MessageLocation]]:
         """The messages before one, with their places."""
         known = ((each, self.at(each)) for each in self._ordinals if each < ordinal)
         return [(each, spot) for each, spot in known if spot is not None]
 
 
-def pack_spots(docs: Iterable[TextDoc], before: Spots | None = None) -> bytes:
+def pack_locations(docs: Iterable[TextDoc], before: MessageLocations | None = None) -> bytes:
     """The places of some messages, and of those before them; b"" when none is known."""
     docs = list(docs)
     known = sorted(
-        (doc.ordinal, *doc.spot)
+        (doc.ordinal, *doc.location)
         for doc in docs
-        if doc.spot is not None and doc.spot.length < _MOST and doc.spot.kind <= _LAST_KIND
+        if doc.location is not None
+        and doc.location.length < _MOST
+        and doc.location.kind <= _LAST_KIND
     )
     if before is not None:
         first = min((doc.ordinal for doc in docs), default=_MOST)

@@ -17,18 +17,18 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from amux.adapters._base import Adapter, Fingerprinted, Progress, SourceRef
+from amux.adapters._base import Adapter, Checkpoint, Fingerprinted, SourceRef
 from amux.index.encoding import pack, unpack
 from amux.index.errors import TextIndexError
-from amux.index.findable import place_key
-from amux.index.fingerprint import UNSETTLED, Fingerprints, mark_in
+from amux.index.findable import text_unit_key
+from amux.index.fingerprint import UNSETTLED, Fingerprints, fingerprint_in
 from amux.index.pool import core_count, work_through
-from amux.index.reading import GROWS_NS, edge_of, maker_of, total_size
+from amux.index.reading import GROWS_NS, prefix_digest, reader_version, total_size
 from amux.index.texts import PreparedDoc, TextIndex, prepare
 from amux.index.texts_database import sqlite_errors, transaction
-from amux.index.texts_rests import RESTS_TABLE, TextRest, TextRests
+from amux.index.texts_rests import CHECKPOINTS_TABLE, TextCheckpoint, TextCheckpoints
 from amux.index.texts_source import Batch, source_texts, texts_behind
-from amux.index.texts_spots import Spots, pack_spots
+from amux.index.texts_spots import MessageLocations, pack_locations
 
 Watch = Callable[[int, int], None]
 _TABLES: Final = """
@@ -58,7 +58,7 @@ HAS_TOOLS: Final = True
 _Ready = tuple[str, list[PreparedDoc], bytes]
 """A session, some of its documents as they are added, and where these lie."""
 
-_READY: Final = msgspec.msgpack.Decoder(tuple[list[_Ready], Progress | None])
+_READY: Final = msgspec.msgpack.Decoder(tuple[list[_Ready], Checkpoint | None])
 
 
 class _Stale(NamedTuple):
@@ -89,7 +89,7 @@ class _Progress:
         return is_due
 
 
-class TextStore:
+class TextDatabase:
     """The text index of one home and what is in it."""
 
     def __init__(self, path: Path) -> None:
@@ -99,8 +99,8 @@ class TextStore:
         self.index = TextIndex.open(path)
         self._units_of: dict[str, tuple[tuple[int, ...], dict[int, int]]] = {}
         with sqlite_errors():
-            self.index.connection.executescript(_TABLES + RESTS_TABLE)
-        self._rests = TextRests(self.index.connection)
+            self.index.connection.executescript(_TABLES + CHECKPOINTS_TABLE)
+        self._rests = TextCheckpoints(self.index.connection)
         self._is_whole = True  # no source is half written
         self.has_grown = False
 
@@ -119,7 +119,7 @@ class TextStore:
                 self._units_of[agent] = version, dict(rows.fetchall())
         return self._units_of[agent][1]
 
-    def spots(self, units: Sequence[int]) -> dict[int, Spots]:
+    def locations(self, units: Sequence[int]) -> dict[int, MessageLocations]:
         """Where the messages of some units lie, as far as anybody knows."""
         marks = ", ".join("?" * len(units))
         with sqlite_errors():
@@ -128,7 +128,9 @@ class TextStore:
                 f" FROM text_spots WHERE unit IN ({marks})",
                 units,
             )
-            return {unit: Spots(path, mark, columns) for unit, path, mark, columns in rows}
+            return {
+                unit: MessageLocations(path, mark, columns) for unit, path, mark, columns in rows
+            }
 
     def version(self) -> tuple[int, int]:
         """Changes whenever anything is written, by this process or another."""
@@ -151,7 +153,7 @@ class TextStore:
             ).fetchone()
         return bool(state) and row is not None and bytes(row[0]) == state
 
-    def remember(self, states: Mapping[str, bytes]) -> None:
+    def record(self, states: Mapping[str, bytes]) -> None:
         """Note the states that the files of some agents were in before they were read."""
         with sqlite_errors(), transaction(self.index.connection):
             self.index.connection.executemany(
@@ -160,8 +162,8 @@ class TextStore:
 
     def current(self, adapter: Adapter, sources: Sequence[SourceRef]) -> int:
         """How many of some sources have their texts here as they are now; changes nothing."""
-        known = self._stamps(adapter.info.name, maker_of(adapter))
-        return sum(not _is_stale(known, each) for each in _seen(adapter, sources))
+        known = self._stamps(adapter.info.name, reader_version(adapter))
+        return sum(not _is_stale(known, each) for each in _fingerprinted(adapter, sources))
 
     def update(
         self,
@@ -177,7 +179,7 @@ class TextStore:
         stale = [(adapter, self._stale(adapter, sources)) for adapter, sources in wanted]
         progress = _Progress(_size_of(stale), watch)
         whole = [
-            (adapter, [each for each in some if not self._read_on(adapter, each, progress)])
+            (adapter, [each for each in some if not self._resume_read(adapter, each, progress)])
             for adapter, some in stale
         ]
         if _size_of(whole) <= _BULK and not self.index.is_unfinished:
@@ -201,9 +203,9 @@ class TextStore:
     def _stale(self, adapter: Adapter, sources: Sequence[SourceRef]) -> list[_Stale]:
         """What is to be read; the texts of sources that are gone are forgotten."""
         agent = adapter.info.name
-        known = self._stamps(agent, maker_of(adapter))
-        now = {os.fsencode(each.source.place): each for each in _seen(adapter, sources)}
-        self._forget(agent, known.keys() - now.keys())
+        known = self._stamps(agent, reader_version(adapter))
+        now = {os.fsencode(each.source.location): each for each in _fingerprinted(adapter, sources)}
+        self._discard(agent, known.keys() - now.keys())
         return [each for each in now.values() if _is_stale(known, each)]
 
     def _stamps(self, agent: str, maker: str) -> dict[bytes, bytes]:
@@ -217,7 +219,12 @@ class TextStore:
 
     def _is_read(self, adapter: Adapter, stale: _Stale) -> bool:
         """Whether the texts of a source are here as it is now."""
-        known = (adapter.info.name, os.fsencode(stale.source.place), stale.stamp, maker_of(adapter))
+        known = (
+            adapter.info.name,
+            os.fsencode(stale.source.location),
+            stale.stamp,
+            reader_version(adapter),
+        )
         with sqlite_errors():
             found = self.index.connection.execute(
                 "SELECT 1 FROM text_sources"
@@ -235,59 +242,63 @@ class TextStore:
             if progress.add(stale[number].size) and in_bulk:
                 self.index.save()
 
-    def _read_on(self, adapter: Adapter, stale: _Stale, progress: _Progress) -> bool:
+    def _resume_read(self, adapter: Adapter, stale: _Stale, progress: _Progress) -> bool:
         """Read only what is new in a source; False: it has to be read as a whole."""
-        agent, path = adapter.info.name, os.fsencode(stale.source.place)
+        agent, path = adapter.info.name, os.fsencode(stale.source.location)
         with sqlite_errors():
-            rest = self._rests.of(agent, path, maker_of(adapter))
-        if rest is None or edge_of(stale.source, rest.size) != rest.edge:
+            rest = self._rests.of(agent, path, reader_version(adapter))
+        if rest is None or prefix_digest(stale.source, rest.size) != rest.prefix_digest:
             return False
-        texts = texts_behind(adapter, stale.source, rest.progress)
+        texts = texts_behind(adapter, stale.source, rest.checkpoint)
         if texts is None:
             return False
         with sqlite_errors(), transaction(self.index.connection):
-            if self._rests.of(agent, path, maker_of(adapter)) != rest:
+            if self._rests.of(agent, path, reader_version(adapter)) != rest:
                 return False  # somebody else was quicker
             for _, docs in texts.batches:
                 self.index.add(rest.unit, docs)
-                spots = pack_spots(docs, self.spots((rest.unit,)).get(rest.unit))
-                self._keep_spots(rest.unit, stale, spots)
-            self._keep_source(adapter, stale, texts.progress, unit=rest.unit)
+                spots = pack_locations(docs, self.locations((rest.unit,)).get(rest.unit))
+                self._store_locations(rest.unit, stale, spots)
+            self._store_source(adapter, stale, texts.checkpoint, unit=rest.unit)
         progress.add(stale.size)
         return True
 
-    def _keep_source(
-        self, adapter: Adapter, stale: _Stale, progress: Progress | None, *, unit: int
+    def _store_source(
+        self, adapter: Adapter, stale: _Stale, checkpoint: Checkpoint | None, *, unit: int
     ) -> None:
         """Note how a source was when it was read, and how far that was."""
-        agent, path = adapter.info.name, os.fsencode(stale.source.place)
+        agent, path = adapter.info.name, os.fsencode(stale.source.location)
         self.index.connection.execute(
             "INSERT OR REPLACE INTO text_sources VALUES (?, ?, ?, ?)",
-            (agent, path, stale.stamp, maker_of(adapter)),
+            (agent, path, stale.stamp, reader_version(adapter)),
         )
-        size = 0 if progress is None else max(progress.offset, stale.size)  # it may have grown
-        edge = edge_of(stale.source, size) if size else b""
-        if progress is not None and edge:
-            self._rests.keep(agent, path, TextRest(unit, progress, size, edge))
+        size = 0 if checkpoint is None else max(checkpoint.offset, stale.size)  # it may have grown
+        edge = prefix_digest(stale.source, size) if size else b""
+        if checkpoint is not None and edge:
+            self._rests.store(agent, path, TextCheckpoint(unit, checkpoint, size, edge))
         else:
-            self._rests.forget(agent, path)
+            self._rests.discard(agent, path)
 
     def _replace(
-        self, adapter: Adapter, stale: _Stale, texts: Iterable[_Ready], progress: Progress | None
+        self,
+        adapter: Adapter,
+        stale: _Stale,
+        texts: Iterable[_Ready],
+        checkpoint: Checkpoint | None,
     ) -> None:
         """Put the texts of a source in the place of those it had; all of them, or none."""
-        agent, path = adapter.info.name, os.fsencode(stale.source.place)
+        agent, path = adapter.info.name, os.fsencode(stale.source.location)
         if self._is_read(adapter, stale):
             return  # somebody else was quicker
         units: dict[str, int] = {}
         self._is_whole = False
-        self._forget(agent, (path,))
+        self._discard(agent, (path,))
         try:
-            self._add(adapter, stale, texts, progress, units)
+            self._add(adapter, stale, texts, checkpoint, units)
         except KeyboardInterrupt:
             for unit in units.values():
                 self.index.drop(unit)
-            self._forget(agent, (path,))
+            self._discard(agent, (path,))
             self._is_whole = True
             raise
         self._is_whole = self.has_grown = True
@@ -297,12 +308,12 @@ class TextStore:
         adapter: Adapter,
         stale: _Stale,
         texts: Iterable[_Ready],
-        progress: Progress | None,
+        checkpoint: Checkpoint | None,
         units: dict[str, int],
     ) -> None:
         """Add the texts of a source; the number of each session is noted before it is used."""
         agent, source = adapter.info.name, stale.source
-        path = os.fsencode(source.place)
+        path = os.fsencode(source.location)
         connection = self.index.connection
         with sqlite_errors(), transaction(connection):  # nobody else may take the same number
             (last,) = connection.execute("SELECT coalesce(max(unit), 0) FROM text_units").fetchone()
@@ -311,27 +322,27 @@ class TextStore:
                 unit = units.setdefault(session, last + len(units) + 1)
                 self.index.add_prepared(unit, docs)
                 if is_first:  # a source that comes in one piece, as scans do
-                    self._keep_spots(unit, stale, spots)
+                    self._store_locations(unit, stale, spots)
             is_one = len(units) == 1 and stale.may_grow
-            self._keep_source(adapter, stale, progress if is_one else None, unit=last + 1)
+            self._store_source(adapter, stale, checkpoint if is_one else None, unit=last + 1)
             connection.executemany(
                 "INSERT INTO text_members VALUES (?, ?, ?, ?)",
                 [
-                    (agent, path, place_key(agent, source.place, session), unit)
+                    (agent, path, text_unit_key(agent, source.location, session), unit)
                     for session, unit in units.items()
                 ],
             )
 
-    def _keep_spots(self, unit: int, stale: _Stale, spots: bytes) -> None:
+    def _store_locations(self, unit: int, stale: _Stale, spots: bytes) -> None:
         """Note where messages lie in the file as it was."""
         if spots and stale.source.has_path:
-            mark = mark_in(stale.stamp, stale.source.path)
+            mark = fingerprint_in(stale.stamp, stale.source.path)
             self.index.connection.execute(
                 "INSERT OR REPLACE INTO text_spots VALUES (?, ?, ?, ?)",
-                (unit, os.fsencode(stale.source.place), mark, spots),
+                (unit, os.fsencode(stale.source.location), mark, spots),
             )
 
-    def _forget(self, agent: str, paths: Iterable[bytes]) -> None:
+    def _discard(self, agent: str, paths: Iterable[bytes]) -> None:
         with sqlite_errors():
             connection = self.index.connection
             for path in paths:
@@ -344,14 +355,14 @@ class TextStore:
                 connection.executemany("DELETE FROM text_spots WHERE unit = ?", rows)
                 connection.execute("DELETE FROM text_members WHERE agent = ? AND path = ?", key)
                 connection.execute("DELETE FROM text_sources WHERE agent = ? AND path = ?", key)
-                self._rests.forget(*key)
+                self._rests.discard(*key)
 
 
 def _size_of(stale: Iterable[tuple[Adapter, Sequence[_Stale]]]) -> int:
     return sum(each.size for _, some in stale for each in some)
 
 
-def _seen(adapter: Adapter, sources: Iterable[SourceRef]) -> Iterator[_Stale]:
+def _fingerprinted(adapter: Adapter, sources: Iterable[SourceRef]) -> Iterator[_Stale]:
     fingerprints = Fingerprints(adapter)
     for source in sources:
         now = fingerprints.of(source)
@@ -360,13 +371,13 @@ def _seen(adapter: Adapter, sources: Iterable[SourceRef]) -> Iterator[_Stale]:
 
 
 def _is_stale(known: Mapping[bytes, bytes], seen: _Stale) -> bool:
-    kept = known.get(os.fsencode(seen.source.place))
+    kept = known.get(os.fsencode(seen.source.location))
     return seen.stamp == UNSETTLED or kept != seen.stamp
 
 
 def _texts(
     adapter: Adapter, sources: Sequence[SourceRef], *, shared: bool
-) -> Iterator[tuple[int, Iterable[_Ready], Progress | None]]:
+) -> Iterator[tuple[int, Iterable[_Ready], Checkpoint | None]]:
     """The texts of all sources, small ones on all cores."""
     small = [n for n, source in enumerate(sources) if total_size((source,)) <= _SHARED_AT_MOST]
     missing = set(range(len(sources)))
@@ -376,15 +387,15 @@ def _texts(
         missing.discard(small[place])
         yield small[place], *unpack(result, _READY)
     for number in sorted(missing):
-        batches, progress = source_texts(adapter, sources[number], tools=HAS_TOOLS)
-        yield number, map(_ready, batches), progress
+        batches, checkpoint = source_texts(adapter, sources[number], tools=HAS_TOOLS)
+        yield number, map(_ready, batches), checkpoint
 
 
 def _encoded_texts(adapter: Adapter, sources: Sequence[SourceRef], number: int) -> bytes:
-    batches, progress = source_texts(adapter, sources[number], tools=HAS_TOOLS)
-    return pack((list(map(_ready, batches)), progress))
+    batches, checkpoint = source_texts(adapter, sources[number], tools=HAS_TOOLS)
+    return pack((list(map(_ready, batches)), checkpoint))
 
 
 def _ready(batch: Batch) -> _Ready:
     session, docs = batch
-    return session, prepare(docs), pack_spots(docs)
+    return session, prepare(docs), pack_locations(docs)

@@ -25,7 +25,7 @@ WIDEST: Final = 20_000
 
 _WIDEST_PART: Final = 500  # of one condition among several: without it there are more candidates
 _LONGEST_PHRASE: Final = 200
-_Run = list[Segment]
+_CharacterRun = list[Segment]
 
 
 class Plan(NamedTuple):
@@ -61,8 +61,8 @@ def plan_term(kind: TermKind, folded: str, words: WordList, *, positions: bool) 
             return planner.candidates(runs, begins_word=begins_word, goes_on=goes_on)
 
 
-def _runs(folded: str) -> list[_Run]:
-    runs: list[_Run] = []
+def _runs(folded: str) -> list[_CharacterRun]:
+    runs: list[_CharacterRun] = []
     for segment in segments(folded):
         if runs and runs[-1][-1].end == segment.start:
             runs[-1].append(segment)
@@ -71,7 +71,7 @@ def _runs(folded: str) -> list[_Run]:
     return runs
 
 
-def _is_plain(run: _Run) -> bool:
+def _is_plain(run: _CharacterRun) -> bool:
     """Whether a run is one token wherever it is a whole word."""
     return len(run) == 1 and not run[0].is_ideographic and len(run[0].text) <= OVERLAP
 
@@ -91,7 +91,7 @@ class _Planner:
         self._words = words
         self._positions = positions
 
-    def word(self, run: _Run) -> Plan:
+    def word(self, run: _CharacterRun) -> Plan:
         """A run of word characters, anywhere."""
         if len(run) > 1:
             return self._mixed(run)
@@ -107,7 +107,7 @@ class _Planner:
             tokens.insert(0, part)
         return Plan(tuple([f'"{token}"' for token in tokens]), exact=len(text) <= OVERLAP)
 
-    def phrase(self, runs: Sequence[_Run]) -> Plan:
+    def phrase(self, runs: Sequence[_CharacterRun]) -> Plan:
         """Whole words in a row."""
         if not all(_is_plain(run) for run in runs):
             return self._all_of(self.word(run) for run in runs)
@@ -115,7 +115,9 @@ class _Planner:
         known = len(tokens) == 1 or (self._positions and len(tokens) <= _LONGEST_PHRASE)
         return Plan((self._in_a_row(tokens),), exact=known)
 
-    def candidates(self, runs: Sequence[_Run], *, begins_word: bool, goes_on: bool) -> Plan:
+    def candidates(
+        self, runs: Sequence[_CharacterRun], *, begins_word: bool, goes_on: bool
+    ) -> Plan:
         """Runs with something between them; the outer ones may be parts of words."""
         plans: list[Plan] = []
         row: list[str] = []
@@ -158,7 +160,7 @@ class _Planner:
         exact = len(pairs) == 1 or (self._positions and len(pairs) <= _LONGEST_PHRASE)
         return Plan((self._in_a_row(pairs),), exact=exact)
 
-    def _mixed(self, run: _Run) -> Plan:
+    def _mixed(self, run: _CharacterRun) -> Plan:
         """Ideographs and others without anything between them."""
         if any(len(segment.text) > OVERLAP for segment in run):
             return self._all_of(self.word([segment]) for segment in run)
@@ -183,7 +185,7 @@ class _Planner:
         return None if found is None else [[head] for head in found]
 
 
-def _tokens_behind(segment: Segment, run: _Run) -> list[str]:
+def _tokens_behind(segment: Segment, run: _CharacterRun) -> list[str]:
     """The tokens of a segment that is not the first of its run; the last may go on."""
     if segment.is_ideographic:
         tokens = ideograph_tokens(segment.text)
@@ -192,7 +194,7 @@ def _tokens_behind(segment: Segment, run: _Run) -> list[str]:
     return [begin + segment.text + end]
 
 
-def _is_unmarked(segment: Segment, run: _Run) -> bool:
+def _is_unmarked(segment: Segment, run: _CharacterRun) -> bool:
     """Whether a token does not show that the run goes on: a voicing mark is no word character."""
     if segment.is_ideographic:
         return False

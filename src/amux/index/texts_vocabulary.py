@@ -16,14 +16,14 @@ from typing import Final, Literal
 from amux.index.texts_words import WordList
 from amux.model.words import JOINT, stored_tokens
 
-Side = Literal["spoken", "tools"]
+TextTable = Literal["spoken", "tools"]
 
-SIDES: Final[tuple[Side, ...]] = ("spoken", "tools")
-_MOST_LATE: Final = 50_000
+TEXT_TABLES: Final[tuple[TextTable, ...]] = ("spoken", "tools")
+_MAX_NEW_WORDS: Final = 50_000
 """Tokens that came since; from here on it is time for new blocks."""
 
 _BLOCK: Final = 1000  # characters: eight blocks on a page
-_THREE: Final = 3
+_TRIGRAM: Final = 3
 _EVERY: Final = 2  # of the threes that overlap; more would cost more than they sort out
 
 
@@ -33,11 +33,11 @@ class Vocabulary:
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
 
-    def words(self, side: Side) -> WordList:
+    def words(self, side: TextTable) -> WordList:
         """The tokens of a table as they are now."""
         return WordList(partial(self._blocks, side))
 
-    def note(self, side: Side, prepared: Iterable[str]) -> None:
+    def note(self, side: TextTable, prepared: Iterable[str]) -> None:
         """Remember the tokens of texts that were added."""
         tokens = set[str]().union(*map(stored_tokens, prepared))
         before = self._db.total_changes
@@ -47,7 +47,7 @@ class Vocabulary:
         )
         late = self._state("late") + self._db.total_changes - before
         self._set_state("late", late)
-        if late > _MOST_LATE:
+        if late > _MAX_NEW_WORDS:
             self.renew()
 
     @property
@@ -61,7 +61,7 @@ class Vocabulary:
 
     def renew(self) -> None:
         """Put the tokens of all texts into blocks again."""
-        for side in SIDES:
+        for side in TEXT_TABLES:
             self._db.execute(f"DELETE FROM {side}_blocks")  # noqa: S608 - a closed list of names
             self._db.execute(f"INSERT INTO {side}_threes ({side}_threes) VALUES ('delete-all')")  # noqa: S608 - likewise
             for block in self._listed(side):
@@ -73,15 +73,15 @@ class Vocabulary:
         self._set_state("late", 0)
         self._set_state("stale", 0)
 
-    def frequencies(self, side: Side) -> Iterator[tuple[str, int]]:
+    def frequencies(self, side: TextTable) -> Iterator[tuple[str, int]]:
         """Whole words and in how many texts they are."""
         for token, texts in self._db.execute(f"SELECT term, doc FROM {side}_words"):  # noqa: S608 - a closed list of names
             if JOINT not in token:
                 yield token, texts
 
-    def _blocks(self, side: Side, part: str) -> Iterable[bytes]:
+    def _blocks(self, side: TextTable, part: str) -> Iterable[bytes]:
         """The blocks that may hold a text, and the tokens that came since and do."""
-        threes = _threes(part)
+        threes = _trigrams(part)
         those = f"SELECT rowid FROM {side}_threes WHERE {side}_threes MATCH :threes"  # noqa: S608 - a closed list of names
         chosen = f"WHERE id IN ({those})" if threes else ""
         known = f"SELECT words FROM {side}_blocks {chosen}"  # noqa: S608 - likewise
@@ -97,7 +97,7 @@ class Vocabulary:
             return map(str.encode, self._listed(side))
         return () if found is None else (found,)
 
-    def _listed(self, side: Side) -> Iterator[str]:
+    def _listed(self, side: TextTable) -> Iterator[str]:
         """All tokens, in blocks."""
         block: list[str] = []
         size = 0
@@ -120,8 +120,8 @@ class Vocabulary:
         self._db.execute("INSERT OR REPLACE INTO text_state VALUES (?, ?)", (key, value))
 
 
-def _threes(part: str) -> set[str]:
+def _trigrams(part: str) -> set[str]:
     """Three characters in a row, in quotes, from all over a text; none where it is too short."""
-    last = len(part) - _THREE
+    last = len(part) - _TRIGRAM
     places = (*range(0, last, _EVERY), last) if last >= 0 else ()
-    return {f'"{part[at : at + _THREE]}"' for at in places}
+    return {f'"{part[at : at + _TRIGRAM]}"' for at in places}

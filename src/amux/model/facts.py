@@ -41,7 +41,7 @@ class Facts(Model, frozen=True, kw_only=True):
 
     session_id: str
     aliases: tuple[str, ...] = ()
-    place: str = ""  # namespace of the id: the channel or the agent's own profile
+    namespace: str = ""  # namespace of the id: the channel or the agent's own profile
     kind: Kind = "session"  # as recorded in the source
     copy_kind: Literal["fork", "continuation"] = "fork"  # the kind if it turns out to hold copies
     parent: str | None = None  # recorded parent: of a subagent, fork or continuation
@@ -58,7 +58,7 @@ class Facts(Model, frozen=True, kw_only=True):
     trace: Trace = Trace()
     calls: tuple[Call, ...] = ()
     models: tuple[str, ...] = ()  # of messages without a call of their own, in order of appearance
-    identity: bytes = (
+    copy_keys: bytes = (
         b""  # int64 keys of content that only a copy can share (message ids, call ids)
     )
     unnamed_copies: bool = False  # may hold copies from sessions it does not name

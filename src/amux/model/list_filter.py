@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from amux.model.places import plain_place
+from amux.model.places import plain_directory
 from amux.model.session import SessionSummary
 
 
@@ -14,11 +14,11 @@ def in_span(moment: datetime, since: datetime | None, until: datetime | None) ->
     return (since is None or moment >= since) and (until is None or moment <= until)
 
 
-def same_place(cwd: str | None, wanted: str | None) -> bool:
+def same_directory(cwd: str | None, wanted: str | None) -> bool:
     """Whether a session was started in the wanted directory; slashes of either kind are equal."""
     if wanted is None:
         return True
-    return cwd is not None and plain_place(cwd) == plain_place(wanted)
+    return cwd is not None and plain_directory(cwd) == plain_directory(wanted)
 
 
 def has_any_tag(tags: Sequence[str], wanted: Sequence[str] | None) -> bool:

@@ -9,6 +9,6 @@ def forward_slashes(path: str) -> str:
     return path.replace("\\", "/") if windows else path
 
 
-def plain_place(path: str) -> str:
+def plain_directory(path: str) -> str:
     """Return a directory in the spelling used for comparison."""
     return forward_slashes(path).rstrip("/") or "/"

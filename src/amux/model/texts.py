@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 from amux.model.message import SessionMessage
 
 
-class Spot(NamedTuple):
+class MessageLocation(NamedTuple):
     """The location of a message in its file: a range of whole lines.
 
     `kind` is interpreted by the adapter that set it: a line may hold several messages, and lines of
@@ -34,7 +34,7 @@ class TextDoc(NamedTuple):
     ordinal: int
     spoken: tuple[str, ...]
     tools: str
-    spot: Spot | None = None
+    location: MessageLocation | None = None
 
 
 def text_doc(ordinal: int, message: SessionMessage, *, tools: bool) -> TextDoc:

@@ -33,13 +33,13 @@ class Trace(Model, frozen=True, kw_only=True):
 
     keys: bytes = b""
     times: bytes = b""
-    marks: bytes = b""
+    kinds: bytes = b""
 
     def __len__(self) -> int:
-        return len(self.marks)
+        return len(self.kinds)
 
     def __bool__(self) -> bool:
-        return bool(self.marks)
+        return bool(self.kinds)
 
     def key_list(self) -> array[int]:
         """Return the keys as integers."""
@@ -56,14 +56,14 @@ class Trace(Model, frozen=True, kw_only=True):
         return Trace(
             keys=array("q", [keys[i] for i in keep]).tobytes(),
             times=array("q", [times[i] for i in keep]).tobytes(),
-            marks=bytes(self.marks[i] for i in keep),
+            kinds=bytes(self.kinds[i] for i in keep),
         )
 
     def __add__(self, other: Trace) -> Trace:
         return Trace(
             keys=self.keys + other.keys,
             times=self.times + other.times,
-            marks=self.marks + other.marks,
+            kinds=self.kinds + other.kinds,
         )
 
 
@@ -91,7 +91,7 @@ class TraceBuilder:
     def build(self) -> Trace:
         """Return the finished trace."""
         return Trace(
-            keys=self._keys.tobytes(), times=self._times.tobytes(), marks=bytes(self._marks)
+            keys=self._keys.tobytes(), times=self._times.tobytes(), kinds=bytes(self._marks)
         )
 
 
@@ -102,7 +102,7 @@ def merged_trace(traces: Sequence[Trace]) -> Trace:
     builder = TraceBuilder()
     seen: set[int] = set()
     for trace in traces:
-        rows = zip(trace.key_list(), trace.time_list(), trace.marks, strict=True)
+        rows = zip(trace.key_list(), trace.time_list(), trace.kinds, strict=True)
         for key, at_ms, mark in rows:
             if key not in seen:
                 seen.add(key)

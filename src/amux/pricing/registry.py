@@ -19,7 +19,7 @@ from amux.model.base import Model
 from amux.model.usage import NANO, Tokens
 from amux.pricing.catalogue import AGENT_PROVIDERS, find_rates, is_claude, plain_name
 from amux.pricing.rates import Rates, UsdPrices, bucket_rates, cost_nusd, usd_per_million
-from amux.pricing.remembered import RememberedRates
+from amux.pricing.remembered import StoredRates
 
 _DATE_SUFFIX = re.compile(r"[-@]\d{4}-?\d{2}-?\d{2}$")
 
@@ -50,7 +50,7 @@ class ModelRegistry:
         prices: Mapping[str, PriceSettings] | None = None,
         *,
         today: Callable[[], date] = _today,
-        remembered: RememberedRates | None = None,
+        remembered: StoredRates | None = None,
     ) -> None:
         self._today = today
         self._remembered = remembered

@@ -30,7 +30,7 @@ class _RateFile(msgspec.Struct):
 _DECODER: Final = msgspec.json.Decoder(_RateFile)
 
 
-class RememberedRates:
+class StoredRates:
     """The cached rates. `mark` identifies the catalogue; rates of another one are ignored."""
 
     def __init__(self, path: Path, mark: str) -> None:

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from amux.adapters._kit.kin import Direct, Named
+from amux.adapters._kit.kin import FindsRelated, Named
 from amux.errors import AmbiguousIdError, SessionNotFoundError
 from amux.model.ids import NativeRef, split_unified_id, unified_id
 from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly
-from amux.sessions.damage import damage_of, damaged, where_else
-from amux.sessions.library import Library
+from amux.sessions.damage import damaged, find_read_error, unreadable_hint
+from amux.sessions.library import SourceCatalog
 from amux.sessions.registry import AdapterRegistry
 
 _MAX_CANDIDATES = 10
@@ -31,7 +31,7 @@ class Found(NamedTuple):
 
 def find_session(
     registry: AdapterRegistry,
-    library: Library,
+    library: SourceCatalog,
     ref: str,
     *,
     agent: str | None = None,
@@ -55,12 +55,12 @@ def find_session(
         if fitting:
             raise _ambiguous(ref, [found.ref for found in fitting])
     for owner in agents if text.strip() else ():
-        damage = damage_of(library, owner, text)
+        damage = find_read_error(library, owner, text)
         if damage is not None:
             raise damaged(owner, text, damage)
     shown = f"`amux list{'' if agent is None else ' ' + agent}` shows what there is"
     raise SessionNotFoundError(
-        f"no session `{ref}` of {' or '.join(agents)}", hint=shown + where_else(problems)
+        f"no session `{ref}` of {' or '.join(agents)}", hint=shown + unreadable_hint(problems)
     )
 
 
@@ -76,7 +76,7 @@ def _scope(registry: AdapterRegistry, ref: str, agent: str | None) -> tuple[Sequ
 
 
 def _looks(
-    library: Library,
+    library: SourceCatalog,
     agents: Sequence[str],
     text: str,
     *,
@@ -94,20 +94,20 @@ def _looks(
         yield _by_content(library, agents, text, by_title=by_title, problems=problems)
 
 
-def _by_name(library: Library, agents: Iterable[str], text: str) -> list[Found]:
+def _by_name(library: SourceCatalog, agents: Iterable[str], text: str) -> list[Found]:
     """Sessions whose source's name begins with the text."""
     found: dict[tuple[str, str], None] = {}
     for agent in agents:
         for source in library.sources(agent):
             native = source.session_id
-            if native is None or source.role != "session" or source.fallback:
+            if native is None or source.role != "session" or source.superseded:
                 continue
             if native.startswith(text) or source.name.split(".")[0] == text:
                 found.setdefault((agent, native))
     return [Found(NativeRef(agent=agent, native_session_id=native)) for agent, native in found]
 
 
-def _by_id_prefix(library: Library, agents: Iterable[str], text: str) -> list[Found]:
+def _by_id_prefix(library: SourceCatalog, agents: Iterable[str], text: str) -> list[Found]:
     """Sessions whose source's name shows how the id begins; the id itself stands inside."""
     found: dict[tuple[str, str], None] = {}
     for agent in agents:
@@ -116,7 +116,7 @@ def _by_id_prefix(library: Library, agents: Iterable[str], text: str) -> list[Fo
             for source in library.sources(agent)
             if source.id_prefix and _agree(source.id_prefix, text)
         ]
-        for session in library.assemble_sources(agent, fitting).everyone():
+        for session in library.assemble_sources(agent, fitting).all_sessions():
             if session.session_id.startswith(text):
                 found.setdefault((agent, session.session_id))
     return [Found(NativeRef(agent=agent, native_session_id=native)) for agent, native in found]
@@ -126,7 +126,7 @@ def _agree(one: str, other: str) -> bool:
     return one.startswith(other) or other.startswith(one)
 
 
-def _by_asking(library: Library, agents: Iterable[str], text: str) -> list[Found]:
+def _by_asking(library: SourceCatalog, agents: Iterable[str], text: str) -> list[Found]:
     """Sessions of databases that tell what is in them, copies left behind, sub-agents."""
     found: dict[tuple[str, str], None] = {}
     for agent in agents:
@@ -140,7 +140,7 @@ def _by_asking(library: Library, agents: Iterable[str], text: str) -> list[Found
     return [Found(NativeRef(agent=agent, native_session_id=native)) for agent, native in found]
 
 
-def _told_names(library: Library, agent: str, text: str) -> list[Named]:
+def _told_names(library: SourceCatalog, agent: str, text: str) -> list[Named]:
     """What the sessions of an agent go by; nothing if there is a source that does not tell.
 
     Sub-agents are told by the whole name only: some of them are none, which shows when they are
@@ -148,7 +148,7 @@ def _told_names(library: Library, agent: str, text: str) -> list[Named]:
     """
     adapter = library.adapter(agent)
     named: list[Named] = []
-    if not isinstance(adapter, Direct):
+    if not isinstance(adapter, FindsRelated):
         return named
     for source in library.sources(agent):
         promised = source.session_id
@@ -166,7 +166,7 @@ def _told_names(library: Library, agent: str, text: str) -> list[Named]:
 
 
 def _by_content(
-    library: Library,
+    library: SourceCatalog,
     agents: Iterable[str],
     text: str,
     *,
@@ -180,10 +180,10 @@ def _by_content(
     for agent in agents:
         assembly = everything[agent] = library.assembly(agent)
         problems += assembly.problems
-        sessions = list(assembly.everyone())
+        sessions = list(assembly.all_sessions())
         holders = Counter(session.session_id for session in sessions)
         for session in sessions:
-            aliases = [alias for part in session.parts for alias in part.facts.aliases]
+            aliases = [alias for part in session.sources for alias in part.facts.aliases]
             if text in aliases and holders[session.session_id] > 1:
                 found.setdefault((agent, text))  # its id alone would name another one, too
             elif any(name.startswith(text) for name in (session.session_id, *aliases)):

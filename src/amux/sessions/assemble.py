@@ -9,8 +9,8 @@ from amux.model.facts import TitleNote
 from amux.model.problems import Problem
 from amux.model.titles import choose_title, fold_name
 from amux.model.trace import LineKind, Trace, merged_trace
-from amux.sessions.lineage import settle_lineage
-from amux.sessions.parts import Joined, Part, join_parts
+from amux.sessions.lineage import resolve_lineage
+from amux.sessions.parts import AssembledSession, SourceSession, join_sources
 
 
 @dataclass(slots=True)
@@ -18,70 +18,76 @@ class Assembly:
     """All sessions of one agent, as far as the given parts tell."""
 
     agent: str
-    sessions: list[Joined]  # top level: sub-agents hang below their parents
-    unattributed: list[Joined]  # billed calls of no session
+    sessions: list[AssembledSession]  # top level: sub-agents hang below their parents
+    unattributed: list[AssembledSession]  # billed calls of no session
     problems: list[Problem]
-    _by_rollout: dict[str, Part] = field(default_factory=dict[str, Part])
+    _by_rollout: dict[str, SourceSession] = field(default_factory=dict[str, SourceSession])
 
-    def find(self, session_id: str) -> Joined | None:
+    def find(self, session_id: str) -> AssembledSession | None:
         """The session with that id or alias, sub-agents included; of equals the newest."""
-        by_id: list[Joined] = []
-        by_alias: list[Joined] = []
-        for session in self.everyone():
+        by_id: list[AssembledSession] = []
+        by_alias: list[AssembledSession] = []
+        for session in self.all_sessions():
             if session.session_id == session_id:
                 by_id.append(session)
-            elif any(session_id in part.facts.aliases for part in session.parts):
+            elif any(session_id in part.facts.aliases for part in session.sources):
                 by_alias.append(session)
         return max(by_id or by_alias[:1], key=_last_seen, default=None)
 
-    def everyone(self) -> Iterator[Joined]:
+    def all_sessions(self) -> Iterator[AssembledSession]:
         """All sessions, sub-agents too."""
         for session in self.sessions:
             yield from session.with_children()
 
-    def conversation(self, session: Joined) -> list[tuple[Part, int | None]]:
+    def source_path(self, session: AssembledSession) -> list[tuple[SourceSession, int | None]]:
         """The parts to read for the session's messages, in order, each up to a trace key."""
-        chain: list[tuple[Part, int | None]] = [(piece, None) for piece in session.pieces]
-        for part, until in _prefixes(session.current, self._by_rollout):
+        chain: list[tuple[SourceSession, int | None]] = [
+            (piece, None) for piece in session.fragments
+        ]
+        for part, until in _prefixes(session.primary, self._by_rollout):
             chain.insert(0, (part, until))
         return chain
 
 
-def assemble(agent: str, parts: Iterable[Part], problems: Iterable[Problem] = ()) -> Assembly:
+def assemble(
+    agent: str, parts: Iterable[SourceSession], problems: Iterable[Problem] = ()
+) -> Assembly:
     """Join sources into sessions and give every call to one of them."""
-    everything = join_parts(agent, parts)
+    everything = join_sources(agent, parts)
     by_rollout = _rollouts(everything)
     for session in everything:
         _read_through_prefix(session, by_rollout)
-    settle_lineage(everything)
-    _name(everything)
-    _place(everything)
+    resolve_lineage(everything)
+    _assign_titles(everything)
+    _inherit_directories(everything)
     attributed = [session for session in everything if session.attributed]
     return Assembly(
         agent=agent,
-        sessions=_nest(attributed),
+        sessions=_nest_children(attributed),
         unattributed=[session for session in everything if not session.attributed],
         problems=[*problems, *_problems(everything)],
         _by_rollout=by_rollout,
     )
 
 
-def _last_seen(session: Joined) -> float:
+def _last_seen(session: AssembledSession) -> float:
     at = session.facts.updated_at
     return 0.0 if at is None else at.timestamp()
 
 
-def _rollouts(sessions: Iterable[Joined]) -> dict[str, Part]:
+def _rollouts(sessions: Iterable[AssembledSession]) -> dict[str, SourceSession]:
     """Every id by which a prefix may refer to a log."""
-    rollouts: dict[str, Part] = {}
+    rollouts: dict[str, SourceSession] = {}
     for session in sessions:
-        for part in session.parts:
+        for part in session.sources:
             rollouts[part.facts.rollout or part.facts.session_id] = part
-        rollouts.setdefault(session.session_id, session.current)
+        rollouts.setdefault(session.session_id, session.primary)
     return rollouts
 
 
-def _prefixes(part: Part, by_rollout: dict[str, Part]) -> Iterator[tuple[Part, int]]:
+def _prefixes(
+    part: SourceSession, by_rollout: dict[str, SourceSession]
+) -> Iterator[tuple[SourceSession, int]]:
     """The logs a part refers to, nearest first. A later cut never reaches beyond an earlier one."""
     seen = {id(part)}
     prefix = part.facts.prefix
@@ -96,13 +102,13 @@ def _prefixes(part: Part, by_rollout: dict[str, Part]) -> Iterator[tuple[Part, i
         prefix = parent.facts.prefix
 
 
-def _read_through_prefix(session: Joined, by_rollout: dict[str, Part]) -> None:
+def _read_through_prefix(session: AssembledSession, by_rollout: dict[str, SourceSession]) -> None:
     """Trace and first prompt of the whole conversation."""
-    session.trace = merged_trace([piece.facts.trace for piece in session.pieces])
-    prompts = (piece.facts.first_prompt for piece in session.pieces)
+    session.trace = merged_trace([piece.facts.trace for piece in session.fragments])
+    prompts = (piece.facts.first_prompt for piece in session.fragments)
     session.first_prompt = next((prompt for prompt in prompts if prompt), None)
-    last = session.current
-    for part, until in _prefixes(session.current, by_rollout):
+    last = session.primary
+    for part, until in _prefixes(session.primary, by_rollout):
         last = part
         before = part.facts.trace.before(until)
         session.trace = before + session.trace
@@ -114,16 +120,16 @@ def _read_through_prefix(session: Joined, by_rollout: dict[str, Part]) -> None:
             Problem(
                 code="missing-parent",
                 message=f"its earlier history lies in `{lost.of}`, which is gone",
-                path=last.source.place,
+                path=last.source.location,
             )
         )
 
 
 def _has_prompt(trace: Trace) -> bool:
-    return LineKind.PROMPT in trace.marks
+    return LineKind.PROMPT in trace.kinds
 
 
-def _name(sessions: list[Joined]) -> None:
+def _assign_titles(sessions: list[AssembledSession]) -> None:
     """A given name, a title noted elsewhere, the first prompt: in this order."""
     by_id: dict[str, str] = {}
     by_entry: dict[int, str] = {}
@@ -142,25 +148,25 @@ def _name(sessions: list[Joined]) -> None:
         )
 
 
-def _place(sessions: list[Joined]) -> None:
+def _inherit_directories(sessions: list[AssembledSession]) -> None:
     """Where a session was started, if only another source knows."""
     noted = {note.session_id: note.cwd for note in _notes(sessions) if note.cwd}
     for session in sessions:
-        session.noted_cwd = noted.get(session.session_id)
+        session.inherited_cwd = noted.get(session.session_id)
 
 
-def _notes(sessions: list[Joined]) -> Iterator[TitleNote]:
+def _notes(sessions: list[AssembledSession]) -> Iterator[TitleNote]:
     for session in sessions:
-        for part in session.parts:
+        for part in session.sources:
             yield from part.facts.notes
 
 
-def _name_elsewhere(session: Joined) -> str | None:
+def _name_elsewhere(session: AssembledSession) -> str | None:
     """The name another part of the session gives it."""
-    return next((part.facts.name for part in session.parts if part.facts.name), None)
+    return next((part.facts.name for part in session.sources if part.facts.name), None)
 
 
-def _noted_title(session: Joined, by_entry: dict[int, str]) -> str | None:
+def _noted_title(session: AssembledSession, by_entry: dict[int, str]) -> str | None:
     """The title of the last line of this session that one was noted for."""
     if not by_entry:
         return None
@@ -170,12 +176,12 @@ def _noted_title(session: Joined, by_entry: dict[int, str]) -> str | None:
     return None
 
 
-def _nest(sessions: list[Joined]) -> list[Joined]:
+def _nest_children(sessions: list[AssembledSession]) -> list[AssembledSession]:
     """Hang sub-agents below their parents; one whose parent is gone stays on top."""
-    by_id: dict[str, Joined] = {}
+    by_id: dict[str, AssembledSession] = {}
     for session in sessions:
         by_id.setdefault(session.session_id, session)
-    top: list[Joined] = []
+    top: list[AssembledSession] = []
     for session in sessions:
         parent = by_id.get(session.parent or "") if session.kind == "subagent" else None
         if parent is None or _is_below(parent, session):
@@ -185,12 +191,12 @@ def _nest(sessions: list[Joined]) -> list[Joined]:
     return top
 
 
-def _is_below(candidate: Joined, session: Joined) -> bool:
+def _is_below(candidate: AssembledSession, session: AssembledSession) -> bool:
     return any(descendant is candidate for descendant in session.with_children())
 
 
-def _problems(sessions: Iterable[Joined]) -> Iterator[Problem]:
+def _problems(sessions: Iterable[AssembledSession]) -> Iterator[Problem]:
     for session in sessions:
-        for part in session.parts:
+        for part in session.sources:
             yield from part.facts.problems
         yield from session.problems

@@ -26,13 +26,13 @@ from amux.model.usage import NANO
 from amux.sessions.cells import SpendTotals
 from amux.sessions.filters import check_moment
 from amux.sessions.hours import (
-    Hour,
+    HourEntry,
     HourlySpending,
     decode_hours,
     encode_hours,
     hourly_spending,
 )
-from amux.sessions.reader import SessionReader
+from amux.sessions.reader import SessionService
 
 LONGEST_BLOCK = 168
 
@@ -40,7 +40,7 @@ _SHORTEST_SPAN = timedelta(minutes=1)
 _LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
 
-def find_blocks(reader: SessionReader, options: BlockOptions, *, now: datetime) -> BlockReport:
+def find_blocks(reader: SessionService, options: BlockOptions, *, now: datetime) -> BlockReport:
     """The blocks of one agent or of all, oldest first; none for an unknown agent."""
     length = _checked_length(options.hours)
     since = check_moment(options.since, "since", zone=reader.zone)
@@ -48,7 +48,7 @@ def find_blocks(reader: SessionReader, options: BlockOptions, *, now: datetime) 
     names = reader.registry.names() if options.agent is None else (options.agent,)
     found: list[CostBlock] = []
     problems: list[Problem] = []
-    with reader.turn:
+    with reader.lock:
         for name in names:
             if reader.registry.knows(name):
                 spent = _spending_of(reader, name, usage_only=options.model is None)
@@ -73,18 +73,18 @@ def _reaches_into(block: CostBlock, since: datetime | None, until: datetime | No
     return (since is None or block.end > since) and (until is None or block.start <= until)
 
 
-def _spending_of(reader: SessionReader, agent: str, *, usage_only: bool) -> HourlySpending:
+def _spending_of(reader: SessionService, agent: str, *, usage_only: bool) -> HourlySpending:
     """What an agent's sessions spent, hour by hour."""
     coster = reader.coster
     found: Iterable[HourlySpending] | None = None
     if usage_only:
-        found = reader.catalogue.kept(
+        found = reader.catalogue.stored_results(
             agent, "hours", lambda some: encode_hours(hourly_spending(some, coster)), decode_hours
         )
     if found is None:
         assemblies = reader.catalogue.assemblies(agent, usage_only=usage_only)
         found = (hourly_spending(assembly, coster) for assembly in assemblies)
-    hours: list[Hour] = []
+    hours: list[HourEntry] = []
     problems: list[Problem] = []
     for each in found:
         hours += each.hours
@@ -105,9 +105,11 @@ def _blocks(
             yield _block(agent, chosen, start=start, end=end, now=now, missing=missing)
 
 
-def _windows(hours: Iterable[Hour], length: timedelta) -> Iterator[tuple[datetime, list[Hour]]]:
+def _windows(
+    hours: Iterable[HourEntry], length: timedelta
+) -> Iterator[tuple[datetime, list[HourEntry]]]:
     start: datetime | None = None
-    spent: list[Hour] = []
+    spent: list[HourEntry] = []
     for hour in sorted(hours, key=lambda each: each.first_at):
         if start is None or hour.begin >= _later(start, length):
             if start is not None:
@@ -127,7 +129,7 @@ def _later(moment: datetime, length: timedelta) -> datetime:
 
 def _block(
     agent: str,
-    hours: Sequence[Hour],
+    hours: Sequence[HourEntry],
     *,
     start: datetime,
     end: datetime,
@@ -163,7 +165,9 @@ def _block(
     )
 
 
-def _incomplete(spent: SpendTotals, hours: Iterable[Hour], missing: set[str]) -> tuple[str, ...]:
+def _incomplete(
+    spent: SpendTotals, hours: Iterable[HourEntry], missing: set[str]
+) -> tuple[str, ...]:
     reasons = missing.union(*(each.reasons for each in hours))
     return tuple(sorted(reasons | {UNPRICED_MODEL} if spent.unpriced_calls else reasons))
 

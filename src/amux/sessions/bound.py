@@ -14,14 +14,14 @@ from amux.adapters._kit.folders import is_folder
 from amux.errors import AmuxError, ErrorCode, ParseError
 from amux.host import Host
 from amux.model.session import Session
-from amux.sessions.library import Library
+from amux.sessions.library import SourceCatalog
 from amux.sessions.views import full_session
 
 
-class BoundAdapter:
+class SpecAdapter:
     """What the specification calls an agent adapter."""
 
-    def __init__(self, adapter: Adapter, host: Host, library: Library) -> None:
+    def __init__(self, adapter: Adapter, host: Host, library: SourceCatalog) -> None:
         self._adapter = adapter
         self._host = host
         self._library = library

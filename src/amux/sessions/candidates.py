@@ -11,17 +11,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
-from amux.index.texts_spots import Spots
-from amux.sessions.conversation import Conversation
-from amux.sessions.library import Library
+from amux.index.texts_spots import MessageLocations
+from amux.sessions.conversation import MessageSources
+from amux.sessions.library import SourceCatalog
 from amux.sessions.query import Query
-from amux.sessions.subjects import Subject
+from amux.sessions.subjects import SearchableSession
 from amux.sessions.terms import Term
 
 _LOOKED_UP: Final = re.compile("[a-z0-9_]{3,}")  # an index of parts of words finds nothing shorter
 
 
-class Shortlist(NamedTuple):
+class MessageCandidates(NamedTuple):
     """Messages of one session, sub-agents not included, that may fit.
 
     `numbers` count from 1 as the session's messages are read; None: all of them. No message that
@@ -34,20 +34,20 @@ class Shortlist(NamedTuple):
     exact: bool = False
     weights: Mapping[Term, float] = MappingProxyType({})
     said: Callable[[], Collection[int]] | None = None
-    spots: Callable[[], Spots | None] | None = None
+    locations: Callable[[], MessageLocations | None] | None = None
 
 
-ALL: Final = Shortlist()
-NONE: Final = Shortlist(numbers=())
+ALL: Final = MessageCandidates()
+NONE: Final = MessageCandidates(numbers=())
 
-Propose = Callable[[Subject], Sequence[Shortlist]]
+CandidatesOf = Callable[[SearchableSession], Sequence[MessageCandidates]]
 """What may fit of a session: a list for each of its conversations, in their order."""
 
 
 class Candidates(Protocol):
     """Who knows which messages may fit a query."""
 
-    def propose(self, agent: str, query: Query) -> Propose:
+    def candidates_for(self, agent: str, query: Query) -> CandidatesOf:
         """The function that has shortlists for each session of an agent.
 
         Titles are not its business. The shortlists may leave out nothing that fits the words of
@@ -59,24 +59,24 @@ class Candidates(Protocol):
 class NativeCandidates:
     """Everything; but for sessions in a database whose agent has an index, those it names."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: SourceCatalog) -> None:
         self._library = library
 
-    def propose(self, agent: str, query: Query) -> Propose:
+    def candidates_for(self, agent: str, query: Query) -> CandidatesOf:
         """See `Candidates`."""
         named = self._named(agent, query)
         if named is None:
-            return propose_all
+            return all_messages
 
-        def shortlist(conversation: Conversation) -> Shortlist:
+        def shortlist(conversation: MessageSources) -> MessageCandidates:
             # An index speaks only for what lies in the database, not for files beside it.
             is_possible = any(
                 each.session_id in named or each.source.session_id is not None
-                for each in conversation.stretches
+                for each in conversation.slices
             )
             return ALL if is_possible else NONE
 
-        return lambda subject: [shortlist(each) for each in subject.conversations()]
+        return lambda subject: [shortlist(each) for each in subject.message_sources()]
 
     def _named(self, agent: str, query: Query) -> set[str] | None:
         """Sessions worth a look, by the agent's own index; None: look at all."""
@@ -92,9 +92,9 @@ class NativeCandidates:
         return found
 
 
-def propose_all(subject: Subject) -> Sequence[Shortlist]:
+def all_messages(subject: SearchableSession) -> Sequence[MessageCandidates]:
     """Everything may fit."""
-    return [ALL for _ in subject.conversations()]
+    return [ALL for _ in subject.message_sources()]
 
 
 def _keys(term: Term) -> Sequence[str]:

@@ -18,93 +18,93 @@ from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from amux.adapters import external_names
-from amux.adapters._base import SourceRef, Unread
+from amux.adapters._base import SkippedCounts, SourceRef
 from amux.index.errors import IndexUnavailableError
 from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
 from amux.model.reports import ListReport
 from amux.sessions.assemble import Assembly
 from amux.sessions.choosing import (
-    NOTHING_UNREAD,
-    Everything,
-    Selection,
+    NOTHING_SKIPPED,
+    AgentSelection,
+    FullRead,
     last_shown,
     select_sessions,
 )
-from amux.sessions.costing import Coster
-from amux.sessions.held import Held
-from amux.sessions.library import Library
+from amux.sessions.costing import CostCalculator
+from amux.sessions.held import GenerationCache
+from amux.sessions.library import SourceCatalog
 from amux.sessions.listing import list_sessions
 from amux.sessions.registry import AdapterRegistry
 
 if TYPE_CHECKING:
     from amux.index.answers import Kind
-    from amux.index.census import Counted
-    from amux.index.sources import Watch
-    from amux.index.store import Store
+    from amux.index.census import AgentCounts
+    from amux.index.sources import ReportProgress
+    from amux.index.store import IndexDatabase
     from amux.sessions.cost import CostReport
     from amux.sessions.environment import ResultEnvironment
-    from amux.sessions.keeper import Keeper
-    from amux.sessions.kept import KeptSession
-    from amux.sessions.lookup import Lookup, Worth
-    from amux.sessions.search import Holdings
+    from amux.sessions.keeper import IndexUpdater
+    from amux.sessions.kept import StoredSession
+    from amux.sessions.lookup import IndexedHitFinder, SessionsByUnit
+    from amux.sessions.search import SearchScope
     from amux.sessions.spending import Spending
-    from amux.sessions.subjects import Subject
+    from amux.sessions.subjects import SearchableSession
     from amux.sessions.text_candidates import TextCandidates
     from amux.sessions.text_keeper import TextKeeper
 
 T = TypeVar("T")
 
 
-class Catalogue:
+class SessionCatalog:
     """All sessions of all agents."""
 
     def __init__(
         self,
         registry: AdapterRegistry,
-        library: Library,
+        library: SourceCatalog,
         *,
-        store: Store | None = None,
+        store: IndexDatabase | None = None,
         environment: ResultEnvironment | None = None,
         max_age: float = 0.0,
     ) -> None:
         self._registry = registry
         self._library = library
         # Who reads the sources directly shares nothing, and need not wait.
-        self.turn: AbstractContextManager[object] = nullcontext() if store is None else store.turn
-        self.trouble: str | None = None  # why the index is not used, if it was given up
-        self._keeper: Keeper | None = None
+        self.lock: AbstractContextManager[object] = nullcontext() if store is None else store.lock
+        self.index_error: str | None = None  # why the index is not used, if it was given up
+        self._updater: IndexUpdater | None = None
         self._texts: TextKeeper | None = None
-        self._held: Held[Holdings] = Held()
-        self._lookup: Lookup | None = None
-        self._offered: tuple[int, tuple[str, ...]] | None = None
+        self._scope_cache: GenerationCache[SearchScope] = GenerationCache()
+        self._sessions_by_unit: SessionsByUnit | None = None
+        self._external_agents: tuple[int, tuple[str, ...]] | None = None
         if store is not None and environment is not None:
-            from amux.sessions.keeper import Keeper
+            from amux.sessions.keeper import IndexUpdater
 
-            self._keeper = Keeper(library, store, environment, max_age=max_age)
+            self._updater = IndexUpdater(library, store, environment, max_age=max_age)
 
     def names(self) -> tuple[str, ...]:
         """All agents; what packages offer is looked for as often as files are looked at."""
-        if self._keeper is None or not self._keeper.looks.are_kept:
+        if self._updater is None or not self._updater.snapshots.is_enabled:
             return self._registry.names()
-        generation = self._keeper.looks.generation()
-        if self._offered is None or self._offered[0] != generation:
-            self._offered = generation, external_names()
-        return self._registry.names(self._offered[1])
+        generation = self._updater.snapshots.generation()
+        if self._external_agents is None or self._external_agents[0] != generation:
+            self._external_agents = generation, external_names()
+        return self._registry.names(self._external_agents[1])
 
-    def watch(self, watch: Watch | None) -> None:
+    def set_progress(self, watch: ReportProgress | None) -> None:
         """Be told how far reading for the index has come."""
-        keeper = self._keeper
+        keeper = self._updater
         if keeper is not None:
-            keeper.watch = watch
+            keeper.progress = watch
 
     @contextmanager
-    def one_look(self) -> Generator[None]:
+    def one_snapshot(self) -> Generator[None]:
         """Within it files are looked at once, however many questions are asked."""
-        if self._keeper is None:
+        if self._updater is None:
             yield
             return
-        with self._keeper.looks.held():
+        with self._updater.snapshots.frozen():
             yield
 
     def assemblies(
@@ -119,7 +119,7 @@ class Catalogue:
         `sources`, if they have been looked for already.
         """
         found = self._library.sources(agent) if sources is None else sources
-        indexed = self._ask(
+        indexed = self.from_index(
             (agent,), lambda keeper: keeper.sources(agent, found, usage_only=usage_only)
         )
         if indexed is None:
@@ -133,78 +133,87 @@ class Catalogue:
         Of a database the index knows everything or nothing, so that is asked itself.
         """
         sources = self._library.sources(agent)
-        found = self._library.asked_assembly(agent, session_id, sources=sources) or self._ask(
+        found = self._library.queried_assembly(
+            agent, session_id, sources=sources
+        ) or self.from_index(
             (agent,), lambda keeper: keeper.assembly_of(agent, session_id, sources=sources)
         )
         return found or self._library.assembly_for(agent, session_id, sources=sources)
 
     def list_report(
-        self, agents: Sequence[str], options: SessionListOptions, coster: Coster
+        self, agents: Sequence[str], options: SessionListOptions, coster: CostCalculator
     ) -> ListReport:
         """The summaries that fit, sorted, and counts of those left out."""
         # Tags and stars are a person's and not in the rows.
         has_rows = all(map(self._is_indexed, agents)) and not (options.tags or options.starred)
-        if self._keeper is not None and not has_rows:
+        if self._updater is not None and not has_rows:
             each = (self.assemblies(agent) for agent in agents)
             return list_sessions(chain.from_iterable(each), options, coster)
-        report = self._ask(agents, lambda keeper: keeper.list_rows(agents, options, coster))
+        report = self.from_index(agents, lambda keeper: keeper.list_rows(agents, options, coster))
         if report is None:
             return self._list_directly(agents, options, coster)
         self._store_environment(agents, coster)
         return report
 
-    def holdings(self, agents: Sequence[str], coster: Coster, *, by_words: bool) -> Holdings:
+    def search_scope(
+        self, agents: Sequence[str], coster: CostCalculator, *, by_words: bool
+    ) -> SearchScope:
         """All sessions of some agents to be searched, and who knows which of them hold a word."""
-        if self._keeper is None or not self._keeper.looks.are_kept:
-            return self._holdings(agents, coster, by_words=by_words)
-        return self._held.given(
-            self._keeper,
+        if self._updater is None or not self._updater.snapshots.is_enabled:
+            return self._build_search_scope(agents, coster, by_words=by_words)
+        return self._scope_cache.get(
+            self._updater,
             (tuple(agents), coster, by_words),
-            lambda: self._holdings(agents, coster, by_words=by_words),
+            lambda: self._build_search_scope(agents, coster, by_words=by_words),
         )
 
-    def _holdings(self, agents: Sequence[str], coster: Coster, *, by_words: bool) -> Holdings:
-        from amux.sessions.search import Holdings
-        from amux.sessions.subjects import assembled_subjects
+    def _build_search_scope(
+        self, agents: Sequence[str], coster: CostCalculator, *, by_words: bool
+    ) -> SearchScope:
+        from amux.sessions.search import SearchScope
+        from amux.sessions.subjects import searchable_sessions
 
         kept = [name for name in agents if self._is_indexed(name)]
-        found = self._ask(kept, lambda keeper: keeper.sessions(kept, coster))
+        found = self.from_index(kept, lambda keeper: keeper.sessions(kept, coster))
         rows, known = found or ((), list[Problem]())
         others = agents if found is None else [name for name in agents if name not in kept]
         assemblies = [each for name in others for each in self.assemblies(name)]
-        subjects: list[Subject] = [*rows, *assembled_subjects(assemblies, coster)]
+        subjects: list[SearchableSession] = [*rows, *searchable_sessions(assemblies, coster)]
         problems = (*known, *(each for assembly in assemblies for each in assembly.problems))
         texts = self.text_candidates(kept) if by_words and found is not None else None
-        return Holdings(
+        return SearchScope(
             self._library,
             subjects,
             lambda: (*problems, *coster.problems),
             texts,
             texts,
-            None if texts is None else self._worth(rows, subjects[len(rows) :], texts),
+            None if texts is None else self._hit_finder(rows, subjects[len(rows) :], texts),
         )
 
-    def _worth(
-        self, rows: Sequence[KeptSession], others: Sequence[Subject], texts: TextCandidates
-    ) -> Worth:
+    def _hit_finder(
+        self,
+        rows: Sequence[StoredSession],
+        others: Sequence[SearchableSession],
+        texts: TextCandidates,
+    ) -> IndexedHitFinder:
         """Which sessions are worth a look; what that takes is kept as long as the rows are."""
-        from amux.sessions.lookup import Lookup, Worth
+        from amux.sessions.lookup import IndexedHitFinder, SessionsByUnit
 
-        if self._lookup is None or not self._lookup.is_of(rows, texts.units):
-            self._lookup = Lookup(rows, texts.units)
-        return Worth(self._lookup, others, texts)
+        if self._sessions_by_unit is None or not self._sessions_by_unit.is_of(rows, texts.units):
+            self._sessions_by_unit = SessionsByUnit(rows, texts.units)
+        return IndexedHitFinder(self._sessions_by_unit, others, texts)
 
     def give_up_index(self, reason: str) -> bool:
         """Do without the index from now on, since it has failed; whether there was one."""
-        if self._keeper is None:
+        if self._updater is None:
             return False
-        self._keeper, self.trouble = None, reason
+        self._updater, self.index_error = None, reason
         return True
 
-    def bring_up_rows(self, coster: Coster) -> None:
+    def update_rows(self, coster: CostCalculator) -> None:
         """Make the rows of all sessions now rather than when they are needed."""
         names = [name for name in self._registry.names() if self._is_indexed(name)]
-        self._ask(names, lambda keeper: keeper.bring_up_rows(names, coster))
+        self.from_index(names, lambda keeper: keeper.update_rows(names, coster))
         self._store_environment(names, coster)
 
     def text_candidates(self, agents: Sequence[str]) -> TextCandidates | None:
@@ -214,18 +223,18 @@ class Catalogue:
         """
         from amux.sessions.text_keeper import TextKeeper
 
-        def ask(keeper: Keeper) -> TextCandidates | None:
+        def ask(keeper: IndexUpdater) -> TextCandidates | None:
             self._texts = self._texts or TextKeeper(self._library, keeper)
             found = self._texts.candidates(agents)
-            self.trouble = self._texts.trouble
+            self.index_error = self._texts.trouble
             return found
 
-        return self._ask(agents, ask)
+        return self.from_index(agents, ask)
 
-    def spend(self, agents: Sequence[str], report: CostReport) -> None:
+    def add_spending(self, agents: Sequence[str], report: CostReport) -> None:
         """Add all that was spent to a report."""
         for agent in agents:
-            kept = self._kept_spending(agent, report)
+            kept = self._stored_spending(agent, report)
             if kept is None:
                 for assembly in self.assemblies(agent, usage_only=True):
                     report.add_assembly(assembly)
@@ -233,16 +242,16 @@ class Catalogue:
                 for spending in kept:
                     report.add_spending(agent, spending)
 
-    def _kept_spending(self, agent: str, report: CostReport) -> list[Spending] | None:
+    def _stored_spending(self, agent: str, report: CostReport) -> list[Spending] | None:
         """What the index says was spent; None when it cannot be asked."""
         from amux.sessions.spending import decode_spending, encode_spending
 
         def encode(some: Assembly) -> bytes:
             return encode_spending(report.spending_of(some))
 
-        return self.kept(agent, "spending", encode, decode_spending)
+        return self.stored_results(agent, "spending", encode, decode_spending)
 
-    def kept(
+    def stored_results(
         self,
         agent: str,
         kind: Kind,
@@ -251,43 +260,45 @@ class Catalogue:
     ) -> list[T] | None:
         """What the sessions of an agent come to, from the index; None when it cannot be asked."""
 
-        def ask(keeper: Keeper) -> list[T]:
+        def ask(keeper: IndexUpdater) -> list[T]:
             payloads = keeper.payloads(agent, kind, encode)
             with keeper.store.guarded():
                 return [value for payload in payloads for value in decode(payload)]
 
-        return self._ask((agent,), ask)
+        return self.from_index((agent,), ask)
 
-    def census(self, agent: str, coster: Coster) -> Counted | None:
+    def agent_totals(self, agent: str, coster: CostCalculator) -> AgentCounts | None:
         """How many sessions an agent has, from the index; None when it cannot be asked."""
-        return self._ask((agent,), lambda keeper: keeper.census(agent, coster))
+        return self.from_index((agent,), lambda keeper: keeper.agent_totals(agent, coster))
 
-    def _ask(self, agents: Sequence[str], question: Callable[[Keeper], T | None]) -> T | None:
+    def from_index(
+        self, agents: Sequence[str], question: Callable[[IndexUpdater], T | None]
+    ) -> T | None:
         """The answer of the index; None when there is none or it does not know all the agents."""
-        if self._keeper is None or not all(map(self._is_indexed, agents)):
+        if self._updater is None or not all(map(self._is_indexed, agents)):
             return None
         try:
-            return question(self._keeper)
+            return question(self._updater)
         except IndexUnavailableError as error:
             self.give_up_index(str(error))
             return None
 
-    def _store_environment(self, agents: Sequence[str], coster: Coster) -> None:
+    def _store_environment(self, agents: Sequence[str], coster: CostCalculator) -> None:
         """Store the environment for the fast list, which lists all agents if all are indexed."""
         names = self._registry.names()
         all_indexed = self._registry.is_as_installed and all(map(self._is_indexed, names))
         known = names if all_indexed else ()
-        self._ask(agents, lambda keeper: keeper.store_environment(known, coster))
+        self.from_index(agents, lambda keeper: keeper.store_environment(known, coster))
 
     def _list_directly(
-        self, agents: Sequence[str], options: SessionListOptions, coster: Coster
+        self, agents: Sequence[str], options: SessionListOptions, coster: CostCalculator
     ) -> ListReport:
         """Without an index only that is read which can be in the answer.
 
         First the beginnings of all sessions are looked at, so that of every agent no more is read
         than the list has room for.
         """
-        selections: list[Selection | Everything] = []
+        selections: list[AgentSelection | FullRead] = []
         bound: datetime | None = None
         for agent in agents:
             sources = self._library.sources(agent, cwd=options.cwd)
@@ -295,7 +306,7 @@ class Catalogue:
             selections.append(select_sessions(adapter, sources, options, bound=bound))
             bound = last_shown((at for each in selections for at in each.began), options)
         read = [selection.read(bound) for selection in selections]
-        unread = reduce(Unread.plus, (left for _, left in read), NOTHING_UNREAD)
+        unread = reduce(SkippedCounts.plus, (left for _, left in read), NOTHING_SKIPPED)
         return list_sessions((found for found, _ in read), options, coster, unread=unread)
 
     def _is_indexed(self, agent: str) -> bool:

@@ -22,9 +22,9 @@ from amux.model.ids import unified_id
 from amux.model.incomplete import UNPRICED_MODEL
 from amux.model.usage import Call, Tokens
 from amux.sessions.assemble import Assembly
-from amux.sessions.costing import Coster, SessionCost, gaps_of, sum_tokens
-from amux.sessions.days import local_day, runs_of
-from amux.sessions.parts import Joined, sole_names
+from amux.sessions.costing import CostCalculator, SessionCost, gaps_of, sum_tokens
+from amux.sessions.days import call_spans, local_day
+from amux.sessions.parts import AssembledSession, unique_aliases
 from amux.sessions.spans import time_span
 from amux.sessions.views import cwd_of, primary_model
 
@@ -32,7 +32,7 @@ UNKNOWN_MODEL = "unknown"
 
 _LARGEST = 2**63 - 1
 
-CellKind = Literal["spent", "unspent", "unrecorded"]
+EntryKind = Literal["spent", "unspent", "unrecorded"]
 """What a cell says of its session. `spent`: it spent this. `unspent`: it spent nothing of its own.
 `unrecorded`: nothing tells of any spending. Without any the model is the one that it names first.
 """
@@ -112,7 +112,7 @@ class SpendTotals(msgspec.Struct, kw_only=True, array_like=True, gc=False):
         )
 
 
-class Cell(SpendTotals, kw_only=True, array_like=True, gc=False):
+class LedgerEntry(SpendTotals, kw_only=True, array_like=True, gc=False):
     """The spending of one session, sub-agents included, on one model on one day."""
 
     agent: str
@@ -121,7 +121,7 @@ class Cell(SpendTotals, kw_only=True, array_like=True, gc=False):
     cwd: str | None
     day: str  # ISO date in the zone of the report
     model: str
-    kind: CellKind = "spent"
+    kind: EntryKind = "spent"
     reasons: tuple[str, ...] = ()  # why the figures are a lower bound, beyond a missing price
     alias: str | None = None  # what names the session alone, where another one has its id
 
@@ -150,8 +150,8 @@ class _About:
     reasons: tuple[str, ...]
     alias: str | None = None
 
-    def cell(self, spent: SpendTotals, day: date, model: str) -> Cell:
-        return Cell(
+    def entry(self, spent: SpendTotals, day: date, model: str) -> LedgerEntry:
+        return LedgerEntry(
             agent=self.agent,
             session=self.session,
             created_at=self.created_at,
@@ -164,18 +164,20 @@ class _About:
         )
 
 
-def assembly_cells(assembly: Assembly, coster: Coster, zone: tzinfo) -> Iterator[Cell]:
+def ledger_entries(
+    assembly: Assembly, coster: CostCalculator, zone: tzinfo
+) -> Iterator[LedgerEntry]:
     """The cells of all sessions of one agent, and those of its calls without a session."""
-    aliases = sole_names(assembly.sessions)
+    aliases = unique_aliases(assembly.sessions)
     for session in assembly.sessions:
-        yield from session_cells(session, coster, zone, alias=aliases.get(session))
+        yield from session_entries(session, coster, zone, alias=aliases.get(session))
     for loose in assembly.unattributed:
-        yield from _loose_cells(loose, coster, zone)
+        yield from _unattributed_entries(loose, coster, zone)
 
 
-def session_cells(
-    session: Joined, coster: Coster, zone: tzinfo, *, alias: str | None = None
-) -> list[Cell]:
+def session_entries(
+    session: AssembledSession, coster: CostCalculator, zone: tzinfo, *, alias: str | None = None
+) -> list[LedgerEntry]:
     """All that one session spent, its sub-agents included."""
     created, _ = time_span(session)
     cost = coster.cost_of(session)
@@ -193,10 +195,10 @@ def session_cells(
         if has_extra(cost):
             key = (primary_model(session) or UNKNOWN_MODEL, local_day(created, zone))
             totals.setdefault(key, SpendTotals()).add_amount(cost.extra_tokens, cost.extra_nusd)
-    cells = [about.cell(spent, day, model) for (model, day), spent in totals.items()]
+    cells = [about.entry(spent, day, model) for (model, day), spent in totals.items()]
     if cells:
         return cells
-    nothing = about.cell(
+    nothing = about.entry(
         SpendTotals(), local_day(created, zone), primary_model(session) or UNKNOWN_MODEL
     )
     return [msgspec.structs.replace(nothing, kind="unrecorded" if cost is None else "unspent")]
@@ -207,7 +209,7 @@ def has_extra(cost: SessionCost) -> bool:
     return bool(cost.extra_nusd or cost.extra_tokens.total)
 
 
-def reasons_of(session: Joined, cost: SessionCost | None) -> tuple[str, ...]:
+def reasons_of(session: AssembledSession, cost: SessionCost | None) -> tuple[str, ...]:
     """Why its figures are a lower bound; a missing price is known from the calls themselves."""
     gaps = gaps_of(session.with_children()) if cost is None else cost.incomplete
     return tuple(reason for reason in gaps if reason != UNPRICED_MODEL)
@@ -221,12 +223,14 @@ def _add_calls(
     created: datetime,
     zone: tzinfo,
 ) -> None:
-    for run in runs_of(calls, zone, created=created):
+    for run in call_spans(calls, zone, created=created):
         spent = totals.setdefault((run.model or UNKNOWN_MODEL, run.day), SpendTotals())
         spent.add_calls(calls[run.calls], shares[run.calls])
 
 
-def _loose_cells(loose: Joined, coster: Coster, zone: tzinfo) -> Iterator[Cell]:
+def _unattributed_entries(
+    loose: AssembledSession, coster: CostCalculator, zone: tzinfo
+) -> Iterator[LedgerEntry]:
     """Calls of no session have no beginning to be chosen by: each moment is a cell."""
     created, _ = time_span(loose)
     reasons = gaps_of([loose])
@@ -236,4 +240,4 @@ def _loose_cells(loose: Joined, coster: Coster, zone: tzinfo) -> Iterator[Cell]:
         totals.setdefault(key, SpendTotals()).add_calls([call], [coster.price(loose, call)])
     for (model, at), spent in totals.items():
         about = _About(loose.agent, None, at, cwd_of(loose), reasons)
-        yield about.cell(spent, local_day(at, zone), model)
+        yield about.entry(spent, local_day(at, zone), model)

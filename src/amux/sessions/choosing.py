@@ -13,53 +13,53 @@ from typing import Final
 
 from amux.adapters._base import (
     Adapter,
-    Choice,
-    Queryable,
-    Question,
+    ListFilter,
+    Selection,
+    Selective,
+    SkippedCounts,
     SourceRef,
-    Unread,
 )
-from amux.model.list_filter import in_span, same_place
+from amux.model.list_filter import in_span, same_directory
 from amux.model.options import SessionListOptions
 from amux.sessions.assemble import Assembly
-from amux.sessions.readings import Readings
+from amux.sessions.readings import CollectedFacts
 from amux.sessions.spans import time_span
 from amux.sessions.views import cwd_of
 
-NOTHING_UNREAD: Final = Unread()
+NOTHING_SKIPPED: Final = SkippedCounts()
 
 
-class Selection:
+class AgentSelection:
     """The sessions of one agent that a list may show: known by their beginnings, then read.
 
     `began` tells when those began that are shown for sure, unless others come before them.
     """
 
-    def __init__(self, adapter: Queryable, choice: Choice, reading: Readings) -> None:
+    def __init__(self, adapter: Selective, choice: Selection, reading: CollectedFacts) -> None:
         self._adapter = adapter
         self._choice = choice
         self._reading = reading
         self.began = choice.began()
 
-    def read(self, bound: datetime | None) -> tuple[Assembly, Unread]:
+    def read(self, bound: datetime | None) -> tuple[Assembly, SkippedCounts]:
         """The sessions, and counts of the others; what comes behind the `bound` is not shown."""
         chosen = self._choice.first(bound)
         while chosen:
-            chosen = self._choice.more(self._reading.take_chosen(self._adapter, chosen))
-        return self._reading.assembly(), self._choice.unread()
+            chosen = self._choice.more(self._reading.add_selected(self._adapter, chosen))
+        return self._reading.assembly(), self._choice.skipped()
 
 
-class Everything:
+class FullRead:
     """All sessions of an agent, where nothing tells which of them can be shown."""
 
     def __init__(self, assembly: Assembly, options: SessionListOptions) -> None:
         self._assembly = assembly
         self.began = [*_shown_times(assembly, options)] if _limit(options) else []
 
-    def read(self, bound: datetime | None) -> tuple[Assembly, Unread]:
+    def read(self, bound: datetime | None) -> tuple[Assembly, SkippedCounts]:
         """They were read already."""
         del bound
-        return self._assembly, NOTHING_UNREAD
+        return self._assembly, NOTHING_SKIPPED
 
 
 def select_sessions(
@@ -68,24 +68,24 @@ def select_sessions(
     options: SessionListOptions,
     *,
     bound: datetime | None = None,
-) -> Selection | Everything:
+) -> AgentSelection | FullRead:
     """What a list may show of an agent. `bound`: others are to be shown already, up to this one."""
-    reading = Readings(adapter.info.name, sources)
+    reading = CollectedFacts(adapter.info.name, sources)
     telling: list[SourceRef] = []
-    if isinstance(adapter, Queryable) and leaves_out(options):
-        telling = [source for source in sources if adapter.tells(source)]
-    told = {source.place for source in telling}
+    if isinstance(adapter, Selective) and leaves_out(options):
+        telling = [source for source in sources if adapter.can_select(source)]
+    told = {source.location for source in telling}
     for source in sources:
-        if source.place not in told:
-            reading.take_whole(adapter, source)
-    if isinstance(adapter, Queryable) and telling:
+        if source.location not in told:
+            reading.add_source(adapter, source)
+    if isinstance(adapter, Selective) and telling:
         named = frozenset(reading.names())
-        choice = adapter.choose(telling, _question(options, bound=bound, named=named))
+        choice = adapter.select(telling, _filter_of(options, bound=bound, named=named))
         if choice is not None:
-            return Selection(adapter, choice, reading)
+            return AgentSelection(adapter, choice, reading)
     for source in telling:
-        reading.take_whole(adapter, source)
-    return Everything(reading.assembly(), options)
+        reading.add_source(adapter, source)
+    return FullRead(reading.assembly(), options)
 
 
 def leaves_out(options: SessionListOptions) -> bool:
@@ -116,21 +116,21 @@ def last_shown(began: Iterable[datetime], options: SessionListOptions) -> dateti
 
 
 def _shown_times(assembly: Assembly, options: SessionListOptions) -> Iterator[datetime]:
-    for session in assembly.everyone():
+    for session in assembly.all_sessions():
         is_hidden = (session.kind == "subagent" and not options.include_children) or (
             session.archived and not options.include_archived
         )
-        if session.listed and not is_hidden and same_place(cwd_of(session), options.cwd):
+        if session.listed and not is_hidden and same_directory(cwd_of(session), options.cwd):
             began, _ = time_span(session)
             if in_span(began, options.since, options.until):
                 yield began
 
 
-def _question(
+def _filter_of(
     options: SessionListOptions, *, bound: datetime | None, named: frozenset[str]
-) -> Question:
+) -> ListFilter:
     asks_for_more = _asks_for_more(options)
-    return Question(
+    return ListFilter(
         since=options.since,
         until=options.until,
         cwd=options.cwd,

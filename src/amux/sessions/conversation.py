@@ -14,10 +14,10 @@ from amux.adapters._base import Adapter, Head, SourceRef, Want
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly
-from amux.sessions.parts import Joined
+from amux.sessions.parts import AssembledSession
 
 
-class Stretch(msgspec.Struct, frozen=True, array_like=True):
+class SourceSlice(msgspec.Struct, frozen=True, array_like=True):
     """One session within one source, up to a trace key."""
 
     source: SourceRef
@@ -25,37 +25,37 @@ class Stretch(msgspec.Struct, frozen=True, array_like=True):
     until: int | None = None
 
 
-class Conversation(msgspec.Struct, frozen=True, array_like=True):
+class MessageSources(msgspec.Struct, frozen=True, array_like=True):
     """The messages of one session, sub-agents not included; history kept by reference first."""
 
     session_id: str
-    stretches: tuple[Stretch, ...]
+    slices: tuple[SourceSlice, ...]
     in_fragments: bool = False  # several sources may hold the same message
 
     @property
     def is_whole(self) -> bool:
         """Whether it is all of what one source says of one session."""
-        return len(self.stretches) == 1 and self.stretches[0].until is None
+        return len(self.slices) == 1 and self.slices[0].until is None
 
 
-def conversation_of(assembly: Assembly, session: Joined) -> Conversation:
+def message_sources(assembly: Assembly, session: AssembledSession) -> MessageSources:
     """Where the session's messages lie."""
-    return Conversation(
+    return MessageSources(
         session.session_id,
         tuple(
-            Stretch(part.source, part.facts.session_id, until)
-            for part, until in assembly.conversation(session)
+            SourceSlice(part.source, part.facts.session_id, until)
+            for part, until in assembly.source_path(session)
         ),
-        len(session.pieces) > 1,
+        len(session.fragments) > 1,
     )
 
 
-def read_conversation(
-    adapter: Adapter, conversation: Conversation, *, want: Want
+def read_messages(
+    adapter: Adapter, conversation: MessageSources, *, want: Want
 ) -> Iterator[SessionMessage | Problem]:
     """Messages in order, and what could not be read. Streams."""
     seen: set[str] = set()
-    for source, wanted, until in _places(conversation):
+    for source, wanted, until in _locations(conversation):
         inside = False
         for item in adapter.read(source, want=want, only=wanted, until=until):
             if isinstance(item, Head):
@@ -68,5 +68,5 @@ def read_conversation(
                     seen.add(item.id)
 
 
-def _places(conversation: Conversation) -> Iterator[tuple[SourceRef, str, int | None]]:
-    return ((each.source, each.session_id, each.until) for each in conversation.stretches)
+def _locations(conversation: MessageSources) -> Iterator[tuple[SourceRef, str, int | None]]:
+    return ((each.source, each.session_id, each.until) for each in conversation.slices)

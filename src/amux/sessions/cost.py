@@ -19,10 +19,10 @@ from amux.model.list_filter import has_any_tag, in_span
 from amux.model.options import CostAggregationOptions, group_names
 from amux.model.problems import Problem, in_order
 from amux.model.usage import NANO
-from amux.run_index import Run
+from amux.run_index import RecordedRun
 from amux.sessions.assemble import Assembly
-from amux.sessions.cells import UNKNOWN_MODEL, Cell, SpendTotals
-from amux.sessions.costing import Coster, cost_record, nano_usd, recorded_tokens
+from amux.sessions.cells import UNKNOWN_MODEL, LedgerEntry, SpendTotals
+from amux.sessions.costing import CostCalculator, cost_record, nano_usd, recorded_tokens
 from amux.sessions.days import local_day
 from amux.sessions.grouping import Grouping, Keys, joined_key
 from amux.sessions.spending import Spending, spending_of
@@ -36,7 +36,7 @@ class _Sum:
     sessions: set[str] = field(default_factory=set[str])
     reasons: set[str] = field(default_factory=set[str])
 
-    def add(self, cell: Cell) -> None:
+    def add(self, cell: LedgerEntry) -> None:
         self.spent.add(cell)
         self.reasons.update(cell.reasons)
         if cell.address is not None:
@@ -69,7 +69,7 @@ class CostReport:
 
     def __init__(
         self,
-        coster: Coster,
+        coster: CostCalculator,
         options: CostAggregationOptions,
         zone: tzinfo,
         *,
@@ -105,12 +105,12 @@ class CostReport:
     def add_spending(self, agent: str, spending: Spending) -> None:
         """Add the spending of some sessions of an agent; the runs of these are not lost."""
         self._known.update((agent, session_id) for session_id in spending.session_ids)
-        for cell in spending.cells:
-            self.add_cell(cell)
+        for cell in spending.entries:
+            self.add_entry(cell)
         for problem in spending.problems:
             self._unread.setdefault(agent, set()).add(problem)
 
-    def add_cell(self, cell: Cell) -> None:
+    def add_entry(self, cell: LedgerEntry) -> None:
         """One cell, if it fits the options."""
         if self._options.model not in (None, cell.model):
             return
@@ -135,7 +135,7 @@ class CostReport:
                 continue
             self._run_count += 1
             if run.cost is not None:
-                self._count(_run_cell(run, run.cost, self._zone), run.tags)
+                self._count(_run_entry(run, run.cost, self._zone), run.tags)
 
     def summary(self) -> CostSummary:
         """The sum of everything added."""
@@ -172,7 +172,7 @@ class CostReport:
             if "agent" not in names or keys[names.index("agent")] in self._unread:
                 group.reasons.add(UNREADABLE_SOURCE)
 
-    def _count(self, cell: Cell, tags: Sequence[str]) -> None:
+    def _count(self, cell: LedgerEntry, tags: Sequence[str]) -> None:
         self._total.add(cell)
         for keys in self._grouping.keys(cell, tags):
             group = self._groups.get(keys)
@@ -189,11 +189,11 @@ class CostReport:
     def _in_span(self, moment: datetime) -> bool:
         return in_span(moment, self._options.since, self._options.until)
 
-    def _is_too_early(self, cell: Cell) -> bool:
+    def _is_too_early(self, cell: LedgerEntry) -> bool:
         """Whether it is of a day before the first that counts."""
         return self._first_day is not None and cell.day < self._first_day
 
-    def _run_fits(self, run: Run) -> bool:
+    def _run_fits(self, run: RecordedRun) -> bool:
         options = self._options
         first = self._first_day
         return (
@@ -205,9 +205,9 @@ class CostReport:
         )
 
 
-def _run_cell(run: Run, cost: CostRecord, zone: tzinfo) -> Cell:
+def _run_entry(run: RecordedRun, cost: CostRecord, zone: tzinfo) -> LedgerEntry:
     tokens = recorded_tokens(cost)
-    return Cell(
+    return LedgerEntry(
         agent=run.agent,
         session=unified_id(run.agent, run.session_id) if run.session_id else None,
         created_at=run.at,

@@ -19,9 +19,9 @@ from amux.model.problems import Problem
 from amux.model.usage import NANO, Call, Tokens
 from amux.pricing.rates import Rates, cost_nusd, usd_per_million
 from amux.pricing.registry import ModelRegistry
-from amux.run_index import Run, RunIndex
-from amux.sessions.days import local_day, runs_of
-from amux.sessions.parts import Joined
+from amux.run_index import RecordedRun, RunIndex
+from amux.sessions.days import call_spans, local_day
+from amux.sessions.parts import AssembledSession
 from amux.sessions.spans import time_span
 
 
@@ -86,7 +86,7 @@ def cost_record(
     )
 
 
-class Coster:
+class CostCalculator:
     """What is known of sessions beside their sources: prices, runs, and what a person added.
 
     The annotations of one never change, so that an answer has those of one moment.
@@ -105,13 +105,13 @@ class Coster:
         self._annotation_file = annotations
         self._annotations = Annotations() if current is None else current
 
-    def refreshed(self) -> Coster:
+    def refreshed(self) -> CostCalculator:
         """One with the annotations as they are now; the same one, if nobody has changed them."""
         file = self._annotation_file
         current = self._annotations if file is None else file.current()
         if current is self._annotations:
             return self
-        return Coster(self._registry, self._runs, annotations=file, current=current)
+        return CostCalculator(self._registry, self._runs, annotations=file, current=current)
 
     @property
     def runs(self) -> RunIndex:
@@ -124,11 +124,11 @@ class Coster:
         return self._annotations
 
     @property
-    def has_marks(self) -> bool:
+    def has_annotations(self) -> bool:
         """Whether any session has tags or a star."""
         return bool(self._runs.runs or self._annotations)
 
-    def tags_of(self, session: Joined) -> tuple[str, ...]:
+    def tags_of(self, session: AssembledSession) -> tuple[str, ...]:
         """The tags its runs were given, then those a person gave it; each once."""
         return self.tags_by_names(session.agent, session.names())
 
@@ -140,7 +140,7 @@ class Coster:
         given = (self._annotations.tags_of(agent, name) for name in names)
         return tuple(dict.fromkeys((*of_runs, *(tag for tags in given for tag in tags))))
 
-    def is_starred(self, session: Joined) -> bool:
+    def is_starred(self, session: AssembledSession) -> bool:
         """Whether a person gave it a star."""
         return self.is_starred_by_names(session.agent, session.names())
 
@@ -150,7 +150,7 @@ class Coster:
             self._annotations.starred(agent, name) for name in names
         )
 
-    def notes_of(self, session: Joined) -> tuple[Note, ...]:
+    def notes_of(self, session: AssembledSession) -> tuple[Note, ...]:
         """What a person wrote on it."""
         return tuple(
             note
@@ -163,14 +163,16 @@ class Coster:
         """What could not be read of the runs and of the annotations."""
         return (*self._runs.problems, *self._annotations.problems)
 
-    def price(self, session: Joined, call: Call) -> int | None:
+    def price(self, session: AssembledSession, call: Call) -> int | None:
         """The agent's own figure, else the catalogue's; None when neither knows."""
         if call.native_nusd is not None:
             return call.native_nusd
         rates = self._rates(session, call)
         return None if rates is None else cost_nusd(call.tokens, rates)
 
-    def rates_used(self, session: Joined, call: Call) -> tuple[dict[str, float] | None, str | None]:
+    def rates_used(
+        self, session: AssembledSession, call: Call
+    ) -> tuple[dict[str, float] | None, str | None]:
         """USD per million tokens by bucket, and who says so; no rates for an agent's own figure."""
         if call.native_nusd is not None:
             return None, "native"
@@ -187,17 +189,17 @@ class Coster:
             "output": usd_per_million(rate.output),
         }, rates.origin
 
-    def _rates(self, session: Joined, call: Call) -> Rates | None:
+    def _rates(self, session: AssembledSession, call: Call) -> Rates | None:
         if call.model is None:
             return None
         # A call whose time was not recorded has the price of the day on which its session began.
         day = local_day(call.at or time_span(session)[0], UTC)
         return self._registry.rates(session.agent, call.model, day)
 
-    def _prices_of(self, session: Joined, calls: Sequence[Call]) -> list[int | None]:
+    def _prices_of(self, session: AssembledSession, calls: Sequence[Call]) -> list[int | None]:
         """As `price`, for many: rates are looked up when the model or the day changes."""
         prices: list[int | None] = []
-        for run in runs_of(calls, UTC, created=time_span(session)[0]):
+        for run in call_spans(calls, UTC, created=time_span(session)[0]):
             some, model, rates = calls[run.calls], run.model, None
             own: list[int | None] = [call.native_nusd for call in some]
             if model is not None and None in own:
@@ -210,7 +212,7 @@ class Coster:
             prices += own
         return prices
 
-    def cost_of(self, session: Joined) -> SessionCost | None:
+    def cost_of(self, session: AssembledSession) -> SessionCost | None:
         """The session's cost; None when nothing at all was recorded."""
         members = list(session.with_children())
         calls = [call for member in members for call in member.calls]
@@ -231,7 +233,7 @@ class Coster:
         return SessionCost(calls, prices, "estimate", 0, gaps)
 
 
-def _nothing_of_its_own(session: Joined, gaps: tuple[str, ...]) -> SessionCost | None:
+def _nothing_of_its_own(session: AssembledSession, gaps: tuple[str, ...]) -> SessionCost | None:
     """Zero where all that was recorded is counted elsewhere; None where nothing was recorded."""
     if not session.ignored:
         return None
@@ -239,17 +241,17 @@ def _nothing_of_its_own(session: Joined, gaps: tuple[str, ...]) -> SessionCost |
     return SessionCost((), (), "native" if native else "estimate", 0, gaps)
 
 
-def _recorded_total(session: Joined) -> int | None:
+def _recorded_total(session: AssembledSession) -> int | None:
     """The agent's own total. In a copy nobody declared it starts from the original's: no use."""
     is_found_copy = session.kind != session.facts.kind
     return None if is_found_copy else session.facts.native_nusd
 
 
-def gaps_of(members: Iterable[Joined]) -> tuple[str, ...]:
+def gaps_of(members: Iterable[AssembledSession]) -> tuple[str, ...]:
     """Why the figures are a lower bound, each reason once, in order of appearance."""
     reasons: dict[str, None] = {}
     for member in members:
-        for part in member.parts:
+        for part in member.sources:
             reasons.update(dict.fromkeys(part.facts.gaps))
         for call in member.calls:
             if call.gaps:
@@ -257,12 +259,12 @@ def gaps_of(members: Iterable[Joined]) -> tuple[str, ...]:
     return tuple(reasons)
 
 
-def why_unknown(session: Joined) -> tuple[str, ...]:
+def why_unknown(session: AssembledSession) -> tuple[str, ...]:
     """Why nothing is known of what it cost, when nothing is."""
     return gaps_of(session.with_children()) or (USAGE_NOT_RECORDED,)
 
 
-def _billed_runs(runs: Iterable[Run]) -> list[CostRecord]:
+def _billed_runs(runs: Iterable[RecordedRun]) -> list[CostRecord]:
     return [run.cost for run in runs if run.cost is not None]
 
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final, cast
 
-from amux.adapters._base import Adapter, TextCut
-from amux.index.fingerprint import file_mark
-from amux.index.texts_spots import Spots
+from amux.adapters._base import Adapter, ReadsMessageAt
+from amux.index.fingerprint import file_fingerprint
+from amux.index.texts_spots import MessageLocations
 from amux.model.message import SessionMessage
 
 _READ_ONLY: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -21,18 +21,18 @@ _READ_ONLY: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NO
 _CAN_READ_AT: Final = hasattr(os, "pread")  # it is not everywhere
 
 
-def cutter_of(adapter: Adapter) -> TextCut | None:
+def cutter_of(adapter: Adapter) -> ReadsMessageAt | None:
     """The adapter, if it can cut."""
-    return cast("TextCut", adapter) if _can_cut(type(adapter)) else None
+    return cast("ReadsMessageAt", adapter) if _can_cut(type(adapter)) else None
 
 
 @lru_cache
 def _can_cut(kind: type[Adapter]) -> bool:
-    return issubclass(kind, TextCut)  # which takes longer than cutting
+    return issubclass(kind, ReadsMessageAt)  # which takes longer than cutting
 
 
 def cut_messages(
-    adapter: TextCut, spots: Spots, numbers: Sequence[int], *, tools: bool
+    adapter: ReadsMessageAt, spots: MessageLocations, numbers: Sequence[int], *, tools: bool
 ) -> Iterator[SessionMessage]:
     """The messages of these numbers, which count from 1, up to one that cannot be cut."""
     try:
@@ -41,14 +41,14 @@ def cut_messages(
         return
     try:
         found = os.fstat(handle)
-        if file_mark(found).encode() != spots.mark:
+        if file_fingerprint(found).encode() != spots.mark:
             return
         for number in numbers:
             spot = spots.at(number - 1)
             if spot is None or not 0 <= spot.offset <= found.st_size - spot.length:
                 return
             data = _read_at(handle, spot.offset, spot.length)
-            message = adapter.cut_text(data, spot.kind, tools=tools)
+            message = adapter.read_message_at(data, spot.kind, tools=tools)
             if message is None:
                 return
             yield message

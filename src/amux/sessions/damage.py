@@ -14,8 +14,8 @@ from typing import Final
 from amux.adapters._base import SourceRef
 from amux.errors import ParseError
 from amux.model.problems import Problem
-from amux.sessions.library import Library
-from amux.sessions.parts import Part
+from amux.sessions.library import SourceCatalog
+from amux.sessions.parts import SourceSession
 from amux.sessions.readings import read_facts
 
 _OF_WHOLE_SOURCES: Final = frozenset({"unreadable", "unknown-format", "decoder-missing"})
@@ -28,13 +28,13 @@ _SHOWN: Final = 3
 _BLANK_BYTES: Final = 1 << 16
 
 
-def damage_of(library: Library, agent: str, name: str) -> Problem | None:
+def find_read_error(library: SourceCatalog, agent: str, name: str) -> Problem | None:
     """Why there is no session in the source whose name promises it; None: it is not damaged."""
     adapter = library.adapter(agent)
     for source in library.sources(agent):
         if not _promises(source, name):
             continue
-        parts: list[Part] = []
+        parts: list[SourceSession] = []
         problems: list[Problem] = []
         read_facts(adapter, source, parts, problems)
         if any(part.facts.attributed for part in parts):
@@ -44,7 +44,7 @@ def damage_of(library: Library, agent: str, name: str) -> Problem | None:
             return (*_of_whole_sources(problems), *problems)[0]
         if source.has_path and _is_blank(source.path):
             message = "there is nothing to read"
-            return Problem(code="unknown-format", message=message, path=source.place)
+            return Problem(code="unknown-format", message=message, path=source.location)
     return None
 
 
@@ -56,7 +56,7 @@ def damaged(agent: str, name: str, problem: Problem) -> ParseError:
     )
 
 
-def where_else(problems: Iterable[Problem]) -> str:
+def unreadable_hint(problems: Iterable[Problem]) -> str:
     """What to add to the news that a session is missing: where it may lie all the same."""
     unread = _in_a_line(problems)
     return f"; it may lie in what could not be read: {unread}" if unread else ""

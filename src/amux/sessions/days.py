@@ -21,7 +21,7 @@ def local_day(at: datetime, zone: tzinfo) -> date:
         return at.date()
 
 
-class Run(NamedTuple):
+class CallSpan(NamedTuple):
     """Calls in a row of one model on one day."""
 
     model: str | None
@@ -29,7 +29,7 @@ class Run(NamedTuple):
     calls: slice
 
 
-def runs_of(calls: Sequence[Call], zone: tzinfo, *, created: datetime) -> Iterator[Run]:
+def call_spans(calls: Sequence[Call], zone: tzinfo, *, created: datetime) -> Iterator[CallSpan]:
     """All calls, run by run; one without a time is taken for one of when its session began."""
     if not calls:
         return
@@ -39,10 +39,10 @@ def runs_of(calls: Sequence[Call], zone: tzinfo, *, created: datetime) -> Iterat
         at = call.at or created
         if call.model != model or not begin <= at < end:
             if number > start:
-                yield Run(model, local_day(first, zone), slice(start, number))
+                yield CallSpan(model, local_day(first, zone), slice(start, number))
             start, model, first = number, call.model, at
             begin, end = _limits(at, zone)
-    yield Run(model, local_day(first, zone), slice(start, len(calls)))
+    yield CallSpan(model, local_day(first, zone), slice(start, len(calls)))
 
 
 def _limits(at: datetime, zone: tzinfo) -> tuple[datetime, datetime]:

@@ -17,7 +17,7 @@ from amux.sessions.query import Query, tokens
 from amux.sessions.terms import Term, is_ideographic
 
 
-class Vocabulary(Protocol):
+class SpokenWords(Protocol):
     """Knows words without reading texts."""
 
     def words(self) -> Iterable[str]:

@@ -18,14 +18,14 @@ from amux.adapters._kit.folders import is_folder
 from amux.adapters._kit.jsonl import unreadable
 from amux.model.problems import Problem
 from amux.model.reports import FileReport, FileStatus, NextLoss, RootReport
-from amux.sessions.parts import Part
-from amux.sessions.reader import SessionReader
+from amux.sessions.parts import SourceSession
+from amux.sessions.reader import SessionService
 from amux.sessions.readings import read_facts
 
 _SIDECARS = ("-wal", "-shm", "-journal")
 
 
-def examine(reader: SessionReader, agents: Sequence[str]) -> tuple[RootReport, ...]:
+def examine(reader: SessionService, agents: Sequence[str]) -> tuple[RootReport, ...]:
     """Look at every file of some agents."""
     return tuple(
         _examine_root(reader.registry.require(name), root)
@@ -95,20 +95,20 @@ def _examine_file(
     elif (owner := _owner(path, sources)) is not None:
         status, what = "part", f"belongs to {owner.relative_to(root).as_posix()}"
     else:
-        status, what = _bystander(adapter.info, relative)
+        status, what = _ignored(adapter.info, relative)
     return FileReport(path=relative, status=status, what=what, bytes=_size(path))
 
 
 def _examine_other(adapter: Adapter, source: SourceRef, problems: list[Problem]) -> FileReport:
     """Report a source that lies in no file."""
     status, what = _read_source(adapter, source, problems)
-    return FileReport(path=source.place, status=status, what=what, bytes=0)
+    return FileReport(path=source.location, status=status, what=what, bytes=0)
 
 
 def _read_source(
     adapter: Adapter, source: SourceRef, problems: list[Problem]
 ) -> tuple[FileStatus, str]:
-    parts: list[Part] = []
+    parts: list[SourceSession] = []
     found: list[Problem] = []
     read_facts(adapter, source, parts, found)
     found += [problem for part in parts for problem in part.facts.problems]
@@ -139,10 +139,10 @@ def _owner(path: Path, sources: dict[Path, SourceRef]) -> Path | None:
     return next((parent for parent in path.parents if parent in sources), None)
 
 
-def _bystander(info: AgentInfo, relative: str) -> tuple[FileStatus, str]:
-    for bystander in info.bystanders:
-        if fnmatch(relative, bystander.pattern):
-            return "bystander", bystander.what
+def _ignored(info: AgentInfo, relative: str) -> tuple[FileStatus, str]:
+    for ignored in (*info.ignored_files, *info.bystanders):
+        if fnmatch(relative, ignored.pattern):
+            return "bystander", ignored.what
     return "unknown", "amux does not know this file"
 
 

@@ -12,9 +12,9 @@ import msgspec
 from amux.config import Config
 from amux.index.basis import InputFiles, StoredEnvironment, digest, installation
 from amux.index.encoding import pack
-from amux.index.store import Store
+from amux.index.store import IndexDatabase
 from amux.run_index import RunIndex
-from amux.sessions.costing import Coster
+from amux.sessions.costing import CostCalculator
 
 
 class ResultEnvironment:
@@ -59,7 +59,7 @@ class ResultEnvironment:
         """Return the fingerprint of everything that the results of one agent depend on."""
         return self.fingerprint() + self._runs_digest(agent).encode()
 
-    def save(self, store: Store, agents: Sequence[str], coster: Coster) -> None:
+    def save(self, store: IndexDatabase, agents: Sequence[str], coster: CostCalculator) -> None:
         """Store the environment for the fast list, unless something has to be reported with it."""
         files, config, annotations = self._files, self._config, coster.annotations
         if files is None or not files.state or self._changes():

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from amux.model.ids import unified_id
 from amux.model.reports import CostExplanation, ExplainedCall
 from amux.model.usage import NANO
-from amux.sessions.costing import Coster, why_unknown
-from amux.sessions.parts import Joined
+from amux.sessions.costing import CostCalculator, why_unknown
+from amux.sessions.parts import AssembledSession
 
 
-def explain_cost(session: Joined, coster: Coster) -> CostExplanation:
+def explain_cost(session: AssembledSession, coster: CostCalculator) -> CostExplanation:
     """Take the session's cost apart, sub-agents included."""
     cost = coster.cost_of(session)
     shares: dict[int, int | None] = {}
@@ -33,7 +33,10 @@ def explain_cost(session: Joined, coster: Coster) -> CostExplanation:
 
 
 def _explain_member(
-    session: Joined, member: Joined, coster: Coster, shares: dict[int, int | None]
+    session: AssembledSession,
+    member: AssembledSession,
+    coster: CostCalculator,
+    shares: dict[int, int | None],
 ) -> Iterator[ExplainedCall]:
     for call in member.calls:
         share = shares.get(id(call))

@@ -11,10 +11,10 @@ from amux.model.words import fold
 from amux.sessions.mentions import mentioned_paths, normal_path
 from amux.sessions.passages import Passage, passages
 from amux.sessions.query_filters import Clause, Condition, is_agent
-from amux.sessions.subjects import Traits
+from amux.sessions.subjects import SessionFields
 
 
-def admits_session(clauses: Sequence[Clause], session: Traits) -> bool:
+def admits_session(clauses: Sequence[Clause], session: SessionFields) -> bool:
     """Whether a session passes; only the clauses that choose sessions may be given."""
 
     def holds(condition: Condition) -> bool:
@@ -54,23 +54,23 @@ def _is_said_by(roles: Sequence[Clause], *speakers: str) -> bool:
     return all(clause.admits(lambda condition: condition.value in speakers) for clause in roles)
 
 
-def _is_of_agent(session: Traits, condition: Condition) -> bool:
+def _is_of_agent(session: SessionFields, condition: Condition) -> bool:
     return is_agent(session.agent, condition)
 
 
-def _used_model(session: Traits, condition: Condition) -> bool:
+def _used_model(session: SessionFields, condition: Condition) -> bool:
     if condition.exact:
         return condition.value in session.models
     return any(condition.value in fold(model) for model in session.models)
 
 
-def _has_tag(session: Traits, condition: Condition) -> bool:
+def _has_tag(session: SessionFields, condition: Condition) -> bool:
     if condition.exact:
         return condition.value in session.tags
     return any(condition.value == fold(tag) for tag in session.tags)
 
 
-def _is_of_project(session: Traits, condition: Condition) -> bool:
+def _is_of_project(session: SessionFields, condition: Condition) -> bool:
     """As many of the last folders as the value names hold it; an absolute path: there or below."""
     if session.cwd is None:
         return False
@@ -83,15 +83,15 @@ def _is_of_project(session: Traits, condition: Condition) -> bool:
     return bool(wanted) and wanted in "/".join(folders[-count:])
 
 
-def _is_since(session: Traits, condition: Condition) -> bool:
+def _is_since(session: SessionFields, condition: Condition) -> bool:
     return condition.moment is None or session.created_at >= condition.moment
 
 
-def _is_until(session: Traits, condition: Condition) -> bool:
+def _is_until(session: SessionFields, condition: Condition) -> bool:
     return condition.moment is None or session.created_at <= condition.moment
 
 
-_SESSION_TESTS: Final[dict[str, Callable[[Traits, Condition], bool]]] = {
+_SESSION_TESTS: Final[dict[str, Callable[[SessionFields, Condition], bool]]] = {
     "agent": _is_of_agent,
     "model": _used_model,
     "tag": _has_tag,

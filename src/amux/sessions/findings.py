@@ -8,19 +8,19 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from amux.index.texts_spots import Spots
+from amux.index.texts_spots import MessageLocations
 from amux.model.message import Role
 from amux.model.session import SearchHit
-from amux.sessions.matching import Tally
+from amux.sessions.matching import MatchState
 from amux.sessions.snippets import Excerpt
-from amux.sessions.subjects import Subject
+from amux.sessions.subjects import SearchableSession
 from amux.sessions.terms import Term
 
 TITLE_HITS: Final = 5.0
 """As how many messages a title counts."""
 
 
-class Place(NamedTuple):
+class HitLocation(NamedTuple):
     """Where a text stands: in which message of which sub-agent. No number: nobody knows."""
 
     number: int | None = None
@@ -33,16 +33,16 @@ Said = Callable[[], Collection[int]]
 """Numbers of messages that fit without tool text, when somebody wants to know."""
 
 
-class Unread(NamedTuple):
+class PendingHits(NamedTuple):
     """Hits that are known without a look at the source: of which conversation, which messages.
 
     `spots` are where they lie, if anybody knows; `said` tells which of them are no tool text: all
     of them where it is None.
     """
 
-    place: int
+    position: int
     numbers: Collection[int]  # in order
-    spots: Spots | None = None
+    locations: MessageLocations | None = None
     said: Said | None = None
 
 
@@ -64,7 +64,7 @@ def _no_hits() -> list[_Shown]:
 
 
 @dataclass(slots=True)
-class Finding:
+class SessionHits:
     """What a session holds of the query.
 
     `weights` is in how many of its hits each term is, the title counting as several; `held` are all
@@ -72,17 +72,17 @@ class Finding:
     the first in tool text.
     """
 
-    subject: Subject
+    session: SearchableSession
     room: int | None
     relevance: float = 0.0
     weights: dict[Term, float] = field(default_factory=_no_weights)
     held: set[Term] = field(default_factory=_no_terms)
     is_match: bool = False
     is_in_title: bool = False
-    is_told: bool = False  # its messages are known to who told of it
+    is_from_index: bool = False  # its messages are known to who told of it
     snippet: str | None = None
     hit_count: int = 0
-    unread: Sequence[Unread] = ()
+    pending: Sequence[PendingHits] = ()
     _said: list[_Shown] = field(default_factory=_no_hits)
     _others: list[_Shown] = field(default_factory=_no_hits)
 
@@ -99,7 +99,7 @@ class Finding:
         for term, weight in weights.items():
             self.weights[term] = self.weights.get(term, 0.0) + weight
 
-    def match(self, tally: Tally, place: Place) -> None:
+    def match(self, tally: MatchState, place: HitLocation) -> None:
         """A message fits."""
         self.is_match = True
         self.hit_count += 1
@@ -108,7 +108,7 @@ class Finding:
         if self.room is None or len(known) < max(self.room, 1):
             self.show(tally.excerpt(), place, is_said=known is self._said)
 
-    def show(self, excerpt: Excerpt, place: Place, *, is_said: bool) -> None:
+    def show(self, excerpt: Excerpt, place: HitLocation, *, is_said: bool) -> None:
         """Note one more hit; they come in order."""
         hit = SearchHit(
             snippet=excerpt.text,

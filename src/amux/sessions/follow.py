@@ -16,10 +16,10 @@ from amux.host import Host
 from amux.index.fingerprint import Fingerprints
 from amux.model.change import SessionChange
 from amux.sessions.assemble import Assembly
-from amux.sessions.follow_scope import Scope
-from amux.sessions.follow_thread import REST, Thread
-from amux.sessions.library import Library
-from amux.sessions.parts import Joined
+from amux.sessions.follow_scope import FollowScope
+from amux.sessions.follow_thread import REST, FollowedSession
+from amux.sessions.library import SourceCatalog
+from amux.sessions.parts import AssembledSession
 
 FILE_POLL_S: Final = 0.25
 DATABASE_POLL_S: Final = 2.0
@@ -40,10 +40,10 @@ class Follow:
 
     def __init__(
         self,
-        library: Library,
+        library: SourceCatalog,
         adapter: Adapter,
         host: Host,
-        opened: tuple[Assembly, Joined],
+        opened: tuple[Assembly, AssembledSession],
         *,
         from_start: bool = False,
         poll: float | None = None,
@@ -59,8 +59,8 @@ class Follow:
         self._idle_timeout = idle_timeout
         self._left = Event()
         self._running = Lock()
-        self._threads: dict[tuple[str | None, str], Thread] = {}
-        self._scope = Scope(library, adapter, *opened)
+        self._threads: dict[tuple[str | None, str], FollowedSession] = {}
+        self._scope = FollowScope(library, adapter, *opened)
         self._scope_due = self._rest_until = 0.0
         self._is_missing = False
         self._is_over = False
@@ -68,7 +68,7 @@ class Follow:
         self._look_for_sessions(fingerprints)
         if not from_start:
             for thread in self._threads.values():
-                thread.take_stock(fingerprints)
+                thread.mark_all_reported(fingerprints)
         self._told_at = host.clock.elapsed()
         self._changes = self._rounds()
 
@@ -109,14 +109,14 @@ class Follow:
         if began >= self._scope_due:
             changes += self._look_for_sessions(fingerprints)
         for thread in self._threads.values():
-            changes += thread.look(fingerprints)
+            changes += thread.poll(fingerprints)
         self._rest_until = began + REST * (self._host.clock.elapsed() - began)
         return changes
 
     def _look_for_sessions(self, fingerprints: Fingerprints) -> list[SessionChange]:
         """Bring the followed sessions in line with what there is now."""
         began = self._host.clock.elapsed()
-        assembly = self._scope.look(fingerprints)
+        assembly = self._scope.poll(fingerprints)
         now = self._host.clock.elapsed()
         self._scope_due = now + max(SCOPE_POLL_S, SCOPE_REST * (now - began))
         if assembly is None and not self._is_missing:
@@ -136,7 +136,7 @@ class Follow:
         self._is_over, self._is_missing = self._is_missing, True
         return [thread.ended() for thread in self._threads.values()] if self._is_over else []
 
-    def _update(self, assembly: Assembly, session: Joined) -> list[SessionChange]:
+    def _update(self, assembly: Assembly, session: AssembledSession) -> list[SessionChange]:
         sessions = {
             (None if each is session else each.parent, each.session_id): each
             for each in session.with_children()
@@ -146,7 +146,7 @@ class Follow:
             if key in self._threads:
                 self._threads[key].update(assembly, each)
             else:
-                self._threads[key] = Thread(self._adapter, self._host, assembly, each)
+                self._threads[key] = FollowedSession(self._adapter, self._host, assembly, each)
         return [thread.ended() for thread in gone]
 
     def _next_look(self) -> float:
@@ -154,7 +154,7 @@ class Follow:
         return max(soonest, self._rest_until)
 
     def _appointments(self) -> list[float]:
-        dues = (thread.due() for thread in self._threads.values())
+        dues = (thread.next_due() for thread in self._threads.values())
         return [due for due in dues if due is not None]
 
     def _is_to_stop(self) -> bool:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from amux.adapters._base import Adapter, Progress, Resumable, SourceRef
+from amux.adapters._base import Adapter, Checkpoint, Resumable, SourceRef
 from amux.index.fingerprint import Fingerprint, Fingerprints
 from amux.model.facts import Facts
 from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly, assemble
-from amux.sessions.library import Library
-from amux.sessions.parts import Joined, Part
+from amux.sessions.library import SourceCatalog
+from amux.sessions.parts import AssembledSession, SourceSession
 from amux.sessions.readings import read_facts, source_sessions
 
 
@@ -25,34 +25,38 @@ class _Read:
     """What a source said when it last changed."""
 
     fingerprint: Fingerprint
-    parts: list[Part]
-    progress: Progress | None = None
+    parts: list[SourceSession]
+    checkpoint: Checkpoint | None = None
 
 
-class Scope:
+class FollowScope:
     """The sources of one session and of its sub-agents."""
 
     def __init__(
-        self, library: Library, adapter: Adapter, assembly: Assembly, session: Joined
+        self,
+        library: SourceCatalog,
+        adapter: Adapter,
+        assembly: Assembly,
+        session: AssembledSession,
     ) -> None:
         self._library = library
         self._adapter = adapter
         self._agent, self._session_id = session.agent, session.session_id
-        self._sources = {source.place: source for source in _sources_of(assembly, session)}
+        self._sources = {source.location: source for source in _sources_of(assembly, session)}
         self._names = _names_of(session)
         self._read: dict[str, _Read] = {}
         self._cwd = self._narrowest(session)
-        self._strangers = {source.place for source in self._listed()} - self._sources.keys()
+        self._strangers = {source.location for source in self._listed()} - self._sources.keys()
 
     @property
     def has_sources(self) -> bool:
         """Whether there is still a file the session could be in."""
         return bool(self._sources)
 
-    def look(self, fingerprints: Fingerprints) -> Assembly | None:
+    def poll(self, fingerprints: Fingerprints) -> Assembly | None:
         """The session as its sources tell it now; None when they say what they said before."""
-        listed = {source.place: source for source in self._listed()}
-        is_other = self._forget_all_but(listed)
+        listed = {source.location: source for source in self._listed()}
+        is_other = self._discard_others(listed)
         for path, source in listed.items():
             if path not in self._sources and path not in self._strangers:
                 is_other |= self._meet(source, fingerprints)
@@ -67,18 +71,18 @@ class Scope:
             self._names |= _names_of(session)
         return assembly
 
-    def _narrowest(self, session: Joined) -> str | None:
+    def _narrowest(self, session: AssembledSession) -> str | None:
         """A working directory that spares listing the rest, if the session is found by it."""
         cwd = session.facts.cwd
         if cwd is None:
             return None
-        near = {source.place for source in self._library.sources(self._agent, cwd=cwd)}
+        near = {source.location for source in self._library.sources(self._agent, cwd=cwd)}
         return cwd if self._sources.keys() <= near else None
 
     def _listed(self) -> list[SourceRef]:
         return self._library.sources(self._agent, cwd=self._cwd)
 
-    def _forget_all_but(self, listed: Iterable[str]) -> bool:
+    def _discard_others(self, listed: Iterable[str]) -> bool:
         gone = self._sources.keys() - set(listed)
         for path in gone:
             del self._sources[path]
@@ -88,13 +92,13 @@ class Scope:
     def _meet(self, source: SourceRef, fingerprints: Fingerprints) -> bool:
         """Take in a new source if it belongs here; one that says nothing yet is met again."""
         self._read_again(source, fingerprints)
-        parts = self._read[source.place].parts
+        parts = self._read[source.location].parts
         if source.parent in self._names or any(self._is_ours(part.facts) for part in parts):
-            self._sources[source.place] = source
+            self._sources[source.location] = source
             return True
         if parts:
-            self._strangers.add(source.place)
-            del self._read[source.place]
+            self._strangers.add(source.location)
+            del self._read[source.location]
         return False
 
     def _is_ours(self, facts: Facts) -> bool:
@@ -104,19 +108,19 @@ class Scope:
     def _read_again(self, source: SourceRef, fingerprints: Fingerprints) -> bool:
         """Read a source's facts unless it is as it was; whether that was needed."""
         now = fingerprints.of(source)
-        known = self._read.get(source.place)
+        known = self._read.get(source.location)
         if now.state and known is not None and known.fingerprint.state == now.state:
             return False
-        self._read[source.place] = self._facts_of(source, now, known)
+        self._read[source.location] = self._facts_of(source, now, known)
         return True
 
     def _facts_of(self, source: SourceRef, now: Fingerprint, known: _Read | None) -> _Read:
         """Problems are left out: the messages meet the same ones, and they are told."""
         if isinstance(self._adapter, Resumable):
-            progress = known.progress if known and _has_grown(known.fingerprint, now) else None
-            reading = self._adapter.read_on(source, want="facts", progress=progress)
-            return _Read(now, source_sessions(source, reading.facts), reading.progress)
-        parts: list[Part] = []
+            checkpoint = known.checkpoint if known and _has_grown(known.fingerprint, now) else None
+            reading = self._adapter.resume_read(source, want="facts", checkpoint=checkpoint)
+            return _Read(now, source_sessions(source, reading.facts), reading.checkpoint)
+        parts: list[SourceSession] = []
         problems: list[Problem] = []
         read_facts(self._adapter, source, parts, problems)
         return _Read(now, parts)
@@ -128,17 +132,17 @@ def _has_grown(before: Fingerprint, now: Fingerprint) -> bool:
     return is_same and before.size <= now.size
 
 
-def _sources_of(assembly: Assembly, session: Joined) -> Iterable[SourceRef]:
+def _sources_of(assembly: Assembly, session: AssembledSession) -> Iterable[SourceRef]:
     """Everything the session and its sub-agents were put together from."""
     for each in session.with_children():
-        yield from (part.source for part in each.parts)
-        yield from (part.source for part, _ in assembly.conversation(each))
+        yield from (part.source for part in each.sources)
+        yield from (part.source for part, _ in assembly.source_path(each))
 
 
-def _names_of(session: Joined) -> set[str]:
+def _names_of(session: AssembledSession) -> set[str]:
     """Every id by which a new source may refer to the session or to one of its sub-agents."""
     names: set[str] = set()
     for each in session.with_children():
         names.add(each.session_id)
-        names.update(alias for part in each.parts for alias in part.facts.aliases)
+        names.update(alias for part in each.sources for alias in part.facts.aliases)
     return names

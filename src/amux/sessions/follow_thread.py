@@ -23,8 +23,8 @@ from amux.model.ids import unified_id
 from amux.model.message import SessionMessage, SessionToolCall
 from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly
-from amux.sessions.conversation import conversation_of, read_conversation
-from amux.sessions.parts import Joined
+from amux.sessions.conversation import message_sources, read_messages
+from amux.sessions.parts import AssembledSession
 
 SETTLE_S: Final = 1.0
 """Files that have not changed for so long hold nothing half-written."""
@@ -32,16 +32,16 @@ SETTLE_S: Final = 1.0
 REST: Final = 4
 """After reading, a session is left alone for so many times as long as that took."""
 
-Mark = tuple[str, bytes]
+MessageDigest = tuple[str, bytes]
 """Which message it is, and what it says."""
 
 
 @dataclass(slots=True, frozen=True)
-class _Found:
+class _ReadMessages:
     """The messages as they are now, and what could not be read."""
 
     messages: Sequence[SessionMessage]
-    marks: Sequence[Mark]
+    digests: Sequence[MessageDigest]
     problems: Sequence[Problem]
 
     @property
@@ -51,34 +51,36 @@ class _Found:
         return closed or (bool(self.problems) and not self.messages)
 
 
-class Thread:
+class FollowedSession:
     """A session that is followed, or one of its sub-agents."""
 
-    def __init__(self, adapter: Adapter, host: Host, assembly: Assembly, session: Joined) -> None:
+    def __init__(
+        self, adapter: Adapter, host: Host, assembly: Assembly, session: AssembledSession
+    ) -> None:
         self._adapter = adapter
         self._host = host
         self._assembly, self._session = assembly, session
-        self._told: list[Mark] = []
+        self._told: list[MessageDigest] = []
         self._told_problems: set[Problem] = set()
         self._states: list[bytes] | None = None
         self._is_there = True
         self._changed_at = 0.0
         self._is_unread = False
         self._rest_until = 0.0
-        self._found: _Found | None = None  # not told to the end yet
+        self._found: _ReadMessages | None = None  # not told to the end yet
 
-    def update(self, assembly: Assembly, session: Joined) -> None:
+    def update(self, assembly: Assembly, session: AssembledSession) -> None:
         """Go on with what is known of the session now: its sources may be others."""
         self._assembly, self._session = assembly, session
 
-    def take_stock(self, fingerprints: Fingerprints) -> None:
+    def mark_all_reported(self, fingerprints: Fingerprints) -> None:
         """Take everything that is there for told."""
         self._notice_changes(fingerprints)
         found = self._read()
-        self._told[:] = found.marks
+        self._told[:] = found.digests
         self._told_problems.update(found.problems)
 
-    def look(self, fingerprints: Fingerprints) -> list[SessionChange]:
+    def poll(self, fingerprints: Fingerprints) -> list[SessionChange]:
         """What is to be told now."""
         self._notice_changes(fingerprints)
         now = self._host.clock.elapsed()
@@ -92,7 +94,7 @@ class Thread:
             self._found = None
         return changes
 
-    def due(self) -> float | None:
+    def next_due(self) -> float | None:
         """When there will be something to tell even if nothing changes any more."""
         if self._found is not None:
             return self._changed_at + SETTLE_S
@@ -103,7 +105,7 @@ class Thread:
         return self._change("ended")
 
     def _notice_changes(self, fingerprints: Fingerprints) -> None:
-        parts = self._assembly.conversation(self._session)
+        parts = self._assembly.source_path(self._session)
         now = [fingerprints.of(part.source) for part, _ in parts]
         states = [each.state for each in now]
         if states != self._states:
@@ -113,29 +115,29 @@ class Thread:
         elif b"" in states:  # an adapter that cannot tell
             self._is_unread = True
 
-    def _read(self) -> _Found:
+    def _read(self) -> _ReadMessages:
         began = self._host.clock.elapsed()
         messages: list[SessionMessage] = []
         problems: list[Problem] = []
-        conversation = conversation_of(self._assembly, self._session)
-        items = read_conversation(self._adapter, conversation, want="all")
+        conversation = message_sources(self._assembly, self._session)
+        items = read_messages(self._adapter, conversation, want="all")
         for item in items:
             if isinstance(item, SessionMessage):
                 messages.append(item)
             elif item.code != "torn-tail":  # it is still being written
                 problems.append(item)
         messages = _without_repeated_outputs(messages)
-        marks = [_mark(message, number) for number, message in enumerate(messages)]
+        marks = [_digest(message, number) for number, message in enumerate(messages)]
         now = self._host.clock.elapsed()
         self._rest_until = now + REST * (now - began)
         self._is_unread = False
-        return _Found(messages, marks, problems)
+        return _ReadMessages(messages, marks, problems)
 
-    def _compare(self, found: _Found, *, is_settled: bool) -> list[SessionChange]:
+    def _compare(self, found: _ReadMessages, *, is_settled: bool) -> list[SessionChange]:
         if found.is_blind:
             return self._tell_problems(found.problems) if is_settled else []
         changes: list[SessionChange] = []
-        kept = _common_length(self._told, found.marks)
+        kept = _common_length(self._told, found.digests)
         if kept < len(self._told):
             if not is_settled:
                 return []  # the file may be in the middle of being rewritten
@@ -148,8 +150,8 @@ class Thread:
             changes += self._tell_problems(found.problems)
         return changes
 
-    def _tell(self, index: int, found: _Found) -> list[SessionChange]:
-        mark = found.marks[index]
+    def _tell(self, index: int, found: _ReadMessages) -> list[SessionChange]:
+        mark = found.digests[index]
         is_new = index == len(self._told)
         if not is_new and self._told[index] == mark:
             return []
@@ -184,7 +186,7 @@ class Thread:
         )
 
 
-def _common_length(told: Sequence[Mark], found: Sequence[Mark]) -> int:
+def _common_length(told: Sequence[MessageDigest], found: Sequence[MessageDigest]) -> int:
     """How many messages from the beginning are still the same ones, whatever they say now."""
     length = 0
     for (one, _), (other, _) in zip(told, found, strict=False):
@@ -194,7 +196,7 @@ def _common_length(told: Sequence[Mark], found: Sequence[Mark]) -> int:
     return length
 
 
-def _mark(message: SessionMessage, number: int) -> Mark:
+def _digest(message: SessionMessage, number: int) -> MessageDigest:
     name = message.id if message.id is not None else f"{number} {message.role}"
     return name, blake2b(encode_json(message), digest_size=16).digest()
 

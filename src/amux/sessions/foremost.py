@@ -12,9 +12,9 @@ from heapq import nlargest
 from itertools import compress, repeat
 from typing import Final
 
-from amux.sessions.lookup import Told
+from amux.sessions.lookup import IndexedHits
 
-LEAST: Final = 1e-6
+MIN_SCORE: Final = 1e-6
 """What a session is worth at least that fits at all."""
 
 DIGITS: Final = 6
@@ -23,69 +23,71 @@ DIGITS: Final = 6
 _SATURATION: Final = 1.5
 _ROUNDED_BY: Final = 2e-6  # what comes so little behind another may be its equal
 
-Held = dict[int, float]
+Scores = dict[int, float]
 """How much of the query sessions hold, by their places."""
 
 
-def worth_of(weights: Iterable[float], rarities: Iterable[float]) -> float:
+def term_weight(weights: Iterable[float], rarities: Iterable[float]) -> float:
     """What so much of each term is worth, given how rare these are."""
     worth = 0.0
     for weight, rarity in zip(weights, rarities, strict=False):
         worth += rarity * (weight / (weight + _SATURATION))  # the tenth says less
-    return max(LEAST, worth)
+    return max(MIN_SCORE, worth)
 
 
-def told_scores(
-    told: Told, rarities: Sequence[float], now: datetime, limit: int | None
+def indexed_scores(
+    told: IndexedHits, rarities: Sequence[float], now: datetime, limit: int | None
 ) -> list[tuple[int, float]]:
     """Sessions with their scores, as far as they may be among the first.
 
     `rarities` are those of the terms in the order of the counts.
     """
     if limit is None:
-        held = _with_titles(_held(told, rarities), told, rarities)
+        held = _with_titles(_message_scores(told, rarities), told, rarities)
     else:
         bounds = told.recency.at_most(now)
-        some = _hopeful(told.hits, rarities, *bounds, limit) if told.is_uniform else None
-        held = _with_titles(_held(told, rarities) if some is None else some, told, rarities)
-        held = _promising(held, *bounds, limit)
+        some = _above_cutoff(told.hits, rarities, *bounds, limit) if told.is_uniform else None
+        held = _with_titles(
+            _message_scores(told, rarities) if some is None else some, told, rarities
+        )
+        held = _top_candidates(held, *bounds, limit)
     recencies = told.recency.of(held, now)
     return [(place, held[place] * own) for place, own in zip(held, recencies, strict=True)]
 
 
-def _hopeful(
+def _above_cutoff(
     hits: Mapping[int, int],
     rarities: Sequence[float],
     recencies: Sequence[float],
     shrunk: float,
     limit: int,
-) -> Held:
+) -> Scores:
     """Those that may be among the first for messages alone, which all have all terms."""
-    worth = {count: worth_of(repeat(count), rarities) for count in set(hits.values())}
+    worth = {count: term_weight(repeat(count), rarities) for count in set(hits.values())}
     of_messages, of_age = map(worth.__getitem__, hits.values()), map(recencies.__getitem__, hits)
     most = list(map(float.__mul__, of_messages, of_age))
-    best = max(LEAST, sum(rarities))  # a title may be worth more than any message
+    best = max(MIN_SCORE, sum(rarities))  # a title may be worth more than any message
     least = min(nlargest(limit, most), default=0.0) * shrunk - _ROUNDED_BY * best
     chosen = compress(hits, map(least.__le__, most))
     return {place: worth[hits[place]] for place in chosen}
 
 
-def _held(told: Told, rarities: Sequence[float]) -> Held:
+def _message_scores(told: IndexedHits, rarities: Sequence[float]) -> Scores:
     """What the messages of all sessions are worth: many have as much of each term."""
     of_terms = (map(own.get, told.hits, repeat(0)) for own in told.counts.values())
     counts = [*zip(*of_terms, strict=True)]
-    worth = {each: worth_of(each, rarities) for each in set(counts)}
+    worth = {each: term_weight(each, rarities) for each in set(counts)}
     return dict(zip(told.hits, map(worth.__getitem__, counts), strict=True))
 
 
-def _with_titles(held: Held, told: Told, rarities: Sequence[float]) -> Held:
+def _with_titles(held: Scores, told: IndexedHits, rarities: Sequence[float]) -> Scores:
     """The same with what titles hold, which few do."""
     for place, weights in told.titled_weights():
-        held[place] = worth_of(weights, rarities)
+        held[place] = term_weight(weights, rarities)
     return held
 
 
-def _promising(held: Held, recencies: Sequence[float], shrunk: float, limit: int) -> Held:
+def _top_candidates(held: Scores, recencies: Sequence[float], shrunk: float, limit: int) -> Scores:
     """Those that may be among the first, judged by what they count for their age at most."""
     most = {place: score * recencies[place] for place, score in held.items()}
     best = max(most.values(), default=0.0)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import product
 
 from amux.model.options import GroupBy
-from amux.sessions.cells import Cell
+from amux.sessions.cells import LedgerEntry
 from amux.sessions.projects import Projects
 
 UNTAGGED = "untagged"
@@ -20,7 +20,7 @@ UNATTRIBUTED = "unattributed"
 SEPARATOR = " | "
 
 Keys = tuple[str, ...]
-_Part = Callable[[Cell, Sequence[str]], Sequence[str]]
+_Part = Callable[[LedgerEntry, Sequence[str]], Sequence[str]]
 
 
 class Grouping:
@@ -43,7 +43,7 @@ class Grouping:
     def __bool__(self) -> bool:
         return bool(self._parts)
 
-    def keys(self, cell: Cell, tags: Sequence[str]) -> Sequence[Keys]:
+    def keys(self, cell: LedgerEntry, tags: Sequence[str]) -> Sequence[Keys]:
         """Every group the cell counts in: several only where its session has several tags."""
         if not self._parts:
             return ()

@@ -9,21 +9,21 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from amux.sessions.keeper import Keeper
+    from amux.sessions.keeper import IndexUpdater
 
 T = TypeVar("T")
 State = tuple[object, ...]
 
 
-class Held(Generic[T]):
+class GenerationCache(Generic[T]):
     """The last thing that was made, and what for."""
 
     def __init__(self) -> None:
         self._last: tuple[State, T] | None = None
 
-    def given(self, keeper: Keeper, wanted: State, make: Callable[[], T]) -> T:
+    def get(self, keeper: IndexUpdater, wanted: State, make: Callable[[], T]) -> T:
         """What was made for the same question from the same look; else it is made now."""
-        generation = keeper.looks.generation()
+        generation = keeper.snapshots.generation()
         if self._last is not None and self._last[0] == (wanted, generation, *_state(keeper)):
             return self._last[1]
         made = make()
@@ -31,7 +31,7 @@ class Held(Generic[T]):
         return made
 
 
-def _state(keeper: Keeper) -> State:
+def _state(keeper: IndexUpdater) -> State:
     """Changes with everything that is written into the index."""
     from amux.index.errors import TextIndexError
 

@@ -19,14 +19,14 @@ from amux.model.ids import unified_id
 from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly
 from amux.sessions.cells import UNKNOWN_MODEL, SpendTotals, has_extra, reasons_of
-from amux.sessions.costing import Coster, gaps_of
-from amux.sessions.parts import Joined, sole_names
+from amux.sessions.costing import CostCalculator, gaps_of
+from amux.sessions.parts import AssembledSession, unique_aliases
 from amux.sessions.spans import time_span
 from amux.sessions.spending import unread_sources
 from amux.sessions.views import primary_model
 
 
-class Hour(SpendTotals, kw_only=True, array_like=True, gc=False):
+class HourEntry(SpendTotals, kw_only=True, array_like=True, gc=False):
     """The spending of one session, sub-agents included; `session` None: of calls of none."""
 
     session: str | None  # a unified id that means no other session
@@ -45,7 +45,7 @@ class Hour(SpendTotals, kw_only=True, array_like=True, gc=False):
 class HourlySpending(msgspec.Struct, frozen=True, array_like=True):
     """What the sessions of one agent, or some of them, spent."""
 
-    hours: list[Hour]
+    hours: list[HourEntry]
     problems: tuple[Problem, ...] = ()  # of sources that tell nothing of what they hold
 
 
@@ -62,7 +62,7 @@ def decode_hours(data: bytes) -> tuple[HourlySpending]:
     return (unpack(data, _DECODER),)
 
 
-def hourly_spending(assembly: Assembly, coster: Coster) -> HourlySpending:
+def hourly_spending(assembly: Assembly, coster: CostCalculator) -> HourlySpending:
     """All that is known."""
     return HourlySpending(list(assembly_hours(assembly, coster)), unread_sources(assembly))
 
@@ -72,9 +72,9 @@ def full_hour(moment: datetime) -> datetime:
     return moment.replace(minute=0, second=0, microsecond=0)
 
 
-def assembly_hours(assembly: Assembly, coster: Coster) -> Iterator[Hour]:
+def assembly_hours(assembly: Assembly, coster: CostCalculator) -> Iterator[HourEntry]:
     """The hours of all sessions of one agent, and those of its calls without a session."""
-    aliases = sole_names(assembly.sessions)
+    aliases = unique_aliases(assembly.sessions)
     for session in assembly.sessions:
         name = unified_id(session.agent, aliases.get(session, session.session_id))
         yield from _session_hours(session, name, coster)
@@ -87,7 +87,9 @@ def assembly_hours(assembly: Assembly, coster: Coster) -> Iterator[Hour]:
         yield from sums.hours(None, gaps_of([loose]))
 
 
-def _session_hours(session: Joined, name: str, coster: Coster) -> Iterator[Hour]:
+def _session_hours(
+    session: AssembledSession, name: str, coster: CostCalculator
+) -> Iterator[HourEntry]:
     cost = coster.cost_of(session)
     created, _ = time_span(session)
     reasons = reasons_of(session, cost)
@@ -134,10 +136,10 @@ class _Sums:
 
     def hours(
         self, session: str | None, reasons: tuple[str, ...], *, is_gap: bool = False
-    ) -> Iterator[Hour]:
+    ) -> Iterator[HourEntry]:
         """All sums."""
         for (_, model), one in self._sums.items():
-            yield Hour(
+            yield HourEntry(
                 session=session,
                 model=model,
                 first_at=one.first_at,

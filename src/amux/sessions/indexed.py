@@ -18,35 +18,41 @@ from amux.index.errors import IndexUnavailableError
 from amux.index.fingerprint import state_of_roots
 from amux.index.links import Clusters
 from amux.index.reading import Depth, total_size
-from amux.index.results import Made, ResultIndex
+from amux.index.results import ClusterResult, ResultIndex
 from amux.index.snapshot import take_snapshot
-from amux.index.sources import Alone, Loaded, Mark, SourceIndex, Watch
-from amux.index.store import Store
+from amux.index.sources import (
+    LoadedSource,
+    ReportProgress,
+    SingleSourceResult,
+    SourceIndex,
+    SourceVersion,
+)
+from amux.index.store import IndexDatabase
 from amux.model.facts import Facts
 from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly, assemble
-from amux.sessions.library import Library
-from amux.sessions.lineage import needs_lines
-from amux.sessions.parts import Part, join_parts
+from amux.sessions.library import SourceCatalog
+from amux.sessions.lineage import needs_full_read
+from amux.sessions.parts import SourceSession, join_sources
 from amux.sessions.readings import source_sessions
 
 if TYPE_CHECKING:
     from amux.index.answers import Kind
 
 _PORTION = 500
-_MADE: Final = msgspec.msgpack.Decoder(Made)
+_MADE: Final = msgspec.msgpack.Decoder(ClusterResult)
 
-Make = Callable[[Assembly], Made]
+BuildResult = Callable[[Assembly], ClusterResult]
 """What is to be kept of the sessions of one cluster."""
 
 
-class IndexedAgent:
+class AgentIndex:
     """The sources of one agent: found when made, read by `update`."""
 
     def __init__(
         self,
-        library: Library,
-        store: Store,
+        library: SourceCatalog,
+        store: IndexDatabase,
         agent: str,
         sources: Sequence[SourceRef] | None = None,
     ) -> None:
@@ -55,12 +61,12 @@ class IndexedAgent:
         self._store = store
         self._adapter = library.adapter(agent)
         self._sources = SourceIndex(store, agent, self._adapter)
-        places, self.env = library.places_and_reasons(agent)
+        places, self.env = library.roots_and_env(agent)
         self.roots = tuple(map(str, places))
         # If the sources were listed earlier, it is too late to take the state they were in.
         before = b"" if sources is not None else state_of_roots(self._adapter, self.roots)
         found = library.sources(agent) if sources is None else sources
-        self._by_path = {os.fsencode(source.place): source for source in found}
+        self._by_path = {os.fsencode(source.location): source for source in found}
         knows_itself = isinstance(self._adapter, Fingerprinted)
         self.files = () if knows_itself else _outside(found, self.roots)
         beside = take_snapshot((), self.files) if before else b""
@@ -68,28 +74,30 @@ class IndexedAgent:
         self._order = {path: place for place, path in enumerate(self._by_path)}
         self._clusters = Clusters()
         self._members: dict[int, list[int]] = {}
-        self._marks: dict[int, Mark] = {}
+        self._marks: dict[int, SourceVersion] = {}
         self._depth = Depth.USAGE
-        self._made: dict[bytes, Alone] = {}  # of sources by themselves, just now
+        self._made: dict[bytes, SingleSourceResult] = {}  # of sources by themselves, just now
 
     @property
     def has_sources(self) -> bool:
         """Whether there is anything to read."""
         return bool(self._by_path)
 
-    def waiting(self, depth: Depth) -> int:
+    def stale_bytes(self, depth: Depth) -> int:
         """How many bytes an update would have to read."""
-        return self._sources.waiting([*self._by_path.values()], depth)
+        return self._sources.stale_bytes([*self._by_path.values()], depth)
 
-    def update(self, depth: Depth, *, watch: Watch | None = None, make: Make | None = None) -> None:
+    def update(
+        self, depth: Depth, *, watch: ReportProgress | None = None, make: BuildResult | None = None
+    ) -> None:
         """Read what is new or has changed; `make` what `bring_up` will ask for on the way."""
         self._depth = depth
         found = [*self._by_path.values()]
-        alone = None if make is None else partial(_make_alone, make)
+        alone = None if make is None else partial(_build_single_source_result, make)
         self._made = self._sources.update(found, depth, watch=watch, alone=alone)
         self._arrange(depth)
 
-    def catch_up(self, most: int) -> bool:
+    def update_if_small(self, most: int) -> bool:
         """Read what is new or has changed if that is no more than so many bytes."""
         found = [*self._by_path.values()]
         stale = self._sources.stale(found, Depth.FACTS)
@@ -103,13 +111,13 @@ class IndexedAgent:
         """Find out who bears on whom."""
         self._clusters = self._sources.clusters(depth)
         self._members = self._clusters.members()
-        self._marks = self._sources.marks()
-        if depth is Depth.USAGE and (entangled := self._clusters.entangled()):
+        self._marks = self._sources.versions()
+        if depth is Depth.USAGE and (entangled := self._clusters.with_shared_calls()):
             # Whose a shared call is may take more than usage to say.
-            unclear = [cluster for cluster in entangled if self._needs_lines(cluster)]
+            unclear = [cluster for cluster in entangled if self._needs_full_read(cluster)]
             wanted = [n for cluster in unclear for n in self._members[cluster]]
             self._sources.deepen([s for n in wanted if (s := self._source(n))])
-            self._marks = self._sources.marks()
+            self._marks = self._sources.versions()
 
     def assembly_of(self, session_id: str) -> Assembly | None:
         """One session with all that bears on it; None when no source holds it."""
@@ -128,9 +136,9 @@ class IndexedAgent:
         if len(alone) > _PORTION:
             try:
                 for loaded in self._sources.load_all():
-                    mark = loaded.mark
+                    mark = loaded.version
                     cluster, source = alone.get(mark.number), self._by_path.get(mark.path)
-                    if cluster is not None and source and self._is_as_marked(loaded):
+                    if cluster is not None and source and self._is_current(loaded):
                         parts = source_sessions(source, loaded.facts)
                         done.add(cluster)
                         yield cluster, assemble(self.agent, parts, loaded.problems)
@@ -140,8 +148,8 @@ class IndexedAgent:
             if cluster not in done:
                 yield cluster, self._assemble(cluster)
 
-    def bring_up(
-        self, kind: Kind, basis: bytes, runs: Mapping[str, bytes], make: Make
+    def update_results(
+        self, kind: Kind, basis: bytes, runs: Mapping[str, bytes], make: BuildResult
     ) -> dict[int, bytes]:
         """Rebuild the results that are out of date and return the version of every cluster.
 
@@ -149,29 +157,31 @@ class IndexedAgent:
         of the cluster that holds the session, since no session of another cluster has its id.
         """
         results = ResultIndex(self._store, self.agent, kind)
-        made = results.made(basis)
-        marks = {cluster: self._mark(cluster) for cluster in self._members}
+        made = results.versions(basis)
+        marks = {cluster: self._cluster_version(cluster) for cluster in self._members}
         for session_id, fingerprint in runs.items():
             cluster = self._clusters.holding(session_id)
             if cluster is not None:
                 marks[cluster] += fingerprint
-        results.forget(results.all_made() - marks.keys())
-        portion: list[tuple[int, bytes, Made]] = []
+        results.discard(results.all_versions() - marks.keys())
+        portion: list[tuple[int, bytes, ClusterResult]] = []
         dirty = [cluster for cluster, mark in marks.items() if made.get(cluster) != mark]
-        for cluster, result in self._make_all(dirty, make):
+        for cluster, result in self._build_results(dirty, make):
             portion.append((cluster, marks[cluster], result))
             if len(portion) >= _PORTION:
-                results.keep(portion, basis=basis)
+                results.store(portion, basis=basis)
                 portion = []
         if portion:
-            results.keep(portion, basis=basis)
+            results.store(portion, basis=basis)
         return marks
 
-    def _make_all(self, clusters: Collection[int], make: Make) -> Iterator[tuple[int, Made]]:
+    def _build_results(
+        self, clusters: Collection[int], make: BuildResult
+    ) -> Iterator[tuple[int, ClusterResult]]:
         """The results of some clusters; most were made where their only source was read."""
         waiting: list[int] = []
         for cluster in clusters:
-            made = self._made_alone(cluster)
+            made = self._single_source_result(cluster)
             if made:
                 yield cluster, unpack(made, _MADE)
             else:
@@ -179,7 +189,7 @@ class IndexedAgent:
         for cluster, assembly in self._assemble_all(waiting):
             yield cluster, make(assembly)
 
-    def _made_alone(self, cluster: int) -> bytes:
+    def _single_source_result(self, cluster: int) -> bytes:
         """What came of a cluster's only source; b"": there are more, or it was read again since."""
         first, *others = self._members[cluster]
         mark = self._marks[first]
@@ -196,47 +206,47 @@ class IndexedAgent:
             return self._library.assemble_sources(self.agent, found)
         return assemble(self.agent, parts, problems)
 
-    def _needs_lines(self, cluster: int) -> bool:
+    def _needs_full_read(self, cluster: int) -> bool:
         try:
             parts, _ = self._load(cluster)
         except IndexUnavailableError:
             return True
-        return needs_lines(join_parts(self.agent, parts))
+        return needs_full_read(join_sources(self.agent, parts))
 
-    def _load(self, cluster: int) -> tuple[list[Part], list[Problem]]:
+    def _load(self, cluster: int) -> tuple[list[SourceSession], list[Problem]]:
         """What is kept of the sources of a cluster, as long as it is what the marks tell."""
-        parts: list[Part] = []
+        parts: list[SourceSession] = []
         problems: list[Problem] = []
         for loaded in self._sources.load(self._in_order(cluster)):
-            if loaded is None or not self._is_as_marked(loaded):
+            if loaded is None or not self._is_current(loaded):
                 raise IndexUnavailableError("another process has read a source again")
-            source = self._by_path.get(loaded.mark.path)
+            source = self._by_path.get(loaded.version.path)
             if source is not None:
                 parts.extend(source_sessions(source, loaded.facts))
                 problems.extend(loaded.problems)
         return parts, problems
 
-    def _is_as_marked(self, loaded: Loaded) -> bool:
+    def _is_current(self, loaded: LoadedSource) -> bool:
         """Whether it is what results will be said to be made from, and says enough for them."""
-        mark = loaded.mark
+        mark = loaded.version
         return mark == self._marks[mark.number] and mark.depth >= self._depth
 
     def _in_order(self, cluster: int) -> list[int]:
-        return sorted(self._members[cluster], key=self._place)
+        return sorted(self._members[cluster], key=self._source_position)
 
-    def _place(self, number: int) -> int:
+    def _source_position(self, number: int) -> int:
         """Where a source stands among all: what is found first goes first, as without an index."""
         return self._order.get(self._marks[number].path, 0)
 
     def _source(self, number: int) -> SourceRef | None:
         return self._by_path.get(self._marks[number].path)
 
-    def _mark(self, cluster: int) -> bytes:
+    def _cluster_version(self, cluster: int) -> bytes:
         return b"".join(self._marks[number].key for number in sorted(self._members[cluster]))
 
 
-def _make_alone(
-    make: Make, source: SourceRef, facts: tuple[Facts, ...], problems: tuple[Problem, ...]
+def _build_single_source_result(
+    make: BuildResult, source: SourceRef, facts: tuple[Facts, ...], problems: tuple[Problem, ...]
 ) -> bytes:
     """What a cluster comes to that has no other source."""
     return pack(make(assemble(source.agent, source_sessions(source, facts), problems)))
@@ -244,6 +254,6 @@ def _make_alone(
 
 def _outside(sources: Sequence[SourceRef], roots: tuple[str, ...]) -> tuple[str, ...]:
     """Files that matter and lie below none of the roots."""
-    beside = (str(path) for source in sources for path in source.beside)
+    beside = (str(path) for source in sources for path in source.companions)
     inside = tuple(f"{root}{os.sep}" for root in roots)
     return tuple(dict.fromkeys(path for path in beside if not path.startswith(inside)))

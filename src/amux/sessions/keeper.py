@@ -9,73 +9,71 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from amux.index.answers import Answers, Places
-from amux.index.census import Counted, take_census
+from amux.index.answers import Freshness, WatchedPaths
+from amux.index.census import AgentCounts, agent_counts
 from amux.index.errors import IndexUnavailableError
 from amux.index.fingerprint import state_of_roots
 from amux.index.reading import Depth, total_size
-from amux.index.results import Made, ResultIndex
+from amux.index.results import ClusterResult, ResultIndex
 from amux.index.snapshot import take_snapshot
 from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
 from amux.model.reports import ListReport
 from amux.sessions.assemble import Assembly
 from amux.sessions.choosing import leaves_out
-from amux.sessions.costing import Coster
+from amux.sessions.costing import CostCalculator
 from amux.sessions.environment import ResultEnvironment
-from amux.sessions.indexed import IndexedAgent, Make
-from amux.sessions.library import Library
-from amux.sessions.looks import Looks
+from amux.sessions.indexed import AgentIndex, BuildResult
+from amux.sessions.library import SourceCatalog
+from amux.sessions.looks import SnapshotCache
 from amux.sessions.rows import decode_problems, make_rows, report_of, wanted_rows
 
 if TYPE_CHECKING:
     from amux.adapters._base import SourceRef
-    from amux.index.answers import Kind, Look
-    from amux.index.sources import Watch
-    from amux.index.store import Store
-    from amux.sessions.kept import KeptSession, Shelf
+    from amux.index.answers import Kind, TakeSnapshot
+    from amux.index.sources import ReportProgress
+    from amux.index.store import IndexDatabase
+    from amux.sessions.kept import StoredSession, StoredSessions
 
-_LITTLE = 4 << 20
-_MUCH = 128 << 20
-_TRIES = 5  # while other processes write
-_CROWDED = "other processes keep changing it"
+INLINE_UPDATE_BYTES = 4 << 20
+FULL_INDEX_BYTES = 128 << 20
+MAX_ATTEMPTS = 5  # while other processes write
+_CONTENDED = "other processes keep changing it"
 
 
-class _Look(NamedTuple):
+class _StaleAgents(NamedTuple):
     """Agents whose results have to be looked at; None: they still hold.
 
     `before` is what other processes had written into the index until then.
     """
 
     before: tuple[int, int] | None
-    stale: Mapping[str, IndexedAgent | None]
+    stale: Mapping[str, AgentIndex | None]
 
 
-class Keeper:
+class IndexUpdater:
     """The index of one home. `watch` is told how far reading has come."""
 
     def __init__(
         self,
-        library: Library,
-        store: Store,
+        library: SourceCatalog,
+        store: IndexDatabase,
         environment: ResultEnvironment,
         *,
         max_age: float = 0.0,
     ) -> None:
         self.store = store
         self.environment = environment
-        self.looks = Looks(max_age)
-        self.watch: Watch | None = None
+        self.snapshots = SnapshotCache(max_age)
+        self.progress: ReportProgress | None = None
         self._library = library
-        self._shelf: Shelf | None = None
+        self._shelf: StoredSessions | None = None
 
-    def sources(
-        self, agent: str, sources: Sequence[SourceRef], *, usage_only: bool
-    ) -> IndexedAgent:
+    def sources(self, agent: str, sources: Sequence[SourceRef], *, usage_only: bool) -> AgentIndex:
         """The sources of one agent, read as far as needed."""
-        indexed = IndexedAgent(self._library, self.store, agent, sources)
+        indexed = AgentIndex(self._library, self.store, agent, sources)
         if indexed.has_sources or self.store.exists():
-            indexed.update(Depth.USAGE if usage_only else Depth.FACTS, watch=self.watch)
+            indexed.update(Depth.USAGE if usage_only else Depth.FACTS, watch=self.progress)
         return indexed
 
     def assembly_of(
@@ -84,30 +82,30 @@ class Keeper:
         """One session with all that bears on it; None: it is read sooner without the index."""
         if not self.store.exists():
             return None
-        indexed = IndexedAgent(self._library, self.store, agent, sources)
-        if not indexed.catch_up(_LITTLE):
+        indexed = AgentIndex(self._library, self.store, agent, sources)
+        if not indexed.update_if_small(INLINE_UPDATE_BYTES):
             return None
         return indexed.assembly_of(session_id)
 
     def payloads(self, agent: str, kind: Kind, encode: Callable[[Assembly], bytes]) -> list[bytes]:
         """What the sessions of an agent come to, still encoded."""
 
-        def make(assembly: Assembly) -> Made:
-            return Made(payload=encode(assembly))
+        def make(assembly: Assembly) -> ClusterResult:
+            return ClusterResult(payload=encode(assembly))
 
-        return self._bring_up(agent, kind, make)
+        return self._update_results(agent, kind, make)
 
-    def census(self, agent: str, coster: Coster) -> Counted:
+    def agent_totals(self, agent: str, coster: CostCalculator) -> AgentCounts:
         """How many sessions an agent has."""
-        with self._rows_of((agent,), coster):
-            return take_census(self.store, agent)
+        with self._current_rows((agent,), coster):
+            return agent_counts(self.store, agent)
 
-    def bring_up_rows(self, agents: Sequence[str], coster: Coster) -> None:
+    def update_rows(self, agents: Sequence[str], coster: CostCalculator) -> None:
         """Bring the rows of some agents up to date."""
-        self._bring_up_rows(self._look(agents), coster)
+        self._update_rows(self._stale_agents(agents), coster)
 
     def list_rows(
-        self, agents: Sequence[str], options: SessionListOptions, coster: Coster
+        self, agents: Sequence[str], options: SessionListOptions, coster: CostCalculator
     ) -> ListReport | None:
         """A list of rows; None when so much would have to be indexed first that a choice is sooner.
 
@@ -116,109 +114,109 @@ class Keeper:
         from amux.index.listing import find_summaries
 
         can_choose = leaves_out(options)
-        if can_choose and not self.store.exists() and self._has_much(agents):
+        if can_choose and not self.store.exists() and self._exceeds_full_index(agents):
             return None
-        look = self._look(agents)
-        if can_choose and self.store.exists() and _lacks_much(look.stale.values()):
+        look = self._stale_agents(agents)
+        if can_choose and self.store.exists() and _needs_full_index(look.stale.values()):
             return None
-        with self._rows_of(agents, coster, look) as problems:
+        with self._current_rows(agents, coster, look) as problems:
             if not self.store.exists():
                 return ListReport(sessions=())
             rows, omitted = find_summaries(self.store, wanted_rows(agents, options))
             return report_of(rows, omitted, problems, coster)
 
-    def store_environment(self, agents: Sequence[str], coster: Coster) -> None:
+    def store_environment(self, agents: Sequence[str], coster: CostCalculator) -> None:
         """Store the environment and the names of all agents, for the fast list."""
         if self.store.exists():
             self.environment.save(self.store, agents, coster)
 
     def sessions(
-        self, agents: Sequence[str], coster: Coster
-    ) -> tuple[Sequence[KeptSession], list[Problem]]:
+        self, agents: Sequence[str], coster: CostCalculator
+    ) -> tuple[Sequence[StoredSession], list[Problem]]:
         """The rows of some agents to be searched, and the problems met."""
-        from amux.sessions.kept import Shelf
+        from amux.sessions.kept import StoredSessions
 
-        self._shelf = self._shelf or Shelf()
-        with self._rows_of(agents, coster) as payloads:
+        self._shelf = self._shelf or StoredSessions()
+        with self._current_rows(agents, coster) as payloads:
             rows = self._shelf.sessions(self.store, agents, coster) if self.store.exists() else []
             return rows, [*decode_problems(payloads)]
 
-    def _look(self, agents: Sequence[str]) -> _Look:
+    def _stale_agents(self, agents: Sequence[str]) -> _StaleAgents:
         """Which rows of some agents have to be looked at, and a state of the index before that."""
         before = self.store.foreign_changes() if self.store.exists() else None
         stale = {agent: self._stale(agent, "sessions") for agent in agents}
         if before is None and any(each is not None and each.has_sources for each in stale.values()):
             before = self.store.foreign_changes()
-        return _Look(before, stale)
+        return _StaleAgents(before, stale)
 
-    def _stale(self, agent: str, kind: Kind) -> IndexedAgent | None:
-        answers = self._answers(kind, look=self.looks.state)
-        if self.store.exists() and answers.still_hold((agent,), self._library.env):
+    def _stale(self, agent: str, kind: Kind) -> AgentIndex | None:
+        answers = self._freshness(kind, look=self.snapshots.state)
+        if self.store.exists() and answers.is_valid((agent,), self._library.env):
             return None
         return self._indexed(agent)
 
-    def _state_of(self, agent: str, places: Places) -> bytes:
+    def _adapter_snapshot(self, agent: str, places: WatchedPaths) -> bytes:
         """The state of an agent as its adapter tells it, to be compared with that of its rows."""
         below = state_of_roots(self._library.adapter(agent), places.roots)
         return below + take_snapshot((), places.files) if below else b""
 
-    def _has_much(self, agents: Sequence[str]) -> bool:
+    def _exceeds_full_index(self, agents: Sequence[str]) -> bool:
         """Whether the sources of these agents are large; looks no further than it has to."""
         size = 0
         for agent in agents:
             for source in self._library.sources(agent):
                 size += total_size((source,))
-                if size > _MUCH:
+                if size > FULL_INDEX_BYTES:
                     return True
         return False
 
     @contextmanager
-    def _rows_of(
-        self, agents: Sequence[str], coster: Coster, look: _Look | None = None
+    def _current_rows(
+        self, agents: Sequence[str], coster: CostCalculator, look: _StaleAgents | None = None
     ) -> Generator[list[bytes]]:
         """A state of the index in which the rows of some agents are up to date; problems met.
 
         Other processes may write while these are brought up to date: then it is done again.
         """
-        for _ in range(_TRIES):
-            look = look or self._look(agents)
-            self._bring_up_rows(look, coster)
+        for _ in range(MAX_ATTEMPTS):
+            look = look or self._stale_agents(agents)
+            self._update_rows(look, coster)
             if not self.store.exists():
                 yield []
                 return
             with self.store.reading():
                 if self.store.foreign_changes() == look.before:
-                    yield self._answers("sessions").payloads(agents)
+                    yield self._freshness("sessions").payloads(agents)
                     return
             look = None
-        raise IndexUnavailableError(_CROWDED)
+        raise IndexUnavailableError(_CONTENDED)
 
-    def _bring_up_rows(self, look: _Look, coster: Coster) -> None:
-        def make(assembly: Assembly) -> Made:
+    def _update_rows(self, look: _StaleAgents, coster: CostCalculator) -> None:
+        def make(assembly: Assembly) -> ClusterResult:
             return make_rows(assembly, coster)
 
         waiting = [(agent, indexed) for agent, indexed in look.stale.items() if indexed is not None]
         # Who has nothing is noted as well, unless nobody has anything.
         for agent, indexed in sorted(waiting, key=lambda pair: not pair[1].has_sources):
-            self._bring_up(agent, "sessions", make, indexed)
+            self._update_results(agent, "sessions", make, indexed)
 
-    def _bring_up(
-        self, agent: str, kind: Kind, make: Make, indexed: IndexedAgent | None = None
+    def _update_results(
+        self, agent: str, kind: Kind, make: BuildResult, indexed: AgentIndex | None = None
     ) -> list[bytes]:
         """Results of one kind, up to date: what is kept besides rows."""
-        for _ in range(_TRIES):
+        for _ in range(MAX_ATTEMPTS):
             if indexed is None and self.store.exists():
                 with self.store.reading():
                     indexed = self._stale(agent, kind)
                     if indexed is None:
-                        return self._answers(kind).payloads((agent,))
-            made = self._made_anew(kind, make, indexed or self._indexed(agent))
+                        return self._freshness(kind).payloads((agent,))
+            made = self._rebuild(kind, make, indexed or self._indexed(agent))
             if made is not None:
                 return made
             indexed = None
-        raise IndexUnavailableError(_CROWDED)
+        raise IndexUnavailableError(_CONTENDED)
 
-    def _made_anew(self, kind: Kind, make: Make, indexed: IndexedAgent) -> list[bytes] | None:
+    def _rebuild(self, kind: Kind, make: BuildResult, indexed: AgentIndex) -> list[bytes] | None:
         """The same, brought up to date; None: another process has changed them meanwhile.
 
         What they rest on is noted, for the quick way next time.
@@ -227,27 +225,27 @@ class Keeper:
             return []  # nobody is here: leave no trace of having looked
         agent, basis = indexed.agent, self.environment.fingerprint()
         depth = Depth.FACTS if kind == "sessions" else Depth.USAGE
-        indexed.update(depth, watch=self.watch, make=make)
-        members = indexed.bring_up(kind, basis, self.environment.runs_of(agent), make)
-        self.looks.forget()
-        answers = self._answers(kind)
+        indexed.update(depth, watch=self.progress, make=make)
+        members = indexed.update_results(kind, basis, self.environment.runs_of(agent), make)
+        self.snapshots.clear()
+        answers = self._freshness(kind)
         with self.store.writing():
-            if not ResultIndex(self.store, agent, kind).are(members, basis):
+            if not ResultIndex(self.store, agent, kind).are_current(members, basis):
                 return None
             if basis != self.environment.fingerprint():  # another thread has changed a price
                 return None
-            answers.remember(
+            answers.record(
                 agent, indexed.snapshot, roots=indexed.roots, files=indexed.files, env=indexed.env
             )
             return answers.payloads((agent,))
 
-    def _answers(self, kind: Kind, *, look: Look | None = None) -> Answers:
+    def _freshness(self, kind: Kind, *, look: TakeSnapshot | None = None) -> Freshness:
         environment = self.environment.fingerprint_for
-        return Answers(self.store, kind, environment, look=look, ask=self._state_of)
+        return Freshness(self.store, kind, environment, look=look, ask=self._adapter_snapshot)
 
-    def _indexed(self, agent: str) -> IndexedAgent:
-        return IndexedAgent(self._library, self.store, agent)
+    def _indexed(self, agent: str) -> AgentIndex:
+        return AgentIndex(self._library, self.store, agent)
 
 
-def _lacks_much(stale: Iterable[IndexedAgent | None]) -> bool:
-    return sum(one.waiting(Depth.FACTS) for one in stale if one is not None) > _MUCH
+def _needs_full_index(stale: Iterable[AgentIndex | None]) -> bool:
+    return sum(one.stale_bytes(Depth.FACTS) for one in stale if one is not None) > FULL_INDEX_BYTES

@@ -14,25 +14,25 @@ import msgspec
 from amux.adapters._base import Role, SourceRef
 from amux.index.encoding import pack, unpack
 from amux.index.errors import IndexChangedError, IndexDecodeError
-from amux.index.findable import LightRow, light_rows, place_key, whole_row
-from amux.index.store import Store
+from amux.index.findable import SearchRow, search_rows, text_unit_key, whole_row
+from amux.index.store import IndexDatabase
 from amux.model.session import SessionSummary
 from amux.sessions.assemble import Assembly
-from amux.sessions.conversation import Conversation, conversation_of
-from amux.sessions.costing import Coster
-from amux.sessions.parts import Joined
+from amux.sessions.conversation import MessageSources, message_sources
+from amux.sessions.costing import CostCalculator
+from amux.sessions.parts import AssembledSession
 
 _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 _ANYTHING: Final = msgspec.msgpack.Decoder(Any)
 _EMPTY: Final[tuple[object, ...]] = (None, False, "", [])
 
 
-def encode_places(assembly: Assembly, session: Joined) -> tuple[bytes, bytes]:
+def encode_message_sources(assembly: Assembly, session: AssembledSession) -> tuple[bytes, bytes]:
     """Where the messages of a session and its sub-agents lie, and the keys of these places.
 
     There are no keys where a conversation consists of several places, or of a part of one.
     """
-    conversations = [conversation_of(assembly, member) for member in session.with_children()]
+    conversations = [message_sources(assembly, member) for member in session.with_children()]
     plain = msgspec.to_builtins(conversations, enc_hook=_to_plain)
     for _, stretches, *_ in plain:
         for stretch in stretches:
@@ -42,19 +42,21 @@ def encode_places(assembly: Assembly, session: Joined) -> tuple[bytes, bytes]:
     return pack(plain), array("q", keys if is_simple else ()).tobytes()
 
 
-def keys_of(agent: str, conversation: Conversation) -> list[int]:
+def keys_of(agent: str, conversation: MessageSources) -> list[int]:
     """The keys of the places a conversation lies in."""
-    return [place_key(agent, each.source.place, each.session_id) for each in conversation.stretches]
+    return [
+        text_unit_key(agent, each.source.location, each.session_id) for each in conversation.slices
+    ]
 
 
-def _decode_places(data: bytes) -> list[Conversation]:
+def _decode_message_sources(data: bytes) -> list[MessageSources]:
     try:
-        return msgspec.convert(unpack(data, _ANYTHING), list[Conversation], dec_hook=_from_plain)
+        return msgspec.convert(unpack(data, _ANYTHING), list[MessageSources], dec_hook=_from_plain)
     except msgspec.MsgspecError as error:
         raise IndexDecodeError(str(error)) from error
 
 
-class _KeptSource(msgspec.Struct, kw_only=True):
+class _StoredSourceRef(msgspec.Struct, kw_only=True):
     """The fields of a source that reading its messages needs, paths as texts."""
 
     agent: str
@@ -65,25 +67,27 @@ class _KeptSource(msgspec.Struct, kw_only=True):
     role: Role = "session"
     parent: str | None = None
     archived: bool = False
-    fallback: bool = False
+    superseded: bool = False
     id_prefix: str | None = None
 
 
 def _to_plain(value: object) -> object:
     if not isinstance(value, SourceRef):
         return str(value)
-    names = (name for name in _KeptSource.__struct_fields__ if name != "path")
-    return {"path": value.place, **{name: getattr(value, name) for name in names}}
+    names = (name for name in _StoredSourceRef.__struct_fields__ if name != "path")
+    return {"path": value.location, **{name: getattr(value, name) for name in names}}
 
 
 def _from_plain(kind: type, value: object) -> SourceRef:
     del kind  # there is but one that is not known
-    kept = msgspec.structs.asdict(msgspec.convert(value, _KeptSource))
+    kept = msgspec.structs.asdict(msgspec.convert(value, _StoredSourceRef))
     root = Path(kept.pop("root"))
     return SourceRef(**kept, root=root)
 
 
-def annotated(summary: SessionSummary, names: Sequence[str], coster: Coster) -> SessionSummary:
+def annotated(
+    summary: SessionSummary, names: Sequence[str], coster: CostCalculator
+) -> SessionSummary:
     """A kept summary with the tags and the star that it has now."""
     tags = coster.tags_by_names(summary.agent, names)
     starred = coster.is_starred_by_names(summary.agent, names)
@@ -92,16 +96,16 @@ def annotated(summary: SessionSummary, names: Sequence[str], coster: Coster) -> 
     return msgspec.structs.replace(summary, tags=tags, starred=starred)
 
 
-class KeptSession:
+class StoredSession:
     """A row as a subject (see `Subject`), and its own traits."""
 
-    def __init__(self, row: LightRow, store: Store, coster: Coster) -> None:
+    def __init__(self, row: SearchRow, store: IndexDatabase, coster: CostCalculator) -> None:
         self._row = row
         self._store = store
         self._coster = coster
 
     @property
-    def traits(self) -> KeptSession:
+    def fields(self) -> StoredSession:
         """What is known without reading."""
         return self
 
@@ -156,9 +160,9 @@ class KeptSession:
         return self._coster.is_starred_by_names(self._row.agent, self._row.names.split("\n"))
 
     @property
-    def tie(self) -> bytes:
+    def sort_key(self) -> bytes:
         """What it goes by among equals."""
-        return self._row.tie
+        return self._row.sort_key
 
     @property
     def usd(self) -> float:
@@ -172,13 +176,13 @@ class KeptSession:
 
     def summary(self) -> SessionSummary:
         """What is shown of it."""
-        if not self._coster.has_marks:
+        if not self._coster.has_annotations:
             return self._summary
         return annotated(self._summary, self._row.names.split("\n"), self._coster)
 
-    def conversations(self) -> Sequence[Conversation]:
+    def message_sources(self) -> Sequence[MessageSources]:
         """Its own conversation first, then those of its sub-agents."""
-        return self._conversations
+        return self._message_sources
 
     @cached_property
     def _summary(self) -> SessionSummary:
@@ -188,9 +192,9 @@ class KeptSession:
             return decode_summary(self._whole[0])
 
     @cached_property
-    def _conversations(self) -> list[Conversation]:
+    def _message_sources(self) -> list[MessageSources]:
         with self._store.guarded():
-            return _decode_places(self._whole[1])
+            return _decode_message_sources(self._whole[1])
 
     @cached_property
     def _whole(self) -> tuple[bytes, bytes]:
@@ -200,17 +204,21 @@ class KeptSession:
         return found
 
 
-class Shelf:
+class StoredSessions:
     """Every session of some agents that may be found; loaded again when the rows have changed."""
 
     def __init__(self) -> None:
         self._loaded_for: tuple[object, ...] = ()
-        self._sessions: list[KeptSession] = []
+        self._sessions: list[StoredSession] = []
 
-    def sessions(self, store: Store, agents: Sequence[str], coster: Coster) -> list[KeptSession]:
+    def sessions(
+        self, store: IndexDatabase, agents: Sequence[str], coster: CostCalculator
+    ) -> list[StoredSession]:
         """The sessions as they are now: the same list as long as they are the same."""
         now = (store, store.version(), tuple(agents), coster)
         if now != self._loaded_for:
-            self._sessions = [KeptSession(row, store, coster) for row in light_rows(store, agents)]
+            self._sessions = [
+                StoredSession(row, store, coster) for row in search_rows(store, agents)
+            ]
             self._loaded_for = now
         return self._sessions

@@ -10,13 +10,13 @@ from amux.errors import SessionNotFoundError
 from amux.index.fingerprint import Fingerprints
 from amux.model.ids import NativeRef
 from amux.sessions.assemble import Assembly
-from amux.sessions.library import Library
+from amux.sessions.library import SourceCatalog
 from amux.sessions.registry import AdapterRegistry
 from amux.sessions.spans import time_span
 
 
 def find_latest(
-    registry: AdapterRegistry, library: Library, *, agent: str | None = None
+    registry: AdapterRegistry, library: SourceCatalog, *, agent: str | None = None
 ) -> NativeRef:
     """The session whose files changed last; of a database the one with the newest record.
 
@@ -37,19 +37,19 @@ def find_latest(
     )
 
 
-def _newest_first(library: Library, agents: tuple[str, ...]) -> Iterator[SourceRef]:
+def _newest_first(library: SourceCatalog, agents: tuple[str, ...]) -> Iterator[SourceRef]:
     dated: list[tuple[int, SourceRef]] = []
     for agent in agents:
         fingerprints = Fingerprints(library.adapter(agent))
         for source in library.sources(agent):
-            if source.role != "names" and not source.fallback:
+            if source.role != "names" and not source.superseded:
                 changed = fingerprints.of(source).newest_ns or _last_record(library, source)
                 dated.append((changed, source))
     for _, source in sorted(dated, key=itemgetter(0), reverse=True):
         yield source
 
 
-def _last_record(library: Library, source: SourceRef) -> int:
+def _last_record(library: SourceCatalog, source: SourceRef) -> int:
     """Return when a source without files last changed, by its records, in nanoseconds."""
     if source.has_path:
         return 0

@@ -27,8 +27,8 @@ from amux.host import Host
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly, assemble
-from amux.sessions.conversation import Conversation, conversation_of, read_conversation
-from amux.sessions.parts import Joined, Part
+from amux.sessions.conversation import MessageSources, message_sources, read_messages
+from amux.sessions.parts import AssembledSession, SourceSession
 from amux.sessions.readings import read_facts
 from amux.sessions.registry import AdapterRegistry
 from amux.sessions.scope import read_by_names, read_kin
@@ -39,7 +39,7 @@ _WITHOUT_FILES = ("none", "in-memory")
 _INNER_FOLDERS = {"projects", "sessions"}
 
 
-class Library:
+class SourceCatalog:
     """All sources of all agents on one host."""
 
     def __init__(
@@ -61,7 +61,7 @@ class Library:
         """Who reads the agent's sessions."""
         return self._registry.require(agent)
 
-    def places(self, agent: str) -> list[Path]:
+    def configured_roots(self, agent: str) -> list[Path]:
         """Every place of the agent, existing or not: its own, then those the settings add."""
         adapter = self._registry.require(agent)
         has_files = adapter.info.capabilities.session_persistence not in _WITHOUT_FILES
@@ -71,17 +71,23 @@ class Library:
         added = self._settings.get(agent, AgentSettings()).roots
         return list(dict.fromkeys([*own, *(_sessions_in(place, own) for place in added)]))
 
-    def places_and_reasons(self, agent: str) -> tuple[list[Path], dict[str, str | None]]:
+    def roots_and_env(self, agent: str) -> tuple[list[Path], dict[str, str | None]]:
         """The same, and the environment variables that were asked, with what they said."""
-        asked = _AskedEnvironment(self._host.env)
+        asked = RecordingEnvironment(self._host.env)
         host = Host(self._host.home, env=asked, platform=self._host.platform, now=self._host.now)
-        return Library(host, self._registry, self._settings).places(agent), asked.answers
+        return SourceCatalog(host, self._registry, self._settings).configured_roots(
+            agent
+        ), asked.answers
 
     def roots(self, agent: str) -> list[Path]:
         """Those that exist; all of them where only the adapter can tell."""
         if isinstance(self._registry.require(agent), Fingerprinted):
-            return self.places(agent)
-        return [root for root in self.places(agent) if not is_path(str(root)) or is_folder(root)]
+            return self.configured_roots(agent)
+        return [
+            root
+            for root in self.configured_roots(agent)
+            if not is_path(str(root)) or is_folder(root)
+        ]
 
     def sources(self, agent: str, *, cwd: str | None = None) -> list[SourceRef]:
         """Every source of the agent, by name alone, each once."""
@@ -89,14 +95,14 @@ class Library:
         found: dict[str, SourceRef] = {}
         for root in self.roots(agent):
             for source in adapter.discover(root, cwd=cwd):
-                found.setdefault(source.place, source)
+                found.setdefault(source.location, source)
         return list(found.values())
 
     def assembly(self, agent: str, *, cwd: str | None = None) -> Assembly:
         """All sessions of an agent."""
         return self.assemble_sources(agent, self.sources(agent, cwd=cwd))
 
-    def asked_assembly(
+    def queried_assembly(
         self, agent: str, session_id: str, *, sources: Sequence[SourceRef]
     ) -> Assembly | None:
         """One session with all that bears on it, from databases; None: there is none to ask."""
@@ -115,15 +121,15 @@ class Library:
     def assemble_sources(self, agent: str, sources: Sequence[SourceRef]) -> Assembly:
         """The sessions that these sources hold."""
         adapter = self._registry.require(agent)
-        parts: list[Part] = []
+        parts: list[SourceSession] = []
         problems: list[Problem] = []
         for source in sources:
             read_facts(adapter, source, parts, problems)
         return assemble(agent, parts, problems)
 
-    def messages(self, assembly: Assembly, session: Joined) -> Iterator[SessionMessage]:
+    def messages(self, assembly: Assembly, session: AssembledSession) -> Iterator[SessionMessage]:
         """The session's messages in order, history kept by reference first. Streams."""
-        conversation = conversation_of(assembly, session)
+        conversation = message_sources(assembly, session)
         return with_tool_results(self._messages(assembly.agent, conversation, "all"))
 
     def native_search(self, agent: str, terms: Sequence[str]) -> set[str] | None:
@@ -140,39 +146,39 @@ class Library:
             for hit in adapter.native_search(root, terms, limit=_EVERY_HIT)
         )
         try:
-            return {session_id for session_id, _ in hits}.union(self._unindexed(agent))
+            return {session_id for session_id, _ in hits}.union(self._not_in_native_index(agent))
         except AmuxError:  # somebody else's adapter failed: half an answer would hide sessions
             return None
 
-    def answers_itself(self, agent: str) -> bool:
+    def has_complete_native_index(self, agent: str) -> bool:
         """Whether the agent has a full-text index that is sure of all its sessions."""
         has_index = isinstance(self._registry.require(agent), NativeSearch)
-        return has_index and next(self._unindexed(agent), None) is None
+        return has_index and next(self._not_in_native_index(agent), None) is None
 
-    def _unindexed(self, agent: str) -> Iterator[str]:
+    def _not_in_native_index(self, agent: str) -> Iterator[str]:
         """Sessions of which an agent's own index is not sure."""
         adapter = self._registry.require(agent)
         if isinstance(adapter, PartlyIndexed):
             for root in self.roots(agent):
-                yield from adapter.unindexed(root)
+                yield from adapter.not_in_native_index(root)
 
-    def searchable(self, agent: str, conversation: Conversation) -> Iterator[SessionMessage]:
+    def searchable(self, agent: str, conversation: MessageSources) -> Iterator[SessionMessage]:
         """The same to search in: texts of many megabytes are cut; `long_texts` has them whole."""
         return self._messages(agent, conversation, "texts")
 
-    def long_texts(self, conversation: Conversation) -> Iterator[Iterator[str]]:
+    def long_texts(self, conversation: MessageSources) -> Iterator[Iterator[str]]:
         """The texts that are too long to be held, each in pieces."""
-        for each in conversation.stretches:
+        for each in conversation.slices:
             if not each.source.has_path:
                 continue
             for _, windows in groupby(read_long_texts(each.source.path), key=itemgetter(0)):
                 yield (window for _, window in windows)
 
     def _messages(
-        self, agent: str, conversation: Conversation, want: Want
+        self, agent: str, conversation: MessageSources, want: Want
     ) -> Iterator[SessionMessage]:
         adapter = self._registry.require(agent)
-        for item in read_conversation(adapter, conversation, want=want):
+        for item in read_messages(adapter, conversation, want=want):
             if isinstance(item, SessionMessage):
                 yield item
 
@@ -188,7 +194,7 @@ def _sessions_in(place: Path, own: Sequence[Path]) -> Path:
     return place
 
 
-class _AskedEnvironment(Mapping[str, str]):
+class RecordingEnvironment(Mapping[str, str]):
     """An environment that remembers what was asked of it."""
 
     def __init__(self, env: Mapping[str, str]) -> None:

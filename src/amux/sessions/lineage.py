@@ -23,12 +23,12 @@ import msgspec
 
 from amux.model.ids import unified_id
 from amux.model.usage import Call
-from amux.sessions.parts import IgnoredCall, Joined
+from amux.sessions.parts import AssembledSession, IgnoredCall
 
 _NEVER = float("inf")
 
 
-def settle_lineage(sessions: Sequence[Joined]) -> None:
+def resolve_lineage(sessions: Sequence[AssembledSession]) -> None:
     """Set parents that no record names and give every call to one session."""
     by_name = _names(sessions)
     for session in sessions:
@@ -39,33 +39,35 @@ def settle_lineage(sessions: Sequence[Joined]) -> None:
         if len(family) == 1:
             family[0].calls = _distinct_calls(family[0])
         else:
-            _Family(family, by_name).settle()
+            _Family(family, by_name).assign_calls()
 
 
-def needs_lines(sessions: Sequence[Joined]) -> bool:
+def needs_full_read(sessions: Sequence[AssembledSession]) -> bool:
     """Whether it takes the lines of some sessions to say what each has spent."""
     by_name = _names(sessions)
     families = _families(sessions, by_name)
-    return any(len(session.parts) > 1 for session in sessions) or any(
-        _Family(family, by_name).needs_lines() for family in families if len(family) > 1
+    return any(len(session.sources) > 1 for session in sessions) or any(
+        _Family(family, by_name).needs_full_read() for family in families if len(family) > 1
     )
 
 
-def _names(sessions: Iterable[Joined]) -> dict[str, Joined]:
+def _names(sessions: Iterable[AssembledSession]) -> dict[str, AssembledSession]:
     """Every id a session goes by, the id itself before aliases."""
-    names: dict[str, Joined] = {}
+    names: dict[str, AssembledSession] = {}
     sessions = list(sessions)
     for session in sessions:
         names.setdefault(session.session_id, session)
     for session in sessions:
-        for part in session.parts:
+        for part in session.sources:
             for alias in (*part.facts.aliases, part.facts.rollout):
                 if alias:
                     names.setdefault(alias, session)
     return names
 
 
-def _families(sessions: Sequence[Joined], by_name: dict[str, Joined]) -> list[list[Joined]]:
+def _families(
+    sessions: Sequence[AssembledSession], by_name: dict[str, AssembledSession]
+) -> list[list[AssembledSession]]:
     """Connected groups: by recorded parents and by shared identity."""
     if len(sessions) == 1:
         return [list(sessions)]
@@ -82,29 +84,29 @@ def _families(sessions: Sequence[Joined], by_name: dict[str, Joined]) -> list[li
     for index, session in enumerate(sessions):
         if session.kind != "subagent" and session.parent in by_name:
             leader[find(index)] = find(position[id(by_name[session.parent])])
-        for key in _identity(session):
+        for key in _copy_keys(session):
             first = seen.setdefault(key, index)
             if first != index:
                 leader[find(index)] = find(first)
-    groups: dict[int, list[Joined]] = {}
+    groups: dict[int, list[AssembledSession]] = {}
     for index, session in enumerate(sessions):
         groups.setdefault(find(index), []).append(session)
     return list(groups.values())
 
 
-def _identity(session: Joined) -> set[int]:
+def _copy_keys(session: AssembledSession) -> set[int]:
     keys: set[int] = set()
-    for part in session.parts:
-        keys.update(array("q", part.facts.identity))
+    for part in session.sources:
+        keys.update(array("q", part.facts.copy_keys))
     return keys
 
 
-def _distinct_calls(session: Joined) -> list[Call]:
+def _distinct_calls(session: AssembledSession) -> list[Call]:
     """The calls of all parts; parts of one session may repeat each other."""
-    if len(session.parts) == 1:
+    if len(session.sources) == 1:
         return list(session.facts.calls)
     distinct: dict[str, Call] = {}
-    for part in (session.current, *session.parts):
+    for part in (session.primary, *session.sources):
         for call in part.facts.calls:
             distinct.setdefault(call.key, call)
     return list(distinct.values())
@@ -113,7 +115,9 @@ def _distinct_calls(session: Joined) -> list[Call]:
 class _Family:
     """Related sessions: their order of making, parents, and who owns which call."""
 
-    def __init__(self, members: list[Joined], by_name: dict[str, Joined]) -> None:
+    def __init__(
+        self, members: list[AssembledSession], by_name: dict[str, AssembledSession]
+    ) -> None:
         self.members = members
         self.by_name = by_name
 
@@ -122,15 +126,15 @@ class _Family:
         """When each member's own lines begin."""
         return _own_starts(self.members)
 
-    def settle(self) -> None:
+    def assign_calls(self) -> None:
         """Find unrecorded parents, then give away the calls."""
-        identities = {id(member): _identity(member) for member in self.members}
+        identities = {id(member): _copy_keys(member) for member in self.members}
         for member in self.members:
             if _may_be_copy(member):
                 self._find_parent(member, identities)
-        self._give_calls()
+        self._distribute_calls()
 
-    def needs_lines(self) -> bool:
+    def needs_full_read(self) -> bool:
         """Whether a call, or the agent's own total, could be one member's or another's."""
         if any(_may_be_copy(each) and each.facts.native_nusd is not None for each in self.members):
             return True
@@ -140,11 +144,11 @@ class _Family:
             if len(candidates) > 1
         )
 
-    def _is_undecided(self, candidates: list[tuple[Joined, Call]]) -> bool:
-        claims = sorted(self._claim(candidate) for candidate in self._originals(candidates))
+    def _is_undecided(self, candidates: list[tuple[AssembledSession, Call]]) -> bool:
+        claims = sorted(self._priority(candidate) for candidate in self._originals(candidates))
         return len(claims) > 1 and claims[0] == claims[1]
 
-    def _find_parent(self, member: Joined, identities: dict[int, set[int]]) -> None:
+    def _find_parent(self, member: AssembledSession, identities: dict[int, set[int]]) -> None:
         """The older session that shares most content; of equals the one with least besides."""
         own = identities[id(member)]
         best: tuple[int, int] | None = None
@@ -159,10 +163,10 @@ class _Family:
                 best = rank
                 member.parent, member.kind = other.session_id, member.facts.copy_kind
 
-    def _descends(self, one: Joined, other: Joined) -> bool:
+    def _descends(self, one: AssembledSession, other: AssembledSession) -> bool:
         """Whether a session comes from another, over any number of generations."""
         seen: set[int] = set()
-        current: Joined | None = one
+        current: AssembledSession | None = one
         while current is not None and id(current) not in seen:
             if current is other:
                 return True
@@ -170,10 +174,10 @@ class _Family:
             current = self.by_name.get(current.parent or "")
         return False
 
-    def _older(self, one: Joined, other: Joined) -> bool:
+    def _older(self, one: AssembledSession, other: AssembledSession) -> bool:
         return self._order(one) < self._order(other)
 
-    def _order(self, member: Joined) -> tuple[float, float, str]:
+    def _order(self, member: AssembledSession) -> tuple[float, float, str]:
         created = member.facts.created_at
         return (
             self.starts[id(member)],
@@ -181,15 +185,15 @@ class _Family:
             member.session_id,
         )
 
-    def _holders(self) -> dict[str, list[tuple[Joined, Call]]]:
+    def _holders(self) -> dict[str, list[tuple[AssembledSession, Call]]]:
         """Who has a record of each call."""
-        holders: dict[str, list[tuple[Joined, Call]]] = {}
+        holders: dict[str, list[tuple[AssembledSession, Call]]] = {}
         for member in self.members:
             for call in _distinct_calls(member):
                 holders.setdefault(call.key, []).append((member, call))
         return holders
 
-    def _give_calls(self) -> None:
+    def _distribute_calls(self) -> None:
         for candidates in self._holders().values():
             owner = candidates[0][0] if len(candidates) == 1 else self._owner(candidates)
             owner.calls.append(_fullest(owner, candidates))
@@ -198,13 +202,15 @@ class _Family:
                 if member is not owner:
                     member.ignored.append(IgnoredCall(call=call, owner=name))
 
-    def _owner(self, candidates: list[tuple[Joined, Call]]) -> Joined:
+    def _owner(self, candidates: list[tuple[AssembledSession, Call]]) -> AssembledSession:
         originals = self._originals(candidates)
         if len(originals) == 1:
             return originals[0][0]
-        return min(originals, key=lambda each: (*self._claim(each), self._order(each[0])))[0]
+        return min(originals, key=lambda each: (*self._priority(each), self._order(each[0])))[0]
 
-    def _originals(self, candidates: list[tuple[Joined, Call]]) -> list[tuple[Joined, Call]]:
+    def _originals(
+        self, candidates: list[tuple[AssembledSession, Call]]
+    ) -> list[tuple[AssembledSession, Call]]:
         """Those whose recorded ancestors have no record of the call; all of them in a circle."""
         holders = {id(member) for member, _ in candidates}
         originals = [
@@ -215,11 +221,11 @@ class _Family:
         return originals or candidates
 
     @staticmethod
-    def _claim(candidate: tuple[Joined, Call]) -> tuple[float, bool]:
+    def _priority(candidate: tuple[AssembledSession, Call]) -> tuple[float, bool]:
         _, call = candidate
         return call.at.timestamp() if call.at else _NEVER, call.copied
 
-    def _ancestors(self, member: Joined) -> Iterable[Joined]:
+    def _ancestors(self, member: AssembledSession) -> Iterable[AssembledSession]:
         """Recorded ancestors only: found ones were derived from the calls in the first place."""
         seen = {id(member)}
         current = member
@@ -232,11 +238,11 @@ class _Family:
             current = parent
 
 
-def _may_be_copy(member: Joined) -> bool:
+def _may_be_copy(member: AssembledSession) -> bool:
     return member.kind == "session" and member.parent is None and member.facts.unnamed_copies
 
 
-def _fullest(owner: Joined, candidates: list[tuple[Joined, Call]]) -> Call:
+def _fullest(owner: AssembledSession, candidates: list[tuple[AssembledSession, Call]]) -> Call:
     """The owner's record with the final figures: a copy may have them where the owner's was cut."""
     own = next(call for member, call in candidates if member is owner)
     best = max((call for _, call in candidates), key=lambda call: call.tokens.output)
@@ -245,13 +251,13 @@ def _fullest(owner: Joined, candidates: list[tuple[Joined, Call]]) -> Call:
     return msgspec.structs.replace(own, tokens=best.tokens, gaps=best.gaps)
 
 
-def _own_starts(members: Sequence[Joined]) -> dict[int, float]:
+def _own_starts(members: Sequence[AssembledSession]) -> dict[int, float]:
     """When each member's own lines begin: lines that no other member has; none at all = at once."""
     count: dict[int, int] = {}
-    lines: list[tuple[Joined, dict[int, int]]] = []
+    lines: list[tuple[AssembledSession, dict[int, int]]] = []
     for member in members:
         times: dict[int, int] = {}
-        for part in member.parts:
+        for part in member.sources:
             for key, at in zip(
                 part.facts.trace.key_list(), part.facts.trace.time_list(), strict=True
             ):

@@ -6,25 +6,25 @@ from collections.abc import Iterable
 from datetime import datetime
 from operator import itemgetter
 
-from amux.adapters._base import Unread
-from amux.model.list_filter import has_any_tag, in_span, same_place, used_model
+from amux.adapters._base import SkippedCounts
+from amux.model.list_filter import has_any_tag, in_span, same_directory, used_model
 from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
 from amux.model.reports import ListReport
 from amux.model.session import SessionSummary
 from amux.sessions.assemble import Assembly
-from amux.sessions.choosing import NOTHING_UNREAD
-from amux.sessions.costing import Coster
-from amux.sessions.parts import Joined
+from amux.sessions.choosing import NOTHING_SKIPPED
+from amux.sessions.costing import CostCalculator
+from amux.sessions.parts import AssembledSession
 from amux.sessions.views import summarize
 
 
 def list_sessions(
     assemblies: Iterable[Assembly],
     options: SessionListOptions,
-    coster: Coster,
+    coster: CostCalculator,
     *,
-    unread: Unread = NOTHING_UNREAD,
+    unread: SkippedCounts = NOTHING_SKIPPED,
 ) -> ListReport:
     """The summaries that fit, sorted, and counts of those left out by default.
 
@@ -49,7 +49,7 @@ def list_sessions(
             elif session.archived and not options.include_archived:
                 archived += 1
             else:
-                found.append((session.tie, summary))
+                found.append((session.sort_key, summary))
     found.sort(key=itemgetter(0))
     each = (summary for _, summary in found)
     shown = sort_sessions(each, options.sort, descending=options.sort_direction == "desc")
@@ -63,8 +63,8 @@ def list_sessions(
     )
 
 
-def _candidates(assembly: Assembly) -> Iterable[Joined]:
-    return (session for session in assembly.everyone() if session.listed)
+def _candidates(assembly: Assembly) -> Iterable[AssembledSession]:
+    return (session for session in assembly.all_sessions() if session.listed)
 
 
 def _fits(summary: SessionSummary, options: SessionListOptions) -> bool:
@@ -72,7 +72,7 @@ def _fits(summary: SessionSummary, options: SessionListOptions) -> bool:
         in_span(summary.created_at, options.since, options.until)
         and used_model(summary, options.model)
         and has_any_tag(summary.tags, options.tags)
-        and same_place(summary.cwd, options.cwd)
+        and same_directory(summary.cwd, options.cwd)
         and (summary.starred or not options.starred)
     )
 

@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
-from amux.index.answers import look_at
+from amux.index.answers import agent_snapshot
 
 Clock = Callable[[], float]
 """Seconds from any beginning, never going back."""
 
 
-class Looks:
+class SnapshotCache:
     """What was seen of files, by place."""
 
     def __init__(self, max_age: float = 0.0, *, clock: Clock = time.monotonic) -> None:
@@ -29,7 +29,7 @@ class Looks:
         self._is_held = False
 
     @property
-    def are_kept(self) -> bool:
+    def is_enabled(self) -> bool:
         """Whether a look may serve more than one question."""
         return self._max_age > 0
 
@@ -47,17 +47,17 @@ class Looks:
         self.generation()
         key = (*roots, "", *files)
         if key not in self._seen:
-            self._seen[key] = look_at(roots, files)
+            self._seen[key] = agent_snapshot(roots, files)
         return self._seen[key]
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Files were read since: what was seen before says less than what is kept of them."""
         self._seen = {}
 
     @contextmanager
-    def held(self) -> Generator[None]:
+    def frozen(self) -> Generator[None]:
         """Within it every place is looked at once, however many questions are asked."""
-        self._began = self._began if self.are_kept else None
+        self._began = self._began if self.is_enabled else None
         self.generation()
         self._is_held = True
         try:

@@ -12,12 +12,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from amux.index.texts import UNIT_SHIFT, units_of
-from amux.sessions.findings import TITLE_HITS, Finding
-from amux.sessions.kept import KeptSession
+from amux.sessions.findings import TITLE_HITS, SessionHits
+from amux.sessions.kept import StoredSession
 from amux.sessions.query import Query
 from amux.sessions.recency import Recency
 from amux.sessions.session_titles import Titles
-from amux.sessions.subjects import Subject
+from amux.sessions.subjects import SearchableSession
 from amux.sessions.terms import Term
 from amux.sessions.text_candidates import TextAnswer, TextCandidates
 
@@ -27,13 +27,13 @@ Units = Mapping[str, Mapping[int, int]]
 _NOBODY: Final = -1  # whose a unit is that belongs to no session here, or to several
 
 
-class Lookup:
+class SessionsByUnit:
     """Sessions by the units that their messages are in, and by their titles.
 
     A session is known by its place among all of them.
     """
 
-    def __init__(self, sessions: Sequence[KeptSession], units: Units) -> None:
+    def __init__(self, sessions: Sequence[StoredSession], units: Units) -> None:
         self.sessions = sessions
         self._units = units
         self.of_unit: dict[int, int] = {}
@@ -55,7 +55,7 @@ class Lookup:
         self.recency = Recency([session.last_change for session in sessions])
         self._titles = Titles(session.title for session in sessions)
 
-    def is_of(self, sessions: Sequence[KeptSession], units: Units) -> bool:
+    def is_of(self, sessions: Sequence[StoredSession], units: Units) -> bool:
         """Whether it was made of these: lists are made anew whenever something has changed."""
         return (
             self.sessions is sessions
@@ -84,7 +84,7 @@ class Lookup:
         return term.find(self._titles.folded(place)) is not None
 
 
-class Told:
+class IndexedHits:
     """Sessions that fit for sure, with all that ranking needs of them, by their places.
 
     `hits` is how many messages fit: none where it is the title alone. `counts` is how many of these
@@ -93,7 +93,7 @@ class Told:
     """
 
     def __init__(
-        self, lookup: Lookup, texts: TextCandidates, query: Query, answer: TextAnswer
+        self, lookup: SessionsByUnit, texts: TextCandidates, query: Query, answer: TextAnswer
     ) -> None:
         self.sessions = lookup.sessions
         self.recency = lookup.recency
@@ -115,9 +115,9 @@ class Told:
         self.titled: dict[Term, set[int]] = {}
         for place in doubted:
             self._forget(place)
-        self.rest: list[Subject] = [self.sessions[place] for place in self._left_out]
+        self.rest: list[SearchableSession] = [self.sessions[place] for place in self._left_out]
 
-    def restrict(self, admitted: Collection[Subject]) -> None:
+    def restrict(self, admitted: Collection[SearchableSession]) -> None:
         """Leave only sessions that pass the filters."""
         ids = set(map(id, admitted))
         for place in [n for n in self.hits if id(self.sessions[n]) not in ids]:
@@ -157,41 +157,43 @@ class Told:
         counted = self.counts[term]
         return len(counted) + sum(place not in counted for place in self.titled.get(term, ()))
 
-    def finding(self, place: int, room: int | None) -> Finding:
+    def session_hits(self, place: int, room: int | None) -> SessionHits:
         """What was found in one of the sessions; its messages are read when they are shown."""
         hit_count = self.hits[place]
-        return Finding(
+        return SessionHits(
             self.sessions[place],
             room,
             is_match=True,
             is_in_title=place in self._fitting_titles,
-            is_told=hit_count > 0,
+            is_from_index=hit_count > 0,
             hit_count=hit_count,
         )
 
-    def prepare(self, findings: Iterable[Finding]) -> None:
+    def prepare(self, findings: Iterable[SessionHits]) -> None:
         """Find out where the messages of some of the sessions lie that are shown."""
-        told = [finding for finding in findings if finding.is_told]
-        rooms = ((finding.subject, finding.room) for finding in told)
-        for finding, own in zip(told, self._texts.unread(self._query, rooms), strict=True):
-            finding.unread = own
+        told = [finding for finding in findings if finding.is_from_index]
+        rooms = ((finding.session, finding.room) for finding in told)
+        for finding, own in zip(told, self._texts.pending(self._query, rooms), strict=True):
+            finding.pending = own
 
 
-class Worth:
+class IndexedHitFinder:
     """Knows which sessions a query can find; `others` are no rows and have to be looked at."""
 
-    def __init__(self, lookup: Lookup, others: Sequence[Subject], texts: TextCandidates) -> None:
+    def __init__(
+        self, lookup: SessionsByUnit, others: Sequence[SearchableSession], texts: TextCandidates
+    ) -> None:
         self._lookup = lookup
         self._others = others
         self._texts = texts
 
-    def __call__(self, query: Query) -> Told | None:
+    def __call__(self, query: Query) -> IndexedHits | None:
         """What can be told of a query; None: every session has to be looked at."""
         if not query.needs_words or any(term.kind == "regex" for term in query.terms):
             return None
         answer = self._texts.answer(query)
         if answer is None:
             return None
-        told = Told(self._lookup, self._texts, query, answer)
+        told = IndexedHits(self._lookup, self._texts, query, answer)
         told.rest.extend(self._others)
         return told

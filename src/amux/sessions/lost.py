@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from amux.model.ids import split_unified_id
-from amux.sessions.library import Library
+from amux.sessions.library import SourceCatalog
 from amux.sessions.registry import AdapterRegistry
 
 
-def lost_sessions(
+def missing_sessions(
     registry: AdapterRegistry,
-    library: Library,
+    library: SourceCatalog,
     unified_ids: Iterable[str],
     *,
     agent: str | None = None,
@@ -30,7 +30,7 @@ def lost_sessions(
 
 
 def _missing(
-    registry: AdapterRegistry, library: Library, agent: str, natives: set[str]
+    registry: AdapterRegistry, library: SourceCatalog, agent: str, natives: set[str]
 ) -> set[str]:
     """Those an agent does not have. Its sources are opened only if names are not enough."""
     if not registry.knows(agent):
@@ -38,9 +38,9 @@ def _missing(
     left = natives - {source.session_id for source in library.sources(agent)}
     if not left:
         return left
-    for session in library.assembly(agent).everyone():
+    for session in library.assembly(agent).all_sessions():
         left -= {
             session.session_id,
-            *(name for part in session.parts for name in part.facts.aliases),
+            *(name for part in session.sources for name in part.facts.aliases),
         }
     return left

@@ -35,7 +35,7 @@ from amux.sessions.filters import (
     check_moment,
     merge_options,
 )
-from amux.sessions.reader import SessionReader
+from amux.sessions.reader import SessionService
 
 Ref = str | tuple[str, str] | Mapping[str, str]
 """A session: `"claude:abc"`, `("claude", "abc")` or `{"agent": "claude", "sessionId": "abc"}`."""
@@ -44,7 +44,7 @@ Ref = str | tuple[str, str] | Mapping[str, str]
 class SessionManager:
     """Read access to every session of every agent."""
 
-    def __init__(self, reader: SessionReader) -> None:
+    def __init__(self, reader: SessionService) -> None:
         self._reader = reader
 
     def list(

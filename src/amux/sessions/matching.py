@@ -24,7 +24,7 @@ class Window(NamedTuple):
     cut: Cut = WHOLE
 
 
-class Tally:
+class MatchState:
     """What a text, or a message with all its texts, holds of a query.
 
     `present` are the terms it has, `said` those that people and models said.

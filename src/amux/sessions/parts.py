@@ -20,7 +20,7 @@ from amux.model.usage import Call
 
 
 @dataclass(slots=True, frozen=True)
-class Part:
+class SourceSession:
     """One session as one source tells it."""
 
     facts: Facts
@@ -37,30 +37,34 @@ class IgnoredCall:
 
 
 @dataclass(slots=True, eq=False)
-class Joined:
+class AssembledSession:
     """One session with everything that belongs to it. Filled step by step by `assemble`."""
 
     agent: str
     session_id: str
-    parts: list[Part]
-    current: Part  # the part whose conversation is shown
-    apart: str = ""  # tells it from others of its id: of whom it is a sub-agent, else the place
-    pieces: list[Part] = field(default_factory=list[Part])  # the same, where it is in fragments
+    sources: list[SourceSession]
+    primary: SourceSession  # the part whose conversation is shown
+    disambiguator: str = (
+        ""  # tells it from others of its id: of whom it is a sub-agent, else the place
+    )
+    fragments: list[SourceSession] = field(
+        default_factory=list[SourceSession]
+    )  # the same, where it is in fragments
     kind: Kind = "session"
     parent: str | None = None
     title: str = ""
     first_prompt: str | None = None
-    noted_cwd: str | None = None  # where another source says it was started
+    inherited_cwd: str | None = None  # where another source says it was started
     trace: Trace = field(default_factory=Trace)  # the prefix kept by reference included
     calls: list[Call] = field(default_factory=list[Call])  # billed to this session, each once
     ignored: list[IgnoredCall] = field(default_factory=list[IgnoredCall])
-    children: list[Joined] = field(default_factory=list["Joined"])
+    children: list[AssembledSession] = field(default_factory=list["AssembledSession"])
     problems: list[Problem] = field(default_factory=list[Problem])  # found while joining
 
     @property
     def facts(self) -> Facts:
         """The facts of the part that is shown."""
-        return self.current.facts
+        return self.primary.facts
 
     @property
     def attributed(self) -> bool:
@@ -70,7 +74,7 @@ class Joined:
     @property
     def archived(self) -> bool:
         """Archived everywhere it lies; copies left behind have no say."""
-        return all(part.facts.archived for part in _without_fallbacks(self.parts))
+        return all(part.facts.archived for part in _without_superseded(self.sources))
 
     @property
     def listed(self) -> bool:
@@ -78,33 +82,33 @@ class Joined:
         return self.facts.attributed and self.facts.addressable
 
     @property
-    def tie(self) -> bytes:
+    def sort_key(self) -> bytes:
         """What sessions go by that a list finds equal: their ids, then what tells these apart.
 
         No two have the same. Bytes are in the order of the characters, and so everybody can
         compare them, a database too.
         """
         name = unified_id(self.agent, self.session_id)
-        return f"{name}\0{self.apart}".encode("utf-8", "surrogatepass")
+        return f"{name}\0{self.disambiguator}".encode("utf-8", "surrogatepass")
 
     def names(self) -> tuple[str, ...]:
         """Every id it can be found by: of two sessions with one id, an alias names just one."""
-        aliases = (alias for part in self.parts for alias in part.facts.aliases)
+        aliases = (alias for part in self.sources for alias in part.facts.aliases)
         return tuple(dict.fromkeys((self.session_id, *aliases)))
 
-    def with_children(self) -> Iterable[Joined]:
+    def with_children(self) -> Iterable[AssembledSession]:
         """This session and all sub-agents below it."""
         yield self
         for child in self.children:
             yield from child.with_children()
 
 
-def sole_names(sessions: Iterable[Joined]) -> dict[Joined, str]:
+def unique_aliases(sessions: Iterable[AssembledSession]) -> dict[AssembledSession, str]:
     """Of sessions that share their id, the name that each of them has alone."""
-    by_id: dict[str, list[Joined]] = {}
+    by_id: dict[str, list[AssembledSession]] = {}
     for session in sessions:
         by_id.setdefault(session.session_id, []).append(session)
-    found: dict[Joined, str] = {}
+    found: dict[AssembledSession, str] = {}
     for group in by_id.values():
         if len(group) > 1:
             held = Counter(name for session in group for name in session.names())
@@ -114,12 +118,12 @@ def sole_names(sessions: Iterable[Joined]) -> dict[Joined, str]:
     return found
 
 
-def join_parts(agent: str, parts: Iterable[Part]) -> list[Joined]:
+def join_sources(agent: str, parts: Iterable[SourceSession]) -> list[AssembledSession]:
     """Bring the parts of each session together, the richest or newest one in front."""
-    groups: dict[tuple[str, ...], list[Part]] = {}
-    left_behind: list[Part] = []
+    groups: dict[tuple[str, ...], list[SourceSession]] = {}
+    left_behind: list[SourceSession] = []
     for part in parts:
-        if part.source.fallback:
+        if part.source.superseded:
             left_behind.append(part)
         else:
             groups.setdefault(_group_key(part), []).append(part)
@@ -130,38 +134,38 @@ def join_parts(agent: str, parts: Iterable[Part]) -> list[Joined]:
     return [_join(agent, group, key) for key, group in groups.items()]
 
 
-def _group_key(part: Part) -> tuple[str, ...]:
+def _group_key(part: SourceSession) -> tuple[str, ...]:
     facts = part.facts
     if not facts.attributed:
         return ("unattributed", str(part.source.path), facts.session_id)
     if facts.kind == "subagent":  # short ids: unique only below their parent
         return ("subagent", facts.parent or "", facts.session_id)
-    return ("session", facts.place, facts.session_id)
+    return ("session", facts.namespace, facts.session_id)
 
 
-def _join(agent: str, parts: list[Part], key: tuple[str, ...]) -> Joined:
-    current = parts[0] if len(parts) == 1 else _current(parts)
+def _join(agent: str, parts: list[SourceSession], key: tuple[str, ...]) -> AssembledSession:
+    current = parts[0] if len(parts) == 1 else _primary(parts)
     facts = current.facts
-    return Joined(
+    return AssembledSession(
         agent=agent,
         session_id=facts.session_id,
-        parts=parts,
-        current=current,
-        apart="\0".join(key[:-1]),
-        pieces=_pieces(parts) if facts.fragment and len(parts) > 1 else [current],
+        sources=parts,
+        primary=current,
+        disambiguator="\0".join(key[:-1]),
+        fragments=_fragments(parts) if facts.fragment and len(parts) > 1 else [current],
         kind=facts.kind,
         parent=None if facts.parent == facts.session_id else facts.parent,
     )
 
 
-def _without_fallbacks(parts: list[Part]) -> list[Part]:
+def _without_superseded(parts: list[SourceSession]) -> list[SourceSession]:
     """The parts the agent still writes; all of them when there is none."""
-    return [part for part in parts if not part.source.fallback] or parts
+    return [part for part in parts if not part.source.superseded] or parts
 
 
-def _current(parts: list[Part]) -> Part:
+def _primary(parts: list[SourceSession]) -> SourceSession:
     """The continued log of a rewound session, else the copy that holds most."""
-    parts = [part for part in _without_fallbacks(parts) if part.facts.trace] or parts
+    parts = [part for part in _without_superseded(parts) if part.facts.trace] or parts
     own = {part.facts.rollout for part in parts} - {None}
     continued = [part for part in parts if part.facts.prefix and part.facts.prefix.of in own]
     if continued:
@@ -169,22 +173,22 @@ def _current(parts: list[Part]) -> Part:
     return max(
         parts,
         key=lambda part: (
-            count_messages(part.facts.trace.marks),
+            count_messages(part.facts.trace.kinds),
             not part.facts.archived,
             str(part.source.path),
         ),
     )
 
 
-def _pieces(parts: list[Part]) -> list[Part]:
+def _fragments(parts: list[SourceSession]) -> list[SourceSession]:
     """The fragments a conversation consists of, in order; copies that add nothing are left out."""
-    fragments = [part for part in _without_fallbacks(parts) if part.facts.fragment]
+    fragments = [part for part in _without_superseded(parts) if part.facts.fragment]
     richest_first = sorted(
         fragments,
-        key=lambda part: (count_messages(part.facts.trace.marks), str(part.source.path)),
+        key=lambda part: (count_messages(part.facts.trace.kinds), str(part.source.path)),
         reverse=True,
     )
-    pieces: list[Part] = []
+    pieces: list[SourceSession] = []
     seen: set[int] = set()
     for part in richest_first:
         keys = set(part.facts.trace.key_list())
@@ -194,5 +198,5 @@ def _pieces(parts: list[Part]) -> list[Part]:
     return sorted(pieces, key=lambda part: (_created(part), str(part.source.path)))
 
 
-def _created(part: Part) -> float:
+def _created(part: SourceSession) -> float:
     return part.facts.created_at.timestamp() if part.facts.created_at else 0.0

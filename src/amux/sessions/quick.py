@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from amux.index.answers import Answers
+from amux.index.answers import Freshness
 from amux.index.basis import StoredEnvironment, entries
 from amux.index.errors import IndexUnavailableError
 from amux.index.listing import (
     ARCHIVED,
+    HiddenCounts,
     Line,
-    Omitted,
     Row,
-    Wanted,
+    RowFilter,
     find_lines,
     find_summaries,
 )
-from amux.index.store import Store
+from amux.index.store import IndexDatabase
 
 TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _JSON = b"{"  # how a summary begins; a name that is no Unicode is kept in another way
 
 
-class QuickCost:
+class FastCost:
     """What a session cost, as far as a list shows it."""
 
     __slots__ = ("incomplete", "total_usd")
@@ -44,7 +44,7 @@ class QuickCost:
         self.incomplete = ("incomplete",) if is_least else ()
 
 
-class QuickSummary:
+class FastSummary:
     """A session as a table shows it."""
 
     __slots__ = (
@@ -58,35 +58,35 @@ class QuickSummary:
         self.unified_id = f"{self.agent}:{self.session_id}"
         self.created_at = _EPOCH + timedelta(microseconds=created)
         self.updated_at = _EPOCH + timedelta(microseconds=updated)
-        self.cost = None if usd < 0 else QuickCost(usd, is_least=bool(is_least))
+        self.cost = None if usd < 0 else FastCost(usd, is_least=bool(is_least))
         self.archived = bool(hidden & ARCHIVED)
         self.starred = bool(stars) and any(
             f"{self.agent}:{name}" in stars for name in names.split("\n")
         )
 
 
-class QuickReport:
+class FastReport:
     """A list as a table shows it, and what it leaves out; as a `ListReport` without problems."""
 
     __slots__ = ("hidden_archived", "hidden_children", "sessions", "truncated")
 
     def __init__(
-        self, lines: Sequence[Line], omitted: Omitted, environment: StoredEnvironment
+        self, lines: Sequence[Line], omitted: HiddenCounts, environment: StoredEnvironment
     ) -> None:
         stars = {fields[0] for fields in entries(environment.stars)}
-        self.sessions = tuple(QuickSummary(line, stars) for line in lines)
+        self.sessions = tuple(FastSummary(line, stars) for line in lines)
         self.hidden_children = omitted.hidden_children
         self.hidden_archived = omitted.hidden_archived
         self.truncated = omitted.truncated
 
 
-class QuickTexts:
+class FastTexts:
     """A list whose sessions are whole summaries as indented JSON, and what it leaves out."""
 
     __slots__ = ("hidden_archived", "hidden_children", "sessions", "truncated")
 
     def __init__(
-        self, rows: Sequence[Row], omitted: Omitted, environment: StoredEnvironment
+        self, rows: Sequence[Row], omitted: HiddenCounts, environment: StoredEnvironment
     ) -> None:
         annotate = _Annotator(environment)
         self.sessions = tuple(annotate(*row) for row in rows)
@@ -95,53 +95,53 @@ class QuickTexts:
         self.truncated = omitted.truncated
 
 
-class QuickLists:
+class FastList:
     """Lists of what is kept, as long as it holds; None: ask the long way."""
 
     def __init__(
-        self, store: Store, environment: StoredEnvironment, env: Mapping[str, str]
+        self, store: IndexDatabase, environment: StoredEnvironment, env: Mapping[str, str]
     ) -> None:
         self._store = store
         self._environment = environment
-        self._answers = Answers(store, "sessions", environment.fingerprint_for)
+        self._answers = Freshness(store, "sessions", environment.fingerprint_for)
         self._env = env
 
-    def report(self, agents: Sequence[str] | None, wanted: Mapping[str, Any]) -> QuickReport | None:
+    def report(self, agents: Sequence[str] | None, wanted: Mapping[str, Any]) -> FastReport | None:
         """For a table; `agents` None: all there are."""
         found = self._find(find_lines, agents, wanted)
         if found is None or any(line[-2] != _JSON for line in found[0]):
             return None
-        return QuickReport(*found, self._environment)
+        return FastReport(*found, self._environment)
 
-    def texts(self, agents: Sequence[str] | None, wanted: Mapping[str, Any]) -> QuickTexts | None:
+    def texts(self, agents: Sequence[str] | None, wanted: Mapping[str, Any]) -> FastTexts | None:
         """As JSON."""
         found = self._find(find_summaries, agents, wanted)
         if found is None or any(row[1][:1] != _JSON for row in found[0]):
             return None
-        return QuickTexts(*found, self._environment)
+        return FastTexts(*found, self._environment)
 
     def _find(
         self,
-        find: Callable[[Store, Wanted], Found],
+        find: Callable[[IndexDatabase, RowFilter], Found],
         agents: Sequence[str] | None,
         wanted: Mapping[str, Any],
     ) -> Found | None:
         try:
             if not self._store.exists():
                 return None
-            with self._store.turn, self._store.reading():
-                names = self._still_hold(agents)
+            with self._store.lock, self._store.reading():
+                names = self._valid_agents(agents)
                 return None if names is None else find(self._store, _wanted(names, wanted))
         except IndexUnavailableError:
             return None
 
-    def _still_hold(self, agents: Sequence[str] | None) -> Sequence[str] | None:
+    def _valid_agents(self, agents: Sequence[str] | None) -> Sequence[str] | None:
         """The agents, if what is kept of each still holds and there is no problem to report."""
         everyone = [fields[0] for fields in entries(self._environment.agents)]
         names = everyone if agents is None else [*map(_storable, agents)]
         if not names or self._answers.payloads(names):
             return None
-        return names if self._answers.still_hold(names, self._env) else None
+        return names if self._answers.is_valid(names, self._env) else None
 
 
 class _Annotator:
@@ -179,8 +179,8 @@ def _with_star(text: str) -> str:
     return f'{text[:-2]},\n  "starred": true\n}}'
 
 
-def _wanted(agents: Sequence[str], wanted: Mapping[str, Any]) -> Wanted:
-    return Wanted(agents, **{name: _storable(value) for name, value in wanted.items()})
+def _wanted(agents: Sequence[str], wanted: Mapping[str, Any]) -> RowFilter:
+    return RowFilter(agents, **{name: _storable(value) for name, value in wanted.items()})
 
 
 def _storable(value: Any) -> Any:

@@ -14,9 +14,9 @@ from datetime import datetime
 from typing import Final
 
 from amux.model.options import SearchSort
-from amux.sessions.findings import Finding
-from amux.sessions.foremost import DIGITS, LEAST, told_scores, worth_of
-from amux.sessions.lookup import Told
+from amux.sessions.findings import SessionHits
+from amux.sessions.foremost import DIGITS, MIN_SCORE, indexed_scores, term_weight
+from amux.sessions.lookup import IndexedHits
 from amux.sessions.recency import recency
 from amux.sessions.terms import Term
 
@@ -30,7 +30,12 @@ class Ranking:
     """
 
     def __init__(
-        self, findings: Sequence[Finding], told: Told | None, looked_at: int, *, now: datetime
+        self,
+        findings: Sequence[SessionHits],
+        told: IndexedHits | None,
+        looked_at: int,
+        *,
+        now: datetime,
     ) -> None:
         self._told = told
         self._now = now
@@ -38,7 +43,7 @@ class Ranking:
         self.count = len(self._found) + (0 if told is None else len(told.hits))
         self._rarity = _rarity(self._found, told, looked_at)
 
-    def first(self, limit: int | None, *, sort: SearchSort, room: int | None) -> list[Finding]:
+    def first(self, limit: int | None, *, sort: SearchSort, room: int | None) -> list[SessionHits]:
         """The first of those that fit, in order; `room` is how many hits are shown of each."""
         scored = [
             (finding, _score(finding, self._rarity) * self._recency(finding))
@@ -47,46 +52,48 @@ class Ranking:
         if self._told is not None:
             rarities = [self._rarity.get(term, 0.0) for term in self._told.counts]
             most = limit if sort == "relevance" else None
-            of_told = told_scores(self._told, rarities, self._now, most)
-            scored += [(self._told.finding(place, room), score) for place, score in of_told]
+            of_told = indexed_scores(self._told, rarities, self._now, most)
+            scored += [(self._told.session_hits(place, room), score) for place, score in of_told]
         best = max([score for _, score in scored], default=0.0) or 1.0
         for finding, score in scored:
-            finding.relevance = max(LEAST, round(score / best, DIGITS))
+            finding.relevance = max(MIN_SCORE, round(score / best, DIGITS))
         return sorted([finding for finding, _ in scored], key=_ORDERS[sort])[:limit]
 
-    def _recency(self, finding: Finding) -> float:
-        return recency(finding.subject.traits.updated_at, self._now)
+    def _recency(self, finding: SessionHits) -> float:
+        return recency(finding.session.fields.updated_at, self._now)
 
 
-def _by_relevance(finding: Finding) -> Order:
-    traits = finding.subject.traits
-    return -finding.relevance, -traits.created_at.timestamp(), finding.subject.tie
+def _by_relevance(finding: SessionHits) -> Order:
+    traits = finding.session.fields
+    return -finding.relevance, -traits.created_at.timestamp(), finding.session.sort_key
 
 
-def _by_cost(finding: Finding) -> Order:
-    return -finding.subject.usd, 0.0, finding.subject.tie
+def _by_cost(finding: SessionHits) -> Order:
+    return -finding.session.usd, 0.0, finding.session.sort_key
 
 
-def _by_date(finding: Finding) -> Order:
-    subject = finding.subject
-    return -subject.traits.created_at.timestamp(), 0.0, subject.tie
+def _by_date(finding: SessionHits) -> Order:
+    subject = finding.session
+    return -subject.fields.created_at.timestamp(), 0.0, subject.sort_key
 
 
-_ORDERS: Final[dict[SearchSort, Callable[[Finding], Order]]] = {
+_ORDERS: Final[dict[SearchSort, Callable[[SessionHits], Order]]] = {
     "relevance": _by_relevance,
     "cost": _by_cost,
     "date": _by_date,
 }
 
 
-def _score(finding: Finding, rarity: Mapping[Term, float]) -> float:
+def _score(finding: SessionHits, rarity: Mapping[Term, float]) -> float:
     """How much of the query it holds; the same for all where no term is held by any."""
     if not rarity:
         return 1.0
-    return worth_of(finding.weights.values(), map(rarity.__getitem__, finding.weights))
+    return term_weight(finding.weights.values(), map(rarity.__getitem__, finding.weights))
 
 
-def _rarity(findings: Sequence[Finding], told: Told | None, looked_at: int) -> dict[Term, float]:
+def _rarity(
+    findings: Sequence[SessionHits], told: IndexedHits | None, looked_at: int
+) -> dict[Term, float]:
     """Inverse document frequency of each term: how few of the sessions that fit have it."""
     holders: dict[Term, int] = {}
     if told is not None:

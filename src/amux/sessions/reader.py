@@ -32,12 +32,12 @@ from amux.model.reports import ListReport
 from amux.model.session import Session
 from amux.sessions.address import find_session
 from amux.sessions.assemble import Assembly
-from amux.sessions.catalogue import Catalogue
-from amux.sessions.costing import Coster
-from amux.sessions.damage import damage_of, damaged
+from amux.sessions.catalogue import SessionCatalog
+from amux.sessions.costing import CostCalculator
+from amux.sessions.damage import damaged, find_read_error
 from amux.sessions.filters import check_choice, check_limit, check_moment
-from amux.sessions.library import Library
-from amux.sessions.parts import Joined
+from amux.sessions.library import SourceCatalog
+from amux.sessions.parts import AssembledSession
 from amux.sessions.registry import AdapterRegistry
 from amux.sessions.views import full_session
 
@@ -48,37 +48,37 @@ if TYPE_CHECKING:
 Options = TypeVar("Options", SessionListOptions, SessionQuery, CostAggregationOptions)
 
 
-class SessionReader:
+class SessionService:
     """What the manager and the client share: everything read goes through here."""
 
     def __init__(
         self,
         registry: AdapterRegistry,
-        library: Library,
-        coster: Coster,
+        library: SourceCatalog,
+        coster: CostCalculator,
         *,
-        catalogue: Catalogue | None = None,
+        catalogue: SessionCatalog | None = None,
         zone: tzinfo = UTC,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.registry = registry
         self.library = library
-        self.catalogue = catalogue or Catalogue(registry, library)
+        self.catalogue = catalogue or SessionCatalog(registry, library)
         self._coster = coster
         self.zone = zone
         self.now = now
 
     @property
-    def coster(self) -> Coster:
+    def coster(self) -> CostCalculator:
         """Prices, runs and annotations, as they are now; it stays like that."""
         coster = self._coster.refreshed()
         self._coster = coster
         return coster
 
     @property
-    def turn(self) -> AbstractContextManager[object]:
+    def lock(self) -> AbstractContextManager[object]:
         """To be held while the catalogue is asked, until the answer is complete."""
-        return self.catalogue.turn
+        return self.catalogue.lock
 
     def list_report(self, agents: Sequence[str] | None, options: SessionListOptions) -> ListReport:
         """A list over some agents (None: all), with what it leaves out."""
@@ -87,7 +87,7 @@ class SessionReader:
             if not self.registry.knows(name):
                 self.registry.require(name)  # says whom there is
         names = self.registry.names() if agents is None else agents
-        with self.turn:
+        with self.lock:
             return self.catalogue.list_report(names, options, self.coster)
 
     def search_report(self, query: SessionQuery) -> SearchReport:
@@ -95,7 +95,7 @@ class SessionReader:
         from amux.sessions.search import Search
 
         search = Search(_checked_query(query, self.zone), now=self.now(), zone=self.zone)
-        with self.turn:
+        with self.lock:
             report = self._run(search)
         return replace(report, notes=(*report.notes, *self._unknown_agents(search)))
 
@@ -104,7 +104,7 @@ class SessionReader:
         names = [name for name in self.catalogue.names() if search.wants(name)]
         by_words = bool(search.query.terms)
         try:
-            return search.run(self.catalogue.holdings(names, self.coster, by_words=by_words))
+            return search.run(self.catalogue.search_scope(names, self.coster, by_words=by_words))
         except IndexUnavailableError as error:
             asks_again = may_ask_again and isinstance(error, IndexChangedError)
             if not asks_again and not self.catalogue.give_up_index(str(error)):
@@ -117,11 +117,11 @@ class SessionReader:
                 known = ", ".join(self.registry.names())
                 yield f"no agent is called `{agent}`; known: {known}"
 
-    def open(self, agent: str, session_id: str) -> tuple[Assembly, Joined]:
+    def open(self, agent: str, session_id: str) -> tuple[Assembly, AssembledSession]:
         """The session behind an id or unique prefix, with everything that bears on it."""
         found = find_session(self.registry, self.library, session_id, agent=agent)
         native_id = found.ref.native_session_id
-        with self.turn:
+        with self.lock:
             assembly = found.assembly or self.catalogue.assembly_for(agent, native_id)
         session = assembly.find(native_id)
         if session is None or not session.attributed:
@@ -129,7 +129,7 @@ class SessionReader:
         return assembly, session
 
     def _missing(self, agent: str, session_id: str, assembly: Assembly) -> AmuxError:
-        problem = damage_of(self.library, agent, session_id)
+        problem = find_read_error(self.library, agent, session_id)
         if problem is not None or assembly.problems:
             return damaged(agent, session_id, problem or assembly.problems[0])
         return SessionNotFoundError(
@@ -137,19 +137,21 @@ class SessionReader:
             hint=f"`amux list {agent}` shows what there is",
         )
 
-    def header(self, assembly: Assembly, session: Joined) -> Session:
+    def header(self, assembly: Assembly, session: AssembledSession) -> Session:
         """The session without its messages; sub-agents complete."""
         return self._view(assembly, session, (), self.coster)
 
-    def _whole(self, assembly: Assembly, session: Joined, coster: Coster) -> Session:
+    def _whole(
+        self, assembly: Assembly, session: AssembledSession, coster: CostCalculator
+    ) -> Session:
         return self._view(assembly, session, self.library.messages(assembly, session), coster)
 
     def _view(
         self,
         assembly: Assembly,
-        session: Joined,
+        session: AssembledSession,
         messages: Iterable[SessionMessage],
-        coster: Coster,
+        coster: CostCalculator,
     ) -> Session:
         return full_session(
             session,
@@ -184,9 +186,11 @@ class SessionReader:
 
         options = _checked_cost(options, self.zone)
         names = self.registry.names() if options.agent is None else (options.agent,)
-        with self.turn:
+        with self.lock:
             report = CostReport(self.coster, options, self.zone)
-            self.catalogue.spend([name for name in names if self.registry.knows(name)], report)
+            self.catalogue.add_spending(
+                [name for name in names if self.registry.knows(name)], report
+            )
         report.add_lost_runs()
         return report.summary()
 

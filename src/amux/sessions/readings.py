@@ -7,26 +7,28 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Protocol
 
-from amux.adapters._base import Adapter, Chosen, Item, SourceRef
+from amux.adapters._base import Adapter, Item, SelectedSessions, SourceRef
 from amux.index.reading import collect
 from amux.model.facts import Facts
 from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly, assemble
-from amux.sessions.parts import Part
+from amux.sessions.parts import SourceSession
 
 
-class ReadsChosen(Protocol):
+class ReadsSelected(Protocol):
     """Whoever can read some sessions of a source."""
 
-    def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
+    def read_selected(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
         """What `read` tells of them."""
         ...
 
 
-def source_sessions(source: SourceRef, facts: Iterable[Facts]) -> list[Part]:
+def source_sessions(source: SourceRef, facts: Iterable[Facts]) -> list[SourceSession]:
     """Pair the facts of a source's sessions with the source; undated ones get its file's time."""
     return [
-        Part(each, source) if each.created_at else Part(each, source, _file_time(source))
+        SourceSession(each, source)
+        if each.created_at
+        else SourceSession(each, source, _file_time(source))
         for each in facts
     ]
 
@@ -41,14 +43,14 @@ def _file_time(source: SourceRef) -> datetime | None:
 
 
 def read_facts(
-    adapter: Adapter, source: SourceRef, parts: list[Part], problems: list[Problem]
+    adapter: Adapter, source: SourceRef, parts: list[SourceSession], problems: list[Problem]
 ) -> None:
     """Add what a source says; problems that concern no session are kept apart."""
     take_facts(adapter.read(source, want="facts"), source, parts, problems)
 
 
 def take_facts(
-    items: Iterable[Item], source: SourceRef, parts: list[Part], problems: list[Problem]
+    items: Iterable[Item], source: SourceRef, parts: list[SourceSession], problems: list[Problem]
 ) -> None:
     """Add what was read of a source."""
     reading = collect(items)
@@ -56,25 +58,27 @@ def take_facts(
     problems.extend(reading.problems)
 
 
-class Readings:
+class CollectedFacts:
     """What was read of one agent; put together in the order of its sources."""
 
     def __init__(self, agent: str, sources: Sequence[SourceRef]) -> None:
         self._agent = agent
         self._sources = sources
-        self._parts: dict[str, list[Part]] = {}
+        self._parts: dict[str, list[SourceSession]] = {}
         self._problems: list[Problem] = []
 
-    def take_whole(self, adapter: Adapter, source: SourceRef) -> None:
+    def add_source(self, adapter: Adapter, source: SourceRef) -> None:
         """All of a source."""
-        read_facts(adapter, source, self._parts.setdefault(source.place, []), self._problems)
+        read_facts(adapter, source, self._parts.setdefault(source.location, []), self._problems)
 
-    def take_chosen(self, adapter: ReadsChosen, chosen: Chosen) -> list[tuple[SourceRef, Facts]]:
+    def add_selected(
+        self, adapter: ReadsSelected, chosen: SelectedSessions
+    ) -> list[tuple[SourceRef, Facts]]:
         """What was chosen of some sources; returns what they say."""
         read: list[tuple[SourceRef, Facts]] = []
         for source, ids in chosen.items():
-            parts = self._parts.setdefault(source.place, [])
-            take_facts(adapter.read_chosen(source, chosen=ids), source, parts, self._problems)
+            parts = self._parts.setdefault(source.location, [])
+            take_facts(adapter.read_selected(source, chosen=ids), source, parts, self._problems)
             read += ((source, part.facts) for part in parts)
         return read
 
@@ -85,11 +89,11 @@ class Readings:
 
     def assembly(self) -> Assembly:
         """All of it."""
-        in_order = (self._parts.get(source.place, ()) for source in self._sources)
+        in_order = (self._parts.get(source.location, ()) for source in self._sources)
         return assemble(self._agent, chain.from_iterable(in_order), self._problems)
 
 
-def _names(part: Part) -> Iterator[str]:
+def _names(part: SourceSession) -> Iterator[str]:
     """Every session a part speaks of."""
     facts = part.facts
     prefix = None if facts.prefix is None else facts.prefix.of

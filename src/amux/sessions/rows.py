@@ -10,17 +10,17 @@ import msgspec
 
 from amux.index.encoding import ODD, pack, storable, unpack
 from amux.index.errors import IndexDecodeError
-from amux.index.listing import ARCHIVED, SUBAGENT, Omitted, Row, Wanted
-from amux.index.results import Made, SessionRow
+from amux.index.listing import ARCHIVED, SUBAGENT, HiddenCounts, Row, RowFilter
+from amux.index.results import ClusterResult, SessionRow
 from amux.model.options import SessionListOptions
-from amux.model.places import plain_place
+from amux.model.places import plain_directory
 from amux.model.problems import Problem
 from amux.model.reports import ListReport
 from amux.model.session import SessionSummary
 from amux.sessions.assemble import Assembly
-from amux.sessions.costing import Coster
-from amux.sessions.kept import annotated, encode_places
-from amux.sessions.parts import Joined
+from amux.sessions.costing import CostCalculator
+from amux.sessions.kept import annotated, encode_message_sources
+from amux.sessions.parts import AssembledSession
 from amux.sessions.views import summarize
 
 _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
@@ -40,40 +40,44 @@ def moment_at(microseconds: int) -> datetime:
     return _EPOCH + microseconds * _MICROSECOND
 
 
-def make_rows(assembly: Assembly, coster: Coster) -> Made:
+def make_rows(assembly: Assembly, coster: CostCalculator) -> ClusterResult:
     """The sessions of a cluster that a list may show, and the problems met."""
     findable = {id(session) for session in assembly.sessions}
-    return Made(
+    return ClusterResult(
         sessions=[
-            _row(s, coster, encode_places(assembly, s) if id(s) in findable else (b"", b""))
-            for s in assembly.everyone()
+            _row(
+                s, coster, encode_message_sources(assembly, s) if id(s) in findable else (b"", b"")
+            )
+            for s in assembly.all_sessions()
             if s.listed
         ],
         payload=pack(assembly.problems) if assembly.problems else b"",
     )
 
 
-def _row(session: Joined, coster: Coster, where: tuple[bytes, bytes]) -> SessionRow:
+def _row(
+    session: AssembledSession, coster: CostCalculator, where: tuple[bytes, bytes]
+) -> SessionRow:
     summary = summarize(session, coster.cost_of(session), ())
     hidden = SUBAGENT * (session.kind == "subagent") + ARCHIVED * session.archived
     return SessionRow(
         id=storable(summary.session_id),
-        tie=session.tie,
+        sort_key=session.sort_key,
         names=storable("\n".join(session.names())),
         created=microseconds(summary.created_at),
         updated=microseconds(summary.updated_at),
         turns=summary.turn_count,
         usd=-1.0 if summary.cost is None else summary.cost.total_usd,
-        is_least=summary.cost is not None and bool(summary.cost.incomplete),
+        is_lower_bound=summary.cost is not None and bool(summary.cost.incomplete),
         hidden=hidden,
         kind=summary.kind,
-        cwd=None if summary.cwd is None else storable(plain_place(summary.cwd)),
+        cwd=None if summary.cwd is None else storable(plain_directory(summary.cwd)),
         model=None if summary.model is None else storable(summary.model),
         models=storable("".join(f"\n{model}\n" for model in summary.models)),
         title=storable(summary.title),
         version=None if session.facts.version is None else storable(session.facts.version),
         body=_body(summary),
-        places=where[0],
+        message_sources=where[0],
         keys=where[1],
     )
 
@@ -86,13 +90,13 @@ def _body(summary: SessionSummary) -> bytes:
         return pack(summary)
 
 
-def wanted_rows(agents: Sequence[str], options: SessionListOptions) -> Wanted:
+def wanted_rows(agents: Sequence[str], options: SessionListOptions) -> RowFilter:
     """The options of a list as a query for rows."""
-    return Wanted(
+    return RowFilter(
         agents=agents,
         since=None if options.since is None else microseconds(options.since),
         until=None if options.until is None else microseconds(options.until),
-        cwd=None if options.cwd is None else storable(plain_place(options.cwd)),
+        cwd=None if options.cwd is None else storable(plain_directory(options.cwd)),
         model=None if options.model is None else storable(options.model),
         sort=options.sort,
         descending=options.sort_direction == "desc",
@@ -108,7 +112,7 @@ def decode_problems(kept: Sequence[bytes]) -> Iterator[Problem]:
 
 
 def report_of(
-    rows: Sequence[Row], omitted: Omitted, problems: Sequence[bytes], coster: Coster
+    rows: Sequence[Row], omitted: HiddenCounts, problems: Sequence[bytes], coster: CostCalculator
 ) -> ListReport:
     """Rows as a report; tags are added now, they change without the sessions."""
     return ListReport(
@@ -130,7 +134,7 @@ def _decoded(body: bytes) -> SessionSummary:
         raise IndexDecodeError(str(error)) from error
 
 
-def _summary(row: Row, coster: Coster) -> SessionSummary:
+def _summary(row: Row, coster: CostCalculator) -> SessionSummary:
     names, body, _ = row
     return annotated(decode_summary(body), names.split("\n"), coster)
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from amux.adapters._base import Adapter, SourceRef
-from amux.adapters._kit.kin import Direct
+from amux.adapters._kit.kin import FindsRelated
 from amux.model.facts import Facts
 from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly, assemble
-from amux.sessions.parts import Part
-from amux.sessions.readings import Readings, read_facts
+from amux.sessions.parts import SourceSession
+from amux.sessions.readings import CollectedFacts, read_facts
 
 
 def read_kin(adapter: Adapter, sources: Sequence[SourceRef], session_id: str) -> Assembly | None:
     """The session and everything related, as the adapter tells; None: it does not."""
-    kin = adapter.kin(sources, session_id) if isinstance(adapter, Direct) else None
-    if kin is None or not isinstance(adapter, Direct):
+    kin = adapter.related(sources, session_id) if isinstance(adapter, FindsRelated) else None
+    if kin is None or not isinstance(adapter, FindsRelated):
         return None
-    readings = Readings(adapter.info.name, sources)
+    readings = CollectedFacts(adapter.info.name, sources)
     chosen = kin.more(())
     while chosen:
-        chosen = kin.more(readings.take_chosen(adapter, chosen))
+        chosen = kin.more(readings.add_selected(adapter, chosen))
     return readings.assembly()
 
 
@@ -46,17 +46,17 @@ class _Scope:
                 self._by_name.setdefault(str(name), []).append(source)
         self._by_prefix = [source for source in sources if source.id_prefix]
 
-    def read(self, session_id: str) -> tuple[list[Part], list[Problem]]:
+    def read(self, session_id: str) -> tuple[list[SourceSession], list[Problem]]:
         """The parts of the session and of everything related, and the problems met."""
-        parts: list[Part] = []
+        parts: list[SourceSession] = []
         problems: list[Problem] = []
         done: set[str] = set()
         # An id that no name shows (a database, a nested session) needs a look at everything.
         waiting = self._named(session_id) or list(self._sources)
         while waiting:
             source = waiting.pop()
-            if source.place not in done:
-                done.add(source.place)
+            if source.location not in done:
+                done.add(source.location)
                 before = len(parts)
                 read_facts(self._adapter, source, parts, problems)
                 for part in parts[before:]:
@@ -64,9 +64,9 @@ class _Scope:
             if not waiting:
                 names = _descendants(session_id, parts)
                 named = (s for name in names for s in self._holding(name))
-                waiting = [source for source in named if source.place not in done]
-        order = {source.place: number for number, source in enumerate(self._sources)}
-        parts.sort(key=lambda part: order[part.source.place])  # as reading everything has them
+                waiting = [source for source in named if source.location not in done]
+        order = {source.location: number for number, source in enumerate(self._sources)}
+        parts.sort(key=lambda part: order[part.source.location])  # as reading everything has them
         return parts, problems
 
     def _named(self, session_id: str) -> list[SourceRef]:
@@ -79,7 +79,7 @@ class _Scope:
         # A source whose name promises no session (a database, a list of names) may hold any.
         return [*found, *(s for s in self._sources if _promises_nothing(s))]
 
-    def _related(self, part: Part) -> list[SourceRef]:
+    def _related(self, part: SourceSession) -> list[SourceRef]:
         facts = part.facts
         if facts.unnamed_copies or self._has_lost_parent(facts):
             group = part.source.group
@@ -97,7 +97,7 @@ class _Scope:
         return self._by_name.get(name) or [s for s in self._sources if name in s.name]
 
 
-def _descendants(session_id: str, parts: Sequence[Part]) -> set[str]:
+def _descendants(session_id: str, parts: Sequence[SourceSession]) -> set[str]:
     """The sub-agents of a session, at any depth: each may lie in further sources of its own."""
     names = {session_id}
     while True:

@@ -19,33 +19,33 @@ from amux.model.problems import Problem
 from amux.model.reports import SearchReport
 from amux.model.session import SessionSummary
 from amux.model.words import fold
-from amux.sessions.candidates import Candidates, NativeCandidates, Propose, Shortlist
-from amux.sessions.did_you_mean import NearWords, Vocabulary, corrected
+from amux.sessions.candidates import Candidates, CandidatesOf, MessageCandidates, NativeCandidates
+from amux.sessions.did_you_mean import NearWords, SpokenWords, corrected
 from amux.sessions.filtering import admits_session
-from amux.sessions.findings import Finding
-from amux.sessions.library import Library
-from amux.sessions.lookup import Told, Worth
+from amux.sessions.findings import SessionHits
+from amux.sessions.library import SourceCatalog
+from amux.sessions.lookup import IndexedHitFinder, IndexedHits
 from amux.sessions.query import Query, parse_query
 from amux.sessions.query_filters import filters_of
 from amux.sessions.ranking import Ranking
 from amux.sessions.scan import Scanner
-from amux.sessions.subjects import Subject
+from amux.sessions.subjects import SearchableSession
 from amux.sessions.terms import Term
 
 
 @dataclass(frozen=True, slots=True)
-class Holdings:
+class SearchScope:
     """Where to look: sessions, what could not be read of them, who has an index of them.
 
     `worth` knows which sessions a query of words can find at all.
     """
 
-    library: Library
-    subjects: Sequence[Subject]
+    library: SourceCatalog
+    sessions: Sequence[SearchableSession]
     problems: Callable[[], Iterable[Problem]] = tuple
     candidates: Candidates | None = None
-    vocabulary: Vocabulary | None = None
-    worth: Worth | None = None
+    vocabulary: SpokenWords | None = None
+    hit_finder: IndexedHitFinder | None = None
 
 
 class _Scan(NamedTuple):
@@ -54,20 +54,20 @@ class _Scan(NamedTuple):
     `told` are further ones, of which nothing was made yet.
     """
 
-    findings: list[Finding]
+    hits: list[SessionHits]
     looked_at: int
-    told: Told | None
+    indexed: IndexedHits | None
 
     @property
     def has_match(self) -> bool:
-        has_told = self.told is not None and bool(self.told.hits)
-        return has_told or any(finding.is_match for finding in self.findings)
+        has_told = self.indexed is not None and bool(self.indexed.hits)
+        return has_told or any(finding.is_match for finding in self.hits)
 
     @property
     def held(self) -> set[Term]:
         """The terms that any session has."""
-        held = set[Term]() if self.told is None else self.told.held
-        return held.union(*(finding.held for finding in self.findings))
+        held = set[Term]() if self.indexed is None else self.indexed.held
+        return held.union(*(finding.held for finding in self.hits))
 
 
 class Search:
@@ -88,7 +88,7 @@ class Search:
         """Whether sessions of that agent can be hits at all."""
         return bool(self._parsed.alternatives) and self._parsed.filters.admits_agent(agent)
 
-    def run(self, holdings: Holdings) -> SearchReport:
+    def run(self, holdings: SearchScope) -> SearchReport:
         """Look through the sessions that pass the filters; rank those with a hit."""
         near = None if self._options.exact else NearWords(self._parsed)
         scan = self._scan(holdings, self._parsed, near)
@@ -111,19 +111,19 @@ class Search:
         said_only = self._options.said_only
         return parse_query(text, within=within, said_only=said_only, now=self._now, zone=self._zone)
 
-    def _scan(self, holdings: Holdings, query: Query, near: NearWords | None) -> _Scan:
+    def _scan(self, holdings: SearchScope, query: Query, near: NearWords | None) -> _Scan:
         """What each session that passes the filters holds of the query."""
         listens = bool(near) and holdings.vocabulary is None
         scanner = Scanner(holdings.library, query, on_words=near.read if near and listens else None)
         admitted = self._admitted(holdings, query)
-        told = None if holdings.worth is None or listens else holdings.worth(query)
+        told = None if holdings.hit_finder is None or listens else holdings.hit_finder(query)
         room = self._options.hits
-        findings: list[Finding] = []
+        findings: list[SessionHits] = []
         if told is not None:
             if query.filters.of_sessions:
                 told.restrict(admitted)
             told.add_titles()
-        propose = _Proposals(holdings, query)
+        propose = _CandidateCache(holdings, query)
         for subject in admitted if told is None else told.rest:
             finding = scanner.look_at(subject, propose(subject), room=room)
             if finding is None:
@@ -134,21 +134,21 @@ class Search:
                 findings.append(finding)
         return _Scan(findings, len(admitted), told)
 
-    def _admitted(self, holdings: Holdings, query: Query) -> Sequence[Subject]:
+    def _admitted(self, holdings: SearchScope, query: Query) -> Sequence[SearchableSession]:
         """The sessions that pass the filters."""
         conditions = query.filters.of_sessions
         if not query.alternatives:
             return ()
         if not conditions:
-            return holdings.subjects
-        return [each for each in holdings.subjects if admits_session(conditions, each.traits)]
+            return holdings.sessions
+        return [each for each in holdings.sessions if admits_session(conditions, each.fields)]
 
-    def _report(self, holdings: Holdings, query: Query, scan: _Scan) -> SearchReport:
+    def _report(self, holdings: SearchScope, query: Query, scan: _Scan) -> SearchReport:
         options = self._options
-        ranking = Ranking(scan.findings, scan.told, scan.looked_at, now=self._now)
+        ranking = Ranking(scan.hits, scan.indexed, scan.looked_at, now=self._now)
         shown = ranking.first(options.limit, sort=options.sort, room=options.hits)
-        if scan.told is not None:
-            scan.told.prepare(shown)
+        if scan.indexed is not None:
+            scan.indexed.prepare(shown)
         scanner = Scanner(holdings.library, query)
         for finding in shown:
             scanner.show(finding)
@@ -159,43 +159,43 @@ class Search:
             truncated=ranking.count - len(shown),
         )
 
-    def _guess(self, holdings: Holdings, near: NearWords, held: set[Term]) -> str | None:
+    def _guess(self, holdings: SearchScope, near: NearWords, held: set[Term]) -> str | None:
         """The query with known words in place of unknown ones; None: nothing comes close."""
         known = holdings.vocabulary
         if known is not None:
             near.add(known.words())
-            for subject in holdings.subjects:
-                near.read(fold(subject.traits.title))
+            for subject in holdings.sessions:
+                near.read(fold(subject.fields.title))
             if not self._parsed.filters.of_messages:
                 held = held.union(known.held(self._parsed))
         replacements = near.replacements(self._parsed, held)
         return corrected(self._options.text, replacements, now=self._now) if replacements else None
 
 
-class _Proposals:
+class _CandidateCache:
     """Asks the candidates of each agent, once there is a session of it."""
 
-    def __init__(self, holdings: Holdings, query: Query) -> None:
+    def __init__(self, holdings: SearchScope, query: Query) -> None:
         self._candidates = holdings.candidates or NativeCandidates(holdings.library)
         self._query = query
         self._needs_texts = query.needs_texts
-        self._by_agent: dict[str, Propose] = {}
+        self._by_agent: dict[str, CandidatesOf] = {}
 
-    def __call__(self, subject: Subject) -> Sequence[Shortlist]:
+    def __call__(self, subject: SearchableSession) -> Sequence[MessageCandidates]:
         if not self._needs_texts:
             return ()
-        agent = subject.traits.agent
+        agent = subject.fields.agent
         propose = self._by_agent.get(agent)
         if propose is None:
-            propose = self._by_agent[agent] = self._candidates.propose(agent, self._query)
+            propose = self._by_agent[agent] = self._candidates.candidates_for(agent, self._query)
         return propose(subject)
 
 
-def _summary(finding: Finding, query: Query) -> SessionSummary:
+def _summary(finding: SessionHits, query: Query) -> SessionSummary:
     shown = finding.shown
     first = shown[0].snippet if shown else None
     return replace(
-        finding.subject.summary(),
+        finding.session.summary(),
         relevance_score=finding.relevance,
         snippet=finding.snippet or first,
         hits=() if finding.room == 0 else tuple(shown),

@@ -6,7 +6,7 @@ That they fit is known, so it is enough to find the first place that does.
 from __future__ import annotations
 
 from amux.model.message import SessionMessage
-from amux.sessions.matching import WINDOW, Tally
+from amux.sessions.matching import WINDOW, MatchState
 from amux.sessions.passages import passages, said_in
 from amux.sessions.query import Query
 from amux.sessions.snippets import Excerpt, find_excerpt
@@ -26,7 +26,7 @@ def excerpt_of(message: SessionMessage, query: Query) -> Excerpt | None:
 
 
 def _weighed(texts: list[str], query: Query) -> Excerpt | None:
-    tally = Tally(query)
+    tally = MatchState(query)
     for text in texts:
         tally.add(text)
     return tally.excerpt() if tally.is_match else None

@@ -16,9 +16,9 @@ import msgspec
 from amux.index.encoding import pack, unpack
 from amux.model.problems import Problem
 from amux.sessions.assemble import Assembly
-from amux.sessions.cells import Cell, assembly_cells
-from amux.sessions.costing import Coster
-from amux.sessions.parts import Part
+from amux.sessions.cells import LedgerEntry, ledger_entries
+from amux.sessions.costing import CostCalculator
+from amux.sessions.parts import SourceSession
 
 _OF_WHOLE_SOURCES: Final = frozenset({"unreadable", "unknown-format", "decoder-missing"})
 
@@ -26,7 +26,7 @@ _OF_WHOLE_SOURCES: Final = frozenset({"unreadable", "unknown-format", "decoder-m
 class Spending(msgspec.Struct, frozen=True, array_like=True):
     """What the sessions of one agent, or some of them, spent."""
 
-    cells: list[Cell]
+    entries: list[LedgerEntry]
     session_ids: tuple[str, ...] = ()  # of sub-agents too: runs of other sessions are lost
     problems: tuple[Problem, ...] = ()  # of sources that tell nothing of what they hold
 
@@ -34,11 +34,11 @@ class Spending(msgspec.Struct, frozen=True, array_like=True):
 _DECODER: Final = msgspec.msgpack.Decoder(Spending)
 
 
-def spending_of(assembly: Assembly, coster: Coster, zone: tzinfo) -> Spending:
+def spending_of(assembly: Assembly, coster: CostCalculator, zone: tzinfo) -> Spending:
     """All that is known."""
     return Spending(
-        list(assembly_cells(assembly, coster, zone)),
-        tuple(dict.fromkeys(session.session_id for session in assembly.everyone())),
+        list(ledger_entries(assembly, coster, zone)),
+        tuple(dict.fromkeys(session.session_id for session in assembly.all_sessions())),
         unread_sources(assembly),
     )
 
@@ -69,6 +69,6 @@ def unread_sources(assembly: Assembly) -> tuple[Problem, ...]:
     )
 
 
-def _parts(assembly: Assembly) -> Iterator[Part]:
-    for session in (*assembly.everyone(), *assembly.unattributed):
-        yield from session.parts
+def _parts(assembly: Assembly) -> Iterator[SourceSession]:
+    for session in (*assembly.all_sessions(), *assembly.unattributed):
+        yield from session.sources

@@ -12,13 +12,13 @@ from typing import Protocol
 
 from amux.model.session import SessionSummary
 from amux.sessions.assemble import Assembly
-from amux.sessions.conversation import Conversation, conversation_of
-from amux.sessions.costing import Coster
-from amux.sessions.parts import Joined
+from amux.sessions.conversation import MessageSources, message_sources
+from amux.sessions.costing import CostCalculator
+from amux.sessions.parts import AssembledSession
 from amux.sessions.views import summarize
 
 
-class Traits(Protocol):
+class SessionFields(Protocol):
     """What filters and ranking look at; a summary has it all."""
 
     @property
@@ -67,16 +67,16 @@ class Traits(Protocol):
         ...
 
 
-class Subject(Protocol):
+class SearchableSession(Protocol):
     """A session that may be found."""
 
     @property
-    def traits(self) -> Traits:
+    def fields(self) -> SessionFields:
         """What is known without reading."""
         ...
 
     @property
-    def tie(self) -> bytes:
+    def sort_key(self) -> bytes:
         """What it goes by among equals (`Joined.tie`)."""
         ...
 
@@ -94,23 +94,25 @@ class Subject(Protocol):
         """What is shown of it."""
         ...
 
-    def conversations(self) -> Sequence[Conversation]:
+    def message_sources(self) -> Sequence[MessageSources]:
         """Its own conversation first, then those of its sub-agents."""
         ...
 
 
-class AssembledSubject:
+class AssembledSearchable:
     """A session in memory."""
 
     keys: Sequence[int] | None = None
 
-    def __init__(self, assembly: Assembly, session: Joined, coster: Coster) -> None:
+    def __init__(
+        self, assembly: Assembly, session: AssembledSession, coster: CostCalculator
+    ) -> None:
         self._assembly = assembly
         self._session = session
         self._coster = coster
 
     @property
-    def traits(self) -> Traits:
+    def fields(self) -> SessionFields:
         """See `Subject`."""
         return self._summary
 
@@ -125,9 +127,9 @@ class AssembledSubject:
         )
 
     @property
-    def tie(self) -> bytes:
+    def sort_key(self) -> bytes:
         """See `Subject`."""
-        return self._session.tie
+        return self._session.sort_key
 
     @property
     def usd(self) -> float:
@@ -139,15 +141,17 @@ class AssembledSubject:
         """See `Subject`."""
         return self._summary
 
-    def conversations(self) -> Sequence[Conversation]:
+    def message_sources(self) -> Sequence[MessageSources]:
         """See `Subject`."""
         members = self._session.with_children()
-        return [conversation_of(self._assembly, member) for member in members]
+        return [message_sources(self._assembly, member) for member in members]
 
 
-def assembled_subjects(assemblies: Iterable[Assembly], coster: Coster) -> Iterator[Subject]:
+def searchable_sessions(
+    assemblies: Iterable[Assembly], coster: CostCalculator
+) -> Iterator[SearchableSession]:
     """Every session that may be found; sub-agents are part of theirs."""
     for assembly in assemblies:
         for session in assembly.sessions:
             if session.listed:
-                yield AssembledSubject(assembly, session, coster)
+                yield AssembledSearchable(assembly, session, coster)

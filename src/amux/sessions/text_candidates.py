@@ -15,30 +15,37 @@ from functools import partial
 
 from amux.index.errors import TextIndexDamagedError
 from amux.index.texts import (
-    LOOSE,
     TABLES,
     UNIT_SHIFT,
+    UNPLACED_TEXT,
     Documents,
     Table,
     TextIndex,
     in_order,
 )
-from amux.index.texts_spots import Spots
-from amux.index.texts_sync import TextStore
+from amux.index.texts_spots import MessageLocations
+from amux.index.texts_sync import TextDatabase
 from amux.index.texts_terms import TermKind
-from amux.sessions.candidates import ALL, NONE, Candidates, Propose, Shortlist, propose_all
+from amux.sessions.candidates import (
+    ALL,
+    NONE,
+    Candidates,
+    CandidatesOf,
+    MessageCandidates,
+    all_messages,
+)
 from amux.sessions.expressions import needed_text
-from amux.sessions.findings import Said, Unread
+from amux.sessions.findings import PendingHits, Said
 from amux.sessions.kept import keys_of
 from amux.sessions.query import Query
 from amux.sessions.query_groups import Alternative
-from amux.sessions.subjects import Subject
+from amux.sessions.subjects import SearchableSession
 from amux.sessions.terms import Term, is_word
 
 _ORDINAL = (1 << UNIT_SHIFT) - 1
 _NONE: frozenset[int] = frozenset()
-_SPOTS_KEPT = 256  # units, of a kilobyte each for the most part
-_SPOTS_AT_ONCE = 500  # SQLite takes no more than 999 parameters in old versions
+_MAX_CACHED_LOCATIONS = 256  # units, of a kilobyte each for the most part
+_LOCATIONS_PER_QUERY = 500  # SQLite takes no more than 999 parameters in old versions
 
 
 @dataclass(frozen=True)
@@ -62,9 +69,9 @@ class TextAnswer:
         some = self.fitting[first : first + most]
         return [(key & _ORDINAL) + 1 for key in some if key >> UNIT_SHIFT == unit]
 
-    def has_loose(self, unit: int) -> bool:
+    def has_unplaced_text(self, unit: int) -> bool:
         """Whether a text fits that is too long to be held, of any message of a unit."""
-        key = unit << UNIT_SHIFT | LOOSE
+        key = unit << UNIT_SHIFT | UNPLACED_TEXT
         at = bisect_left(self.fitting, key)
         return self.fitting[at : at + 1] == [key]
 
@@ -90,7 +97,7 @@ class TextCandidates:
 
     def __init__(
         self,
-        store: TextStore,
+        store: TextDatabase,
         agents: Iterable[str],
         others: Candidates,
         *,
@@ -101,26 +108,26 @@ class TextCandidates:
         self.units = {agent: store.units(agent) for agent in agents}
         self._others = others  # for agents whose texts are not in the index
         self._discard = discard  # what is damaged
-        self._kept_spots: dict[int, Spots | None] = {}
+        self._location_cache: dict[int, MessageLocations | None] = {}
         self._asked: tuple[Query, TextAnswer | None] | None = None
         self._asked_in_words: tuple[Query, TextAnswer | None] | None = None
 
-    def propose(self, agent: str, query: Query) -> Propose:
+    def candidates_for(self, agent: str, query: Query) -> CandidatesOf:
         """See `Candidates`."""
         units = self.units.get(agent)
         if units is None:
-            return self._others.propose(agent, query)
+            return self._others.candidates_for(agent, query)
         answer = self.answer(query)
         if answer is None:
-            return propose_all
+            return all_messages
         may_be_sure = not query.filters.of_messages
 
-        def list_unit(unit: int) -> Shortlist:
+        def list_unit(unit: int) -> MessageCandidates:
             is_sure = may_be_sure and unit not in answer.unsure
-            said, spots = self._said(query, unit), partial(self._spots_of, unit)
+            said, spots = self._said(query, unit), partial(self._locations_of, unit)
             return _listed(answer, unit, is_sure=is_sure, said=said, spots=spots)
 
-        def shortlists(subject: Subject) -> Sequence[Shortlist]:
+        def shortlists(subject: SearchableSession) -> Sequence[MessageCandidates]:
             keys = subject.keys
             if keys is None:
                 return list(_of_conversations(subject, units, list_unit, answer))
@@ -128,9 +135,9 @@ class TextCandidates:
 
         return shortlists
 
-    def unread(
-        self, query: Query, rooms: Iterable[tuple[Subject, int | None]]
-    ) -> list[list[Unread]]:
+    def pending(
+        self, query: Query, rooms: Iterable[tuple[SearchableSession, int | None]]
+    ) -> list[list[PendingHits]]:
         """The fitting messages of some sessions of which the index is sure, and where they lie.
 
         Of each session as many as there is room for, and all where there is a choice.
@@ -142,21 +149,21 @@ class TextCandidates:
             self._fitting(answer, subject, room if query.said_only else None)
             for subject, room in rooms
         ]
-        spots = self._spots([unit for some in found for _, unit, _ in some])
+        spots = self._locations([unit for some in found for _, unit, _ in some])
         return [
             [
-                Unread(place, numbers, spots.get(unit), self._said(query, unit))
+                PendingHits(place, numbers, spots.get(unit), self._said(query, unit))
                 for place, unit, numbers in some
             ]
             for some in found
         ]
 
     def _fitting(
-        self, answer: TextAnswer, subject: Subject, room: int | None
+        self, answer: TextAnswer, subject: SearchableSession, room: int | None
     ) -> list[tuple[int, int, list[int]]]:
         """The conversations of a session with a fitting message, their units, the first numbers."""
         left = None if room is None else max(room, 1)
-        units = self.units[subject.traits.agent]
+        units = self.units[subject.fields.agent]
         found: list[tuple[int, int, list[int]]] = []
         for place, key in enumerate(subject.keys or ()):
             unit = units.get(key, 0)
@@ -167,20 +174,20 @@ class TextCandidates:
                     break
         return found
 
-    def _spots_of(self, unit: int) -> Spots | None:
-        return self._spots((unit,)).get(unit)
+    def _locations_of(self, unit: int) -> MessageLocations | None:
+        return self._locations((unit,)).get(unit)
 
-    def _spots(self, units: Sequence[int]) -> Mapping[int, Spots | None]:
+    def _locations(self, units: Sequence[int]) -> Mapping[int, MessageLocations | None]:
         """Where messages lie; some is kept, since the same sessions are shown again and again."""
-        spots = self._kept_spots
+        spots = self._location_cache
         missing = [unit for unit in units if unit not in spots]
         if missing:
             with self._guarded():
-                for start in range(0, len(missing), _SPOTS_AT_ONCE):
-                    some = missing[start : start + _SPOTS_AT_ONCE]
-                    spots |= dict.fromkeys(some) | self._store.spots(some)
-            if len(spots) > _SPOTS_KEPT:
-                self._kept_spots = {}
+                for start in range(0, len(missing), _LOCATIONS_PER_QUERY):
+                    some = missing[start : start + _LOCATIONS_PER_QUERY]
+                    spots |= dict.fromkeys(some) | self._store.locations(some)
+            if len(spots) > _MAX_CACHED_LOCATIONS:
+                self._location_cache = {}
         return spots
 
     def words(self) -> Iterator[str]:
@@ -233,13 +240,13 @@ class TextCandidates:
 
 
 def _of_conversations(
-    subject: Subject,
+    subject: SearchableSession,
     units: Mapping[int, int],
-    list_unit: Callable[[int], Shortlist],
+    list_unit: Callable[[int], MessageCandidates],
     answer: TextAnswer,
-) -> Iterator[Shortlist]:
-    for conversation in subject.conversations():
-        numbers = [units.get(key, 0) for key in keys_of(subject.traits.agent, conversation)]
+) -> Iterator[MessageCandidates]:
+    for conversation in subject.message_sources():
+        numbers = [units.get(key, 0) for key in keys_of(subject.fields.agent, conversation)]
         if conversation.is_whole:
             yield list_unit(numbers[0])
         else:
@@ -252,15 +259,15 @@ def _listed(
     *,
     is_sure: bool,
     said: Said | None,
-    spots: Callable[[], Spots | None],
-) -> Shortlist:
+    spots: Callable[[], MessageLocations | None],
+) -> MessageCandidates:
     """What may fit of a unit; 0 is none, and is that of a session without texts."""
     numbers = answer.numbers(unit)
     if not numbers:
         return NONE
-    if answer.has_loose(unit):
+    if answer.has_unplaced_text(unit):
         return ALL
-    return Shortlist(numbers, is_sure, answer.weights(unit), said, spots)
+    return MessageCandidates(numbers, is_sure, answer.weights(unit), said, spots)
 
 
 def _ask(index: TextIndex, query: Query) -> TextAnswer | None:
@@ -335,7 +342,7 @@ def _of_alternative(
         if documents.ids is None:
             unsure.update(ids)
             continue
-        gone = {key for key in documents.ids if key & _ORDINAL < LOOSE} - documents.unsure
+        gone = {key for key in documents.ids if key & _ORDINAL < UNPLACED_TEXT} - documents.unsure
         ids = [key for key in ids if key not in gone]
         unsure |= documents.unsure
     return ids, unsure

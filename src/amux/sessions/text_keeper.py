@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from amux.index.answers import Answers
+from amux.index.answers import Freshness
 from amux.index.errors import TextIndexDamagedError, TextIndexError
 from amux.index.findable import agents_with_rows
-from amux.index.texts_sync import TextStore
+from amux.index.texts_sync import TextDatabase
 from amux.sessions.candidates import NativeCandidates
-from amux.sessions.keeper import Keeper
-from amux.sessions.library import Library
+from amux.sessions.keeper import IndexUpdater
+from amux.sessions.library import SourceCatalog
 from amux.sessions.text_candidates import TextCandidates
 
 
 class TextKeeper:
     """The texts of one home."""
 
-    def __init__(self, library: Library, keeper: Keeper) -> None:
+    def __init__(self, library: SourceCatalog, keeper: IndexUpdater) -> None:
         self._library = library
         self._keeper = keeper
         self.trouble: str | None = None  # why it is done without
@@ -44,12 +44,12 @@ class TextKeeper:
                 store.remove_texts()
             return None
 
-    def _updated(self, agents: Sequence[str]) -> tuple[TextStore, list[str]]:
+    def _updated(self, agents: Sequence[str]) -> tuple[TextDatabase, list[str]]:
         """The texts, and whose these are. Loads no adapter of who has no sessions, nor changes."""
         store = self._keeper.store
         texts = store.texts()
         environment = self._keeper.environment
-        answers = Answers(store, "sessions", environment.fingerprint_for)
+        answers = Freshness(store, "sessions", environment.fingerprint_for)
         present = agents_with_rows(store) | texts.agents()
         fingerprint = environment.fingerprint()  # without runs, which no text depends on
         snapshots = {agent: answers.snapshot(agent) for agent in agents if agent in present}
@@ -62,11 +62,11 @@ class TextKeeper:
             behind = {agent: state for agent, state in states.items() if self._has_texts(agent)}
         if behind:
             found = [(self._library.adapter(a), self._library.sources(a)) for a in behind]
-            texts.update(found, watch=self._keeper.watch)
-            texts.remember(behind)
+            texts.update(found, watch=self._keeper.progress)
+            texts.record(behind)
         known = texts.agents().difference(stale.keys() - behind.keys())
         return texts, [agent for agent in states if agent in known]
 
     def _has_texts(self, agent: str) -> bool:
         """An agent with a full-text index that is sure of everything is asked itself."""
-        return not self._library.answers_itself(agent)
+        return not self._library.has_complete_native_index(agent)

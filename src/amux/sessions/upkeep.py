@@ -14,7 +14,7 @@ from amux.adapters._base import SourceRef
 from amux.index.errors import IndexUnavailableError, TextIndexError
 from amux.index.reading import Depth, SourceReader
 from amux.index.sources import SourceIndex
-from amux.index.store import Store
+from amux.index.store import IndexDatabase
 from amux.index.texts_sync import HAS_TOOLS
 from amux.model.options import CostAggregationOptions
 from amux.model.reports import (
@@ -24,7 +24,7 @@ from amux.model.reports import (
     IndexStatus,
     unusable_index,
 )
-from amux.sessions.reader import SessionReader
+from amux.sessions.reader import SessionService
 
 SAMPLE = 50
 
@@ -32,7 +32,7 @@ SAMPLE = 50
 class IndexManager:
     """`client.index`: the index of this home."""
 
-    def __init__(self, reader: SessionReader, store: Store | None) -> None:
+    def __init__(self, reader: SessionService, store: IndexDatabase | None) -> None:
         self._reader = reader
         self._store = store
 
@@ -42,11 +42,11 @@ class IndexManager:
         if store is None:
             return IndexStatus(bytes=0, text_bytes=0, texts_have_tools=HAS_TOOLS)
         agents: tuple[IndexedSources, ...] = ()
-        trouble = self._reader.catalogue.trouble
-        with store.turn:
+        trouble = self._reader.catalogue.index_error
+        with store.lock:
             texts, text_trouble = self._texts(store)
         try:
-            with store.turn:
+            with store.lock:
                 agents = tuple(self._agents(store, texts)) if store.exists() else ()
         except IndexUnavailableError as error:
             trouble = str(error)
@@ -64,8 +64,8 @@ class IndexManager:
     def update(self, *, texts: bool = False) -> IndexStatus:
         """Read what is new or has changed, now rather than when it is needed."""
         reader = self._reader
-        with reader.turn:
-            reader.catalogue.bring_up_rows(reader.coster)
+        with reader.lock:
+            reader.catalogue.update_rows(reader.coster)
             reader.total_cost(CostAggregationOptions())
             if texts:
                 reader.catalogue.text_candidates(reader.registry.names())
@@ -73,7 +73,7 @@ class IndexManager:
 
     def rebuild(self, *, texts: bool = False) -> IndexStatus:
         """Throw it away and read everything again."""
-        with self._reader.turn:
+        with self._reader.lock:
             if self._store is not None:
                 self._store.remove()
                 self._store.remove_texts()
@@ -85,7 +85,7 @@ class IndexManager:
         if store is None or not store.exists():
             return IndexCheck(checked=0)
         try:
-            with store.turn:
+            with store.lock:
                 pairs = [pair for name in self._names() for pair in self._fresh(store, name)]
                 if sample is not None and len(pairs) > sample:
                     pairs = random.sample(pairs, sample)
@@ -100,11 +100,13 @@ class IndexManager:
         registry = self._reader.registry
         return [name for name in registry.names() if registry.is_indexable(name)]
 
-    def _texts(self, store: Store) -> tuple[dict[str, int], str | None]:
+    def _texts(self, store: IndexDatabase) -> tuple[dict[str, int], str | None]:
         """How many sources of each agent have their texts; or why nobody can tell."""
         library = self._reader.library
         found = [(name, library.adapter(name)) for name in self._names()]
-        indexed = {name: each for name, each in found if not library.answers_itself(name)}
+        indexed = {
+            name: each for name, each in found if not library.has_complete_native_index(name)
+        }
         if not store.has_texts():
             return dict.fromkeys(indexed, 0), None
         try:
@@ -114,7 +116,7 @@ class IndexManager:
             return {}, str(error)
         return counts, None
 
-    def _agents(self, store: Store, texts: Mapping[str, int]) -> Iterator[IndexedSources]:
+    def _agents(self, store: IndexDatabase, texts: Mapping[str, int]) -> Iterator[IndexedSources]:
         for name in self._names():
             sources = self._reader.library.sources(name)
             kept = self._index(store, name)
@@ -126,22 +128,22 @@ class IndexManager:
                     sources=len(sources),
                     kept=numbers[0],
                     stale=len(stale),
-                    stale_bytes=kept.waiting(stale, Depth.USAGE),
+                    stale_bytes=kept.stale_bytes(stale, Depth.USAGE),
                     sessions=numbers[1],
                     subagents=numbers[2],
                     texts=texts.get(name),
                 )
 
-    def _index(self, store: Store, name: str) -> SourceIndex:
+    def _index(self, store: IndexDatabase, name: str) -> SourceIndex:
         return SourceIndex(store, name, self._reader.library.adapter(name))
 
-    def _fresh(self, store: Store, name: str) -> Iterator[tuple[str, SourceRef]]:
+    def _fresh(self, store: IndexDatabase, name: str) -> Iterator[tuple[str, SourceRef]]:
         sources = self._reader.library.sources(name)
-        stale = {source.place for source in self._index(store, name).stale(sources, Depth.USAGE)}
-        yield from ((name, source) for source in sources if source.place not in stale)
+        stale = {source.location for source in self._index(store, name).stale(sources, Depth.USAGE)}
+        yield from ((name, source) for source in sources if source.location not in stale)
 
-    def _compare(self, store: Store, name: str, source: SourceRef) -> IndexMismatch | None:
-        kept = self._index(store, name).kept(os.fsencode(source.place))
+    def _compare(self, store: IndexDatabase, name: str, source: SourceRef) -> IndexMismatch | None:
+        kept = self._index(store, name).stored(os.fsencode(source.location))
         if kept is None:
             return None
         depth, facts, problems = kept
@@ -158,4 +160,4 @@ class IndexManager:
             fields.add("problems")
         if not fields:
             return None
-        return IndexMismatch(agent=name, path=source.place, fields=tuple(sorted(fields)))
+        return IndexMismatch(agent=name, path=source.location, fields=tuple(sorted(fields)))

@@ -16,7 +16,7 @@ from amux.model.session import Session, SessionSummary
 from amux.model.trace import count_messages, count_turns
 from amux.model.usage import Call
 from amux.sessions.costing import SessionCost
-from amux.sessions.parts import Joined
+from amux.sessions.parts import AssembledSession
 from amux.sessions.spans import time_span
 
 _LISTED: Final = ("channel",)
@@ -27,7 +27,11 @@ _PASSED_OVER: Final = frozenset({"unknownTypes", "unknownRecords"})
 
 
 def summarize(
-    session: Joined, cost: SessionCost | None, tags: tuple[str, ...], *, starred: bool = False
+    session: AssembledSession,
+    cost: SessionCost | None,
+    tags: tuple[str, ...],
+    *,
+    starred: bool = False,
 ) -> SessionSummary:
     """The light view: counts and cost, no bodies."""
     created, updated = time_span(session)
@@ -39,8 +43,8 @@ def summarize(
         title=session.title,
         created_at=created,
         updated_at=updated,
-        turn_count=count_turns(session.trace.marks),
-        message_count=count_messages(session.trace.marks),
+        turn_count=count_turns(session.trace.kinds),
+        message_count=count_messages(session.trace.kinds),
         tags=tags,
         model=primary_model(session),
         cost=None if cost is None else cost.record(),
@@ -57,7 +61,7 @@ def summarize(
 
 
 def full_session(
-    session: Joined,
+    session: AssembledSession,
     messages: Iterable[SessionMessage],
     *,
     cost: SessionCost | None,
@@ -75,7 +79,7 @@ def full_session(
         title=session.title,
         created_at=created,
         updated_at=updated,
-        turn_count=count_turns(session.trace.marks),
+        turn_count=count_turns(session.trace.kinds),
         tags=tags,
         messages=tuple(messages),
         model=primary_model(session),
@@ -96,15 +100,15 @@ def full_session(
 
 
 def _shown(source: SourceRef) -> str:
-    return source.path.as_posix() if source.has_path else source.place
+    return source.path.as_posix() if source.has_path else source.location
 
 
-def _raw(session: Joined) -> dict[str, Any]:
+def _raw(session: AssembledSession) -> dict[str, Any]:
     raw: dict[str, Any] = dict(session.facts.raw)
-    for part in session.parts:
+    for part in session.sources:
         for name in _PASSED_OVER & part.facts.raw.keys():
             raw.setdefault(name, part.facts.raw[name])
-    raw["sources"] = sorted(_shown(part.source) for part in session.parts)
+    raw["sources"] = sorted(_shown(part.source) for part in session.sources)
     if session.facts.version:
         raw["agentVersion"] = session.facts.version
     compactions = _compactions(session)
@@ -116,29 +120,29 @@ def _raw(session: Joined) -> dict[str, Any]:
     return raw
 
 
-def _compactions(session: Joined) -> int:
+def _compactions(session: AssembledSession) -> int:
     """How often it was compacted; a log that lies in two places counts once."""
     by_log: dict[str | None, int] = {}
-    for part in session.parts:
+    for part in session.sources:
         log = part.facts.rollout
         by_log[log] = max(by_log.get(log, 0), part.facts.compactions)
     return sum(by_log.values())
 
 
-def cwd_of(session: Joined) -> str | None:
+def cwd_of(session: AssembledSession) -> str | None:
     """Where it was started, with forward slashes on every platform."""
-    cwd = session.facts.cwd or session.noted_cwd
+    cwd = session.facts.cwd or session.inherited_cwd
     return None if cwd is None else forward_slashes(cwd)
 
 
-def models_of(session: Joined) -> tuple[str, ...]:
+def models_of(session: AssembledSession) -> tuple[str, ...]:
     """Every model it used, in order of appearance."""
     named = (call.model for call in _model_calls(session) if call.model)
-    told = (model for part in session.parts for model in part.facts.models)
+    told = (model for part in session.sources for model in part.facts.models)
     return tuple(dict.fromkeys((*named, *session.facts.models, *told)))
 
 
-def primary_model(session: Joined) -> str | None:
+def primary_model(session: AssembledSession) -> str | None:
     """The model of most of its calls; of equals the first."""
     counts = Counter(call.model for call in _model_calls(session) if call.model)
     if counts:
@@ -146,14 +150,14 @@ def primary_model(session: Joined) -> str | None:
     return session.facts.models[0] if session.facts.models else None
 
 
-def _model_calls(session: Joined) -> list[Call]:
+def _model_calls(session: AssembledSession) -> list[Call]:
     # A fork that has made no call of its own yet still has a model: that of its copied history.
     calls = session.calls or [ignored.call for ignored in session.ignored]
     # A small model that chose a title or a budget did not take part in the conversation.
     return [call for call in calls if call.purpose != "auxiliary"] or calls
 
 
-def problems_of(session: Joined) -> tuple[Problem, ...]:
+def problems_of(session: AssembledSession) -> tuple[Problem, ...]:
     """What could not be read in any of its sources."""
-    read = [problem for part in session.parts for problem in part.facts.problems]
+    read = [problem for part in session.sources for problem in part.facts.problems]
     return (*read, *session.problems)

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from amux.adapters._base import Adapter, Head, SourceRef
-from amux.adapters._kit.fold import mark_of
+from amux.adapters._kit.fold import line_kind
 from amux.client import create_client
 from amux.host import Host
 from amux.model.facts import Facts
@@ -89,7 +89,7 @@ class AdapterSuite(IndexRules):
     def test_a03_discovering_opens_no_file(self, home: Path) -> None:
         with opened_files() as opened:
             sources = sources_of(self.adapter, home)
-        known = {str(path) for source in sources for path in (source.path, *source.beside)}
+        known = {str(path) for source in sources for path in (source.path, *source.companions)}
         assert known.isdisjoint(opened)
         paths = [source.path for source in sources]
         assert len(paths) == len(set(paths))
@@ -219,8 +219,8 @@ class AdapterSuite(IndexRules):
             assert read_source(self.adapter, source, "facts").facts == whole.facts
             by_session = whole.by_session()
             for facts in whole.facts:
-                marks = [mark for mark in facts.trace.marks if mark != LineKind.LINE]
-                folded = [mark_of(message) for message in by_session.get(facts.session_id, [])]
+                marks = [mark for mark in facts.trace.kinds if mark != LineKind.LINE]
+                folded = [line_kind(message) for message in by_session.get(facts.session_id, [])]
                 assert marks == folded
 
     def test_a12_cut_at_any_byte_what_remains_is_a_prefix(

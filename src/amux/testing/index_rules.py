@@ -18,13 +18,13 @@ import pytest
 from amux.adapters._base import (
     USAGE_LEAVES_OUT,
     Adapter,
-    Choice,
     Item,
-    Queryable,
-    Question,
+    ListFilter,
     Resumable,
+    Selection,
+    Selective,
+    SkippedCounts,
     SourceRef,
-    Unread,
 )
 from amux.model.base import encode_json
 from amux.model.facts import Facts
@@ -65,18 +65,19 @@ class IndexRules:
         found: set[str] = set()
         for number, capture in enumerate(self.captures):
             for source in sources_of(self.adapter, capture.copy_to(tmp_path / str(number))):
-                for path in source.beside:
+                for path in source.companions:
                     kind = path.name.replace(source.session_id or source.path.stem, "*")
                     named[kind] = path.relative_to(source.root).as_posix()
                     if path.exists():
                         found.add(kind)
-        patterns = [bystander.pattern for bystander in self.adapter.info.bystanders]
+        info = self.adapter.info
+        patterns = [each.pattern for each in (*info.ignored_files, *info.bystanders)]
         unheard_of = {
             relative
             for kind, relative in named.items()
             if kind not in found and not any(fnmatch(relative, pattern) for pattern in patterns)
         }
-        assert unheard_of == set(), "describe these files in `info.bystanders`"
+        assert unheard_of == set(), "describe these files in `info.ignored_files`"
 
     @pytest.mark.parametrize("want", ["usage", "facts"])
     def test_a23_reading_on_equals_reading_at_once(
@@ -89,13 +90,13 @@ class IndexRules:
             at_once = _told(self.adapter.read(source, want=want), want)
             for cut in _cuts(whole):
                 source.path.write_bytes(whole[:cut])
-                progress = self.adapter.read_on(source, want=want, progress=None).progress
-                seen = 0 if progress is None else progress.offset
+                checkpoint = self.adapter.resume_read(source, want=want, checkpoint=None).checkpoint
+                seen = 0 if checkpoint is None else checkpoint.offset
                 assert seen <= cut
                 assert whole[:seen] == b"" or whole[:seen].endswith(b"\n")
                 # The part that was read before must not be needed again, so it is overwritten.
                 source.path.write_bytes(b"#" * seen + whole[seen:])
-                reading = self.adapter.read_on(source, want=want, progress=progress)
+                reading = self.adapter.resume_read(source, want=want, checkpoint=checkpoint)
                 assert _told([*reading.problems, *reading.facts], want) == at_once
             source.path.write_bytes(whole)
 
@@ -103,30 +104,30 @@ class IndexRules:
         self, sources: list[SourceRef]
     ) -> None:
         adapter = self.adapter
-        if not isinstance(adapter, Queryable):
+        if not isinstance(adapter, Selective):
             return  # selecting is optional
-        telling = [source for source in sources if adapter.tells(source)]
-        choice = adapter.choose(telling, Question()) if telling else None
+        telling = [source for source in sources if adapter.can_select(source)]
+        choice = adapter.select(telling, ListFilter()) if telling else None
         if choice is None:
             return  # the adapter may decline to select
         read = _read_all(adapter, choice)
-        assert choice.unread() == Unread()
+        assert choice.skipped() == SkippedCounts()
         for source in telling:
             ids = read.get(source, ())
-            chosen = [one for one in _facts(adapter.read_chosen(source, chosen=ids)) if ids]
+            chosen = [one for one in _facts(adapter.read_selected(source, chosen=ids)) if ids]
             for facts in read_source(adapter, source, "facts").facts:
                 assert facts in chosen or not (facts.attributed and facts.addressable)
             for id in ids if len(ids) > 1 else ():
-                one = _facts(adapter.read_chosen(source, chosen=[id]))
+                one = _facts(adapter.read_selected(source, chosen=[id]))
                 assert one == [facts for facts in chosen if facts.session_id == id]
 
     def test_a24_what_a_choice_leaves_out_it_counts(self, sources: list[SourceRef]) -> None:
         adapter = self.adapter
-        if not isinstance(adapter, Queryable):
+        if not isinstance(adapter, Selective):
             return
-        telling = [source for source in sources if adapter.tells(source)]
-        question = Question(limit=0, children=False, archived=False)
-        choice = adapter.choose(telling, question) if telling else None
+        telling = [source for source in sources if adapter.can_select(source)]
+        question = ListFilter(limit=0, children=False, archived=False)
+        choice = adapter.select(telling, question) if telling else None
         if choice is None:
             return
         chosen = _read_all(adapter, choice)
@@ -137,8 +138,8 @@ class IndexRules:
             for facts in read_source(adapter, source, "facts").facts
             if facts.attributed and facts.addressable and (source, facts.session_id) not in read
         }
-        assert sum(choice.unread()) == len(left)
-        assert choice.unread().children == sum(is_child for is_child, _, _ in left)
+        assert sum(choice.skipped()) == len(left)
+        assert choice.skipped().children == sum(is_child for is_child, _, _ in left)
 
 
 def for_usage(facts: Iterable[Facts]) -> list[Facts]:
@@ -146,7 +147,7 @@ def for_usage(facts: Iterable[Facts]) -> list[Facts]:
     return [msgspec.structs.replace(one, **_LEFT_OUT) for one in facts]
 
 
-def _read_all(adapter: Queryable, choice: Choice) -> dict[SourceRef, Sequence[str]]:
+def _read_all(adapter: Selective, choice: Selection) -> dict[SourceRef, Sequence[str]]:
     """Return the session ids selected in all rounds, by source."""
     found: dict[SourceRef, Sequence[str]] = {}
     chosen = choice.first()
@@ -157,7 +158,7 @@ def _read_all(adapter: Queryable, choice: Choice) -> dict[SourceRef, Sequence[st
             [
                 (source, facts)
                 for source, ids in chosen.items()
-                for facts in _facts(adapter.read_chosen(source, chosen=ids))
+                for facts in _facts(adapter.read_selected(source, chosen=ids))
             ]
         )
     return found
@@ -170,10 +171,10 @@ def _facts(items: Iterable[Item]) -> list[Facts]:
 def _copy_alone(source: SourceRef, home: Path, target_home: Path) -> SourceRef:
     """Copy a source and the files it names to another home; return the source in that home."""
     companions = (source.path.with_name(source.path.name + end) for end in _COMPANIONS)
-    for path in (source.path, *companions, *source.beside):
+    for path in (source.path, *companions, *source.companions):
         target = target_home / path.relative_to(home)
         target.parent.mkdir(parents=True, exist_ok=True)
-        if path in source.beside and path.is_dir():
+        if path in source.companions and path.is_dir():
             shutil.copytree(path, target, symlinks=True, dirs_exist_ok=True)
         elif path.is_dir():
             target.mkdir(exist_ok=True)
@@ -182,7 +183,7 @@ def _copy_alone(source: SourceRef, home: Path, target_home: Path) -> SourceRef:
     return source.replace(
         path=target_home / source.path.relative_to(home),
         root=target_home / source.root.relative_to(home),
-        beside=tuple(target_home / path.relative_to(home) for path in source.beside),
+        beside=tuple(target_home / path.relative_to(home) for path in source.companions),
     )
 
 

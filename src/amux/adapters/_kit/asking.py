@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from amux.adapters._base import Choice, Chosen, Question, SourceRef, Unread
+from amux.adapters._base import ListFilter, SelectedSessions, Selection, SkippedCounts, SourceRef
 from amux.adapters._kit.sqlite import read_foreign
 from amux.adapters._kit.tables import can_choose
 from amux.adapters._kit.values import count, moment, text
 from amux.errors import ParseError
 from amux.model.facts import Facts
-from amux.model.places import plain_place
+from amux.model.places import plain_directory
 
 if TYPE_CHECKING:
     import sqlite3
@@ -62,9 +62,9 @@ SELECT 'odd', NULL, count(*) - count(DISTINCT id) FROM candidates"""
 _NAMES: Final = "WITH RECURSIVE {} SELECT id FROM candidates UNION SELECT parent FROM candidates"
 
 
-def choose_in_databases(
-    sources: Sequence[SourceRef], candidates_sql: CandidatesSql, question: Question
-) -> Choice | None:
+def select_in_databases(
+    sources: Sequence[SourceRef], candidates_sql: CandidatesSql, list_filter: ListFilter
+) -> Selection | None:
     """Select the sessions to read from each database; None if one of them does not allow it.
 
     If there are several databases, a first statement collects the ids in each: a session that more
@@ -72,12 +72,12 @@ def choose_in_databases(
     """
     try:
         shared = _shared_names(sources, candidates_sql) if len(sources) > 1 else frozenset[str]()
-        question = msgspec.structs.replace(question, named=question.named | shared)
-        answers = [_ask(source, candidates_sql, question) for source in sources]
+        list_filter = msgspec.structs.replace(list_filter, named=list_filter.named | shared)
+        answers = [_ask(source, candidates_sql, list_filter) for source in sources]
     except (ParseError, OSError, UnicodeEncodeError):
         return None  # a full read reports what is wrong
     chosen: dict[SourceRef, Sequence[str]] = {}
-    unread = Unread()
+    unread = SkippedCounts()
     for source, answer in zip(sources, answers, strict=True):
         if answer is None:
             return None
@@ -85,27 +85,27 @@ def choose_in_databases(
         if ids:
             chosen[source] = ids
         unread = unread.plus(left)
-    return _DatabaseChoice(chosen, unread)
+    return _DatabaseSelection(chosen, unread)
 
 
-class _DatabaseChoice(NamedTuple):
+class _DatabaseSelection(NamedTuple):
     """A selection that one statement has already completed."""
 
-    chosen: Chosen
-    left: Unread
+    chosen: SelectedSessions
+    left: SkippedCounts
 
     def began(self) -> Sequence[datetime]:
         return ()
 
-    def first(self, bound: datetime | None = None) -> Chosen:
-        del bound  # the statement has already applied the bound of the question
+    def first(self, bound: datetime | None = None) -> SelectedSessions:
+        del bound  # the statement has already applied the bound of the list_filter
         return self.chosen
 
-    def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> Chosen:
+    def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> SelectedSessions:
         del read
         return {}
 
-    def unread(self) -> Unread:
+    def skipped(self) -> SkippedCounts:
         return self.left
 
 
@@ -122,49 +122,49 @@ def _shared_names(sources: Sequence[SourceRef], candidates_sql: CandidatesSql) -
 
 
 def _ask(
-    source: SourceRef, candidates_sql: CandidatesSql, question: Question
-) -> tuple[list[str], Unread] | None:
+    source: SourceRef, candidates_sql: CandidatesSql, list_filter: ListFilter
+) -> tuple[list[str], SkippedCounts] | None:
     def ask(connection: sqlite3.Connection) -> list[tuple[str, str | None, int]] | None:
         tables = candidates_sql(connection)
         if tables is None:
             return None
         _register_functions(connection)
-        return connection.execute(_statement(tables, question), _values(question)).fetchall()
+        return connection.execute(_statement(tables, list_filter), _values(list_filter)).fetchall()
 
     rows = read_foreign(source.path, ask)
     counts = {reason: number for reason, id, number in rows or () if id is None}
     if rows is None or counts["odd"]:
         return None
     ids = [id for _, id, _ in rows if id is not None]
-    return ids, Unread(*(counts.get(reason, 0) for reason in Unread._fields))
+    return ids, SkippedCounts(*(counts.get(reason, 0) for reason in SkippedCounts._fields))
 
 
-def _statement(tables: str, question: Question) -> str:
-    fits = ["began >= :since"] if question.since is not None else []
-    fits += ["began <= :until"] if question.until is not None else []
-    fits += ["amux_place(cwd) = :cwd"] if question.cwd is not None else []
-    shows = ["TRUE"] if question.children else ["NOT nested"]
-    shows += [] if question.archived else ["NOT archived"]
-    if question.bound is not None:
-        shows.append("began >= :bound" if question.descending else "began <= :bound")
+def _statement(tables: str, list_filter: ListFilter) -> str:
+    fits = ["began >= :since"] if list_filter.since is not None else []
+    fits += ["began <= :until"] if list_filter.until is not None else []
+    fits += ["amux_place(cwd) = :cwd"] if list_filter.cwd is not None else []
+    shows = ["TRUE"] if list_filter.children else ["NOT nested"]
+    shows += [] if list_filter.archived else ["NOT archived"]
+    if list_filter.bound is not None:
+        shows.append("began >= :bound" if list_filter.descending else "began <= :bound")
     return _QUESTION.format(
         candidates=tables,
         fits=" AND ".join(fits) or "TRUE",
         shows=" AND ".join(shows),
-        direction="DESC" if question.descending else "ASC",
+        direction="DESC" if list_filter.descending else "ASC",
     )
 
 
-def _values(question: Question) -> dict[str, Any]:
-    named: Iterable[str] = filter(can_choose, question.named)
+def _values(list_filter: ListFilter) -> dict[str, Any]:
+    named: Iterable[str] = filter(can_choose, list_filter.named)
     return {
-        "since": micros(question.since),
-        "until": micros(question.until),
-        "bound": micros(question.bound),
-        "cwd": None if question.cwd is None else plain_place(question.cwd),
-        "children": question.children,
-        "archived": question.archived,
-        "limit": -1 if question.limit is None else question.limit,
+        "since": micros(list_filter.since),
+        "until": micros(list_filter.until),
+        "bound": micros(list_filter.bound),
+        "cwd": None if list_filter.cwd is None else plain_directory(list_filter.cwd),
+        "children": list_filter.children,
+        "archived": list_filter.archived,
+        "limit": -1 if list_filter.limit is None else list_filter.limit,
         "named": msgspec.json.encode(sorted(named)).decode(),
     }
 
@@ -181,7 +181,7 @@ def _register_functions(connection: sqlite3.Connection) -> None:
         "amux_text": text,
         "amux_moment": lambda cell: micros(moment(cell)),
         "amux_flag": lambda cell: bool(count(cell)),
-        "amux_place": lambda cell: None if cell is None else plain_place(cell),
+        "amux_place": lambda cell: None if cell is None else plain_directory(cell),
     }
     for name, function in functions.items():
         connection.create_function(name, 1, function, deterministic=True)

@@ -33,7 +33,7 @@ _JSON: Final = (bytes, bytearray, msgspec.Raw)
 _NO_JSON: Final = (OverflowError, RecursionError, TypeError, UnicodeError)
 
 
-def mark_of(message: SessionMessage) -> LineKind:
+def line_kind(message: SessionMessage) -> LineKind:
     """Return the kind of a message in the trace."""
     match message.role:
         case "user":
@@ -62,7 +62,7 @@ class Fold:
 
     def message(self, message: SessionMessage) -> None:
         """Add a message."""
-        mark = mark_of(message)
+        mark = line_kind(message)
         key = key_of(message.id) if message.id is not None else self._count
         self._count += 1
         self._trace.add(key, to_millis(message.timestamp), mark)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from amux.adapters._base import Chosen, Item, SourceRef
+from amux.adapters._base import Item, SelectedSessions, SourceRef
 from amux.adapters._kit.tables import can_choose
 from amux.errors import ParseError
 from amux.model.facts import Facts
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import sqlite3
 
 T = TypeVar("T")
-Mark = str | int
-Marked = Mapping[str, Collection[Mark]]
+LinkKey = str | int
+LinkKeys = Mapping[str, Collection[LinkKey]]
 """The keys of each session of a source, by session id; the id itself is always a key as well."""
 
 ANY: Final = ""
@@ -36,38 +36,38 @@ class Named(NamedTuple):
     aliases: tuple[str, ...] = ()
 
 
-class Kin(Protocol):
+class RelatedSessions(Protocol):
     """Selects, in rounds, the sessions that have to be read for one session."""
 
-    def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> Chosen:
+    def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> SelectedSessions:
         """Return the sessions related to those just read (at first none); empty when done."""
         ...
 
 
 @runtime_checkable
-class Direct(Protocol):
+class FindsRelated(Protocol):
     """Optional: an adapter that can find one session without reading the others."""
 
     def names(self, source: SourceRef) -> Sequence[Named] | None:
         """Return the sessions of a source without an id in its name; None if it must be read."""
         ...
 
-    def kin(self, sources: Sequence[SourceRef], session_id: str) -> Kin | None:
+    def related(self, sources: Sequence[SourceRef], session_id: str) -> RelatedSessions | None:
         """Return the selection for a session among all sources; None if all must be read."""
         ...
 
-    def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
+    def read_selected(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
         """Yield the items of some sessions, equal to those of `read` with `want="facts"`."""
         ...
 
 
-class MarkedKin:
+class SharedKeys:
     """Selects sessions by the keys they share."""
 
-    def __init__(self, marked: Mapping[SourceRef, Marked], session_id: str) -> None:
+    def __init__(self, marked: Mapping[SourceRef, LinkKeys], session_id: str) -> None:
         self._marked = marked
-        self._marks: dict[Mark, list[Mark]] = {}  # from a session to its keys, and back
-        self._reached: set[Mark] = set()
+        self._marks: dict[LinkKey, list[LinkKey]] = {}  # from a session to its keys, and back
+        self._reached: set[LinkKey] = set()
         self._chosen: set[tuple[str, str]] = set()
         self._start = (session_id, ANY)
         for sessions in marked.values():
@@ -76,13 +76,13 @@ class MarkedKin:
                     self._marks.setdefault(id, []).append(mark)
                     self._marks.setdefault(mark, []).append(id)
 
-    def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> Chosen:
+    def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> SelectedSessions:
         """Return the sessions not selected before that the facts just read lead to."""
         self._reach([*self._start, *(name for _, facts in read for name in names_of(facts))])
         found = {source: self._fresh(source, sessions) for source, sessions in self._marked.items()}
         return {source: ids for source, ids in found.items() if ids}
 
-    def _reach(self, marks: Iterable[Mark]) -> None:
+    def _reach(self, marks: Iterable[LinkKey]) -> None:
         waiting = [mark for mark in marks if mark not in self._reached]
         while waiting:
             mark = waiting.pop()
@@ -90,18 +90,18 @@ class MarkedKin:
                 self._reached.add(mark)
                 waiting += self._marks.get(mark, ())
 
-    def _fresh(self, source: SourceRef, sessions: Marked) -> list[str]:
+    def _fresh(self, source: SourceRef, sessions: LinkKeys) -> list[str]:
         ids = [id for id in sessions if id in self._reached]
-        fresh = [id for id in ids if (source.place, id) not in self._chosen]
-        self._chosen.update((source.place, id) for id in fresh)
+        fresh = [id for id in ids if (source.location, id) not in self._chosen]
+        self._chosen.update((source.location, id) for id in fresh)
         return fresh
 
 
-def mark_all(
-    sources: Sequence[SourceRef], mark: Callable[[SourceRef], Marked | None]
-) -> dict[SourceRef, Marked] | None:
+def all_link_keys(
+    sources: Sequence[SourceRef], mark: Callable[[SourceRef], LinkKeys | None]
+) -> dict[SourceRef, LinkKeys] | None:
     """Return the keys of the sessions of all sources; None if one source has to be read."""
-    found: dict[SourceRef, Marked] = {}
+    found: dict[SourceRef, LinkKeys] = {}
     for source in sources:
         marked = mark(source)
         if marked is None:
@@ -110,7 +110,9 @@ def mark_all(
     return found
 
 
-def ask_database(source: SourceRef, question: Callable[[sqlite3.Connection], T | None]) -> T | None:
+def query_database(
+    source: SourceRef, question: Callable[[sqlite3.Connection], T | None]
+) -> T | None:
     """Return the result of a query; None if the database is unreadable, which `read` reports."""
     from amux.adapters._kit.sqlite import read_foreign
 
@@ -120,7 +122,7 @@ def ask_database(source: SourceRef, question: Callable[[sqlite3.Connection], T |
         return None
 
 
-def askable(ids: Iterable[object]) -> list[str] | None:
+def queryable_ids(ids: Iterable[object]) -> list[str] | None:
     """Return the ids; None if one is a duplicate or cannot be looked up with a statement."""
     found: list[str] = []
     for id in ids:
@@ -130,10 +132,10 @@ def askable(ids: Iterable[object]) -> list[str] | None:
     return found if len(found) == len(set(found)) else None
 
 
-def by_name(source: SourceRef) -> Marked:
+def by_name(source: SourceRef) -> LinkKeys:
     """Return the keys of a source judged by its name; `ANY` if the name contains no id."""
     if source.session_id is None or source.role == "names":
-        return {source.place: (ANY,)}
+        return {source.location: (ANY,)}
     return {source.session_id: () if source.parent is None else (source.parent,)}
 
 

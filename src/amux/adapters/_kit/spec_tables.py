@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from amux.adapters._base import Head, Item
 from amux.adapters._kit.fold import Fold, Unknowns
 from amux.adapters._kit.tables import Row, columns, quoted, rows
-from amux.adapters._kit.usage import cost_view, stated_by, usage_view
+from amux.adapters._kit.usage import cost_view, usage_in_message, usage_view
 from amux.adapters._kit.values import (
     count,
     document,
@@ -258,7 +258,7 @@ def _call(row: Row, session: Row, message_id: str) -> Call | None:
     """Return the call of a message whose counts are in columns or in one JSON column, or None."""
     inner = mapping(document(first(row, "token_usage", "usage", "tokens")))
     figures = inner | {name: value for name, value in row.items() if value is not None}
-    stated = stated_by({**row, "usage": figures})
+    stated = usage_in_message({**row, "usage": figures})
     if stated is None:
         return None
     return Call(

@@ -77,7 +77,7 @@ def _zstd_reader(raw: BinaryIO) -> Generator[BinaryIO]:
         raise OSError(f"damaged zstd data: {error}") from error
 
 
-class Pieces:
+class RawFile:
     """An open file without the overhead of a stream."""
 
     __slots__ = ("_file",)

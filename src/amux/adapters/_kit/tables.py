@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # adapters are imported by programs that never open a databas
 Row = dict[str, Any]
 
 
-class Chosen(NamedTuple):
+class SelectedIds(NamedTuple):
     """The ids a statement is restricted to, as one bound value regardless of their number."""
 
     ids: tuple[str, ...]

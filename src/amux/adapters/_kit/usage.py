@@ -43,7 +43,7 @@ _COSTS: Final = ("cost", "costUsd", "costUSD", "cost_usd", "total_cost")
 _MONEY: Final = ("total", "totalUsd", "total_usd", "usd")
 
 
-class Stated(NamedTuple):
+class RecordedUsage(NamedTuple):
     """Tokens in disjoint buckets, the cost if there is one, and reasons for incomplete counts."""
 
     tokens: Tokens
@@ -51,14 +51,14 @@ class Stated(NamedTuple):
     gaps: tuple[str, ...]
 
 
-def stated_by(record: Mapping[str, Any]) -> Stated | None:
+def usage_in_message(record: Mapping[str, Any]) -> RecordedUsage | None:
     """Return the usage that a message records; None if it records none or only zeros."""
     usage = usage_in(record)
     tokens, gaps = tokens_in(usage), gaps_in(usage)
     nusd = money_in(usage) or money_in(record) or None  # 0: no price was known
     if tokens.total or gaps:
-        return Stated(tokens, nusd, gaps)
-    return None if nusd is None else Stated(tokens, nusd, (USAGE_NOT_RECORDED,))
+        return RecordedUsage(tokens, nusd, gaps)
+    return None if nusd is None else RecordedUsage(tokens, nusd, (USAGE_NOT_RECORDED,))
 
 
 def usage_in(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,12 +17,12 @@ from typing import Final, Literal
 
 from amux.adapters._base import (
     AgentInfo,
-    Bystander,
     Capabilities,
-    Choice,
     Command,
+    IgnoredFiles,
     Item,
-    Question,
+    ListFilter,
+    Selection,
     SourceRef,
     Want,
     has_bodies,
@@ -43,11 +43,11 @@ INFO: Final = AgentInfo(
     tier="extra",
     revision=5,
     evidence="documented: format version 1; read in the agent's source; docs/agents/agent.md",
-    bystanders=(
-        Bystander("*.yaml", "settings"),
-        Bystander("sessions/sessions.db-*", "a journal of the database"),
-        Bystander("profiles/*", "profiles of the user"),
-        Bystander("plugins/*", "plugins"),
+    ignored_files=(
+        IgnoredFiles("*.yaml", "settings"),
+        IgnoredFiles("sessions/sessions.db-*", "a journal of the database"),
+        IgnoredFiles("profiles/*", "profiles of the user"),
+        IgnoredFiles("plugins/*", "plugins"),
     ),
     indexable=True,
 )
@@ -99,18 +99,18 @@ class AgentAdapter:
 
             yield from read_log(source.path, bodies=has_bodies(want))
 
-    def tells(self, source: SourceRef) -> bool:
+    def can_select(self, source: SourceRef) -> bool:
         """Return whether the source is the database; logs are read whole."""
         return source.path.name == _DATABASE
 
-    def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice | None:
+    def select(self, sources: Sequence[SourceRef], list_filter: ListFilter) -> Selection | None:
         """Select by the table of sessions; no session has calls of another one."""
-        from amux.adapters._kit.asking import choose_in_databases
+        from amux.adapters._kit.asking import select_in_databases
         from amux.adapters.agent.database import candidates_sql
 
-        return choose_in_databases(sources, candidates_sql, question)
+        return select_in_databases(sources, candidates_sql, list_filter)
 
-    def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
+    def read_selected(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
         """Yield the items of some sessions, with the statements that read all of them."""
         return _read_database(source.path, only=chosen, bodies=False)
 
@@ -150,10 +150,10 @@ class AgentAdapter:
 
 def _read_database(path: Path, *, only: Sequence[str] | None, bodies: bool) -> Iterator[Item]:
     from amux.adapters._kit.sqlite import read_foreign
-    from amux.adapters._kit.tables import Chosen
+    from amux.adapters._kit.tables import SelectedIds
     from amux.adapters.agent.database import read_database
 
-    chosen = None if only is None else Chosen(tuple(only))
+    chosen = None if only is None else SelectedIds(tuple(only))
     try:
         yield from read_foreign(
             path,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from amux.adapters._base import Head, Item
 from amux.adapters._kit.asking import micros
 from amux.adapters._kit.fold import Fold
-from amux.adapters._kit.tables import Chosen, Row, columns, rows
+from amux.adapters._kit.tables import Row, SelectedIds, columns, rows
 from amux.adapters._kit.values import document, items, mapping, parse_time, text
 from amux.model.incomplete import USAGE_NOT_RECORDED
 from amux.model.message import Role, SessionMessage, SessionToolCall, ToolResult
@@ -42,7 +42,7 @@ _GO_TIME: Final = re.compile(
 
 
 def read_database(
-    connection: sqlite3.Connection, path: str, *, only: Chosen | None, bodies: bool
+    connection: sqlite3.Connection, path: str, *, only: SelectedIds | None, bodies: bool
 ) -> list[Item]:
     """Return all items of a database, or those of some sessions."""
     present = columns(connection, "sessions")
@@ -79,7 +79,7 @@ def candidates_sql(connection: sqlite3.Connection) -> str | None:
     )
 
 
-def _where(column: str, only: Chosen | None) -> tuple[str, tuple[str, ...]]:
+def _where(column: str, only: SelectedIds | None) -> tuple[str, tuple[str, ...]]:
     return ("", ()) if only is None else (f"WHERE {column} IN {only.sql}", only.values)
 
 

@@ -22,16 +22,16 @@ import msgspec
 
 from amux.adapters._base import (
     AgentInfo,
-    Bystander,
     Capabilities,
-    Choice,
+    Checkpoint,
     Command,
+    ExtractedTexts,
+    IgnoredFiles,
     Item,
-    Progress,
-    Question,
+    ListFilter,
     Reading,
     Retention,
-    ScannedTexts,
+    Selection,
     SourceRef,
     Want,
 )
@@ -41,7 +41,7 @@ from amux.adapters._kit.streams import open_stream
 from amux.adapters.claude.conversation import can_fork
 from amux.adapters.claude.reader import TranscriptReader
 from amux.adapters.claude.records import text_of
-from amux.adapters.claude.text_scan import cut_text, scan_texts
+from amux.adapters.claude.text_scan import extract_texts, read_message_at
 from amux.adapters.claude.transcript import AGENT_PREFIX, own_id
 from amux.host import Host
 from amux.model.facts import Facts, TitleNote
@@ -49,7 +49,7 @@ from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 
 if TYPE_CHECKING:
-    from amux.adapters._kit.kin import Kin, Named
+    from amux.adapters._kit.kin import Named, RelatedSessions
 
 NAME: Final = "claude"
 TITLE_FILE: Final = "custom-title.json"
@@ -70,12 +70,12 @@ INFO: Final = AgentInfo(
     label="Claude Code",
     cli_command="claude",
     capabilities=Capabilities(session_persistence="file", can_resume=True, can_fork=True),
-    bystanders=(
-        Bystander("*/sessions-index.json", "a stale index of older versions"),
-        Bystander("*/*/resume-head.jsonl", "a cache of the agent"),
-        Bystander("*/*/subagents/*.meta.json", "what a sub-agent was started for"),
-        Bystander("*/*/*", "working files of a session"),
-        Bystander("*/memory/*", "the agent's notes about the project"),
+    ignored_files=(
+        IgnoredFiles("*/sessions-index.json", "a stale index of older versions"),
+        IgnoredFiles("*/*/resume-head.jsonl", "a cache of the agent"),
+        IgnoredFiles("*/*/subagents/*.meta.json", "what a sub-agent was started for"),
+        IgnoredFiles("*/*/*", "working files of a session"),
+        IgnoredFiles("*/memory/*", "the agent's notes about the project"),
     ),
     revision=5,
     evidence="seen: 1.0.3, 1.0.59, 2.0.14, 2.0.77, 2.1.50, 2.1.325, claude-agent-sdk 0.2.182",
@@ -116,40 +116,40 @@ class ClaudeAdapter:
             return _read_title(source)
         return TranscriptReader(source, want=want, only=only).items()
 
-    def scan_texts(
-        self, source: SourceRef, *, tools: bool, progress: Progress | None = None
-    ) -> ScannedTexts | None:
+    def extract_texts(
+        self, source: SourceRef, *, tools: bool, checkpoint: Checkpoint | None = None
+    ) -> ExtractedTexts | None:
         """Return the texts of a transcript; None if it must be read message by message."""
         if source.role == "names":
             return None
         is_agent = source.role == "subagent"
-        return scan_texts(
-            source.path, own_id(source), is_agent=is_agent, tools=tools, progress=progress
+        return extract_texts(
+            source.path, own_id(source), is_agent=is_agent, tools=tools, checkpoint=checkpoint
         )
 
-    def cut_text(self, data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
+    def read_message_at(self, data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
         """Return one message, decoded from the lines that a scan located."""
-        return cut_text(data, kind, tools=tools)
+        return read_message_at(data, kind, tools=tools)
 
-    def read_on(
-        self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None
+    def resume_read(
+        self, source: SourceRef, *, want: Literal["usage", "facts"], checkpoint: Checkpoint | None
     ) -> Reading:
-        """Return the facts of a file, reading only the lines after `progress`."""
+        """Return the facts of a file, reading only the lines after `checkpoint`."""
         if source.role == "names":
             return _whole_reading(_read_title(source))
-        return TranscriptReader(source, want=want).read_on(want, progress)
+        return TranscriptReader(source, want=want).resume_read(want, checkpoint)
 
-    def tells(self, source: SourceRef) -> bool:
-        """Return whether `choose` handles the source; it does not handle unreadable directories."""
-        return source.place.endswith(_LOG) or source.name == TITLE_FILE
+    def can_select(self, source: SourceRef) -> bool:
+        """Return whether `select` handles the source; it does not handle unreadable directories."""
+        return source.location.endswith(_LOG) or source.name == TITLE_FILE
 
-    def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice:
+    def select(self, sources: Sequence[SourceRef], list_filter: ListFilter) -> Selection:
         """Select by the heads of all transcripts and by what affects those that may be shown."""
-        from amux.adapters.claude.related import choose
+        from amux.adapters.claude.related import select
 
-        return choose(sources, question)
+        return select(sources, list_filter)
 
-    def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
+    def read_selected(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
         """Read the whole file: an inline sidechain is part of the cost of its session."""
         del chosen
         return self.read(source, want="facts")
@@ -160,7 +160,7 @@ class ClaudeAdapter:
 
         return None if source.session_id is None else [Named(source.session_id)]
 
-    def kin(self, sources: Sequence[SourceRef], session_id: str) -> Kin | None:
+    def related(self, sources: Sequence[SourceRef], session_id: str) -> RelatedSessions | None:
         """Select by the heads of the project; None if no file name contains the id."""
         from amux.adapters.claude.related import SessionSelection
 

@@ -171,7 +171,7 @@ class Description(msgspec.Struct):
 
     def trace(self) -> Trace:
         """Return one row per line, more if a line holds several messages."""
-        return Trace(keys=bytes(self.keys), times=bytes(self.times), marks=bytes(self.marks))
+        return Trace(keys=bytes(self.keys), times=bytes(self.times), kinds=bytes(self.marks))
 
     def note_marks(self, entry: Entry, marks: Sequence[LineKind]) -> None:
         """Add a line to the trace; without marks it begins no message."""

@@ -24,8 +24,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from amux.adapters._base import SourceRef
-from amux.adapters._kit.sketches import Sketch
-from amux.adapters._kit.streams import Pieces
+from amux.adapters._kit.sketches import SessionHead
+from amux.adapters._kit.streams import RawFile
 from amux.adapters._kit.values import parse_time
 from amux.adapters.claude.conversation import Conversation, version_key
 from amux.adapters.claude.lines import LineReader
@@ -63,7 +63,7 @@ UNKNOWN: Final = Answer("", None, has_request=False)
 class HeadInfo(msgspec.Struct, kw_only=True, gc=False):
     """The contents of a transcript up to its first answer."""
 
-    sketch: Sketch
+    sketch: SessionHead
     answer: Answer | UnsetType | None = None  # unset: not read yet
     earliest: float | None = None  # the earliest time, copied lines included
     size: int = 0  # number of bytes covered
@@ -79,7 +79,7 @@ def read_head(source: SourceRef, *, to_answer: bool = False) -> HeadInfo:
     try:
         if (found := _fast_head(source, to_answer=to_answer)) is not None:
             return found
-        with open(source.place, "rb", buffering=0) as raw:  # noqa: PTH123 - the path is a string
+        with open(source.location, "rb", buffering=0) as raw:  # noqa: PTH123 - the path is a string
             return _FullHead(source).read(_GrowingReads(cast("BinaryIO", raw)))
     except OSError:
         return _unknown_head(source)
@@ -95,7 +95,7 @@ def answer_of(one: HeadInfo) -> Answer | None:
     return None if one.answer is UNSET else one.answer
 
 
-def last_time(file: Pieces) -> float:
+def last_time(file: RawFile) -> float:
     """Return the last time in a file; infinity if it is unknown or a title follows it."""
     for length in _TAIL_SIZES:
         tail = file.last(length)
@@ -108,7 +108,7 @@ def last_time(file: Pieces) -> float:
 
 
 def _unknown_head(source: SourceRef) -> HeadInfo:
-    return HeadInfo(sketch=Sketch(source=source, session_id=own_id(source), told=False))
+    return HeadInfo(sketch=SessionHead(source=source, session_id=own_id(source), told=False))
 
 
 # Fast path
@@ -142,7 +142,7 @@ _FAST_LINES: Final = msgspec.json.Decoder(_FastLine)
 
 def _fast_head(source: SourceRef, *, to_answer: bool) -> HeadInfo | None:
     """Read an ordinary head; None if it needs the slow path."""
-    with Pieces(source.place) as file:
+    with RawFile(source.location) as file:
         fast, data = _FastHead(source), b""
         for wanted in _READ_SIZES:
             data += file.next(wanted)
@@ -202,7 +202,7 @@ class _FastHead:
         if self._is_agent and data.find(_WARM_UP, 0, self._offset) >= 0:
             return None
         whose = self._source.parent or self._first_session
-        sketch = Sketch(
+        sketch = SessionHead(
             source=self._source,
             session_id=self._id,
             created_at=self._created,
@@ -342,7 +342,7 @@ class _FullHead:
         whose = (self._source.parent or origin.first_session,)
         names = whose if self._is_agent else (origin.forked_from, origin.foreign)
         listed = call_state.has_messages and not call_state.warm_up
-        sketch = Sketch(
+        sketch = SessionHead(
             source=self._source,
             session_id=self._id,
             listed=listed,

@@ -16,7 +16,7 @@ from typing import BinaryIO, Final, Literal
 
 import msgspec
 
-from amux.adapters._base import Head, Item, Progress, Reading, SourceRef, Want, has_bodies
+from amux.adapters._base import Checkpoint, Head, Item, Reading, SourceRef, Want, has_bodies
 from amux.adapters._kit.jsonl import unreadable
 from amux.adapters._kit.streams import open_stream
 from amux.adapters.claude.conversation import Conversation
@@ -44,19 +44,19 @@ class TranscriptState(msgspec.Struct):
 _STATES: Final = msgspec.msgpack.Decoder(TranscriptState)
 
 
-def save(state: TranscriptState, offset: int) -> Progress | None:
+def save(state: TranscriptState, offset: int) -> Checkpoint | None:
     """Serialize a state; None if that is impossible, as for a sum beyond 64 bits."""
     state.transcript.settle()
     try:
-        return Progress(offset=offset, state=msgspec.msgpack.encode(state))
+        return Checkpoint(offset=offset, state=msgspec.msgpack.encode(state))
     except (OverflowError, UnicodeEncodeError):
         return None
 
 
-def restore(progress: Progress, want: Depth) -> TranscriptState | None:
+def restore(checkpoint: Checkpoint, want: Depth) -> TranscriptState | None:
     """Deserialize a state; None if it has another depth or was written in another format."""
     try:
-        state = _STATES.decode(progress.state)
+        state = _STATES.decode(checkpoint.state)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
     return state if state.want == want else None
@@ -75,7 +75,7 @@ class TranscriptReader:
         purpose: Purpose = "subagent" if is_agent else "main"
         self._transcript = Transcript(Conversation.begin(purpose, described=self._all_lines))
         self._lines = (LineReader if self._all_lines else CostLineReader)(
-            source.place,
+            source.location,
             WHOLE_LINES if self._with_bodies else LINES,
             own_id=None if is_agent else self._id,  # the lines of a sub-agent name its parent
             cut_texts=want != "all",
@@ -105,12 +105,12 @@ class TranscriptReader:
                 yield from self._sidechain_messages.get(number, ())
                 yield from _calls_and_facts(session_facts.sidechain(number))
 
-    def read_on(self, want: Depth, progress: Progress | None) -> Reading:
-        """Return the facts of the file, reading only what follows `progress`."""
+    def resume_read(self, want: Depth, checkpoint: Checkpoint | None) -> Reading:
+        """Return the facts of the file, reading only what follows `checkpoint`."""
         state = None
         try:
-            with open_stream(self._source.place) as stream:
-                self._resume(stream, want, progress)
+            with open_stream(self._source.location) as stream:
+                self._resume(stream, want, checkpoint)
                 self._consume(self._lines.whole_lines(stream))
             state = save(
                 TranscriptState(want, self._lines.number, self._transcript),
@@ -120,25 +120,25 @@ class TranscriptReader:
         except OSError as error:
             self._note(unreadable(self._source.path, error))
         self._note_foreign_file()
-        return Reading(facts=tuple(self._session_facts().facts()), progress=state)
+        return Reading(facts=tuple(self._session_facts().facts()), checkpoint=state)
 
-    def _resume(self, stream: BinaryIO, want: Depth, progress: Progress | None) -> None:
+    def _resume(self, stream: BinaryIO, want: Depth, checkpoint: Checkpoint | None) -> None:
         """Restore the saved state, unless the file has shrunk: then it was rewritten."""
-        if progress is None or stream.seek(0, SEEK_END) < progress.offset:
+        if checkpoint is None or stream.seek(0, SEEK_END) < checkpoint.offset:
             state = None
         else:
-            state = restore(progress, want)
-        if progress is None or state is None:
+            state = restore(checkpoint, want)
+        if checkpoint is None or state is None:
             stream.seek(0)
             return
-        stream.seek(progress.offset)
+        stream.seek(checkpoint.offset)
         self._transcript = state.transcript
         self._lines.enter_into(self._transcript.main)
-        self._lines.offset, self._lines.number = progress.offset, state.lines
+        self._lines.offset, self._lines.number = checkpoint.offset, state.lines
 
     def _main_items(self) -> Iterator[SessionMessage | Problem]:
         try:
-            with open_stream(self._source.place) as stream:
+            with open_stream(self._source.location) as stream:
                 yield from self._items_of(self._lines.whole_lines(stream))
             yield from self._items_of(self._lines.last_line())
         except OSError as error:
@@ -224,7 +224,7 @@ class TranscriptReader:
     def _note(self, problem: Problem) -> None:
         if not self._all_lines and problem.code != "unreadable":
             return
-        located = msgspec.structs.replace(problem, path=self._source.place)
+        located = msgspec.structs.replace(problem, path=self._source.location)
         self._found.append(located)
         self._transcript.note(located)
 

@@ -64,7 +64,7 @@ IGNORED: Final = frozenset(
         "mode",
         "observer-ref",
         "permission-mode",
-        "progress",
+        "checkpoint",
         "queue-operation",
         "relocated",
         "repl-mode",

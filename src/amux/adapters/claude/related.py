@@ -36,10 +36,10 @@ from typing import Final
 
 from msgspec import UNSET
 
-from amux.adapters._base import Choice, Chosen, Question, SourceRef
+from amux.adapters._base import ListFilter, SelectedSessions, Selection, SourceRef
 from amux.adapters._kit.kin import names_of
-from amux.adapters._kit.sketches import FileChoice, Sketch
-from amux.adapters._kit.streams import Pieces
+from amux.adapters._kit.sketches import HeadSelection, SessionHead
+from amux.adapters._kit.streams import RawFile
 from amux.adapters.claude.heads import (
     MAY_BE_TITLE,
     UNKNOWN,
@@ -57,16 +57,16 @@ _UNIQUE: Final = 16
 """The minimum length of an id that is considered unique; shorter ones may be numbers."""
 
 
-def choose(sources: Sequence[SourceRef], question: Question) -> Choice:
+def select(sources: Sequence[SourceRef], list_filter: ListFilter) -> Selection:
     """Select what a list must read of all transcripts and titles."""
     heads = [read_head(source) for source in sources if source.role != "names"]
     titles = [
-        Sketch(source=source, session_id=own_id(source), listed=False)
+        SessionHead(source=source, session_id=own_id(source), listed=False)
         for source in sources
         if source.role == "names"
     ]
     sketches = [*(one.sketch for one in heads), *titles]
-    return FileChoice(sketches, question, RelatedTranscripts(heads))
+    return HeadSelection(sketches, list_filter, RelatedTranscripts(heads))
 
 
 class RelatedTranscripts:
@@ -84,7 +84,7 @@ class RelatedTranscripts:
                 self._add(one)
 
     def _add(self, one: HeadInfo) -> None:
-        self._by_place[one.sketch.source.place] = one
+        self._by_place[one.sketch.source.location] = one
         self._groups.setdefault(one.sketch.source.group, _Group()).add(one)
         if one.answer is not None and one.answer is not UNSET:
             self._by_answer.setdefault(key_of(one.answer.id), []).append(one)
@@ -97,7 +97,7 @@ class RelatedTranscripts:
         """Yield copies and originals of a session, then transcripts with a title for it."""
         if self._are_all_related:
             return
-        own = self._by_place.get(source.place)
+        own = self._by_place.get(source.location)
         if _has_counted_ids(own, facts):
             self._are_all_related = True
             yield from ((one.sketch.source, True) for one in self._all)
@@ -112,7 +112,7 @@ class RelatedTranscripts:
 
     def _sharing(self, own: HeadInfo, facts: Facts) -> Iterator[HeadInfo]:
         """Yield the copies of a session and the originals of what it begins with."""
-        answers = set(array("q", facts.identity))
+        answers = set(array("q", facts.copy_keys))
         yield from _matching(answers, self._by_answer)
         yield from _matching(set(facts.trace.key_list()), self._by_prompt)
         group = self._groups[own.sketch.source.group]
@@ -197,7 +197,7 @@ def _first_written(one: HeadInfo) -> float:
 def _end(one: HeadInfo) -> float:
     if one.end is None:
         try:
-            with Pieces(one.sketch.source.place) as file:
+            with RawFile(one.sketch.source.location) as file:
                 one.end = last_time(file)
         except OSError:
             one.end = inf  # reading the file reports the error
@@ -225,7 +225,7 @@ def _bytes_of(one: HeadInfo) -> bytes:
         return b""  # reading it would give no more
 
 
-_NO_LIST = Question(limit=0)
+_NO_LIST = ListFilter(limit=0)
 
 
 class SessionSelection:
@@ -235,7 +235,7 @@ class SessionSelection:
         self._session_id = session_id
         self._projects: dict[str, list[SourceRef]] = {}
         self._groups_by_name: dict[str, set[str]] = {}  # projects that contain a session, by its id
-        self._open: dict[str, FileChoice] = {}
+        self._open: dict[str, HeadSelection] = {}
         for source in sources:
             self._projects.setdefault(source.group, []).append(source)
             for name in (source.session_id, source.parent, source.name.partition(".")[0]):
@@ -247,7 +247,7 @@ class SessionSelection:
         """Whether a file name contains the session id."""
         return self._session_id in self._groups_by_name
 
-    def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> Chosen:
+    def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> SelectedSessions:
         """Select what is named by the facts read so far, and what is related to it."""
         named = {self._session_id, *chain.from_iterable(names_of(facts) for _, facts in read)}
         chosen: dict[SourceRef, Sequence[str]] = {}
@@ -261,20 +261,20 @@ class SessionSelection:
         return chosen
 
 
-def _open_group(sources: Sequence[SourceRef]) -> FileChoice:
+def _open_group(sources: Sequence[SourceRef]) -> HeadSelection:
     sketches = [_head_from_path(source) for source in sources if _names_its_session(source)]
     heads = [read_head(source) for source in sources if not _names_its_session(source)]
     sketches += (one.sketch for one in heads)
-    return FileChoice(sketches, _NO_LIST, RelatedTranscripts(heads))
+    return HeadSelection(sketches, _NO_LIST, RelatedTranscripts(heads))
 
 
 def _names_its_session(source: SourceRef) -> bool:
     return source.role == "names" or source.parent is not None
 
 
-def _head_from_path(source: SourceRef) -> Sketch:
+def _head_from_path(source: SourceRef) -> SessionHead:
     whose = () if source.parent is None else (source.parent,)
     is_agent = source.role == "subagent"
-    return Sketch(
+    return SessionHead(
         source=source, session_id=own_id(source), listed=is_agent, nested=is_agent, names=whose
     )

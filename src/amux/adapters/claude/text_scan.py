@@ -3,7 +3,7 @@
 Lines are decoded strictly. If a line is not exactly as expected, the scan returns None and the file
 is read message by message. Otherwise the result equals that of reading: the same messages in the
 same order with the same texts, and for each message the location of its lines. From such a location
-alone, `cut_text` builds the searchable part of a message.
+alone, `read_message_at` builds the searchable part of a message.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from amux.adapters._base import Progress, ScannedTexts
+from amux.adapters._base import Checkpoint, ExtractedTexts
 from amux.adapters._kit.jsonl import Span, object_lines
 from amux.adapters._kit.long_lines import LONG_LINE
 from amux.adapters._kit.streams import chunks, open_stream
@@ -25,7 +25,7 @@ from amux.adapters.claude.messages import AnswerText, result_text
 from amux.adapters.claude.prompts import WARM_UP, is_injected
 from amux.adapters.claude.records import SYNTHETIC_MODEL
 from amux.model.message import SessionMessage, SessionToolCall, ToolResult
-from amux.model.texts import Spot, TextDoc, output_strings, strings_in
+from amux.model.texts import MessageLocation, TextDoc, output_strings, strings_in
 
 ANSWER: Final = 0
 SYSTEM: Final = 1
@@ -130,21 +130,26 @@ _START: Final = ResumePoint(0, 0)
 _COUNT: Final = msgspec.msgpack.Decoder(int)
 
 
-def scan_texts(
-    path: Path, session_id: str, *, is_agent: bool, tools: bool, progress: Progress | None = None
-) -> ScannedTexts | None:
+def extract_texts(
+    path: Path,
+    session_id: str,
+    *,
+    is_agent: bool,
+    tools: bool,
+    checkpoint: Checkpoint | None = None,
+) -> ExtractedTexts | None:
     """Return the texts of the sessions in a file, its own first; None if it must be read."""
     try:
         begin = _START
-        if progress is not None:
-            begin = ResumePoint(progress.offset, _COUNT.decode(progress.state))
+        if checkpoint is not None:
+            begin = ResumePoint(checkpoint.offset, _COUNT.decode(checkpoint.state))
         own = _Scan(tools=tools, begin=begin)
         sidechains = Sidechains()
         scans: list[_Scan] = []
         for line, span in _lines(path, tools=tools, offset=begin.offset):
             scan = own
             if line.is_sidechain and not is_agent:
-                if progress is not None:
+                if checkpoint is not None:
                     return None  # the line that identifies its sidechain may precede the offset
                 number = sidechains.number_of(line)
                 if number == len(scans):
@@ -157,11 +162,11 @@ def scan_texts(
     for scan in (own, *scans):
         scan.flush()
     ids = sidechains.ids(session_id)
-    return ScannedTexts(
+    return ExtractedTexts(
         [(session_id, own.docs), *zip(ids, (scan.docs for scan in scans), strict=True)],
         None
         if rest is None
-        else Progress(offset=rest.offset, state=msgspec.msgpack.encode(rest.messages)),
+        else Checkpoint(offset=rest.offset, state=msgspec.msgpack.encode(rest.messages)),
     )
 
 
@@ -353,10 +358,10 @@ class _Scan:
                 self.flush()
 
 
-def _spot(span: Span | None, kind: int) -> Spot | None:
+def _spot(span: Span | None, kind: int) -> MessageLocation | None:
     if span is None or kind > _LAST_KIND:
         return None
-    return Spot(span[0], span[1] - span[0], kind)
+    return MessageLocation(span[0], span[1] - span[0], kind)
 
 
 def split_user(line: Flags, content: _Content) -> UserParts:
@@ -418,7 +423,7 @@ _LINES_WITH_TOOLS: Final = msgspec.json.Decoder(_LineWithTools)
 _LINES_WITHOUT_TOOLS: Final = msgspec.json.Decoder(_LineWithoutTools)
 
 
-def cut_text(data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
+def read_message_at(data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
     """Return the message at a location; None if the bytes hold no such message."""
     try:
         if kind == ANSWER:

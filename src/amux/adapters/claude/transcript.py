@@ -162,7 +162,7 @@ class TranscriptFacts:
             trace=description.trace(),
             calls=call_state.settled_calls() or origin.costs.as_calls(session_id),
             models=tuple(call_state.models),
-            identity=bytes(call_state.identity),
+            copy_keys=bytes(call_state.identity),
             unnamed_copies=not is_agent,
             compactions=call_state.compactions,
             gaps=call_state.gaps,

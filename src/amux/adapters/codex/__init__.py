@@ -23,16 +23,16 @@ from typing import BinaryIO, Final, Literal, cast
 
 from amux.adapters._base import (
     AgentInfo,
-    Bystander,
     Capabilities,
-    Choice,
+    Checkpoint,
     Command,
+    ExtractedTexts,
     Head,
+    IgnoredFiles,
     Item,
-    Progress,
-    Question,
+    ListFilter,
     Reading,
-    ScannedTexts,
+    Selection,
     SourceRef,
     Want,
     has_bodies,
@@ -44,7 +44,7 @@ from amux.adapters._kit.streams import DecoderMissingError, open_stream
 from amux.adapters._kit.values import parse_time
 from amux.adapters.codex.cursor import restore
 from amux.adapters.codex.lines import LineBatch, Log, LogPart
-from amux.adapters.codex.reading import RolloutState, read_on, read_rollout
+from amux.adapters.codex.reading import RolloutState, read_rollout, resume_read
 from amux.adapters.codex.records import NAME_ENTRY, Line, Record, size
 from amux.adapters.codex.rollout import file_name, new_rollout
 from amux.host import Host
@@ -58,19 +58,19 @@ INFO: Final = AgentInfo(
     label="Codex",
     cli_command="codex",
     capabilities=Capabilities(session_persistence="file", can_resume=True, can_fork=True),
-    bystanders=(
-        Bystander("*.sqlite", "a cache or a list of the agent, rebuilt from the rollouts"),
-        Bystander("*.sqlite-*", "a journal of such a database"),
-        Bystander("history.json*", "prompts as they were typed"),
-        Bystander("config.*", "settings"),
-        Bystander("auth.json", "credentials: never opened"),
-        Bystander("instructions.md", "instructions of the user"),
-        Bystander("AGENTS.md", "instructions of the user"),
-        Bystander("version.json", "the agent's update check"),
-        Bystander("log/*", "diagnostics"),
-        Bystander("prompts/*", "prompts of the user"),
-        Bystander("skills/*", "skills of the user"),
-        Bystander("shell_snapshots/*", "shell environments"),
+    ignored_files=(
+        IgnoredFiles("*.sqlite", "a cache or a list of the agent, rebuilt from the rollouts"),
+        IgnoredFiles("*.sqlite-*", "a journal of such a database"),
+        IgnoredFiles("history.json*", "prompts as they were typed"),
+        IgnoredFiles("config.*", "settings"),
+        IgnoredFiles("auth.json", "credentials: never opened"),
+        IgnoredFiles("instructions.md", "instructions of the user"),
+        IgnoredFiles("AGENTS.md", "instructions of the user"),
+        IgnoredFiles("version.json", "the agent's update check"),
+        IgnoredFiles("log/*", "diagnostics"),
+        IgnoredFiles("prompts/*", "prompts of the user"),
+        IgnoredFiles("skills/*", "skills of the user"),
+        IgnoredFiles("shell_snapshots/*", "shell environments"),
     ),
     evidence="seen: 0.1.2505291658, 0.20.0, 0.42.0, 0.120.0, 0.166.0; docs/agents/codex.md",
     revision=5,
@@ -128,28 +128,28 @@ class CodexAdapter:
             batches = _batches(source.path, cut_texts=want != "all")
         yield from read_rollout(_before(batches, until), rollout, archived=source.archived)
 
-    def scan_texts(
-        self, source: SourceRef, *, tools: bool, progress: Progress | None = None
-    ) -> ScannedTexts | None:
+    def extract_texts(
+        self, source: SourceRef, *, tools: bool, checkpoint: Checkpoint | None = None
+    ) -> ExtractedTexts | None:
         """Return the texts of a rollout in the newest format; None for others."""
-        from amux.adapters.codex.text_scan import scan_texts
+        from amux.adapters.codex.text_scan import extract_texts
 
         is_plain = source.role == "session" and source.path.suffix == ".jsonl"
-        return scan_texts(source.path, tools=tools, progress=progress) if is_plain else None
+        return extract_texts(source.path, tools=tools, checkpoint=checkpoint) if is_plain else None
 
-    def cut_text(self, data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
+    def read_message_at(self, data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
         """Return one message, decoded from the lines that a scan located."""
-        from amux.adapters.codex.text_scan import cut_text
+        from amux.adapters.codex.text_scan import read_message_at
 
-        return cut_text(data, kind, tools=tools)
+        return read_message_at(data, kind, tools=tools)
 
-    def read_on(
-        self, source: SourceRef, *, want: Literal["usage", "facts"], progress: Progress | None
+    def resume_read(
+        self, source: SourceRef, *, want: Literal["usage", "facts"], checkpoint: Checkpoint | None
     ) -> Reading:
-        """Read a rollout after `progress`; other files are read as a whole each time."""
+        """Read a rollout after `checkpoint`; other files are read as a whole each time."""
         if source.role == "session" and source.path.suffix == ".jsonl":
             try:
-                return _read_on(source, traced=want == "facts", progress=progress)
+                return _read_on(source, traced=want == "facts", checkpoint=checkpoint)
             except OSError:
                 pass  # reading the whole file reports the error
         items = list(self.read(source, want=want))
@@ -157,17 +157,17 @@ class CodexAdapter:
         problems = () if facts else tuple(item for item in items if isinstance(item, Problem))
         return Reading(facts=facts, problems=problems)
 
-    def tells(self, source: SourceRef) -> bool:
-        """Return whether `choose` handles the source; it does not handle unreadable directories."""
+    def can_select(self, source: SourceRef) -> bool:
+        """Return whether `select` handles the source; it does not handle unreadable directories."""
         return source.role == "session" or source.name == _NAMES_FILE
 
-    def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice | None:
+    def select(self, sources: Sequence[SourceRef], list_filter: ListFilter) -> Selection | None:
         """Select by the first lines of all rollouts."""
-        from amux.adapters.codex.heads import choose
+        from amux.adapters.codex.heads import select
 
-        return choose(sources, question)
+        return select(sources, list_filter)
 
-    def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
+    def read_selected(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
         """Read the whole rollout: it holds one session."""
         del chosen
         return self.read(source, want="facts")
@@ -280,18 +280,18 @@ def _batches(path: Path, *, cut_texts: bool) -> Iterator[LogPart | Problem]:
         yield unreadable(path, error)
 
 
-def _read_on(source: SourceRef, *, traced: bool, progress: Progress | None) -> Reading:
+def _read_on(source: SourceRef, *, traced: bool, checkpoint: Checkpoint | None) -> Reading:
     path = source.path
     with path.open("rb", buffering=0) as raw:
         stream = cast("BinaryIO", raw)
         rollout, lines, offset = new_rollout(path, bodies=False, traced=traced), 0, 0
-        if progress is not None and progress.offset <= stream.seek(0, SEEK_END):
-            state = restore(progress.state, RolloutState)
+        if checkpoint is not None and checkpoint.offset <= stream.seek(0, SEEK_END):
+            state = restore(checkpoint.state, RolloutState)
             if state is not None and (state.rollout.cursor.traced or not traced):
-                rollout, lines, offset = state.rollout, state.lines, progress.offset
+                rollout, lines, offset = state.rollout, state.lines, checkpoint.offset
         stream.seek(offset)
         log = Log(stream, str(path), to_record=_record, cut_texts=True, lines=lines, offset=offset)
-        return read_on(log, rollout, archived=source.archived)
+        return resume_read(log, rollout, archived=source.archived)
 
 
 def _record(number: int, line: Line, raw: Buffer) -> Record:

@@ -88,7 +88,7 @@ class Cursor:
     def build(self) -> Trace:
         """Return the finished trace."""
         keys, times, marks = self.rows.columns()
-        return Trace(keys=keys, times=times, marks=marks)
+        return Trace(keys=keys, times=times, kinds=marks)
 
 
 @lru_cache(maxsize=2)  # lines written together have the same time

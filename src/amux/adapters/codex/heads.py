@@ -17,9 +17,9 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from amux.adapters._base import Choice, Question, SourceRef
-from amux.adapters._kit.sketches import FileChoice, Sketch
-from amux.adapters._kit.streams import Pieces
+from amux.adapters._base import ListFilter, Selection, SourceRef
+from amux.adapters._kit.sketches import HeadSelection, SessionHead
+from amux.adapters._kit.streams import RawFile
 from amux.adapters.codex.lines import ENTRY, UNREADABLE, MetaEntry
 from amux.adapters.codex.records import Meta
 from amux.adapters.codex.rollout import Lineage, file_name
@@ -33,15 +33,15 @@ _TURN: Final = b'"turn_id"'
 _MIGRATED: Final = re.compile(rb'"turn_id"\s*:\s*"rollout-\d+"')
 
 
-def choose(sources: Sequence[SourceRef], question: Question) -> Choice | None:
+def select(sources: Sequence[SourceRef], list_filter: ListFilter) -> Selection | None:
     """Select what a list must read of all rollouts and titles; None for everything."""
-    sketches: list[Sketch] = []
+    sketches: list[SessionHead] = []
     for source in sources:
         head = _head_of(source)
         if head.is_migrated:
             return None
         sketches.append(_sketch(source, head.metas))
-    return FileChoice(sketches, question, _Migrated(sources))
+    return HeadSelection(sketches, list_filter, _Migrated(sources))
 
 
 class _Migrated:
@@ -67,16 +67,16 @@ class _Head(NamedTuple):
 
 def _head_of(source: SourceRef) -> _Head:
     """Return the head of a plain log; it is empty for other files."""
-    if source.role == "names" or not source.place.endswith(".jsonl"):
+    if source.role == "names" or not source.location.endswith(".jsonl"):
         return _Head()
     try:
-        with Pieces(source.place) as file:
+        with RawFile(source.location) as file:
             return _read_head(file)
     except OSError:
         return _Head()  # reading the file reports the error
 
 
-def _read_head(file: Pieces) -> _Head:
+def _read_head(file: RawFile) -> _Head:
     data = b""
     ends: list[int] = []
     turn = -1
@@ -112,11 +112,11 @@ def _meta(data: bytes, start: int, end: int) -> Meta | None:
     return entry.payload if isinstance(entry, MetaEntry) else None
 
 
-def _sketch(source: SourceRef, metas: Sequence[Meta | None]) -> Sketch:
+def _sketch(source: SourceRef, metas: Sequence[Meta | None]) -> SessionHead:
     name = file_name(source.name)
-    untold = Sketch(source=source, session_id=name.thread_id, told=False)
+    untold = SessionHead(source=source, session_id=name.thread_id, told=False)
     if source.role == "names":
-        return Sketch(source=source, session_id=name.stem, listed=False, told=False)
+        return SessionHead(source=source, session_id=name.stem, listed=False, told=False)
     if not metas or metas[0] is None:
         return untold
     lineage = Lineage(name=name, session_id=name.thread_id)
@@ -126,7 +126,7 @@ def _sketch(source: SourceRef, metas: Sequence[Meta | None]) -> Sketch:
         return untold
     prefix = None if lineage.prefix is None else lineage.prefix.of
     names = (lineage.parent, lineage.rollout, *lineage.aliases, prefix)
-    return Sketch(
+    return SessionHead(
         source=source,
         session_id=lineage.session_id,
         created_at=lineage.created_at,

@@ -21,7 +21,7 @@ from typing import Any, Final
 import msgspec
 
 from amux.adapters._kit.jsonl import Buffer, clean_line, unreadable
-from amux.adapters._kit.usage import stated_by
+from amux.adapters._kit.usage import usage_in_message
 from amux.adapters._kit.values import parse_time
 from amux.adapters.codex.records import ITEM_TYPES, Line, Record, body, is_list, is_object
 from amux.model.problems import Problem
@@ -51,7 +51,7 @@ def bare_record(number: int, line: Line, raw: Buffer) -> Record:
         payload=payload,
         at=parse_time(line.timestamp),
         model=_named(about.get("model")),
-        stated=stated_by(about),
+        stated=usage_in_message(about),
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from amux.adapters._base import Head, Item, Progress, Reading
+from amux.adapters._base import Checkpoint, Head, Item, Reading
 from amux.adapters._kit.values import parse_time
 from amux.adapters.codex.content import is_injected, joined_text, tool_message
 from amux.adapters.codex.conversation import OUTPUT
@@ -83,19 +83,19 @@ def read_rollout(
     yield rollout.facts(archived=archived)
 
 
-def read_on(log: Log, rollout: Rollout, *, archived: bool) -> Reading:
+def resume_read(log: Log, rollout: Rollout, *, archived: bool) -> Reading:
     """Read the rest of a file; return its facts and how far it was read."""
     for batch in log.whole_lines():
         _take(rollout, batch)
         rollout.new_problems.clear()  # problems are part of the facts
-    progress = _progress(log, rollout)
+    checkpoint = _progress(log, rollout)
     for batch in log.last_line():
         _take(rollout, batch)
     if not rollout.begun:
         problems = (*rollout.problems, *unknown_format(rollout))
-        return Reading(facts=(), problems=problems, progress=progress)
+        return Reading(facts=(), problems=problems, checkpoint=checkpoint)
     rollout.conversation.end_turn()
-    return Reading(facts=(rollout.facts(archived=archived),), progress=progress)
+    return Reading(facts=(rollout.facts(archived=archived),), checkpoint=checkpoint)
 
 
 def unknown_format(rollout: Rollout) -> Iterator[Problem]:
@@ -142,10 +142,10 @@ def _take(rollout: Rollout, batch: LogPart | Problem) -> None:
         apply_record(rollout, batch)
 
 
-def _progress(log: Log, rollout: Rollout) -> Progress | None:
+def _progress(log: Log, rollout: Rollout) -> Checkpoint | None:
     rollout.conversation.gaps.settle()
     state = save(RolloutState(lines=log.lines, rollout=rollout))
-    return None if state is None else Progress(offset=log.offset, state=state)
+    return None if state is None else Checkpoint(offset=log.offset, state=state)
 
 
 _COPIED_KINDS: Final = frozenset({"session_meta", "response_item", "event_msg"})

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, TypeGuard, TypeVar
 import msgspec
 
 from amux.adapters._kit.jsonl import Buffer, clean_line
-from amux.adapters._kit.usage import Stated
+from amux.adapters._kit.usage import RecordedUsage
 
 T = TypeVar("T")
 
@@ -115,7 +115,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     at: datetime | None = None
     numbered: bool = False  # the line has an ordinal
     model: str | None = None  # the model, if the line itself records it
-    stated: Stated | None = None  # the usage, if the line itself records it
+    stated: RecordedUsage | None = None  # the usage, if the line itself records it
     raw: Buffer = b""  # the bytes of the line; empty if equal to the payload
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from amux.adapters._kit.fold import MAX_PROBLEMS, Unknowns
-from amux.adapters._kit.usage import Stated
+from amux.adapters._kit.usage import RecordedUsage
 from amux.adapters._kit.values import parse_time
 from amux.adapters.codex.content import Tools
 from amux.adapters.codex.conversation import Conversation
@@ -251,7 +251,7 @@ class Rollout:
         self.counter.model = model
         self.models[model] = None
 
-    def bill_stated(self, stated: Stated) -> None:
+    def bill_stated(self, stated: RecordedUsage) -> None:
         """Record the usage that the current message contains itself."""
         counter = self.counter
         call = Call(
@@ -287,7 +287,7 @@ class Rollout:
             trace=cursor.build(),
             calls=tuple(counter.calls),
             models=tuple(model for model in self.models if model not in billed),
-            identity=array("q", self.identity).tobytes(),
+            copy_keys=array("q", self.identity).tobytes(),
             unnamed_copies=self.migrated,
             prefix=lineage.prefix,
             rollout=lineage.rollout,

@@ -2,8 +2,8 @@
 
 The rules are those of `reading`. A file with a line that is too long or not in the newest format
 must be read instead (None). A scan can be resumed at a line where the author of no message is
-undecided. From a location alone, `cut_text` builds the searchable part of a message; the kind of
-the location holds what the lines around it say about its author.
+undecided. From a location alone, `read_message_at` builds the searchable part of a message; the
+kind of the location holds what the lines around it say about its author.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from amux.adapters._base import Progress, ScannedTexts
+from amux.adapters._base import Checkpoint, ExtractedTexts
 from amux.adapters._kit.jsonl import Span, object_lines
 from amux.adapters._kit.long_lines import LONG_LINE
 from amux.adapters._kit.streams import chunks, open_stream
@@ -46,7 +46,7 @@ from amux.adapters.codex.reading import apply_batch
 from amux.adapters.codex.records import CALL_TYPES, ResponseItem
 from amux.adapters.codex.rollout import Rollout, new_rollout
 from amux.model.message import Role, SessionMessage, SessionToolCall
-from amux.model.texts import Spot, TextDoc, text_doc
+from amux.model.texts import MessageLocation, TextDoc, text_doc
 
 _CHUNK: Final = 2 << 20
 _LARGEST: Final = 32 << 20  # all texts of a file are in memory at once
@@ -119,31 +119,33 @@ class _Scan:
             doc = text_doc(self._next, message, tools=self._tools)
             self._next += 1
             if doc.spoken or doc.tools:
-                self.docs.append(doc._replace(spot=self._spot(lines)))
+                self.docs.append(doc._replace(location=self._spot(lines)))
 
-    def _spot(self, lines: LineRange) -> Spot | None:
+    def _spot(self, lines: LineRange) -> MessageLocation | None:
         first, last, kind = lines
         begin, end = self._spans.get(first), self._spans.get(last)
         if kind == NO_LOCATION or begin is None or end is None:
             return None
-        return Spot(begin[0], end[1] - begin[0], kind)
+        return MessageLocation(begin[0], end[1] - begin[0], kind)
 
 
 class _UnexpectedLineError(Exception):
     """The file holds a line that only reading can handle."""
 
 
-def scan_texts(path: Path, *, tools: bool, progress: Progress | None = None) -> ScannedTexts | None:
+def extract_texts(
+    path: Path, *, tools: bool, checkpoint: Checkpoint | None = None
+) -> ExtractedTexts | None:
     """Return the texts of the session of a file; None if it must be read."""
     try:
-        if progress is not None:
-            state = restore(progress.state, _ScanState)
+        if checkpoint is not None:
+            state = restore(checkpoint.state, _ScanState)
         else:
             state = _ScanState(rollout=new_rollout(path, bodies=True, traced=False))
         if state is None:
             return None
         scan = _Scan(state, tools=tools)
-        offset = 0 if progress is None else progress.offset
+        offset = 0 if checkpoint is None else checkpoint.offset
         last: AnyEntry | None = None
         for entry, span in _lines(path, offset):
             if span is None:
@@ -157,13 +159,13 @@ def scan_texts(path: Path, *, tools: bool, progress: Progress | None = None) -> 
     except (_UnexpectedLineError, OSError, *UNREADABLE):
         return None
     found = scan.finish()
-    return None if found is None else ScannedTexts([found], reached)
+    return None if found is None else ExtractedTexts([found], reached)
 
 
-def _progress(scan: _Scan, offset: int) -> Progress | None:
+def _progress(scan: _Scan, offset: int) -> Checkpoint | None:
     state = scan.state()
     data = None if state is None else save(state)
-    return None if data is None else Progress(offset=offset, state=data)
+    return None if data is None else Checkpoint(offset=offset, state=data)
 
 
 def _lines(path: Path, offset: int) -> Iterator[tuple[AnyEntry, Span | None]]:
@@ -192,7 +194,7 @@ def _lines(path: Path, offset: int) -> Iterator[tuple[AnyEntry, Span | None]]:
 _PARTS: Final = frozenset({TYPED, UNCONFIRMED, INJECTED})
 
 
-def cut_text(data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
+def read_message_at(data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
     """Return the message at a location; None if the bytes hold no such message."""
     try:
         if kind in {ANSWER, NOTICE}:

@@ -19,7 +19,7 @@ from amux.adapters._base import Head, Item, SourceRef, Want, has_bodies
 from amux.adapters._kit.fold import Fold
 from amux.adapters._kit.jsonl import clean_line, unreadable
 from amux.adapters._kit.streams import open_stream
-from amux.adapters._kit.usage import cost_view, stated_by, usage_view
+from amux.adapters._kit.usage import cost_view, usage_in_message, usage_view
 from amux.adapters._kit.values import (
     document,
     first,
@@ -202,7 +202,7 @@ class DocumentMessages:
         )
 
     def _call(self, record: dict[str, Any], name: str, model: str | None) -> Call | None:
-        stated = stated_by(record)
+        stated = usage_in_message(record)
         if stated is None:
             return None
         call = Call(

@@ -19,9 +19,9 @@ from typing import Final, Literal
 
 from amux.adapters._base import (
     AgentInfo,
-    Bystander,
     Capabilities,
     Command,
+    IgnoredFiles,
     Item,
     SourceRef,
     Want,
@@ -37,10 +37,10 @@ INFO: Final = AgentInfo(
     tier="extra",
     capabilities=Capabilities(session_persistence="file", can_resume=True, can_fork=True),
     evidence="seen: 0.225.2; described: 0.99.0, 0.215.0; docs/agents/droid.md",
-    bystanders=(
-        Bystander("*.settings.json", "settings and usage of a session: read with its log"),
-        Bystander("*.settings.json.bak", "an older copy of settings"),
-        Bystander("*.settings.json.tmp*", "settings whose writer was stopped"),
+    ignored_files=(
+        IgnoredFiles("*.settings.json", "settings and usage of a session: read with its log"),
+        IgnoredFiles("*.settings.json.bak", "an older copy of settings"),
+        IgnoredFiles("*.settings.json.tmp*", "settings whose writer was stopped"),
     ),
     revision=4,
     indexable=True,

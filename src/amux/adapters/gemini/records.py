@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from amux.adapters._kit.usage import Stated, money_in, stated_by
+from amux.adapters._kit.usage import RecordedUsage, money_in, usage_in_message
 from amux.adapters._kit.values import count, damage_in, document, first, mapping, moment, text
 from amux.model.usage import Tokens
 
@@ -140,7 +140,7 @@ class ChatMessage(msgspec.Struct, kw_only=True):
     display: msgspec.Raw = _EMPTY
     thoughts: msgspec.Raw = _EMPTY
     tools: msgspec.Raw = _EMPTY
-    stated: Stated | None = None  # its usage
+    stated: RecordedUsage | None = None  # its usage
     model: str | None = None
     safety: dict[str, Any] = {}
     line: int = 0
@@ -182,7 +182,7 @@ def _content(record: Record, message: dict[str, Any]) -> msgspec.Raw:
     return record.content if bytes(record.content) else record.parts
 
 
-def _stated(record: Record) -> Stated | None:
+def _stated(record: Record) -> RecordedUsage | None:
     """Return the usage of a message, recorded in Google's field names or any other known ones."""
     for value, names in (
         (record.tokens, CHAT_FIELDS),
@@ -192,8 +192,8 @@ def _stated(record: Record) -> Stated | None:
         found = counts_of(mapping(value), names)
         if found is not None:
             nusd = money_in({"cost": record.cost}) or None
-            return Stated(found.tokens(thoughts_beside=True), nusd, found.gaps)
-    return stated_by(
+            return RecordedUsage(found.tokens(thoughts_beside=True), nusd, found.gaps)
+    return usage_in_message(
         {
             "usage": record.usage,
             "tokenUsage": record.token_usage,

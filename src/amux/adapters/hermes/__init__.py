@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from amux.adapters._base import (
     AgentInfo,
-    Bystander,
     Capabilities,
-    Choice,
     Command,
     Head,
+    IgnoredFiles,
     Item,
-    Question,
+    ListFilter,
+    Selection,
     SourceRef,
     Want,
     has_bodies,
@@ -39,7 +39,7 @@ from amux.model.problems import Problem
 if TYPE_CHECKING:
     import sqlite3
 
-    from amux.adapters._kit.kin import Kin, Marked, Named
+    from amux.adapters._kit.kin import LinkKeys, Named, RelatedSessions
     from amux.adapters.hermes.database import DatabaseContents
 
 Answer = TypeVar("Answer")
@@ -51,19 +51,19 @@ INFO: Final = AgentInfo(
     cli_command="hermes",
     python_package="hermes-agent",
     capabilities=Capabilities(session_persistence="sqlite", can_resume=True),
-    bystanders=(
-        Bystander("state.db-*", "a journal of the database"),
-        Bystander("profiles/*/state.db-*", "a journal of a profile's database"),
-        Bystander("*request_dump_*.json", "a request that failed"),
-        Bystander("*sessions/sessions.json", "which chat uses which session"),
-        Bystander("*cache/*", "working files"),
-        Bystander("*logs/*", "diagnostics"),
-        Bystander("*memories/*", "the agent's notes"),
-        Bystander("*skills/*", "skills of the user and the agent"),
-        Bystander("*config.yaml", "settings"),
-        Bystander("*.env", "credentials: never opened"),
-        Bystander("*auth.json", "credentials: never opened"),
-        Bystander("*.hermes_history", "prompts as they were typed"),
+    ignored_files=(
+        IgnoredFiles("state.db-*", "a journal of the database"),
+        IgnoredFiles("profiles/*/state.db-*", "a journal of a profile's database"),
+        IgnoredFiles("*request_dump_*.json", "a request that failed"),
+        IgnoredFiles("*sessions/sessions.json", "which chat uses which session"),
+        IgnoredFiles("*cache/*", "working files"),
+        IgnoredFiles("*logs/*", "diagnostics"),
+        IgnoredFiles("*memories/*", "the agent's notes"),
+        IgnoredFiles("*skills/*", "skills of the user and the agent"),
+        IgnoredFiles("*config.yaml", "settings"),
+        IgnoredFiles("*.env", "credentials: never opened"),
+        IgnoredFiles("*auth.json", "credentials: never opened"),
+        IgnoredFiles("*.hermes_history", "prompts as they were typed"),
     ),
     evidence="seen: 0.13.0, 0.16.0, 0.19.0; documented: schema 1 to 11; docs/agents/hermes.md",
     revision=4,
@@ -126,18 +126,18 @@ class HermesAdapter:
 
             yield from read_file(source.path, bodies=has_bodies(want))
 
-    def tells(self, source: SourceRef) -> bool:
+    def can_select(self, source: SourceRef) -> bool:
         """Return whether the source is a database; older files are read whole."""
         return source.path.name == _DATABASE
 
-    def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice | None:
+    def select(self, sources: Sequence[SourceRef], list_filter: ListFilter) -> Selection | None:
         """Select by the tables of sessions; no session has calls of another one."""
-        from amux.adapters._kit.asking import choose_in_databases
+        from amux.adapters._kit.asking import select_in_databases
         from amux.adapters.hermes.lineage import candidates_sql
 
-        return choose_in_databases(sources, candidates_sql, question)
+        return select_in_databases(sources, candidates_sql, list_filter)
 
-    def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
+    def read_selected(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
         """Yield the items of some sessions, with the statements that read all of them."""
         if source.path.name != _DATABASE:
             return self.read(source, want="facts")
@@ -145,18 +145,18 @@ class HermesAdapter:
 
     def names(self, source: SourceRef) -> Sequence[Named] | None:
         """Return the sessions of a database."""
-        from amux.adapters._kit.kin import Named, ask_database
+        from amux.adapters._kit.kin import Named, query_database
         from amux.adapters.hermes.lineage import sessions_in
 
-        ids = ask_database(source, sessions_in)
+        ids = query_database(source, sessions_in)
         return None if ids is None else [Named(id) for id in ids]
 
-    def kin(self, sources: Sequence[SourceRef], session_id: str) -> Kin | None:
+    def related(self, sources: Sequence[SourceRef], session_id: str) -> RelatedSessions | None:
         """Select parents and children; an older file names neither and is matched by its id."""
-        from amux.adapters._kit.kin import MarkedKin, mark_all
+        from amux.adapters._kit.kin import SharedKeys, all_link_keys
 
-        marked = mark_all(sources, _links_of)
-        return None if marked is None else MarkedKin(marked, session_id)
+        marked = all_link_keys(sources, _links_of)
+        return None if marked is None else SharedKeys(marked, session_id)
 
     def native_search(
         self, root: Path, terms: Sequence[str], *, limit: int
@@ -176,14 +176,14 @@ class HermesAdapter:
         )
         yield from sorted(found, key=lambda hit: (-hit[1], hit[0]))[:limit]
 
-    def unindexed(self, root: Path) -> Iterator[str]:
+    def not_in_native_index(self, root: Path) -> Iterator[str]:
         """Yield sessions with reasoning, accents or other text that the index may not find."""
         from amux.adapters.hermes.search import sessions_to_read
 
         return self._ask_databases(root, sessions_to_read)
 
     def _ask_databases(
-        self, root: Path, question: Callable[[sqlite3.Connection], list[Answer]]
+        self, root: Path, list_filter: Callable[[sqlite3.Connection], list[Answer]]
     ) -> Iterator[Answer]:
         """Yield the results of a query on each database of a root."""
         from amux.adapters._kit.sqlite import read_foreign
@@ -192,7 +192,7 @@ class HermesAdapter:
             if source.path.name != _DATABASE:
                 continue
             try:
-                yield from read_foreign(source.path, question)
+                yield from read_foreign(source.path, list_filter)
             except (ParseError, OSError):
                 continue  # a list reports a database that cannot be read
 
@@ -218,12 +218,12 @@ class HermesAdapter:
         return Command(argv=("hermes", "chat", *resume, f"--query={prompt}"), cwd=cwd)
 
 
-def _links_of(source: SourceRef) -> Marked | None:
-    from amux.adapters._kit.kin import ask_database, by_name
+def _links_of(source: SourceRef) -> LinkKeys | None:
+    from amux.adapters._kit.kin import by_name, query_database
     from amux.adapters.hermes.lineage import links_in
 
     is_database = source.path.name == _DATABASE
-    return ask_database(source, links_in) if is_database else by_name(source)
+    return query_database(source, links_in) if is_database else by_name(source)
 
 
 def _stores(inside: Inside) -> Iterator[dict[str, Path]]:
@@ -269,10 +269,10 @@ def _session(path: Path, listed: Facts) -> Iterator[Item]:
 
 def _query(path: Path, *, only: Sequence[str] | None, bodies: bool) -> DatabaseContents:
     from amux.adapters._kit.sqlite import read_foreign
-    from amux.adapters._kit.tables import Chosen
+    from amux.adapters._kit.tables import SelectedIds
     from amux.adapters.hermes.database import read_sessions
 
-    chosen = None if only is None else Chosen(tuple(only))
+    chosen = None if only is None else SelectedIds(tuple(only))
     return read_foreign(
         path, lambda connection: read_sessions(connection, str(path), only=chosen, bodies=bodies)
     )

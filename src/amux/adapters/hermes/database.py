@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from amux.adapters._kit.tables import Chosen, Row, columns, rows
+from amux.adapters._kit.tables import Row, SelectedIds, columns, rows
 from amux.adapters.hermes.compaction import COLUMNS as REPLAY_COLUMNS
 from amux.adapters.hermes.compaction import Replays, find_replays
 from amux.adapters.hermes.facts import MessageHead, SessionBuilder
@@ -67,7 +67,11 @@ class DatabaseContents:
 
 
 def read_sessions(
-    connection: sqlite3.Connection, path: str, *, only: Chosen | None = None, bodies: bool = False
+    connection: sqlite3.Connection,
+    path: str,
+    *,
+    only: SelectedIds | None = None,
+    bodies: bool = False,
 ) -> DatabaseContents:
     """Return the facts of all sessions, or of some; with `bodies` also the messages of these."""
     store = _Queries(connection, path)
@@ -114,7 +118,7 @@ class _Queries:
         self.message_columns = ("rowid", *messages) if messages else ()
         self._usage_columns = columns(connection, "session_model_usage")
 
-    def sessions(self, only: Chosen | None) -> dict[str, SessionRow]:
+    def sessions(self, only: SelectedIds | None) -> dict[str, SessionRow]:
         """Return all sessions; or some with their ancestors, which determine their kind."""
         where = ""
         if only is not None:
@@ -129,7 +133,7 @@ class _Queries:
                 found.setdefault(row.id, row)
         return found
 
-    def usage(self, only: Chosen | None) -> Iterator[UsageRow]:
+    def usage(self, only: SelectedIds | None) -> Iterator[UsageRow]:
         """Yield usage by model, in the order of its first record."""
         if not {"session_id", "model"} <= set(self._usage_columns):
             return
@@ -143,7 +147,7 @@ class _Queries:
             else:
                 yield row
 
-    def replays(self, only: Chosen | None) -> Replays:
+    def replays(self, only: SelectedIds | None) -> Replays:
         """Return the rows that compaction in place repeats; none in older schemas."""
         if not {"compacted", "active", *_KEYS} <= set(self.message_columns):
             return Replays()
@@ -155,7 +159,7 @@ class _Queries:
             self._rows("messages", REPLAY_COLUMNS, self.message_columns, where, only)
         )
 
-    def heads(self, only: Chosen | None) -> Iterator[MessageHead]:
+    def heads(self, only: SelectedIds | None) -> Iterator[MessageHead]:
         """Yield every visible message without its body."""
         names = set(self.message_columns)
         if not names >= set(_KEYS):
@@ -183,7 +187,7 @@ class _Queries:
         if not set(self.message_columns) >= set(_KEYS):
             return
         names: dict[str, str] = {}
-        only = Chosen((session_id,))
+        only = SelectedIds((session_id,))
         where = self._conversation(only)
         for record in self._rows("messages", _BODY_COLUMNS, self.message_columns, where, only):
             id = record["rowid"]
@@ -192,7 +196,7 @@ class _Queries:
                     record, id=str(id), names=names, only_summary=id in replays.only_summary
                 )
 
-    def _conversation(self, only: Chosen | None) -> str:
+    def _conversation(self, only: SelectedIds | None) -> str:
         chosen = "" if only is None else f" AND session_id IN {only.sql}"
         return f"WHERE {self._visible()}{chosen}"
 
@@ -209,7 +213,7 @@ class _Queries:
         wanted: Sequence[str],
         present: Sequence[str],
         where: str,
-        only: Chosen | None,
+        only: SelectedIds | None,
     ) -> Iterator[Row]:
         names = [name for name in wanted if name in present]
         return rows(
@@ -221,5 +225,5 @@ class _Queries:
         self.problems.append(Problem(code="bad-record", message=message, path=self._path))
 
 
-def _bound(only: Chosen | None) -> tuple[str, ...]:
+def _bound(only: SelectedIds | None) -> tuple[str, ...]:
     return () if only is None else only.values

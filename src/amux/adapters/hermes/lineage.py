@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from amux.adapters._kit.kin import Marked, askable
+from amux.adapters._kit.kin import LinkKeys, queryable_ids
 from amux.adapters._kit.tables import columns, rows
 from amux.adapters._kit.values import document, mapping, text
 from amux.adapters.hermes.rows import SessionRow
@@ -166,10 +166,10 @@ def sessions_in(connection: sqlite3.Connection) -> list[str] | None:
     if {"session_id", "role"}.issubset(columns(connection, "messages")):
         spoken = connection.execute("SELECT DISTINCT session_id FROM messages")
         found += {id for (id,) in spoken}.difference(found)
-    return askable(found)
+    return queryable_ids(found)
 
 
-def links_in(connection: sqlite3.Connection) -> Marked | None:
+def links_in(connection: sqlite3.Connection) -> LinkKeys | None:
     """Return the ids that each session refers to as its origin."""
     ids = sessions_in(connection)
     if ids is None:

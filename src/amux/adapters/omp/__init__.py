@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
 
-from amux.adapters._base import AgentInfo, Bystander, Capabilities, Command
+from amux.adapters._base import AgentInfo, Capabilities, Command, IgnoredFiles
 from amux.adapters.pi.adapter import TreeAdapter
 from amux.host import Host
 
@@ -28,9 +28,9 @@ INFO: Final = AgentInfo(
     cli_command="omp",
     capabilities=Capabilities(session_persistence="file", can_resume=True, can_fork=True),
     evidence="seen: 13.19.0, 14.9.9, 18.2.3; read in the source: 18.3.4",
-    bystanders=(
-        Bystander("*/.*.tmp", "a log whose writer was stopped"),
-        Bystander("*/*/*", "results and notes of sub-agents"),
+    ignored_files=(
+        IgnoredFiles("*/.*.tmp", "a log whose writer was stopped"),
+        IgnoredFiles("*/*/*", "results and notes of sub-agents"),
     ),
     revision=4,
     indexable=True,

@@ -31,12 +31,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from amux.adapters._base import AgentInfo, Bystander, Capabilities, Command, Item, SourceRef, Want
+from amux.adapters._base import (
+    AgentInfo,
+    Capabilities,
+    Command,
+    IgnoredFiles,
+    Item,
+    SourceRef,
+    Want,
+)
 from amux.adapters._kit.folders import Folders
 from amux.host import Host
 
 if TYPE_CHECKING:
-    from amux.adapters._kit.kin import Kin, Marked, Named
+    from amux.adapters._kit.kin import LinkKeys, Named, RelatedSessions
     from amux.adapters.pi.log import Origin
 
 
@@ -47,14 +55,14 @@ INFO: Final = AgentInfo(
     cli_command="openclaw",
     capabilities=Capabilities(session_persistence="file", can_resume=True),
     evidence="seen: 2026.1.30, 2026.3.13, 2026.6.11, 2026.9.6; archives read in the source",
-    bystanders=(
-        Bystander("agents/*/sessions/*.trajectory*", "a trace of the run; repeats the session"),
-        Bystander("agents/*/sessions/*.lock", "held while a session is written"),
-        Bystander("agents/*/sessions/sessions.json.bak.*", "an older list of sessions"),
-        Bystander("agents/*/agent/*", "settings, accounts and locks of an agent"),
-        Bystander("state/*", "state of the gateway"),
-        Bystander("workspace*/*", "files agents work on"),
-        Bystander("openclaw.json*", "settings"),
+    ignored_files=(
+        IgnoredFiles("agents/*/sessions/*.trajectory*", "a trace of the run; repeats the session"),
+        IgnoredFiles("agents/*/sessions/*.lock", "held while a session is written"),
+        IgnoredFiles("agents/*/sessions/sessions.json.bak.*", "an older list of sessions"),
+        IgnoredFiles("agents/*/agent/*", "settings, accounts and locks of an agent"),
+        IgnoredFiles("state/*", "state of the gateway"),
+        IgnoredFiles("workspace*/*", "files agents work on"),
+        IgnoredFiles("openclaw.json*", "settings"),
     ),
     revision=4,
     indexable=True,
@@ -125,19 +133,19 @@ class OpenClawAdapter:
 
     def names(self, source: SourceRef) -> Sequence[Named] | None:
         """Return the ids and aliases of the sessions in a database; None for other sources."""
-        from amux.adapters._kit.kin import ask_database
+        from amux.adapters._kit.kin import query_database
         from amux.adapters.openclaw.database import names_in
 
-        return ask_database(source, partial(names_in, source))
+        return query_database(source, partial(names_in, source))
 
-    def kin(self, sources: Sequence[SourceRef], session_id: str) -> Kin | None:
+    def related(self, sources: Sequence[SourceRef], session_id: str) -> RelatedSessions | None:
         """Return the sessions related to one; None if there are also logs in files."""
-        from amux.adapters._kit.kin import MarkedKin, mark_all
+        from amux.adapters._kit.kin import SharedKeys, all_link_keys
 
-        marked = mark_all(sources, _keys_of)
-        return None if marked is None else MarkedKin(marked, session_id)
+        marked = all_link_keys(sources, _keys_of)
+        return None if marked is None else SharedKeys(marked, session_id)
 
-    def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
+    def read_selected(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
         """Read selected sessions of a database; a list of names is read completely."""
         from amux.adapters.openclaw.database import read_database
 
@@ -165,13 +173,13 @@ class OpenClawAdapter:
         return Command(argv=(*argv, "--message", prompt), cwd=cwd)
 
 
-def _keys_of(source: SourceRef) -> Marked | None:
+def _keys_of(source: SourceRef) -> LinkKeys | None:
     """Return the link keys of a database or a list of names; None for a log in a file."""
-    from amux.adapters._kit.kin import ask_database, by_name
+    from amux.adapters._kit.kin import by_name, query_database
     from amux.adapters.openclaw.database import keys_by_session
 
     if source.path.name == DATABASE:
-        return ask_database(source, partial(keys_by_session, source))
+        return query_database(source, partial(keys_by_session, source))
     return by_name(source) if source.role == "names" else None
 
 

@@ -19,7 +19,7 @@ import msgspec
 
 from amux.adapters._base import Item, SourceRef, Want
 from amux.adapters._kit.jsonl import unreadable
-from amux.adapters._kit.kin import Marked, Named, askable
+from amux.adapters._kit.kin import LinkKeys, Named, queryable_ids
 from amux.adapters._kit.streams import DecoderMissingError, decompress
 from amux.adapters._kit.values import document, first, mapping, text
 from amux.adapters.openclaw import agent_or_channel
@@ -80,7 +80,7 @@ def names_in(source: SourceRef, connection: sqlite3.Connection) -> list[Named] |
     return None if ids is None else [Named(id, database.origin_of(id).aliases) for id in ids]
 
 
-def keys_by_session(source: SourceRef, connection: sqlite3.Connection) -> Marked | None:
+def keys_by_session(source: SourceRef, connection: sqlite3.Connection) -> LinkKeys | None:
     """Return, by session, its aliases and the names of its origin; None if tables are unknown."""
     database = _AgentDatabase(connection, source)
     ids = database.ids()
@@ -143,7 +143,7 @@ class _AgentDatabase:
             return None
         tables = [t for t in (_EVENTS, *_ARCHIVES) if "session_id" in columns(self._connection, t)]
         each = " UNION ".join(f"SELECT session_id FROM {quoted(table)}" for table in tables)  # noqa: S608 - constants
-        return askable(id for (id,) in self._connection.execute(each))
+        return queryable_ids(id for (id,) in self._connection.execute(each))
 
     def origin_of(self, session_id: str) -> Origin:
         """Return the properties of a session that the tables record."""

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from amux.adapters._base import (
     AgentInfo,
-    Bystander,
     Capabilities,
-    Choice,
     Command,
+    IgnoredFiles,
     Item,
-    Question,
+    ListFilter,
+    Selection,
     SourceRef,
     Want,
     has_bodies,
@@ -41,7 +41,7 @@ from amux.model.problems import Problem
 if TYPE_CHECKING:
     import sqlite3
 
-    from amux.adapters._kit.kin import Kin, Named
+    from amux.adapters._kit.kin import Named, RelatedSessions
 
 NAME: Final = "opencode"
 DATABASE_SUFFIXES: Final = (".db", ".sqlite", ".sqlite3")
@@ -54,21 +54,21 @@ INFO: Final = AgentInfo(
     cli_command="opencode",
     capabilities=Capabilities(session_persistence="sqlite", can_resume=True, can_fork=True),
     evidence="seen: 0.5.29, 1.1.65, 1.18.33; described: 1.0.61, 1.2.27; docs/agents/opencode.md",
-    bystanders=(
-        Bystander("auth.json", "credentials: never opened"),
-        Bystander("storage/message/*", "messages of the sessions in files"),
-        Bystander("storage/part/*", "parts of these messages"),
-        Bystander("project/*/storage/session/message/*", "messages, before 0.6"),
-        Bystander("project/*/storage/session/part/*", "parts of these messages"),
-        Bystander("storage/session_diff/*", "changes to files, by session"),
-        Bystander("storage/project/*", "projects"),
-        Bystander("storage/todo/*", "to-do lists"),
-        Bystander("storage/share/*", "published sessions and their secrets: never opened"),
-        Bystander("*storage/migration", "the state of an upgrade"),
-        Bystander("project/*/app.json", "a project"),
-        Bystander("log/*", "diagnostics"),
-        Bystander("bin/*", "programs"),
-        Bystander("snapshot/*", "states of working directories"),
+    ignored_files=(
+        IgnoredFiles("auth.json", "credentials: never opened"),
+        IgnoredFiles("storage/message/*", "messages of the sessions in files"),
+        IgnoredFiles("storage/part/*", "parts of these messages"),
+        IgnoredFiles("project/*/storage/session/message/*", "messages, before 0.6"),
+        IgnoredFiles("project/*/storage/session/part/*", "parts of these messages"),
+        IgnoredFiles("storage/session_diff/*", "changes to files, by session"),
+        IgnoredFiles("storage/project/*", "projects"),
+        IgnoredFiles("storage/todo/*", "to-do lists"),
+        IgnoredFiles("storage/share/*", "published sessions and their secrets: never opened"),
+        IgnoredFiles("*storage/migration", "the state of an upgrade"),
+        IgnoredFiles("project/*/app.json", "a project"),
+        IgnoredFiles("log/*", "diagnostics"),
+        IgnoredFiles("bin/*", "programs"),
+        IgnoredFiles("snapshot/*", "states of working directories"),
     ),
     revision=4,
     indexable=True,
@@ -129,22 +129,22 @@ class OpenCodeAdapter:
         chosen = None if only is None else (only,)
         return _read_database(source.path, bodies=has_bodies(want), only=chosen)
 
-    def tells(self, source: SourceRef) -> bool:
+    def can_select(self, source: SourceRef) -> bool:
         """Return whether the source is a database; sessions in files are read whole."""
         return source.path.suffix in DATABASE_SUFFIXES
 
-    def choose(self, sources: Sequence[SourceRef], question: Question) -> Choice | None:
+    def select(self, sources: Sequence[SourceRef], list_filter: ListFilter) -> Selection | None:
         """Select by the rows of sessions and messages of the only source.
 
         Return None if there is any other source: a fork may be a copy of a session in it.
         """
-        from amux.adapters._kit.asking import choose_in_databases
+        from amux.adapters._kit.asking import select_in_databases
         from amux.adapters.opencode.selection import candidates_sql
 
-        is_alone = len(sources) == 1 and not question.named
-        return choose_in_databases(sources, candidates_sql, question) if is_alone else None
+        is_alone = len(sources) == 1 and not list_filter.named
+        return select_in_databases(sources, candidates_sql, list_filter) if is_alone else None
 
-    def read_chosen(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
+    def read_selected(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
         """Yield the items of some sessions, with the statements that read all of them."""
         if source.path.suffix == ".json" or source.role == "names":
             return self.read(source, want="facts")
@@ -152,23 +152,23 @@ class OpenCodeAdapter:
 
     def names(self, source: SourceRef) -> Sequence[Named] | None:
         """Return the sessions of a database."""
-        from amux.adapters._kit.kin import Named, ask_database
+        from amux.adapters._kit.kin import Named, query_database
         from amux.adapters.opencode.selection import sessions_in
 
-        ids = ask_database(source, sessions_in)
+        ids = query_database(source, sessions_in)
         return None if ids is None else [Named(id) for id in ids]
 
-    def kin(self, sources: Sequence[SourceRef], session_id: str) -> Kin | None:
+    def related(self, sources: Sequence[SourceRef], session_id: str) -> RelatedSessions | None:
         """Select parents, children and sessions with an answer of the same time."""
-        from amux.adapters._kit.kin import Marked, MarkedKin, ask_database, by_name
+        from amux.adapters._kit.kin import LinkKeys, SharedKeys, by_name, query_database
         from amux.adapters.opencode.legacy_files import links_of_files
         from amux.adapters.opencode.selection import links_in
 
-        marked: dict[SourceRef, Marked] = {}
+        marked: dict[SourceRef, LinkKeys] = {}
         known: set[str] = set()  # sessions that a database has
         for source in sources:  # databases come first
-            if self.tells(source):
-                told = ask_database(source, links_in)
+            if self.can_select(source):
+                told = query_database(source, links_in)
                 if told is None:
                     return None
                 marked[source] = told
@@ -177,7 +177,7 @@ class OpenCodeAdapter:
                 marked[source] = by_name(source)
             else:
                 marked[source] = links_of_files(source.path)
-        return MarkedKin(marked, session_id)
+        return SharedKeys(marked, session_id)
 
     def command(
         self,
@@ -230,13 +230,13 @@ def _items(
 ) -> list[Item]:
     """Return the items of all known tables; nothing for another program's database."""
     from amux.adapters._kit.spec_tables import has_spec_tables, read_spec_tables
-    from amux.adapters._kit.tables import Chosen, columns
+    from amux.adapters._kit.tables import SelectedIds, columns
     from amux.adapters.opencode.database import SessionTables
 
     items: list[Item] = []
     is_ours = path.name.startswith(NAME)
     if columns(connection, "session") and columns(connection, "message"):
-        chosen = None if only is None else Chosen(tuple(only))
+        chosen = None if only is None else SelectedIds(tuple(only))
         items += SessionTables(connection, str(path), bodies=bodies, only=chosen).items()
         is_ours = False
     if has_spec_tables(connection):

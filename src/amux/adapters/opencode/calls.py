@@ -204,7 +204,7 @@ def _call(
 
 
 def _was_interrupted(stored: StoredMessage, step: Step) -> bool:
-    """Return whether a call was in progress for which no figures were recorded."""
+    """Return whether a call was in checkpoint for which no figures were recorded."""
     error = mapping(stored.record.error)
     if error and error.get("name") != _ABORTED:
         return step.is_started

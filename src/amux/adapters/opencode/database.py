@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from amux.adapters._base import Item
-from amux.adapters._kit.tables import Chosen, Row, columns, rows
+from amux.adapters._kit.tables import Row, SelectedIds, columns, rows
 from amux.adapters._kit.values import decode, document
 from amux.adapters.opencode.conversation import Conversation
 from amux.adapters.opencode.records import MESSAGE, PART, SessionRecord, StoredMessage, session_of
@@ -58,16 +58,16 @@ class SessionTables:
     """Reads the tables once; with `only`, some sessions and their parents."""
 
     def __init__(
-        self, connection: sqlite3.Connection, path: str, *, bodies: bool, only: Chosen | None
+        self, connection: sqlite3.Connection, path: str, *, bodies: bool, only: SelectedIds | None
     ) -> None:
         self._connection = connection
         self._path = path
         self._bodies = bodies
         self._only = only
         self._records = read_records(connection)
-        self._wanted = None if only is None else Chosen((*only.ids, *self._parents(only)))
+        self._wanted = None if only is None else SelectedIds((*only.ids, *self._parents(only)))
 
-    def _parents(self, only: Chosen) -> Iterator[str]:
+    def _parents(self, only: SelectedIds) -> Iterator[str]:
         """Yield the parents: shared calls distinguish a fork from a sub-agent."""
         for id in only.ids:
             parent = self._records[id].parent if id in self._records else None
@@ -181,7 +181,7 @@ def _record(row: Row) -> SessionRecord:
 
 def _with_forks(sessions: list[_Session]) -> list[_Session]:
     """Turn sub-agents that share calls with their parent into forks."""
-    identity = {facts.session_id: set(array("q", facts.identity)) for _, facts in sessions}
+    identity = {facts.session_id: set(array("q", facts.copy_keys)) for _, facts in sessions}
     return [
         _as_fork(items, facts)
         if facts.kind == "subagent"

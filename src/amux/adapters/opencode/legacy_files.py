@@ -21,7 +21,7 @@ import msgspec
 from amux.adapters._base import Item, SourceRef
 from amux.adapters._kit.folders import Folders
 from amux.adapters._kit.jsonl import unreadable
-from amux.adapters._kit.kin import ANY, Mark, Marked
+from amux.adapters._kit.kin import ANY, LinkKey, LinkKeys
 from amux.adapters._kit.values import decode, document, is_mapping, text, to_millis
 from amux.adapters.opencode.conversation import Conversation
 from amux.adapters.opencode.records import MESSAGE, PART, PART_TYPES, StoredMessage, session_of
@@ -76,13 +76,13 @@ def read_files(source: SourceRef, *, bodies: bool, only: str | None) -> Iterator
     yield facts
 
 
-def links_of_files(path: Path) -> Marked:
+def links_of_files(path: Path) -> LinkKeys:
     """Return the keys of a session: its parent and its first answer; `ANY` if it is unreadable."""
     record = _load(path, SESSION)
     if isinstance(record, Problem):
         return {path.stem: (ANY,)}
     session = session_of(record, path.stem)
-    marks: list[Mark] = [] if session.parent is None else [session.parent]
+    marks: list[LinkKey] = [] if session.parent is None else [session.parent]
     for file in _json_files(_places(path)[0], Folders()):
         message = _load(file, MESSAGE)
         if isinstance(message, Problem):

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from amux.adapters._kit.asking import micros
-from amux.adapters._kit.kin import Mark, Marked, askable
+from amux.adapters._kit.kin import LinkKey, LinkKeys, queryable_ids
 from amux.adapters._kit.spec_tables import has_spec_tables
 from amux.adapters._kit.tables import columns
 from amux.adapters._kit.values import decode, text, to_millis
@@ -92,15 +92,15 @@ def sessions_in(connection: sqlite3.Connection) -> list[str] | None:
     found = [id for (id,) in connection.execute("SELECT id FROM session")]
     spoken = connection.execute("SELECT DISTINCT session_id FROM message")
     found += {id for (id,) in spoken}.difference(found)
-    return askable(found)
+    return queryable_ids(found)
 
 
-def links_in(connection: sqlite3.Connection) -> Marked | None:
+def links_in(connection: sqlite3.Connection) -> LinkKeys | None:
     """Return the keys of all sessions: their parents and the times of their answers."""
     ids = sessions_in(connection)
     if ids is None:
         return None
-    marked: dict[str, list[Mark]] = {id: [] for id in ids}
+    marked: dict[str, list[LinkKey]] = {id: [] for id in ids}
     for session in read_records(connection).values():
         if session.parent is not None:
             marked[session.id].append(session.parent)
@@ -112,6 +112,6 @@ def links_in(connection: sqlite3.Connection) -> Marked | None:
     return marked
 
 
-def answer_key(id: str, answer: MessageRecord) -> Mark:
+def answer_key(id: str, answer: MessageRecord) -> LinkKey:
     """Return the key that an answer shares with its copies: its time, or its id without one."""
     return id if answer.created is None else to_millis(answer.created)

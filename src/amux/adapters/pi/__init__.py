@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
 
-from amux.adapters._base import AgentInfo, Bystander, Capabilities, Command
+from amux.adapters._base import AgentInfo, Capabilities, Command, IgnoredFiles
 from amux.adapters.pi.adapter import TreeAdapter
 from amux.host import Host
 
@@ -27,7 +27,7 @@ INFO: Final = AgentInfo(
     cli_command="pi",
     capabilities=Capabilities(session_persistence="file", can_resume=True, can_fork=True),
     evidence="seen: 0.7.6, 0.30.2, 0.32.3, 0.73.1, 1.5.0; documented: 1.5.0",
-    bystanders=(Bystander("*/.*.tmp", "a log whose writer was stopped"),),
+    ignored_files=(IgnoredFiles("*/.*.tmp", "a log whose writer was stopped"),),
     revision=4,
     indexable=True,
 )

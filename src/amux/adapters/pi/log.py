@@ -266,7 +266,7 @@ class SessionLog:
         return Facts(
             session_id=self.session_id,
             aliases=tuple(sorted(names)),
-            place=origin.namespace,
+            namespace=origin.namespace,
             kind=kind,
             parent=parent,
             cwd=info.cwd,
@@ -279,7 +279,7 @@ class SessionLog:
             trace=self._trace(branch).build(),
             calls=tuple(self.collector.calls),
             models=tuple(dict.fromkeys(filter(None, map(self._models.get, branch)))),
-            identity=self.collector.identity(is_copy=kind in _COPYING),
+            copy_keys=self.collector.identity(is_copy=kind in _COPYING),
             compactions=sum(position in self._compactions for position in branch),
             gaps=tuple(self.collector.gaps),
             native_nusd=0 if self._is_free else None,

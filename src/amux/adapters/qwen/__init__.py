@@ -18,7 +18,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
-from amux.adapters._base import AgentInfo, Bystander, Capabilities, Command, Item, SourceRef, Want
+from amux.adapters._base import (
+    AgentInfo,
+    Capabilities,
+    Command,
+    IgnoredFiles,
+    Item,
+    SourceRef,
+    Want,
+)
 from amux.adapters._kit.folders import Folders, read_closed
 from amux.adapters.gemini.files import CHAT_NAME, chat_sources, read_chat
 from amux.host import Host
@@ -31,23 +39,23 @@ INFO: Final = AgentInfo(
     capabilities=Capabilities(session_persistence="file", can_resume=True, can_fork=True),
     tier="extra",
     evidence="seen: 0.24.4; described: 0.5.2; read: 0.2.0, 0.4.0; docs/agents/qwen.md",
-    bystanders=(
-        Bystander("settings.json", "settings"),
-        Bystander("settings.json.*", "settings"),
-        Bystander("usage_record.jsonl", "totals per run, which the transcripts have in detail"),
-        Bystander("installation_id", "the installation"),
-        Bystander("oauth_creds.json", "credentials: never opened"),
-        Bystander("mcp-oauth-tokens*", "credentials: never opened"),
-        Bystander("QWEN.md", "instructions of the user"),
-        Bystander("projects/*/chats/*.runtime.json", "the process that has a session open"),
-        Bystander("projects/*/subagents/*/*.meta.json", "what a sub-agent was started for"),
-        Bystander("projects/*/memory/*", "the agent's notes about the project"),
-        Bystander("projects/*/*.json", "bookkeeping of a project"),
-        Bystander("file-history/*", "backups of changed files"),
-        Bystander("tmp/*/logs.json", "prompts as they were typed"),
-        Bystander("tmp/*/checkpoint*", "a saved copy of a session"),
-        Bystander("tmp/*/shell_history", "commands of the user"),
-        Bystander("history/*", "shadow repositories for undoing changes"),
+    ignored_files=(
+        IgnoredFiles("settings.json", "settings"),
+        IgnoredFiles("settings.json.*", "settings"),
+        IgnoredFiles("usage_record.jsonl", "totals per run, which the transcripts have in detail"),
+        IgnoredFiles("installation_id", "the installation"),
+        IgnoredFiles("oauth_creds.json", "credentials: never opened"),
+        IgnoredFiles("mcp-oauth-tokens*", "credentials: never opened"),
+        IgnoredFiles("QWEN.md", "instructions of the user"),
+        IgnoredFiles("projects/*/chats/*.runtime.json", "the process that has a session open"),
+        IgnoredFiles("projects/*/subagents/*/*.meta.json", "what a sub-agent was started for"),
+        IgnoredFiles("projects/*/memory/*", "the agent's notes about the project"),
+        IgnoredFiles("projects/*/*.json", "bookkeeping of a project"),
+        IgnoredFiles("file-history/*", "backups of changed files"),
+        IgnoredFiles("tmp/*/logs.json", "prompts as they were typed"),
+        IgnoredFiles("tmp/*/checkpoint*", "a saved copy of a session"),
+        IgnoredFiles("tmp/*/shell_history", "commands of the user"),
+        IgnoredFiles("history/*", "shadow repositories for undoing changes"),
     ),
     revision=3,
     indexable=True,

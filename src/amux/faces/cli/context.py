@@ -118,7 +118,7 @@ class Context:
         if self.is_endless:
             return
         client: Client | None = self.__dict__.get("client")
-        kept = client is not None and client.has_kept_more
+        kept = client is not None and client.index_was_written
         self.output.stopped(_INTERRUPTED_INDEXED if kept else _INTERRUPTED)
 
     def report_problems(self, problems: Sequence[Problem]) -> None:

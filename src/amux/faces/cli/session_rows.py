@@ -11,9 +11,9 @@ from amux.faces.cli.output import Column, Output
 TYPE_CHECKING = False  # importing `typing` would take a tenth of the time of a fast list
 if TYPE_CHECKING:
     from amux.model.session import SearchHit, SessionSummary
-    from amux.sessions.quick import QuickSummary
+    from amux.sessions.quick import FastSummary
 
-    Shown = SessionSummary | QuickSummary
+    Shown = SessionSummary | FastSummary
 
 MODEL_WIDTH = 20
 STAR, PLAIN_STAR = "\u2605", "*"

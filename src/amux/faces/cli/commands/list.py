@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from amux.faces.cli.parser import CommandParser
     from amux.model.options import SessionListOptions
     from amux.model.reports import ListReport
-    from amux.sessions.quick import QuickReport, QuickTexts
+    from amux.sessions.quick import FastReport, FastTexts
 
 
 def configure(parser: CommandParser) -> None:
@@ -74,20 +74,20 @@ def _list_quickly(context: Context, agents: list[str] | None) -> bool:
         "archived": args.all or args.archived,
     }
     if context.is_json:
-        texts = context.client.quick_texts(agents, **wanted)
+        texts = context.client.fast_texts(agents, **wanted)
         if texts is None:
             return False
         context.output.json_texts(texts.sessions)
         _note_omitted(context, texts)
         return True
-    report = context.client.quick_list(agents, **wanted)
+    report = context.client.fast_list(agents, **wanted)
     if report is None:
         return False
     _write(context, report)
     return True
 
 
-def _write(context: Context, report: ListReport | QuickReport) -> None:
+def _write(context: Context, report: ListReport | FastReport) -> None:
     from amux.faces.cli.session_rows import write_sessions
 
     by_update = context.args.sort == "updated"
@@ -114,7 +114,7 @@ def _options(context: Context) -> SessionListOptions:
     )
 
 
-def _note_omitted(context: Context, report: ListReport | QuickReport | QuickTexts) -> None:
+def _note_omitted(context: Context, report: ListReport | FastReport | FastTexts) -> None:
     from amux.faces.cli.figures import count
 
     hidden = [
