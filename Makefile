@@ -19,7 +19,7 @@ FUZZ := $(VENV)/.stamp-fuzz
 AGENTS := build/agents/.stamp
 
 # The layers whose answers must be right: branch coverage below this fails `make test`.
-COVERED  := amux.model amux.adapters amux.sessions
+COVERED  := amux.model amux.adapters amux.assembly amux.reading amux.index amux.sessions
 COVERAGE := 95
 
 FAMILIES := claude codex pi gemini copilot droid agent documents databases

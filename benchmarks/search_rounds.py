@@ -22,8 +22,8 @@ from urllib.request import urlopen
 from corpus import IDEOGRAPHS, PHRASE
 
 from amux.client import create_client
-from amux.index.texts import TextIndex
-from amux.index.texts_terms import TermKind
+from amux.index.text.engine import TextIndex
+from amux.index.text.plan import TermKind
 
 LIMIT: Final = 20
 _ROUNDS: Final = {"messages": 6, "search": 6, "with a look": 2, "engine": 6, "server": 6}

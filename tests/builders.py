@@ -7,6 +7,8 @@ chosen times and prices, faults. Every line is one second after the one before.
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -271,3 +273,10 @@ def write_failed(home: Path, number: int, *, at: datetime) -> CodexSession:
     session = CodexSession(home, uuid_of(number), at=at).prompt("always broken")
     session.line("event_msg", {"type": "error", "message": "unexpected status 500"}).write()
     return session
+
+
+def age(*paths: Path, seconds: float = 60) -> None:
+    """Make files look as if written a while ago: a file written this moment is not trusted."""
+    past = time.time() - seconds
+    for path in paths:
+        os.utime(path, (past, past), follow_symlinks=False)

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 import pytest
 
 from amux import AgentNotFoundError, aio, create_client
-from amux.adapter_manager import AdapterManager
 from amux.annotations.manager import AnnotationManager
+from amux.reading.adapter_manager import AdapterManager
+from amux.sessions.index_manager import IndexManager
 from amux.sessions.manager import SessionManager
-from amux.sessions.upkeep import IndexManager
 from amux.testing import find_captures
 
 T = TypeVar("T")

@@ -15,15 +15,15 @@ from pathlib import Path
 
 from amux.errors import ValidationError
 from amux.host import Host
-from amux.workspace import Wiring
+from amux.wiring import Wiring
 
 TYPE_CHECKING = False  # importing `typing` would take a tenth of the time of a fast list
 if TYPE_CHECKING:
     from typing import Literal, Self
 
-    from amux.adapter_manager import AdapterManager
     from amux.annotations.manager import AnnotationManager
     from amux.config import Color, Config
+    from amux.index.fast_list import FastReport, FastTexts
     from amux.model.change import SessionChange
     from amux.model.cost import CostBlock
     from amux.model.ids import NativeRef
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
         SearchReport,
     )
     from amux.pricing.registry import ModelRegistry
+    from amux.reading.adapter_manager import AdapterManager
     from amux.run_index import RunIndex
     from amux.runs.launch import Launch
-    from amux.sessions.filters import Moment
-    from amux.sessions.follow import Follow, Stop
+    from amux.sessions.follow.follow import Follow, Stop
+    from amux.sessions.index_manager import IndexManager
     from amux.sessions.manager import SessionManager
-    from amux.sessions.quick import FastReport, FastTexts
-    from amux.sessions.upkeep import IndexManager
+    from amux.sessions.options import Moment
 
 
 def create_client(
@@ -141,7 +141,7 @@ class Client:
     @cached_property
     def adapters(self) -> AdapterManager:
         """The supported agents and their adapters."""
-        from amux.adapter_manager import AdapterManager
+        from amux.reading.adapter_manager import AdapterManager
         from amux.runs.abilities import installed_capabilities
         from amux.runs.launch import detect
 
@@ -156,7 +156,7 @@ class Client:
     @cached_property
     def index(self) -> IndexManager:
         """The index: its state, updating and checking it."""
-        from amux.sessions.upkeep import IndexManager
+        from amux.sessions.index_manager import IndexManager
 
         return IndexManager(self._parts.reader, self._parts.store)
 
@@ -197,7 +197,7 @@ class Client:
             ParseError: The source of the session cannot be read.
             AgentNotFoundError: The given agent is unknown.
         """
-        from amux.sessions.address import find_session
+        from amux.sessions.find import find_session
 
         return find_session(
             self._parts.registry, self._parts.library, ref, agent=agent, by_title=True
@@ -275,7 +275,7 @@ class Client:
 
         Raises the errors of `sessions.get`, before the iterator is returned.
         """
-        from amux.sessions.follow import Follow
+        from amux.sessions.follow.follow import Follow
 
         opened = self._parts.reader.open(agent, session_id)
         return Follow(
@@ -336,7 +336,7 @@ class Client:
 
     def block_report(self, options: BlockOptions) -> BlockReport:
         """Return the windows of `cost_blocks`, with the problems of reading."""
-        from amux.sessions.blocks import find_blocks
+        from amux.sessions.cost.blocks import find_blocks
 
         return find_blocks(self._parts.reader, options, now=self._parts.host.now())
 

@@ -50,7 +50,7 @@ class Lines:
         del cwd
         for path in root.glob("*.jsonl"):
             beside = (path.with_suffix(".note"),) if self._names_note else ()
-            yield SourceRef(agent="lines", path=path, root=root, beside=beside)
+            yield SourceRef(agent="lines", path=path, root=root, companions=beside)
 
     def read(
         self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None

@@ -16,7 +16,7 @@ from amux.adapters._base import (
 )
 from amux.model.message import SessionMessage
 from amux.model.texts import TextDoc, text_doc
-from amux.sessions.passages import Passage, passages
+from amux.sessions.search.passages import Passage, passages
 
 Searched = tuple[str, datetime | None, bool, list[Passage]]
 
@@ -67,7 +67,9 @@ def assert_scanned_as_read(adapter: Scanning, ref: SourceRef) -> int | None:
         if scanned is None:
             return None
         sessions = scanned.sessions
-        plain = {name: [doc._replace(spot=None) for doc in docs] for name, docs in sessions if docs}
+        plain = {
+            name: [doc._replace(location=None) for doc in docs] for name, docs in sessions if docs
+        }
         want = {name: list(text_docs(some, tools=tools)) for name, some in read.items()}
         assert plain == {name: docs for name, docs in want.items() if docs}
     data, cut = ref.path.read_bytes(), 0

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from builders import write_claude, write_runs
+from builders import age, write_claude, write_runs
 from cli_process import Cli, copied_home
 
 RUN_ALL = """
@@ -101,13 +99,6 @@ def many(tmp_path: Path) -> Cli:
     write_claude(home, 2, prompt="without usage")
     age(*home.rglob("*"))
     return Cli(home)
-
-
-def age(*paths: Path, seconds: float = 60) -> None:
-    """As if written a while ago: what was written this very moment is not trusted."""
-    past = time.time() - seconds
-    for path in paths:
-        os.utime(path, (past, past), follow_symlinks=False)
 
 
 def test_fast_lists_equal_full_lists(many: Cli) -> None:

@@ -9,7 +9,7 @@ import pytest
 from builders import ClaudeSession, uuid_of, write_claude
 from cli_process import Cli
 
-from amux.sessions.query_filters import KEYS
+from amux.sessions.search.query.filters import KEYS
 
 BOLD = re.compile(r"\x1b\[1;33m(.*?)\x1b\[0m")
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from builders import run_cost, write_runs
+from builders import age, run_cost, write_runs
 from cli_process import Cli
 
 PROBE = """
@@ -52,6 +52,7 @@ def test_a_list_loads_little_with_runs_stars_and_settings(claude: Cli, words: st
     run = {"sessionId": session_id, "cost": run_cost(1.0), "tags": ["x"]}
     settings = write_runs(claude.home, run).with_name("config.yaml")
     settings.write_text("timezone: Asia/Tokyo\n", encoding="utf-8")
+    age(*settings.parent.iterdir())
     assert claude("star", session_id).code == 0
     claude("list")
     modules = modules_after(claude, *words.split())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from amux.index.texts_terms import TermKind
+from amux.index.text.plan import TermKind
 from amux.model.words import fold, fold_spaces
 
 

@@ -281,10 +281,10 @@ def test_no_process_is_forked_to_read_threads(home: Path, threads: Threads) -> N
         return work_through(tasks, work, workers=workers)
 
     with (
-        patch("amux.index.sources.work_through", counted),
-        patch("amux.index.texts_sync.work_through", counted),
-        patch("amux.index.sources._WORTH_SHARING", -1),
-        patch("amux.index.texts_sync._BULK", -1),
+        patch("amux.index.facts.sources.work_through", counted),
+        patch("amux.index.text.update.work_through", counted),
+        patch("amux.index.facts.sources._WORTH_SHARING", -1),
+        patch("amux.index.text.update._BULK", -1),
         open_client(home, threads) as client,
     ):
         client.sessions.search("number")

@@ -14,17 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_work import settle
 
+from amux.assembly.cost import CostCalculator
 from amux.host import Host
-from amux.index.findable import SearchRow
-from amux.index.store import IndexDatabase
-from amux.sessions.costing import CostCalculator
-from amux.sessions.kept import StoredSession
-from amux.sessions.lookup import IndexedHits, SessionsByUnit
-from amux.sessions.query import parse_query
-from amux.sessions.ranking import Ranking
-from amux.sessions.rows import microseconds
-from amux.sessions.text_candidates import TextAnswer, TextCandidates
-from amux.workspace import Wiring
+from amux.index.database import IndexDatabase
+from amux.index.rows.search_rows import SearchRow
+from amux.index.rows.session_row import microseconds
+from amux.index.rows.stored_session import StoredSession
+from amux.sessions.search.indexed_hits import TextAnswer, TextCandidates
+from amux.sessions.search.lookup import IndexedHits, SessionsByUnit
+from amux.sessions.search.query.grammar import parse_query
+from amux.sessions.search.ranking import Ranking
+from amux.wiring import Wiring
 
 UNIT = 20  # bits of a document's number within its unit
 

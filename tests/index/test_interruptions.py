@@ -16,7 +16,7 @@ from builders import uuid_of, write_claude
 
 from amux import create_client
 from amux.client import Client
-from amux.index.texts import TextIndex
+from amux.index.text.engine import TextIndex
 from amux.model.usage import Tokens
 
 pytestmark = pytest.mark.no_cover  # the plain tests reach the same lines

@@ -15,16 +15,16 @@ from builders import NOW, ClaudeSession, open_client, uuid_of, write_codex
 from test_search_equal import hits, indexed
 from test_work import settle
 
+from amux.assembly.cost import CostCalculator
 from amux.host import Host
-from amux.index.findable import SearchRow
-from amux.index.store import IndexDatabase
+from amux.index.database import IndexDatabase
+from amux.index.rows.search_rows import SearchRow
+from amux.index.rows.stored_session import StoredSession
 from amux.model.options import SearchSort, SessionQuery
 from amux.model.reports import SearchReport
-from amux.sessions.costing import CostCalculator
-from amux.sessions.kept import StoredSession
-from amux.sessions.lookup import SessionsByUnit
-from amux.sessions.search import Search, SearchScope
-from amux.workspace import Wiring
+from amux.sessions.search.lookup import SessionsByUnit
+from amux.sessions.search.search import Search, SearchScope
+from amux.wiring import Wiring
 
 WORDS = (
     "alpha", "beta", "gamma", "delta", "naïve", "日本語", "error", "errors", "x_y", "グconfig",
@@ -77,7 +77,7 @@ def test_ranking_from_the_index_equals_ranking_by_reading(
 ) -> None:
     assert holdings.hit_finder is not None
     told = run(holdings, query, limit=limit)
-    looked_at = run(replace(holdings, worth=None), query, limit=limit)
+    looked_at = run(replace(holdings, hit_finder=None), query, limit=limit)
     assert told == looked_at
 
 
@@ -87,7 +87,7 @@ def test_searching_spoken_text_from_the_index_equals_reading(
     holdings: SearchScope, query: str, shown: int
 ) -> None:
     told = run(holdings, query, said_only=True, hits=shown, limit=5)
-    looked_at = replace(holdings, worth=None, candidates=None)
+    looked_at = replace(holdings, hit_finder=None, candidates=None)
     assert told == run(looked_at, query, said_only=True, hits=shown, limit=5)
 
 
@@ -98,7 +98,9 @@ def test_ranking_from_the_index_equals_reading_for_every_order_and_number_of_hit
 ) -> None:
     for query in ("alpha", "beta gamma", "title alpha"):
         told = run(holdings, query, sort=sort, hits=shown, limit=4)
-        assert told == run(replace(holdings, worth=None), query, sort=sort, hits=shown, limit=4)
+        assert told == run(
+            replace(holdings, hit_finder=None), query, sort=sort, hits=shown, limit=4
+        )
 
 
 def test_sessions_that_share_a_unit_are_not_resolved_by_the_lookup(tmp_path: Path) -> None:

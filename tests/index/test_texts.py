@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from naive_texts import holds
 from text_strategies import terms, texts
 
-from amux.index.texts import UNPLACED_TEXT, Table, TextIndex
-from amux.index.texts_terms import WIDEST, TermKind
+from amux.index.text.engine import UNPLACED_TEXT, Table, TextIndex
+from amux.index.text.plan import WIDEST, TermKind
 from amux.model.texts import TextDoc
 from amux.model.words import OVERLAP, PIECE, fold
 

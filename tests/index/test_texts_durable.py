@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from amux.index.errors import TextIndexBusyError, TextIndexDamagedError, TextIndexError
-from amux.index.texts import TextIndex, units_of
-from amux.index.texts_terms import TermKind
+from amux.index.text.engine import TextIndex, units_of
+from amux.index.text.plan import TermKind
 from amux.model.texts import TextDoc
 
 TERMS: tuple[tuple[TermKind, str], ...] = (

@@ -15,8 +15,8 @@ from amux.adapters._base import Adapter, Head, SourceRef
 from amux.adapters._kit.long_lines import LONG_LINE
 from amux.adapters.claude import ADAPTER as CLAUDE
 from amux.host import Host
-from amux.index.texts import UNPLACED_TEXT, TextIndex
-from amux.index.texts_source import source_texts
+from amux.index.text.documents import source_texts
+from amux.index.text.engine import UNPLACED_TEXT, TextIndex
 from amux.model.message import SessionMessage
 from amux.model.texts import TextDoc, strings_in, text_doc
 from amux.testing import Capture
@@ -54,7 +54,7 @@ def test_the_texts_of_every_capture_are_those_of_its_messages(
         found: dict[str, list[TextDoc]] = {}
         for session_id, docs in source_texts(adapter, ref, tools=True).batches:
             found.setdefault(session_id, []).extend(
-                doc._replace(spot=None) for doc in with_text(docs)
+                doc._replace(location=None) for doc in with_text(docs)
             )
         want = {name: with_text(docs) for name, docs in read(adapter, ref).items()}
         assert {name: docs for name, docs in found.items() if docs} == {

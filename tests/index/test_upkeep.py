@@ -20,7 +20,7 @@ from amux.client import Client
 from amux.model.options import SessionListOptions
 from amux.model.reports import IndexedSources
 from amux.model.usage import Tokens
-from amux.sessions.upkeep import IndexManager
+from amux.sessions.index_manager import IndexManager
 
 USED = Tokens(input=10, output=20)
 EVERYTHING = SessionListOptions(limit=None, include_archived=True, include_children=True)

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from text_strategies import texts
 
-from amux.index.texts import TextIndex
+from amux.index.text.engine import TextIndex
 from amux.model.texts import TextDoc
 from amux.model.words import (
     JOINT,

@@ -6,7 +6,7 @@ import re
 
 from hypothesis import strategies as st
 
-from amux.index.texts_terms import TermKind
+from amux.index.text.plan import TermKind
 from amux.model.words import fold, fold_spaces
 
 _ALPHABETS = (

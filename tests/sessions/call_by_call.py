@@ -12,14 +12,14 @@ from datetime import datetime, tzinfo
 
 from msgspec.structs import replace
 
+from amux.assembly.assemble import Assembly
+from amux.assembly.cost import CostCalculator, SessionCost
+from amux.assembly.session import AssembledSession
+from amux.assembly.spans import time_span
+from amux.assembly.summary import cwd_of, primary_model
 from amux.model.cost import CostBreakdown, CostRecord, CostSummary, UnpricedModel
 from amux.model.options import CostAggregationOptions, GroupBy, group_names
 from amux.model.usage import NANO, Call, Tokens
-from amux.sessions.assemble import Assembly
-from amux.sessions.costing import CostCalculator, SessionCost
-from amux.sessions.parts import AssembledSession
-from amux.sessions.spans import time_span
-from amux.sessions.views import cwd_of, primary_model
 
 
 @dataclass(frozen=True)

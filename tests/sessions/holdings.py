@@ -7,14 +7,14 @@ from typing import Any
 
 from builders import NOW, open_client
 
+from amux.assembly.cost import CostCalculator
 from amux.host import Host
 from amux.model.options import SessionQuery
 from amux.model.reports import SearchReport
-from amux.sessions.costing import CostCalculator
-from amux.sessions.library import SourceCatalog
-from amux.sessions.registry import AdapterRegistry
-from amux.sessions.search import Search, SearchScope
-from amux.sessions.subjects import searchable_sessions
+from amux.reading.registry import AdapterRegistry
+from amux.reading.sources import SourceCatalog
+from amux.sessions.search.search import Search, SearchScope
+from amux.sessions.search.searchable import searchable_sessions
 
 
 def hold(home: Path, **more: Any) -> SearchScope:

@@ -18,6 +18,10 @@ from hypothesis import strategies as st
 from shelf import Shelf, call
 
 from amux.adapters._base import SourceRef
+from amux.assembly.assemble import Assembly, assemble
+from amux.assembly.cost import CostCalculator
+from amux.assembly.ledger import LedgerEntry, ledger_entries, session_entries
+from amux.assembly.session import SourceSession
 from amux.client import Client
 from amux.errors import ValidationError
 from amux.host import Host
@@ -26,14 +30,10 @@ from amux.model.facts import Facts, Kind
 from amux.model.options import CostAggregationOptions, GroupBy
 from amux.model.usage import Call, Tokens
 from amux.pricing.registry import ModelRegistry
+from amux.reading.registry import AdapterRegistry
+from amux.reading.sources import SourceCatalog
 from amux.run_index import RecordedRun, RunIndex
-from amux.sessions.assemble import Assembly, assemble
-from amux.sessions.cells import LedgerEntry, ledger_entries, session_entries
-from amux.sessions.cost import CostReport
-from amux.sessions.costing import CostCalculator
-from amux.sessions.library import SourceCatalog
-from amux.sessions.parts import SourceSession
-from amux.sessions.registry import AdapterRegistry
+from amux.sessions.cost.report import CostReport
 from amux.testing import Capture
 
 ROOT = Path("/src/shelf")

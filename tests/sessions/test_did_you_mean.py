@@ -19,9 +19,9 @@ from amux.client import Client
 from amux.model.options import SessionQuery
 from amux.model.reports import SearchReport
 from amux.model.words import fold
-from amux.sessions.did_you_mean import NearWords, corrected, distance, tolerance
-from amux.sessions.query import Query, parse_query
-from amux.sessions.terms import Term
+from amux.sessions.search.query.grammar import Query, parse_query
+from amux.sessions.search.query.terms import Term
+from amux.sessions.search.suggest import NearWords, corrected, distance, tolerance
 
 WORDS = st.text(alphabet="abc", max_size=6)
 

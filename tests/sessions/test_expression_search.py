@@ -11,8 +11,8 @@ from drawn import drawn
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amux.sessions.expressions import compile_regex, objection
-from amux.sessions.terms import Term
+from amux.sessions.search.query.regex import compile_regex, objection
+from amux.sessions.search.query.terms import Term
 
 ATOMS = st.sampled_from(
     ["a", "b", "c", "ab", "x", r"\w", r"\s", ".", "[ab]", "[^a]", "(ab|c)", "(a|ab)", "(?:abc|b)",
@@ -41,8 +41,8 @@ def test_a_regular_expression_yields_every_match() -> None:
 
 HOSTILE = """
 import sys
-from amux.sessions.expressions import objection
-from amux.sessions.terms import Term
+from amux.sessions.search.query.regex import objection
+from amux.sessions.search.query.terms import Term
 texts = ["a" * 60 + "ab" * 40 + " x" * 3000, "a" * 3000, "ab" * 1500]
 for pattern in sys.argv[1:]:
     assert objection(pattern) is None, pattern

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amux.model.words import fold
-from amux.sessions.expressions import compile_regex, needed_text
+from amux.sessions.search.query.regex import compile_regex, needed_text
 
 
 @pytest.mark.parametrize(

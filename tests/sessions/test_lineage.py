@@ -135,8 +135,8 @@ def test_the_parent_is_the_session_that_shares_most(shelf: Shelf) -> None:
 
 
 def test_equal_keys_of_unrelated_sessions_are_two_calls(shelf: Shelf) -> None:
-    shelf.put("a", call("1"), identity=b"")
-    shelf.put("b", call("1"), identity=b"")
+    shelf.put("a", call("1"), copy_keys=b"")
+    shelf.put("b", call("1"), copy_keys=b"")
     assert inputs(client_of(shelf)) == {"a": 1000, "b": 1000}
 
 

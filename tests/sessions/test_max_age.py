@@ -13,7 +13,7 @@ from builders import ClaudeSession, uuid_of, write_claude, write_codex
 from amux import create_client
 from amux.client import Client
 from amux.errors import ValidationError
-from amux.sessions.looks import SnapshotCache
+from amux.index.snapshot_cache import SnapshotCache
 
 LONG = 3600.0
 

@@ -11,7 +11,7 @@ import pytest
 from builders import open_client, write_claude
 
 from amux.model.usage import Tokens
-from amux.sessions.projects import Projects
+from amux.sessions.cost.projects import Projects
 
 
 def project_of(cwd: Path | str | None) -> str:

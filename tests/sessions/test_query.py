@@ -10,10 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amux.model.words import fold
-from amux.sessions.matching import MatchState
-from amux.sessions.query import Query, parse_query
-from amux.sessions.snippets import SNIPPET_LENGTH, cut_excerpt
-from amux.sessions.terms import Term, TermKind
+from amux.sessions.search.match import MatchState
+from amux.sessions.search.query.grammar import Query, parse_query
+from amux.sessions.search.query.terms import Term, TermKind
+from amux.sessions.search.snippets import SNIPPET_LENGTH, cut_excerpt
 
 WORDS = ("red", "green", "blue", "redder", "bluegreen", "und")
 MALFORMED = (

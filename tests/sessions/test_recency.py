@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amux.sessions.recency import OLDEST, Recency, recency
+from amux.sessions.search.recency import OLDEST, Recency, recency
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 START = datetime(2026, 11, 1, tzinfo=UTC)

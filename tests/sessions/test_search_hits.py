@@ -23,18 +23,18 @@ from holdings import hold, search
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amux.assembly.message_sources import MessageSources
 from amux.model.message import SessionMessage
 from amux.model.options import SessionQuery
 from amux.model.reports import SearchReport
 from amux.model.session import SearchHit, Session
-from amux.sessions.candidates import CandidatesOf, MessageCandidates
-from amux.sessions.conversation import MessageSources
-from amux.sessions.filtering import admitted_passages
-from amux.sessions.library import SourceCatalog
-from amux.sessions.matching import MatchState
-from amux.sessions.query import Query
-from amux.sessions.recency import OLDEST, recency
-from amux.sessions.terms import Term
+from amux.reading.sources import SourceCatalog
+from amux.sessions.search.candidates import CandidatesOf, MessageCandidates
+from amux.sessions.search.filters import admitted_passages
+from amux.sessions.search.match import MatchState
+from amux.sessions.search.query.grammar import Query
+from amux.sessions.search.query.terms import Term
+from amux.sessions.search.recency import OLDEST, recency
 from amux.testing import Capture
 
 
@@ -171,7 +171,7 @@ class ReadBefore:
         self._exact = exact
         self.asked = 0
 
-    def propose(self, agent: str, query: Query) -> CandidatesOf:
+    def candidates_for(self, agent: str, query: Query) -> CandidatesOf:
         def shortlist(conversation: MessageSources) -> MessageCandidates:
             self.asked += 1
             numbers: set[int] = set()
@@ -224,7 +224,7 @@ def shown(report: SearchReport) -> dict[str, tuple[int | None, tuple[SearchHit, 
 
 def test_messages_that_are_no_candidates_are_not_looked_at(home: Path) -> None:
     class Nothing:
-        def propose(self, agent: str, query: Query) -> CandidatesOf:
+        def candidates_for(self, agent: str, query: Query) -> CandidatesOf:
             return lambda _: [MessageCandidates(numbers=())]
 
     write_claude(home, 1, prompt="needle", answer="needle in the answer")

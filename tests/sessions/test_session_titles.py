@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amux.model.words import fold
-from amux.sessions.query import parse_query
-from amux.sessions.session_titles import Titles
-from amux.sessions.terms import Term
+from amux.sessions.search.query.grammar import parse_query
+from amux.sessions.search.query.terms import Term
+from amux.sessions.search.titles import Titles
 
 OFTEN = 50
 WORDS = (

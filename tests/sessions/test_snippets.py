@@ -7,10 +7,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amux.model.words import fold, fold_spaces
-from amux.sessions.matching import MatchState
-from amux.sessions.query import parse_query
-from amux.sessions.snippets import SNIPPET_LENGTH, cut_excerpt, find_excerpt
-from amux.sessions.terms import Term, phrase_term, text_term, word_term
+from amux.sessions.search.match import MatchState
+from amux.sessions.search.query.grammar import parse_query
+from amux.sessions.search.query.terms import Term, phrase_term, text_term, word_term
+from amux.sessions.search.snippets import SNIPPET_LENGTH, cut_excerpt, find_excerpt
 
 PIECES = (
     "error",

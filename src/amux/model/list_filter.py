@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from amux.model.places import plain_directory
+from amux.model.directories import plain_directory
 from amux.model.session import SessionSummary
 
 

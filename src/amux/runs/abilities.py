@@ -14,8 +14,8 @@ import msgspec
 from amux.adapters._base import Capabilities
 from amux.host import Host
 from amux.model.reports import AgentStatus
+from amux.reading.registry import AdapterRegistry
 from amux.runs.launch import detect
-from amux.sessions.registry import AdapterRegistry
 
 _FIRST_VERSION: Final = "0.0.0"
 _ASKED_AT_ONCE: Final = 8

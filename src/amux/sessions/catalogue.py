@@ -19,39 +19,39 @@ from typing import TYPE_CHECKING, TypeVar
 
 from amux.adapters import external_names
 from amux.adapters._base import SkippedCounts, SourceRef
+from amux.assembly.assemble import Assembly
+from amux.assembly.cost import CostCalculator
 from amux.index.errors import IndexUnavailableError
+from amux.index.generation_cache import GenerationCache
 from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
 from amux.model.reports import ListReport
-from amux.sessions.assemble import Assembly
-from amux.sessions.choosing import (
+from amux.reading.registry import AdapterRegistry
+from amux.reading.selection import (
     NOTHING_SKIPPED,
     AgentSelection,
     FullRead,
     last_shown,
     select_sessions,
 )
-from amux.sessions.costing import CostCalculator
-from amux.sessions.held import GenerationCache
-from amux.sessions.library import SourceCatalog
-from amux.sessions.listing import list_sessions
-from amux.sessions.registry import AdapterRegistry
+from amux.reading.sources import SourceCatalog
+from amux.sessions.list import list_sessions
 
 if TYPE_CHECKING:
-    from amux.index.answers import Kind
-    from amux.index.census import AgentCounts
-    from amux.index.sources import ReportProgress
-    from amux.index.store import IndexDatabase
-    from amux.sessions.cost import CostReport
-    from amux.sessions.environment import ResultEnvironment
-    from amux.sessions.keeper import IndexUpdater
-    from amux.sessions.kept import StoredSession
-    from amux.sessions.lookup import IndexedHitFinder, SessionsByUnit
-    from amux.sessions.search import SearchScope
-    from amux.sessions.spending import Spending
-    from amux.sessions.subjects import SearchableSession
-    from amux.sessions.text_candidates import TextCandidates
-    from amux.sessions.text_keeper import TextKeeper
+    from amux.assembly.spending import Spending
+    from amux.index.database import IndexDatabase
+    from amux.index.facts.sources import ReportProgress
+    from amux.index.freshness import Kind
+    from amux.index.result_environment import ResultEnvironment
+    from amux.index.rows.census import AgentCounts
+    from amux.index.rows.stored_session import StoredSession
+    from amux.index.updater import IndexUpdater
+    from amux.sessions.cost.report import CostReport
+    from amux.sessions.search.indexed_hits import TextCandidates
+    from amux.sessions.search.lookup import IndexedHitFinder, SessionsByUnit
+    from amux.sessions.search.search import SearchScope
+    from amux.sessions.search.searchable import SearchableSession
+    from amux.sessions.search.text_keeper import TextKeeper
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ class SessionCatalog:
         self._sessions_by_unit: SessionsByUnit | None = None
         self._external_agents: tuple[int, tuple[str, ...]] | None = None
         if store is not None and environment is not None:
-            from amux.sessions.keeper import IndexUpdater
+            from amux.index.updater import IndexUpdater
 
             self._updater = IndexUpdater(library, store, environment, max_age=max_age)
 
@@ -170,8 +170,8 @@ class SessionCatalog:
     def _build_search_scope(
         self, agents: Sequence[str], coster: CostCalculator, *, by_words: bool
     ) -> SearchScope:
-        from amux.sessions.search import SearchScope
-        from amux.sessions.subjects import searchable_sessions
+        from amux.sessions.search.search import SearchScope
+        from amux.sessions.search.searchable import searchable_sessions
 
         kept = [name for name in agents if self._is_indexed(name)]
         found = self.from_index(kept, lambda keeper: keeper.sessions(kept, coster))
@@ -197,7 +197,7 @@ class SessionCatalog:
         texts: TextCandidates,
     ) -> IndexedHitFinder:
         """Which sessions are worth a look; what that takes is kept as long as the rows are."""
-        from amux.sessions.lookup import IndexedHitFinder, SessionsByUnit
+        from amux.sessions.search.lookup import IndexedHitFinder, SessionsByUnit
 
         if self._sessions_by_unit is None or not self._sessions_by_unit.is_of(rows, texts.units):
             self._sessions_by_unit = SessionsByUnit(rows, texts.units)
@@ -221,7 +221,7 @@ class SessionCatalog:
 
         To be asked after the rows of these agents were brought up to date.
         """
-        from amux.sessions.text_keeper import TextKeeper
+        from amux.sessions.search.text_keeper import TextKeeper
 
         def ask(keeper: IndexUpdater) -> TextCandidates | None:
             self._texts = self._texts or TextKeeper(self._library, keeper)
@@ -244,10 +244,10 @@ class SessionCatalog:
 
     def _stored_spending(self, agent: str, report: CostReport) -> list[Spending] | None:
         """What the index says was spent; None when it cannot be asked."""
-        from amux.sessions.spending import decode_spending, encode_spending
+        from amux.index.codec import decode_spending, pack
 
         def encode(some: Assembly) -> bytes:
-            return encode_spending(report.spending_of(some))
+            return pack(report.spending_of(some))
 
         return self.stored_results(agent, "spending", encode, decode_spending)
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from amux.adapters._base import Adapter, AgentInfo, Retention, SourceRef, is_path
 from amux.adapters._kit.folders import is_folder
 from amux.adapters._kit.jsonl import unreadable
+from amux.assembly.session import SourceSession
 from amux.model.problems import Problem
 from amux.model.reports import FileReport, FileStatus, NextLoss, RootReport
-from amux.sessions.parts import SourceSession
-from amux.sessions.reader import SessionService
-from amux.sessions.readings import read_facts
+from amux.reading.facts import read_facts
+from amux.sessions.service import SessionService
 
 _SIDECARS = ("-wal", "-shm", "-journal")
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from operator import itemgetter
 
 from amux.adapters._base import SourceRef
+from amux.assembly.assemble import Assembly
+from amux.assembly.spans import time_span
 from amux.errors import SessionNotFoundError
-from amux.index.fingerprint import Fingerprints
 from amux.model.ids import NativeRef
-from amux.sessions.assemble import Assembly
-from amux.sessions.library import SourceCatalog
-from amux.sessions.registry import AdapterRegistry
-from amux.sessions.spans import time_span
+from amux.reading.fingerprint import Fingerprints
+from amux.reading.registry import AdapterRegistry
+from amux.reading.sources import SourceCatalog
 
 
 def find_latest(

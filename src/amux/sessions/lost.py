@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from amux.model.ids import split_unified_id
-from amux.sessions.library import SourceCatalog
-from amux.sessions.registry import AdapterRegistry
+from amux.reading.registry import AdapterRegistry
+from amux.reading.sources import SourceCatalog
 
 
 def missing_sessions(

@@ -26,8 +26,8 @@ from amux.model.options import (
     SessionQuery,
 )
 from amux.model.session import Session, SessionSummary
-from amux.sessions.damage import log_unread
-from amux.sessions.filters import (
+from amux.reading.unreadable import log_unread
+from amux.sessions.options import (
     Limit,
     Moment,
     check_choice,
@@ -35,7 +35,7 @@ from amux.sessions.filters import (
     check_moment,
     merge_options,
 )
-from amux.sessions.reader import SessionService
+from amux.sessions.service import SessionService
 
 Ref = str | tuple[str, str] | Mapping[str, str]
 """A session: `"claude:abc"`, `("claude", "abc")` or `{"agent": "claude", "sessionId": "abc"}`."""

@@ -7,23 +7,23 @@ from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-from amux.index.reading import total_size
+from amux.assembly.cost import CostCalculator
+from amux.assembly.days import local_day
+from amux.assembly.session import AssembledSession
+from amux.assembly.spans import time_span
+from amux.assembly.summary import summarize
+from amux.index.rows.session_row import moment_at
 from amux.model.options import CostAggregationOptions, SessionListOptions
 from amux.model.problems import Problem, in_order
 from amux.model.reports import AgentStatus, Overview
 from amux.model.session import SessionSummary
-from amux.sessions.cost import CostReport
-from amux.sessions.costing import CostCalculator
-from amux.sessions.days import local_day
-from amux.sessions.listing import sort_sessions
-from amux.sessions.parts import AssembledSession
-from amux.sessions.reader import SessionService
-from amux.sessions.rows import moment_at
-from amux.sessions.spans import time_span
-from amux.sessions.views import summarize
+from amux.reading.fingerprint import total_size
+from amux.sessions.cost.report import CostReport
+from amux.sessions.list import sort_sessions
+from amux.sessions.service import SessionService
 
 if TYPE_CHECKING:
-    from amux.index.census import AgentCounts
+    from amux.index.rows.census import AgentCounts
 
 RECENT = 5
 _LAST: Final = SessionListOptions(sort="updated", limit=RECENT)

@@ -183,7 +183,7 @@ def _copy_alone(source: SourceRef, home: Path, target_home: Path) -> SourceRef:
     return source.replace(
         path=target_home / source.path.relative_to(home),
         root=target_home / source.root.relative_to(home),
-        beside=tuple(target_home / path.relative_to(home) for path in source.companions),
+        companions=tuple(target_home / path.relative_to(home) for path in source.companions),
     )
 
 

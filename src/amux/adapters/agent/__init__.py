@@ -105,7 +105,7 @@ class AgentAdapter:
 
     def select(self, sources: Sequence[SourceRef], list_filter: ListFilter) -> Selection | None:
         """Select by the table of sessions; no session has calls of another one."""
-        from amux.adapters._kit.asking import select_in_databases
+        from amux.adapters._kit.sql_selection import select_in_databases
         from amux.adapters.agent.database import candidates_sql
 
         return select_in_databases(sources, candidates_sql, list_filter)

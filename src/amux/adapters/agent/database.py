@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from amux.adapters._base import Head, Item
-from amux.adapters._kit.asking import micros
 from amux.adapters._kit.fold import Fold
+from amux.adapters._kit.sql_selection import micros
 from amux.adapters._kit.tables import Row, SelectedIds, columns, rows
 from amux.adapters._kit.values import document, items, mapping, parse_time, text
 from amux.model.incomplete import USAGE_NOT_RECORDED

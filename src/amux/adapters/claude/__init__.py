@@ -49,7 +49,7 @@ from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 
 if TYPE_CHECKING:
-    from amux.adapters._kit.kin import Named, RelatedSessions
+    from amux.adapters._kit.related import Named, RelatedSessions
 
 NAME: Final = "claude"
 TITLE_FILE: Final = "custom-title.json"
@@ -156,7 +156,7 @@ class ClaudeAdapter:
 
     def names(self, source: SourceRef) -> Sequence[Named] | None:
         """Return the session id in the file name; None if the source has none."""
-        from amux.adapters._kit.kin import Named
+        from amux.adapters._kit.related import Named
 
         return None if source.session_id is None else [Named(source.session_id)]
 

@@ -24,7 +24,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from amux.adapters._base import SourceRef
-from amux.adapters._kit.sketches import SessionHead
+from amux.adapters._kit.session_heads import SessionHead
 from amux.adapters._kit.streams import RawFile
 from amux.adapters._kit.values import parse_time
 from amux.adapters.claude.conversation import Conversation, version_key

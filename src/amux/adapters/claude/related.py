@@ -37,8 +37,8 @@ from typing import Final
 from msgspec import UNSET
 
 from amux.adapters._base import ListFilter, SelectedSessions, Selection, SourceRef
-from amux.adapters._kit.kin import names_of
-from amux.adapters._kit.sketches import HeadSelection, SessionHead
+from amux.adapters._kit.related import names_of
+from amux.adapters._kit.session_heads import HeadSelection, SessionHead
 from amux.adapters._kit.streams import RawFile
 from amux.adapters.claude.heads import (
     MAY_BE_TITLE,

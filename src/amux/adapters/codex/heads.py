@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from amux.adapters._base import ListFilter, Selection, SourceRef
-from amux.adapters._kit.sketches import HeadSelection, SessionHead
+from amux.adapters._kit.session_heads import HeadSelection, SessionHead
 from amux.adapters._kit.streams import RawFile
 from amux.adapters.codex.lines import ENTRY, UNREADABLE, MetaEntry
 from amux.adapters.codex.records import Meta

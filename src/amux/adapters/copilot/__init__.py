@@ -171,7 +171,7 @@ def _log(root: Path, path: Path, session_id: str) -> SourceRef:
         root=root,
         session_id=session_id,
         group=str(root),
-        beside=(path.with_name(WORKSPACE),),
+        companions=(path.with_name(WORKSPACE),),
     )
 
 

@@ -249,7 +249,7 @@ class EventLog:
             fallback_title=workspace.name,
             created_at=self._started,
             models=None if calls else tuple(self._models),
-            identity=conversation.identity.tobytes(),
+            copy_keys=conversation.identity.tobytes(),
             unnamed_copies=parent is None and self._holds_older_lines(conversation),
             children=tuple(agent for agent in self.conversations if agent is not None),
             raw=self._raw(workspace),
@@ -267,7 +267,7 @@ class EventLog:
             parent=self.session_id,
             name=conversation.task,
             addressable=conversation.is_named and not is_copy,
-            identity=conversation.identity.tobytes(),
+            copy_keys=conversation.identity.tobytes(),
         )
 
     def _gaps(self, conversation: Conversation) -> tuple[str, ...]:

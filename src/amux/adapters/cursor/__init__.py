@@ -194,11 +194,11 @@ class _SourceFinder:
             root=self._root,
             group=str(self._root),
             session_id=session_id,
-            beside=tuple(path.with_name(name) for name in beside),
+            companions=tuple(path.with_name(name) for name in beside),
         )
 
     def _transcript(self, path: Path, *, parent: str | None = None) -> SourceRef:
-        source = self._source(path, session_id=path.stem).replace(fallback=True)
+        source = self._source(path, session_id=path.stem).replace(superseded=True)
         return source if parent is None else source.replace(role="subagent", parent=parent)
 
     def _folders(self, folder: Path) -> list[Path]:

@@ -123,7 +123,7 @@ def _source(root: Path, path: Path) -> SourceRef:
         root=root,
         session_id=path.stem,
         group=str(root),
-        beside=partial(settings_files, path),
+        companions=partial(settings_files, path),
     )
 
 

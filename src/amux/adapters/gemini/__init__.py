@@ -108,7 +108,7 @@ class GeminiAdapter:
                     root=root,
                     session_id=path.stem,
                     group=str(root),
-                    beside=directory_files(root, path.parents[1]),
+                    companions=directory_files(root, path.parents[1]),
                 )
         for project in folders.by_name(root / "tmp"):
             if project.is_dir(follow_symlinks=False):
@@ -190,7 +190,7 @@ def _project_sources(root: Path, project: Path, folders: Folders) -> Iterator[So
                 root / SETTINGS,
                 *(Path(one) for one in saved),
             )
-            yield SourceRef(agent=NAME, path=path, root=root, group=str(root), beside=beside)
+            yield SourceRef(agent=NAME, path=path, root=root, group=str(root), companions=beside)
         elif entry in saved and entry.is_file(follow_symlinks=False):
             yield SourceRef(agent=NAME, path=path, root=root, group=str(root), role="names")
 

@@ -48,7 +48,7 @@ def chat_sources(agent: str, root: Path, chats: Path, *, folders: Folders) -> It
                 root=root,
                 id_prefix=name["id8"],
                 group=str(root),
-                beside=(*directory_hints, *map(path.with_name, _earlier(name, documents))),
+                companions=(*directory_hints, *map(path.with_name, _earlier(name, documents))),
             )
 
 
@@ -64,7 +64,7 @@ def _subagents(agent: str, root: Path, folder: Path, *, folders: Folders) -> Ite
                 group=str(root),
                 role="subagent",
                 parent=folder.name,
-                beside=directory_files(root, folder.parent.parent),
+                companions=directory_files(root, folder.parent.parent),
             )
 
 

@@ -39,7 +39,7 @@ from amux.model.problems import Problem
 if TYPE_CHECKING:
     import sqlite3
 
-    from amux.adapters._kit.kin import LinkKeys, Named, RelatedSessions
+    from amux.adapters._kit.related import LinkKeys, Named, RelatedSessions
     from amux.adapters.hermes.database import DatabaseContents
 
 Answer = TypeVar("Answer")
@@ -107,7 +107,7 @@ class HermesAdapter:
                         root=root,
                         session_id=session_id,
                         group=str(root),
-                        fallback=True,
+                        superseded=True,
                     )
         yield from inside.folders.sources(NAME, root, group=str(root))
 
@@ -132,7 +132,7 @@ class HermesAdapter:
 
     def select(self, sources: Sequence[SourceRef], list_filter: ListFilter) -> Selection | None:
         """Select by the tables of sessions; no session has calls of another one."""
-        from amux.adapters._kit.asking import select_in_databases
+        from amux.adapters._kit.sql_selection import select_in_databases
         from amux.adapters.hermes.lineage import candidates_sql
 
         return select_in_databases(sources, candidates_sql, list_filter)
@@ -145,7 +145,7 @@ class HermesAdapter:
 
     def names(self, source: SourceRef) -> Sequence[Named] | None:
         """Return the sessions of a database."""
-        from amux.adapters._kit.kin import Named, query_database
+        from amux.adapters._kit.related import Named, query_database
         from amux.adapters.hermes.lineage import sessions_in
 
         ids = query_database(source, sessions_in)
@@ -153,7 +153,7 @@ class HermesAdapter:
 
     def related(self, sources: Sequence[SourceRef], session_id: str) -> RelatedSessions | None:
         """Select parents and children; an older file names neither and is matched by its id."""
-        from amux.adapters._kit.kin import SharedKeys, all_link_keys
+        from amux.adapters._kit.related import SharedKeys, all_link_keys
 
         marked = all_link_keys(sources, _links_of)
         return None if marked is None else SharedKeys(marked, session_id)
@@ -219,7 +219,7 @@ class HermesAdapter:
 
 
 def _links_of(source: SourceRef) -> LinkKeys | None:
-    from amux.adapters._kit.kin import by_name, query_database
+    from amux.adapters._kit.related import by_name, query_database
     from amux.adapters.hermes.lineage import links_in
 
     is_database = source.path.name == _DATABASE

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from amux.adapters._kit.kin import LinkKeys, queryable_ids
+from amux.adapters._kit.related import LinkKeys, queryable_ids
 from amux.adapters._kit.tables import columns, rows
 from amux.adapters._kit.values import document, mapping, text
 from amux.adapters.hermes.rows import SessionRow

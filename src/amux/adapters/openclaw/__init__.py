@@ -44,7 +44,7 @@ from amux.adapters._kit.folders import Folders
 from amux.host import Host
 
 if TYPE_CHECKING:
-    from amux.adapters._kit.kin import LinkKeys, Named, RelatedSessions
+    from amux.adapters._kit.related import LinkKeys, Named, RelatedSessions
     from amux.adapters.pi.log import Origin
 
 
@@ -133,14 +133,14 @@ class OpenClawAdapter:
 
     def names(self, source: SourceRef) -> Sequence[Named] | None:
         """Return the ids and aliases of the sessions in a database; None for other sources."""
-        from amux.adapters._kit.kin import query_database
+        from amux.adapters._kit.related import query_database
         from amux.adapters.openclaw.database import names_in
 
         return query_database(source, partial(names_in, source))
 
     def related(self, sources: Sequence[SourceRef], session_id: str) -> RelatedSessions | None:
         """Return the sessions related to one; None if there are also logs in files."""
-        from amux.adapters._kit.kin import SharedKeys, all_link_keys
+        from amux.adapters._kit.related import SharedKeys, all_link_keys
 
         marked = all_link_keys(sources, _keys_of)
         return None if marked is None else SharedKeys(marked, session_id)
@@ -175,7 +175,7 @@ class OpenClawAdapter:
 
 def _keys_of(source: SourceRef) -> LinkKeys | None:
     """Return the link keys of a database or a list of names; None for a log in a file."""
-    from amux.adapters._kit.kin import by_name, query_database
+    from amux.adapters._kit.related import by_name, query_database
     from amux.adapters.openclaw.database import keys_by_session
 
     if source.path.name == DATABASE:
@@ -241,10 +241,10 @@ class SourceFinder:
         elif name.endswith(".jsonl"):
             copy = _CHECKPOINT.fullmatch(name.removesuffix(".jsonl"))
             session_id = name.removesuffix(".jsonl") if copy is None else copy[1]
-            yield self._source(path, session_id=session_id, fallback=copy is not None)
+            yield self._source(path, session_id=session_id, superseded=copy is not None)
         elif (archive := _ARCHIVE.fullmatch(name)) is not None:
             copied = archive["why"] not in {"deleted", "reset"}
-            yield self._source(path, session_id=archive["id"], archived=True, fallback=copied)
+            yield self._source(path, session_id=archive["id"], archived=True, superseded=copied)
 
     def _source(self, path: Path, **known: object) -> SourceRef:
         return self._template.replace(path=path, **known)

@@ -19,7 +19,7 @@ import msgspec
 
 from amux.adapters._base import Item, SourceRef, Want
 from amux.adapters._kit.jsonl import unreadable
-from amux.adapters._kit.kin import LinkKeys, Named, queryable_ids
+from amux.adapters._kit.related import LinkKeys, Named, queryable_ids
 from amux.adapters._kit.streams import DecoderMissingError, decompress
 from amux.adapters._kit.values import document, first, mapping, text
 from amux.adapters.openclaw import agent_or_channel

@@ -41,7 +41,7 @@ from amux.model.problems import Problem
 if TYPE_CHECKING:
     import sqlite3
 
-    from amux.adapters._kit.kin import Named, RelatedSessions
+    from amux.adapters._kit.related import Named, RelatedSessions
 
 NAME: Final = "opencode"
 DATABASE_SUFFIXES: Final = (".db", ".sqlite", ".sqlite3")
@@ -108,8 +108,8 @@ class OpenCodeAdapter:
                     root=root,
                     session_id=path.stem,
                     group=str(root),
-                    fallback=True,
-                    beside=partial(files_beside, path),
+                    superseded=True,
+                    companions=partial(files_beside, path),
                 )
         yield from folders.sources(NAME, root, group=str(root))
 
@@ -138,7 +138,7 @@ class OpenCodeAdapter:
 
         Return None if there is any other source: a fork may be a copy of a session in it.
         """
-        from amux.adapters._kit.asking import select_in_databases
+        from amux.adapters._kit.sql_selection import select_in_databases
         from amux.adapters.opencode.selection import candidates_sql
 
         is_alone = len(sources) == 1 and not list_filter.named
@@ -152,7 +152,7 @@ class OpenCodeAdapter:
 
     def names(self, source: SourceRef) -> Sequence[Named] | None:
         """Return the sessions of a database."""
-        from amux.adapters._kit.kin import Named, query_database
+        from amux.adapters._kit.related import Named, query_database
         from amux.adapters.opencode.selection import sessions_in
 
         ids = query_database(source, sessions_in)
@@ -160,7 +160,7 @@ class OpenCodeAdapter:
 
     def related(self, sources: Sequence[SourceRef], session_id: str) -> RelatedSessions | None:
         """Select parents, children and sessions with an answer of the same time."""
-        from amux.adapters._kit.kin import LinkKeys, SharedKeys, by_name, query_database
+        from amux.adapters._kit.related import LinkKeys, SharedKeys, by_name, query_database
         from amux.adapters.opencode.legacy_files import links_of_files
         from amux.adapters.opencode.selection import links_in
 

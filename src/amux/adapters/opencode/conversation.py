@@ -211,7 +211,7 @@ class Conversation:
             created_at=session.created,
             version=session.version,
             archived=session.archived,
-            identity=array("q", identity).tobytes(),
+            copy_keys=array("q", identity).tobytes(),
             unnamed_copies=self._is_copy and session.parent is None,
             children=tuple(self._children),
             compactions=self._compactions,

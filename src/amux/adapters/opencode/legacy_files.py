@@ -21,7 +21,7 @@ import msgspec
 from amux.adapters._base import Item, SourceRef
 from amux.adapters._kit.folders import Folders
 from amux.adapters._kit.jsonl import unreadable
-from amux.adapters._kit.kin import ANY, LinkKey, LinkKeys
+from amux.adapters._kit.related import ANY, LinkKey, LinkKeys
 from amux.adapters._kit.values import decode, document, is_mapping, text, to_millis
 from amux.adapters.opencode.conversation import Conversation
 from amux.adapters.opencode.records import MESSAGE, PART, PART_TYPES, StoredMessage, session_of

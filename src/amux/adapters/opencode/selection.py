@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from amux.adapters._kit.asking import micros
-from amux.adapters._kit.kin import LinkKey, LinkKeys, queryable_ids
+from amux.adapters._kit.related import LinkKey, LinkKeys, queryable_ids
 from amux.adapters._kit.spec_tables import has_spec_tables
+from amux.adapters._kit.sql_selection import micros
 from amux.adapters._kit.tables import columns
 from amux.adapters._kit.values import decode, text, to_millis
 from amux.adapters.opencode.database import MESSAGE_NEEDS, read_records

@@ -146,7 +146,7 @@ class LogFinder:
         return self._template.replace(
             path=logs[0] if is_one_file else folder,
             session_id=folder.relative_to(self._root).as_posix(),
-            beside=() if is_one_file else tuple(logs),
+            companions=() if is_one_file else tuple(logs),
         )
 
     def _subagents(self, folder: Path, parent: str, depth: int) -> Iterator[SourceRef]:

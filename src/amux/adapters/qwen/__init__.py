@@ -182,7 +182,7 @@ class _SourceFinder:
                     session_id=path.stem,
                     group=group,
                     archived=archived,
-                    beside=(subagents_folder(path),),
+                    companions=(subagents_folder(path),),
                 )
 
     def _agents(self, folder: Path, *, group: str) -> Iterator[SourceRef]:
@@ -198,7 +198,7 @@ class _SourceFinder:
                     group=group,
                     role="subagent",
                     parent=folder.name,
-                    beside=(metadata_path(path),),
+                    companions=(metadata_path(path),),
                 )
 
 

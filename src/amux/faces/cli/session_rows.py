@@ -10,8 +10,8 @@ from amux.faces.cli.output import Column, Output
 
 TYPE_CHECKING = False  # importing `typing` would take a tenth of the time of a fast list
 if TYPE_CHECKING:
+    from amux.index.fast_list import FastSummary
     from amux.model.session import SearchHit, SessionSummary
-    from amux.sessions.quick import FastSummary
 
     Shown = SessionSummary | FastSummary
 

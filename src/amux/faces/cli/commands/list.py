@@ -8,9 +8,9 @@ from amux.faces.cli.plain_lines import LIST_LIMIT
 TYPE_CHECKING = False  # importing `typing` would take a tenth of the time of a fast list
 if TYPE_CHECKING:
     from amux.faces.cli.parser import CommandParser
+    from amux.index.fast_list import FastReport, FastTexts
     from amux.model.options import SessionListOptions
     from amux.model.reports import ListReport
-    from amux.sessions.quick import FastReport, FastTexts
 
 
 def configure(parser: CommandParser) -> None:

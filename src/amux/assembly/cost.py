@@ -1,0 +1,324 @@
+"""What a session cost: every owned call priced once, by the agent's own figure where there is one.
+
+Sources in order: the agent's record, the run index, the price catalogue. Money is integer nano-USD;
+a call without a known price stays `None` and makes the sum incomplete, never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC
+
+from amux.annotations.events import Annotations
+from amux.annotations.file import AnnotationFile
+from amux.assembly.days import call_spans, local_day
+from amux.assembly.session import AssembledSession
+from amux.assembly.spans import time_span
+from amux.model.annotation import Note
+from amux.model.cost import CostRecord, CostSource
+from amux.model.incomplete import UNPRICED_MODEL, USAGE_NOT_RECORDED
+from amux.model.problems import Problem
+from amux.model.usage import NANO, Call, Tokens
+from amux.pricing.rates import Rates, cost_nusd, usd_per_million
+from amux.pricing.registry import ModelRegistry
+from amux.run_index import RecordedRun, RunIndex
+
+
+@dataclass(slots=True, frozen=True)
+class SessionCost:
+    """Everything a session was billed for, sub-agents included."""
+
+    calls: Sequence[Call]
+    shares: Sequence[int | None]  # nano-USD of each of the calls; None: no price is known
+    source: CostSource
+    extra_nusd: int  # recorded for the session, but for none of its calls
+    incomplete: tuple[str, ...]
+    extra_tokens: Tokens = field(default_factory=Tokens)  # likewise
+
+    @property
+    def nusd(self) -> int:
+        """The known part of the sum."""
+        return self.extra_nusd + sum(share for share in self.shares if share is not None)
+
+    def record(self) -> CostRecord:
+        """The same at the JSON edge."""
+        tokens = self.extra_tokens + sum_tokens(self.calls)
+        return cost_record(tokens, self.nusd, source=self.source, incomplete=self.incomplete)
+
+
+def sum_tokens(calls: Iterable[Call]) -> Tokens:
+    """All tokens of some calls; plain additions, as there may be many."""
+    used = read = written = written_1h = output = 0
+    thinking: int | None = None
+    for call in calls:
+        tokens = call.tokens
+        used += tokens.input
+        read += tokens.cache_read
+        written += tokens.cache_write
+        written_1h += tokens.cache_write_1h
+        output += tokens.output
+        if tokens.thinking is not None:
+            thinking = (thinking or 0) + tokens.thinking
+    return Tokens(
+        input=used,
+        cache_read=read,
+        cache_write=written,
+        cache_write_1h=written_1h,
+        output=output,
+        thinking=thinking,
+    )
+
+
+def cost_record(
+    tokens: Tokens, nusd: int, *, source: CostSource | None, incomplete: Sequence[str]
+) -> CostRecord:
+    """Tokens and money in the specification's shape."""
+    return CostRecord(
+        total_usd=nusd / NANO,
+        input_tokens=tokens.input,
+        output_tokens=tokens.output,
+        thinking_tokens=tokens.thinking,
+        cached_tokens=tokens.cache_read,
+        cache_write_tokens=tokens.cache_write,
+        source=source,
+        incomplete=tuple(incomplete),
+    )
+
+
+class CostCalculator:
+    """What is known of sessions beside their sources: prices, runs, and what a person added.
+
+    The annotations of one never change, so that an answer has those of one moment.
+    """
+
+    def __init__(
+        self,
+        prices: ModelRegistry,
+        runs: RunIndex,
+        *,
+        annotations: AnnotationFile | None = None,
+        current: Annotations | None = None,
+    ) -> None:
+        self._registry = prices
+        self._runs = runs
+        self._annotation_file = annotations
+        self._annotations = Annotations() if current is None else current
+
+    def refreshed(self) -> CostCalculator:
+        """One with the annotations as they are now; the same one, if nobody has changed them."""
+        file = self._annotation_file
+        current = self._annotations if file is None else file.current()
+        if current is self._annotations:
+            return self
+        return CostCalculator(self._registry, self._runs, annotations=file, current=current)
+
+    @property
+    def runs(self) -> RunIndex:
+        """The run index in use."""
+        return self._runs
+
+    @property
+    def annotations(self) -> Annotations:
+        """The annotations in use."""
+        return self._annotations
+
+    @property
+    def has_annotations(self) -> bool:
+        """Whether any session has tags or a star."""
+        return bool(self._runs.runs or self._annotations)
+
+    def tags_of(self, session: AssembledSession) -> tuple[str, ...]:
+        """The tags its runs were given, then those a person gave it; each once."""
+        return self.tags_by_names(session.agent, session.names())
+
+    def tags_by_names(self, agent: str, names: Sequence[str]) -> tuple[str, ...]:
+        """The same by every id it can be found by, its own first."""
+        of_runs = self._runs.tags_of(agent, names[0])
+        if not self._annotations:
+            return of_runs
+        given = (self._annotations.tags_of(agent, name) for name in names)
+        return tuple(dict.fromkeys((*of_runs, *(tag for tags in given for tag in tags))))
+
+    def is_starred(self, session: AssembledSession) -> bool:
+        """Whether a person gave it a star."""
+        return self.is_starred_by_names(session.agent, session.names())
+
+    def is_starred_by_names(self, agent: str, names: Sequence[str]) -> bool:
+        """The same by every id it can be found by."""
+        return bool(self._annotations) and any(
+            self._annotations.starred(agent, name) for name in names
+        )
+
+    def notes_of(self, session: AssembledSession) -> tuple[Note, ...]:
+        """What a person wrote on it."""
+        return tuple(
+            note
+            for name in session.names()
+            for note in self._annotations.notes_of(session.agent, name)
+        )
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What could not be read of the runs and of the annotations."""
+        return (*self._runs.problems, *self._annotations.problems)
+
+    def price(self, session: AssembledSession, call: Call) -> int | None:
+        """The agent's own figure, else the catalogue's; None when neither knows."""
+        if call.native_nusd is not None:
+            return call.native_nusd
+        rates = self._rates(session, call)
+        return None if rates is None else cost_nusd(call.tokens, rates)
+
+    def rates_used(
+        self, session: AssembledSession, call: Call
+    ) -> tuple[dict[str, float] | None, str | None]:
+        """USD per million tokens by bucket, and who says so; no rates for an agent's own figure."""
+        if call.native_nusd is not None:
+            return None, "native"
+        rates = self._rates(session, call)
+        if rates is None:
+            return None, None
+        tokens = call.tokens
+        rate = rates.at(tokens.input + tokens.cache_read + tokens.cache_write)
+        return {
+            "input": usd_per_million(rate.input),
+            "cacheRead": usd_per_million(rate.cache_read),
+            "cacheWrite": usd_per_million(rate.cache_write),
+            "cacheWrite1h": usd_per_million(rate.cache_write_1h),
+            "output": usd_per_million(rate.output),
+        }, rates.origin
+
+    def _rates(self, session: AssembledSession, call: Call) -> Rates | None:
+        if call.model is None:
+            return None
+        # A call whose time was not recorded has the price of the day on which its session began.
+        day = local_day(call.at or time_span(session)[0], UTC)
+        return self._registry.rates(session.agent, call.model, day)
+
+    def _prices_of(self, session: AssembledSession, calls: Sequence[Call]) -> list[int | None]:
+        """As `price`, for many: rates are looked up when the model or the day changes."""
+        prices: list[int | None] = []
+        for run in call_spans(calls, UTC, created=time_span(session)[0]):
+            some, model, rates = calls[run.calls], run.model, None
+            own: list[int | None] = [call.native_nusd for call in some]
+            if model is not None and None in own:
+                rates = self._registry.rates(session.agent, model, run.day)
+            if rates is not None:
+                own = [
+                    cost_nusd(call.tokens, rates) if nusd is None else nusd
+                    for call, nusd in zip(some, own, strict=True)
+                ]
+            prices += own
+        return prices
+
+    def cost_of(self, session: AssembledSession) -> SessionCost | None:
+        """The session's cost; None when nothing at all was recorded."""
+        members = list(session.with_children())
+        calls = [call for member in members for call in member.calls]
+        prices = self._prices_of(session, calls)
+        gaps = gaps_of(members)
+        recorded = _recorded_total(session)
+        if recorded is not None:
+            return _spread(calls, prices, recorded, source="native", gaps=gaps)
+        if calls and all(call.native_nusd is not None for call in calls):
+            return SessionCost(calls, prices, "native", 0, gaps)
+        billed = _billed_runs(self._runs.runs_of(session.agent, session.session_id))
+        if billed:
+            return _cost_of_runs(calls, prices, billed, gaps=gaps)
+        if not calls:
+            return _nothing_of_its_own(session, gaps)
+        if None in prices:
+            gaps = (*gaps, UNPRICED_MODEL)
+        return SessionCost(calls, prices, "estimate", 0, gaps)
+
+
+def _nothing_of_its_own(session: AssembledSession, gaps: tuple[str, ...]) -> SessionCost | None:
+    """Zero where all that was recorded is counted elsewhere; None where nothing was recorded."""
+    if not session.ignored:
+        return None
+    native = all(one.call.native_nusd is not None for one in session.ignored)
+    return SessionCost((), (), "native" if native else "estimate", 0, gaps)
+
+
+def _recorded_total(session: AssembledSession) -> int | None:
+    """The agent's own total. In a copy nobody declared it starts from the original's: no use."""
+    is_found_copy = session.kind != session.facts.kind
+    return None if is_found_copy else session.facts.native_nusd
+
+
+def gaps_of(members: Iterable[AssembledSession]) -> tuple[str, ...]:
+    """Why the figures are a lower bound, each reason once, in order of appearance."""
+    reasons: dict[str, None] = {}
+    for member in members:
+        for part in member.sources:
+            reasons.update(dict.fromkeys(part.facts.gaps))
+        for call in member.calls:
+            if call.gaps:
+                reasons.update(dict.fromkeys(call.gaps))
+    return tuple(reasons)
+
+
+def why_unknown(session: AssembledSession) -> tuple[str, ...]:
+    """Why nothing is known of what it cost, when nothing is."""
+    return gaps_of(session.with_children()) or (USAGE_NOT_RECORDED,)
+
+
+def _billed_runs(runs: Iterable[RecordedRun]) -> list[CostRecord]:
+    return [run.cost for run in runs if run.cost is not None]
+
+
+def _cost_of_runs(
+    calls: Sequence[Call],
+    prices: Sequence[int | None],
+    billed: Sequence[CostRecord],
+    *,
+    gaps: tuple[str, ...],
+) -> SessionCost:
+    """What the runs cost; their tokens only where the session itself tells of none."""
+    recorded = sum(nano_usd(record) for record in billed)
+    cost = _spread(calls, prices, recorded, source="run-index", gaps=gaps)
+    if any(call.tokens.total for call in calls):
+        return cost
+    return replace(cost, extra_tokens=sum(map(recorded_tokens, billed), Tokens()))
+
+
+def nano_usd(record: CostRecord) -> int:
+    """A recorded amount in the unit that sums are made in."""
+    return round(record.total_usd * NANO)
+
+
+def recorded_tokens(record: CostRecord) -> Tokens:
+    """The tokens of a cost record, as buckets."""
+    return Tokens(
+        input=record.input_tokens,
+        cache_read=record.cached_tokens or 0,
+        cache_write=record.cache_write_tokens or 0,
+        output=record.output_tokens,
+        thinking=record.thinking_tokens,
+    )
+
+
+def _spread(
+    calls: Sequence[Call],
+    prices: Sequence[int | None],
+    recorded: int,
+    *,
+    source: CostSource,
+    gaps: tuple[str, ...],
+) -> SessionCost:
+    """Share a recorded total among the calls by weight, so that groups add up to it exactly."""
+    weights = [price for price in prices if price is not None]
+    if len(weights) != len(calls):
+        weights = [call.tokens.total for call in calls]
+    whole = sum(weights)
+    if whole == 0:
+        return SessionCost(calls, [0] * len(calls), source, recorded, gaps)
+    shares: list[int] = []
+    given = passed = 0
+    for weight in weights:
+        passed += weight
+        share = recorded * passed // whole - given
+        given += share
+        shares.append(share)
+    return SessionCost(calls, shares, source, 0, gaps)

@@ -1,0 +1,271 @@
+"""Who descends from whom, and which session a copied call belongs to.
+
+Agents copy history: forks, resumes and rewinds repeat earlier records in a new file, sometimes with
+a link to the original, often without. Sessions are related when one names the other or when both
+hold content that only a copy can share (message ids, call ids). Among related sessions, calls with
+equal keys are one billed call, and it belongs to
+
+1. a recorded ancestor of the others;
+2. else the session where it is earliest;
+3. else one whose record is not marked as a copy;
+4. else the session whose own lines (those in no related session) begin first, or that has none.
+
+Calls do not tell the last: a session may be resumed after a fork of it went on.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+import msgspec
+
+from amux.assembly.session import AssembledSession, IgnoredCall
+from amux.model.ids import unified_id
+from amux.model.usage import Call
+
+_NEVER = float("inf")
+
+
+def resolve_lineage(sessions: Sequence[AssembledSession]) -> None:
+    """Set parents that no record names and give every call to one session."""
+    by_name = _names(sessions)
+    for session in sessions:
+        parent = by_name.get(session.parent or "")
+        if parent is not None and parent is not session:
+            session.parent = parent.session_id  # it may be recorded by another of its names
+    for family in _families(sessions, by_name):
+        if len(family) == 1:
+            family[0].calls = _distinct_calls(family[0])
+        else:
+            _Family(family, by_name).assign_calls()
+
+
+def needs_full_read(sessions: Sequence[AssembledSession]) -> bool:
+    """Whether it takes the lines of some sessions to say what each has spent."""
+    by_name = _names(sessions)
+    families = _families(sessions, by_name)
+    return any(len(session.sources) > 1 for session in sessions) or any(
+        _Family(family, by_name).needs_full_read() for family in families if len(family) > 1
+    )
+
+
+def _names(sessions: Iterable[AssembledSession]) -> dict[str, AssembledSession]:
+    """Every id a session goes by, the id itself before aliases."""
+    names: dict[str, AssembledSession] = {}
+    sessions = list(sessions)
+    for session in sessions:
+        names.setdefault(session.session_id, session)
+    for session in sessions:
+        for part in session.sources:
+            for alias in (*part.facts.aliases, part.facts.rollout):
+                if alias:
+                    names.setdefault(alias, session)
+    return names
+
+
+def _families(
+    sessions: Sequence[AssembledSession], by_name: dict[str, AssembledSession]
+) -> list[list[AssembledSession]]:
+    """Connected groups: by recorded parents and by shared identity."""
+    if len(sessions) == 1:
+        return [list(sessions)]
+    leader = list(range(len(sessions)))
+
+    def find(index: int) -> int:
+        while leader[index] != index:
+            leader[index] = leader[leader[index]]
+            index = leader[index]
+        return index
+
+    position = {id(session): index for index, session in enumerate(sessions)}
+    seen: dict[int, int] = {}
+    for index, session in enumerate(sessions):
+        if session.kind != "subagent" and session.parent in by_name:
+            leader[find(index)] = find(position[id(by_name[session.parent])])
+        for key in _copy_keys(session):
+            first = seen.setdefault(key, index)
+            if first != index:
+                leader[find(index)] = find(first)
+    groups: dict[int, list[AssembledSession]] = {}
+    for index, session in enumerate(sessions):
+        groups.setdefault(find(index), []).append(session)
+    return list(groups.values())
+
+
+def _copy_keys(session: AssembledSession) -> set[int]:
+    keys: set[int] = set()
+    for part in session.sources:
+        keys.update(array("q", part.facts.copy_keys))
+    return keys
+
+
+def _distinct_calls(session: AssembledSession) -> list[Call]:
+    """The calls of all parts; parts of one session may repeat each other."""
+    if len(session.sources) == 1:
+        return list(session.facts.calls)
+    distinct: dict[str, Call] = {}
+    for part in (session.primary, *session.sources):
+        for call in part.facts.calls:
+            distinct.setdefault(call.key, call)
+    return list(distinct.values())
+
+
+class _Family:
+    """Related sessions: their order of making, parents, and who owns which call."""
+
+    def __init__(
+        self, members: list[AssembledSession], by_name: dict[str, AssembledSession]
+    ) -> None:
+        self.members = members
+        self.by_name = by_name
+
+    @cached_property
+    def starts(self) -> dict[int, float]:
+        """When each member's own lines begin."""
+        return _own_starts(self.members)
+
+    def assign_calls(self) -> None:
+        """Find unrecorded parents, then give away the calls."""
+        identities = {id(member): _copy_keys(member) for member in self.members}
+        for member in self.members:
+            if _may_be_copy(member):
+                self._find_parent(member, identities)
+        self._distribute_calls()
+
+    def needs_full_read(self) -> bool:
+        """Whether a call, or the agent's own total, could be one member's or another's."""
+        if any(_may_be_copy(each) and each.facts.native_nusd is not None for each in self.members):
+            return True
+        return any(
+            self._is_undecided(candidates)
+            for candidates in self._holders().values()
+            if len(candidates) > 1
+        )
+
+    def _is_undecided(self, candidates: list[tuple[AssembledSession, Call]]) -> bool:
+        claims = sorted(self._priority(candidate) for candidate in self._originals(candidates))
+        return len(claims) > 1 and claims[0] == claims[1]
+
+    def _find_parent(self, member: AssembledSession, identities: dict[int, set[int]]) -> None:
+        """The older session that shares most content; of equals the one with least besides."""
+        own = identities[id(member)]
+        best: tuple[int, int] | None = None
+        for other in self.members:
+            if other is member or other.kind == "subagent" or not self._older(other, member):
+                continue
+            if self._descends(other, member):
+                continue  # what is recorded, or was found before, says the contrary
+            shared = len(own & identities[id(other)])
+            rank = (shared, shared - len(identities[id(other)]))
+            if shared and (best is None or rank > best):
+                best = rank
+                member.parent, member.kind = other.session_id, member.facts.copy_kind
+
+    def _descends(self, one: AssembledSession, other: AssembledSession) -> bool:
+        """Whether a session comes from another, over any number of generations."""
+        seen: set[int] = set()
+        current: AssembledSession | None = one
+        while current is not None and id(current) not in seen:
+            if current is other:
+                return True
+            seen.add(id(current))
+            current = self.by_name.get(current.parent or "")
+        return False
+
+    def _older(self, one: AssembledSession, other: AssembledSession) -> bool:
+        return self._order(one) < self._order(other)
+
+    def _order(self, member: AssembledSession) -> tuple[float, float, str]:
+        created = member.facts.created_at
+        return (
+            self.starts[id(member)],
+            created.timestamp() if created else _NEVER,
+            member.session_id,
+        )
+
+    def _holders(self) -> dict[str, list[tuple[AssembledSession, Call]]]:
+        """Who has a record of each call."""
+        holders: dict[str, list[tuple[AssembledSession, Call]]] = {}
+        for member in self.members:
+            for call in _distinct_calls(member):
+                holders.setdefault(call.key, []).append((member, call))
+        return holders
+
+    def _distribute_calls(self) -> None:
+        for candidates in self._holders().values():
+            owner = candidates[0][0] if len(candidates) == 1 else self._owner(candidates)
+            owner.calls.append(_fullest(owner, candidates))
+            name = unified_id(owner.agent, owner.session_id)
+            for member, call in candidates:
+                if member is not owner:
+                    member.ignored.append(IgnoredCall(call=call, owner=name))
+
+    def _owner(self, candidates: list[tuple[AssembledSession, Call]]) -> AssembledSession:
+        originals = self._originals(candidates)
+        if len(originals) == 1:
+            return originals[0][0]
+        return min(originals, key=lambda each: (*self._priority(each), self._order(each[0])))[0]
+
+    def _originals(
+        self, candidates: list[tuple[AssembledSession, Call]]
+    ) -> list[tuple[AssembledSession, Call]]:
+        """Those whose recorded ancestors have no record of the call; all of them in a circle."""
+        holders = {id(member) for member, _ in candidates}
+        originals = [
+            candidate
+            for candidate in candidates
+            if not any(id(ancestor) in holders for ancestor in self._ancestors(candidate[0]))
+        ]
+        return originals or candidates
+
+    @staticmethod
+    def _priority(candidate: tuple[AssembledSession, Call]) -> tuple[float, bool]:
+        _, call = candidate
+        return call.at.timestamp() if call.at else _NEVER, call.copied
+
+    def _ancestors(self, member: AssembledSession) -> Iterable[AssembledSession]:
+        """Recorded ancestors only: found ones were derived from the calls in the first place."""
+        seen = {id(member)}
+        current = member
+        while current.facts.kind != "subagent" and current.facts.parent:
+            parent = self.by_name.get(current.facts.parent)
+            if parent is None or id(parent) in seen:
+                return
+            seen.add(id(parent))
+            yield parent
+            current = parent
+
+
+def _may_be_copy(member: AssembledSession) -> bool:
+    return member.kind == "session" and member.parent is None and member.facts.unnamed_copies
+
+
+def _fullest(owner: AssembledSession, candidates: list[tuple[AssembledSession, Call]]) -> Call:
+    """The owner's record with the final figures: a copy may have them where the owner's was cut."""
+    own = next(call for member, call in candidates if member is owner)
+    best = max((call for _, call in candidates), key=lambda call: call.tokens.output)
+    if best.tokens.output <= own.tokens.output:
+        return own
+    return msgspec.structs.replace(own, tokens=best.tokens, gaps=best.gaps)
+
+
+def _own_starts(members: Sequence[AssembledSession]) -> dict[int, float]:
+    """When each member's own lines begin: lines that no other member has; none at all = at once."""
+    count: dict[int, int] = {}
+    lines: list[tuple[AssembledSession, dict[int, int]]] = []
+    for member in members:
+        times: dict[int, int] = {}
+        for part in member.sources:
+            for key, at in zip(
+                part.facts.trace.key_list(), part.facts.trace.time_list(), strict=True
+            ):
+                times.setdefault(key, at)
+        for key in times:
+            count[key] = count.get(key, 0) + 1
+        lines.append((member, times))
+    return {
+        id(member): min((at for key, at in times.items() if at and count[key] == 1), default=0.0)
+        for member, times in lines
+    }

@@ -1,0 +1,163 @@
+"""From a joined session to the specification's types."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Final
+
+from amux.adapters._base import SourceRef
+from amux.assembly.cost import SessionCost
+from amux.assembly.session import AssembledSession
+from amux.assembly.spans import time_span
+from amux.model.annotation import Note
+from amux.model.directories import forward_slashes
+from amux.model.ids import unified_id
+from amux.model.message import SessionMessage
+from amux.model.problems import Problem
+from amux.model.session import Session, SessionSummary
+from amux.model.trace import count_messages, count_turns
+from amux.model.usage import Call
+
+_LISTED: Final = ("channel",)
+"""What a list tells of the agent's own data: which of two sessions with one id it is."""
+
+_PASSED_OVER: Final = frozenset({"unknownTypes", "unknownRecords"})
+"""What is shown of a source whose conversation is not, if that which is shown has none."""
+
+
+def summarize(
+    session: AssembledSession,
+    cost: SessionCost | None,
+    tags: tuple[str, ...],
+    *,
+    starred: bool = False,
+) -> SessionSummary:
+    """The light view: counts and cost, no bodies."""
+    created, updated = time_span(session)
+    models = models_of(session)
+    return SessionSummary(
+        agent=session.agent,
+        session_id=session.session_id,
+        unified_id=unified_id(session.agent, session.session_id),
+        title=session.title,
+        created_at=created,
+        updated_at=updated,
+        turn_count=count_turns(session.trace.kinds),
+        message_count=count_messages(session.trace.kinds),
+        tags=tags,
+        model=primary_model(session),
+        cost=None if cost is None else cost.record(),
+        cwd=cwd_of(session),
+        forked_from=session.parent if session.kind == "fork" else None,
+        models=models,
+        kind=session.kind,
+        parent=session.parent,
+        archived=session.archived,
+        starred=starred,
+        problems=problems_of(session),
+        raw={name: session.facts.raw[name] for name in _LISTED if name in session.facts.raw},
+    )
+
+
+def full_session(
+    session: AssembledSession,
+    messages: Iterable[SessionMessage],
+    *,
+    cost: SessionCost | None,
+    tags: tuple[str, ...] = (),
+    starred: bool = False,
+    notes: tuple[Note, ...] = (),
+    children: tuple[Session, ...] = (),
+) -> Session:
+    """The whole view."""
+    created, updated = time_span(session)
+    return Session(
+        agent=session.agent,
+        session_id=session.session_id,
+        unified_id=unified_id(session.agent, session.session_id),
+        title=session.title,
+        created_at=created,
+        updated_at=updated,
+        turn_count=count_turns(session.trace.kinds),
+        tags=tags,
+        messages=tuple(messages),
+        model=primary_model(session),
+        cost=None if cost is None else cost.record(),
+        cwd=cwd_of(session),
+        forked_from=session.parent if session.kind == "fork" else None,
+        models=models_of(session),
+        kind=session.kind,
+        parent=session.parent,
+        archived=session.archived,
+        starred=starred,
+        notes=notes,
+        calls=tuple(session.calls),
+        children=children,
+        problems=problems_of(session),
+        raw=_raw(session),
+    )
+
+
+def _shown(source: SourceRef) -> str:
+    return source.path.as_posix() if source.has_path else source.location
+
+
+def _raw(session: AssembledSession) -> dict[str, Any]:
+    raw: dict[str, Any] = dict(session.facts.raw)
+    for part in session.sources:
+        for name in _PASSED_OVER & part.facts.raw.keys():
+            raw.setdefault(name, part.facts.raw[name])
+    raw["sources"] = sorted(_shown(part.source) for part in session.sources)
+    if session.facts.version:
+        raw["agentVersion"] = session.facts.version
+    compactions = _compactions(session)
+    if compactions:
+        raw["compactions"] = compactions
+    warnings = [str(problem) for problem in problems_of(session)]
+    if warnings:
+        raw["warnings"] = warnings
+    return raw
+
+
+def _compactions(session: AssembledSession) -> int:
+    """How often it was compacted; a log that lies in two places counts once."""
+    by_log: dict[str | None, int] = {}
+    for part in session.sources:
+        log = part.facts.rollout
+        by_log[log] = max(by_log.get(log, 0), part.facts.compactions)
+    return sum(by_log.values())
+
+
+def cwd_of(session: AssembledSession) -> str | None:
+    """Where it was started, with forward slashes on every platform."""
+    cwd = session.facts.cwd or session.inherited_cwd
+    return None if cwd is None else forward_slashes(cwd)
+
+
+def models_of(session: AssembledSession) -> tuple[str, ...]:
+    """Every model it used, in order of appearance."""
+    named = (call.model for call in _model_calls(session) if call.model)
+    told = (model for part in session.sources for model in part.facts.models)
+    return tuple(dict.fromkeys((*named, *session.facts.models, *told)))
+
+
+def primary_model(session: AssembledSession) -> str | None:
+    """The model of most of its calls; of equals the first."""
+    counts = Counter(call.model for call in _model_calls(session) if call.model)
+    if counts:
+        return counts.most_common(1)[0][0]
+    return session.facts.models[0] if session.facts.models else None
+
+
+def _model_calls(session: AssembledSession) -> list[Call]:
+    # A fork that has made no call of its own yet still has a model: that of its copied history.
+    calls = session.calls or [ignored.call for ignored in session.ignored]
+    # A small model that chose a title or a budget did not take part in the conversation.
+    return [call for call in calls if call.purpose != "auxiliary"] or calls
+
+
+def problems_of(session: AssembledSession) -> tuple[Problem, ...]:
+    """What could not be read in any of its sources."""
+    read = [problem for part in session.sources for problem in part.facts.problems]
+    return (*read, *session.problems)

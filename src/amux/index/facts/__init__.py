@@ -1,0 +1,1 @@
+"""The stored facts of every source, and which sources affect each other."""

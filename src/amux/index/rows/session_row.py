@@ -1,0 +1,144 @@
+"""Summaries as rows of the index, and rows as summaries again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from amux.assembly.assemble import Assembly
+from amux.assembly.cost import CostCalculator
+from amux.assembly.session import AssembledSession
+from amux.assembly.summary import summarize
+from amux.index.codec import ODD, pack, storable, unpack
+from amux.index.errors import IndexDecodeError
+from amux.index.rows.query import ARCHIVED, SUBAGENT, HiddenCounts, Row, RowFilter
+from amux.index.rows.results import ClusterResult, SessionRow
+from amux.index.rows.stored_session import annotated, encode_message_sources
+from amux.model.directories import plain_directory
+from amux.model.options import SessionListOptions
+from amux.model.problems import Problem
+from amux.model.reports import ListReport
+from amux.model.session import SessionSummary
+
+_EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+_MICROSECOND: Final = timedelta(microseconds=1)
+_SUMMARIES: Final = msgspec.json.Decoder(SessionSummary)
+_PACKED: Final = msgspec.msgpack.Decoder(SessionSummary)
+_PROBLEMS: Final = msgspec.msgpack.Decoder(tuple[Problem, ...])
+
+
+def microseconds(moment: datetime) -> int:
+    """A moment as a whole number, exactly."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def moment_at(microseconds: int) -> datetime:
+    """The moment again."""
+    return _EPOCH + microseconds * _MICROSECOND
+
+
+def make_rows(assembly: Assembly, coster: CostCalculator) -> ClusterResult:
+    """The sessions of a cluster that a list may show, and the problems met."""
+    findable = {id(session) for session in assembly.sessions}
+    return ClusterResult(
+        sessions=[
+            _row(
+                s, coster, encode_message_sources(assembly, s) if id(s) in findable else (b"", b"")
+            )
+            for s in assembly.all_sessions()
+            if s.listed
+        ],
+        payload=pack(assembly.problems) if assembly.problems else b"",
+    )
+
+
+def _row(
+    session: AssembledSession, coster: CostCalculator, where: tuple[bytes, bytes]
+) -> SessionRow:
+    summary = summarize(session, coster.cost_of(session), ())
+    hidden = SUBAGENT * (session.kind == "subagent") + ARCHIVED * session.archived
+    return SessionRow(
+        id=storable(summary.session_id),
+        sort_key=session.sort_key,
+        names=storable("\n".join(session.names())),
+        created=microseconds(summary.created_at),
+        updated=microseconds(summary.updated_at),
+        turns=summary.turn_count,
+        usd=-1.0 if summary.cost is None else summary.cost.total_usd,
+        is_lower_bound=summary.cost is not None and bool(summary.cost.incomplete),
+        hidden=hidden,
+        kind=summary.kind,
+        cwd=None if summary.cwd is None else storable(plain_directory(summary.cwd)),
+        model=None if summary.model is None else storable(summary.model),
+        models=storable("".join(f"\n{model}\n" for model in summary.models)),
+        title=storable(summary.title),
+        version=None if session.facts.version is None else storable(session.facts.version),
+        body=_body(summary),
+        message_sources=where[0],
+        keys=where[1],
+    )
+
+
+def _body(summary: SessionSummary) -> bytes:
+    """Indented as it is printed, so that printing it takes no parser."""
+    try:
+        return msgspec.json.format(msgspec.json.encode(summary), indent=2)
+    except UnicodeEncodeError:
+        return pack(summary)
+
+
+def wanted_rows(agents: Sequence[str], options: SessionListOptions) -> RowFilter:
+    """The options of a list as a query for rows."""
+    return RowFilter(
+        agents=agents,
+        since=None if options.since is None else microseconds(options.since),
+        until=None if options.until is None else microseconds(options.until),
+        cwd=None if options.cwd is None else storable(plain_directory(options.cwd)),
+        model=None if options.model is None else storable(options.model),
+        sort=options.sort,
+        descending=options.sort_direction == "desc",
+        limit=options.limit,
+        children=options.include_children,
+        archived=options.include_archived,
+    )
+
+
+def decode_problems(kept: Sequence[bytes]) -> Iterator[Problem]:
+    """The problems met when rows were made."""
+    return (problem for some in kept for problem in unpack(some, _PROBLEMS))
+
+
+def report_of(
+    rows: Sequence[Row], omitted: HiddenCounts, problems: Sequence[bytes], coster: CostCalculator
+) -> ListReport:
+    """Rows as a report; tags are added now, they change without the sessions."""
+    return ListReport(
+        sessions=tuple(_summary(row, coster) for row in rows),
+        hidden_children=omitted.hidden_children,
+        hidden_archived=omitted.hidden_archived,
+        truncated=omitted.truncated,
+        problems=(
+            *decode_problems(problems),
+            *coster.problems,
+        ),
+    )
+
+
+def _decoded(body: bytes) -> SessionSummary:
+    try:
+        return _SUMMARIES.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise IndexDecodeError(str(error)) from error
+
+
+def _summary(row: Row, coster: CostCalculator) -> SessionSummary:
+    names, body, _ = row
+    return annotated(decode_summary(body), names.split("\n"), coster)
+
+
+def decode_summary(body: bytes) -> SessionSummary:
+    """A kept summary."""
+    return unpack(body, _PACKED) if body.startswith(ODD) else _decoded(body)

@@ -1,0 +1,224 @@
+"""Sessions to be found, from rows of the index: nothing is assembled, nothing priced."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from amux.adapters._base import Role, SourceRef
+from amux.assembly.assemble import Assembly
+from amux.assembly.cost import CostCalculator
+from amux.assembly.message_sources import MessageSources, message_sources
+from amux.assembly.session import AssembledSession
+from amux.index.codec import pack, unpack
+from amux.index.database import IndexDatabase
+from amux.index.errors import IndexChangedError, IndexDecodeError
+from amux.index.rows.search_rows import SearchRow, search_rows, text_unit_key, whole_row
+from amux.model.session import SessionSummary
+
+_EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+_ANYTHING: Final = msgspec.msgpack.Decoder(Any)
+_EMPTY: Final[tuple[object, ...]] = (None, False, "", [])
+
+
+def encode_message_sources(assembly: Assembly, session: AssembledSession) -> tuple[bytes, bytes]:
+    """Where the messages of a session and its sub-agents lie, and the keys of these places.
+
+    There are no keys where a conversation consists of several places, or of a part of one.
+    """
+    conversations = [message_sources(assembly, member) for member in session.with_children()]
+    plain = msgspec.to_builtins(conversations, enc_hook=_to_plain)
+    for _, stretches, *_ in plain:
+        for stretch in stretches:
+            stretch[0] = {name: said for name, said in stretch[0].items() if said not in _EMPTY}
+    is_simple = all(each.is_whole for each in conversations)
+    keys = [key for each in conversations for key in keys_of(session.agent, each)]
+    return pack(plain), array("q", keys if is_simple else ()).tobytes()
+
+
+def keys_of(agent: str, conversation: MessageSources) -> list[int]:
+    """The keys of the places a conversation lies in."""
+    return [
+        text_unit_key(agent, each.source.location, each.session_id) for each in conversation.slices
+    ]
+
+
+def _decode_message_sources(data: bytes) -> list[MessageSources]:
+    try:
+        return msgspec.convert(unpack(data, _ANYTHING), list[MessageSources], dec_hook=_from_plain)
+    except msgspec.MsgspecError as error:
+        raise IndexDecodeError(str(error)) from error
+
+
+class _StoredSourceRef(msgspec.Struct, kw_only=True):
+    """The fields of a source that reading its messages needs, paths as texts."""
+
+    agent: str
+    path: str
+    root: str
+    session_id: str | None = None
+    group: str = ""
+    role: Role = "session"
+    parent: str | None = None
+    archived: bool = False
+    superseded: bool = False
+    id_prefix: str | None = None
+
+
+def _to_plain(value: object) -> object:
+    if not isinstance(value, SourceRef):
+        return str(value)
+    names = (name for name in _StoredSourceRef.__struct_fields__ if name != "path")
+    return {"path": value.location, **{name: getattr(value, name) for name in names}}
+
+
+def _from_plain(kind: type, value: object) -> SourceRef:
+    del kind  # there is but one that is not known
+    kept = msgspec.structs.asdict(msgspec.convert(value, _StoredSourceRef))
+    root = Path(kept.pop("root"))
+    return SourceRef(**kept, root=root)
+
+
+def annotated(
+    summary: SessionSummary, names: Sequence[str], coster: CostCalculator
+) -> SessionSummary:
+    """A kept summary with the tags and the star that it has now."""
+    tags = coster.tags_by_names(summary.agent, names)
+    starred = coster.is_starred_by_names(summary.agent, names)
+    if not tags and not starred:
+        return summary
+    return msgspec.structs.replace(summary, tags=tags, starred=starred)
+
+
+class StoredSession:
+    """A row as a subject (see `Subject`), and its own traits."""
+
+    def __init__(self, row: SearchRow, store: IndexDatabase, coster: CostCalculator) -> None:
+        self._row = row
+        self._store = store
+        self._coster = coster
+
+    @property
+    def fields(self) -> StoredSession:
+        """What is known without reading."""
+        return self
+
+    @property
+    def agent(self) -> str:
+        """The agent."""
+        return self._row.agent
+
+    @property
+    def unified_id(self) -> str:
+        """The agent and the id."""
+        return f"{self._row.agent}:{self._row.id}"
+
+    @property
+    def title(self) -> str:
+        """The title."""
+        return self._row.title
+
+    @property
+    def created_at(self) -> datetime:
+        """When it began."""
+        return _EPOCH + timedelta(microseconds=self._row.created)
+
+    @property
+    def updated_at(self) -> datetime:
+        """When it last changed."""
+        return _EPOCH + timedelta(microseconds=self._row.updated)
+
+    @property
+    def last_change(self) -> int:
+        """The same in microseconds since 1970."""
+        return self._row.updated
+
+    @property
+    def cwd(self) -> str | None:
+        """Where it was started."""
+        return self._row.cwd
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Every model it used."""
+        return tuple(filter(None, self._row.models.split("\n")))
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Its tags."""
+        return self._coster.tags_by_names(self._row.agent, self._row.names.split("\n"))
+
+    @property
+    def starred(self) -> bool:
+        """Whether a person gave it a star."""
+        return self._coster.is_starred_by_names(self._row.agent, self._row.names.split("\n"))
+
+    @property
+    def sort_key(self) -> bytes:
+        """What it goes by among equals."""
+        return self._row.sort_key
+
+    @property
+    def usd(self) -> float:
+        """What it cost; -1 when nothing is known."""
+        return self._row.usd
+
+    @property
+    def keys(self) -> Sequence[int] | None:
+        """The keys of its conversations, if each is whole."""
+        return array("q", self._row.keys) if self._row.keys else None
+
+    def summary(self) -> SessionSummary:
+        """What is shown of it."""
+        if not self._coster.has_annotations:
+            return self._summary
+        return annotated(self._summary, self._row.names.split("\n"), self._coster)
+
+    def message_sources(self) -> Sequence[MessageSources]:
+        """Its own conversation first, then those of its sub-agents."""
+        return self._message_sources
+
+    @cached_property
+    def _summary(self) -> SessionSummary:
+        from amux.index.rows.session_row import decode_summary
+
+        with self._store.guarded():
+            return decode_summary(self._whole[0])
+
+    @cached_property
+    def _message_sources(self) -> list[MessageSources]:
+        with self._store.guarded():
+            return _decode_message_sources(self._whole[1])
+
+    @cached_property
+    def _whole(self) -> tuple[bytes, bytes]:
+        found = whole_row(self._store, self._row)
+        if found is None:
+            raise IndexChangedError("another process has made the rows anew")
+        return found
+
+
+class StoredSessions:
+    """Every session of some agents that may be found; loaded again when the rows have changed."""
+
+    def __init__(self) -> None:
+        self._loaded_for: tuple[object, ...] = ()
+        self._sessions: list[StoredSession] = []
+
+    def sessions(
+        self, store: IndexDatabase, agents: Sequence[str], coster: CostCalculator
+    ) -> list[StoredSession]:
+        """The sessions as they are now: the same list as long as they are the same."""
+        now = (store, store.version(), tuple(agents), coster)
+        if now != self._loaded_for:
+            self._sessions = [
+                StoredSession(row, store, coster) for row in search_rows(store, agents)
+            ]
+            self._loaded_for = now
+        return self._sessions

@@ -1,0 +1,1 @@
+"""Reading the agents' sources: finding them, collecting their facts, streaming their messages."""

@@ -1,0 +1,114 @@
+"""What sources say, gathered: of one source, or of those that an answer needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import chain
+from typing import Protocol
+
+from amux.adapters._base import Adapter, Item, Reading, SelectedSessions, SourceRef
+from amux.assembly.assemble import Assembly, assemble
+from amux.assembly.session import SourceSession
+from amux.model.facts import Facts
+from amux.model.problems import Problem
+
+
+class ReadsSelected(Protocol):
+    """Whoever can read some sessions of a source."""
+
+    def read_selected(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
+        """What `read` tells of them."""
+        ...
+
+
+def collect(items: Iterable[Item]) -> Reading:
+    """The facts among some items; problems that they tell of themselves are not told twice."""
+    facts: list[Facts] = []
+    loose: list[Problem] = []
+    for item in items:
+        if isinstance(item, Facts):
+            facts.append(item)
+        elif isinstance(item, Problem):
+            loose.append(item)
+    told = {problem for each in facts for problem in each.problems}
+    return Reading(
+        facts=tuple(facts), problems=tuple(problem for problem in loose if problem not in told)
+    )
+
+
+def source_sessions(source: SourceRef, facts: Iterable[Facts]) -> list[SourceSession]:
+    """Pair the facts of a source's sessions with the source; undated ones get its file's time."""
+    return [
+        SourceSession(each, source, None if each.created_at else _file_time(source))
+        for each in facts
+    ]
+
+
+def _file_time(source: SourceRef) -> datetime | None:
+    if not source.has_path:
+        return None
+    try:
+        return datetime.fromtimestamp(source.path.stat().st_mtime, UTC)
+    except OSError:
+        return None
+
+
+def read_facts(
+    adapter: Adapter, source: SourceRef, parts: list[SourceSession], problems: list[Problem]
+) -> None:
+    """Add what a source says; problems that concern no session are kept apart."""
+    take_facts(adapter.read(source, want="facts"), source, parts, problems)
+
+
+def take_facts(
+    items: Iterable[Item], source: SourceRef, parts: list[SourceSession], problems: list[Problem]
+) -> None:
+    """Add what was read of a source."""
+    reading = collect(items)
+    parts.extend(source_sessions(source, reading.facts))
+    problems.extend(reading.problems)
+
+
+class CollectedFacts:
+    """What was read of one agent; put together in the order of its sources."""
+
+    def __init__(self, agent: str, sources: Sequence[SourceRef]) -> None:
+        self._agent = agent
+        self._sources = sources
+        self._parts: dict[str, list[SourceSession]] = {}
+        self._problems: list[Problem] = []
+
+    def add_source(self, adapter: Adapter, source: SourceRef) -> None:
+        """All of a source."""
+        read_facts(adapter, source, self._parts.setdefault(source.location, []), self._problems)
+
+    def add_selected(
+        self, adapter: ReadsSelected, chosen: SelectedSessions
+    ) -> list[tuple[SourceRef, Facts]]:
+        """What was chosen of some sources; returns what they say."""
+        read: list[tuple[SourceRef, Facts]] = []
+        for source, ids in chosen.items():
+            parts = self._parts.setdefault(source.location, [])
+            take_facts(adapter.read_selected(source, chosen=ids), source, parts, self._problems)
+            read += ((source, part.facts) for part in parts)
+        return read
+
+    def names(self) -> Iterator[str]:
+        """Every session that was spoken of."""
+        for part in chain.from_iterable(self._parts.values()):
+            yield from _names(part)
+
+    def assembly(self) -> Assembly:
+        """All of it."""
+        in_order = (self._parts.get(source.location, ()) for source in self._sources)
+        return assemble(self._agent, chain.from_iterable(in_order), self._problems)
+
+
+def _names(part: SourceSession) -> Iterator[str]:
+    """Every session a part speaks of."""
+    facts = part.facts
+    prefix = None if facts.prefix is None else facts.prefix.of
+    noted = (note.session_id for note in facts.notes)
+    named = (facts.session_id, *facts.aliases, facts.parent, prefix, *facts.children, *noted)
+    yield from filter(None, named)

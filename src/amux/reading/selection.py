@@ -1,0 +1,143 @@
+"""A list reads what it can show: which sessions these are, the adapter tells.
+
+A list that ends after some sessions, or begins at a day, need not read what it cannot show. What is
+left out is left out by exactly the rules of `listing`, so that the list and its counts are equal to
+those of a list that reads everything. Whatever an adapter does not tell is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Final
+
+from amux.adapters._base import (
+    Adapter,
+    ListFilter,
+    Selection,
+    Selective,
+    SkippedCounts,
+    SourceRef,
+)
+from amux.assembly.assemble import Assembly
+from amux.assembly.spans import time_span
+from amux.assembly.summary import cwd_of
+from amux.model.list_filter import in_span, same_directory
+from amux.model.options import SessionListOptions
+from amux.reading.facts import CollectedFacts
+
+NOTHING_SKIPPED: Final = SkippedCounts()
+
+
+class AgentSelection:
+    """The sessions of one agent that a list may show: known by their beginnings, then read.
+
+    `began` tells when those began that are shown for sure, unless others come before them.
+    """
+
+    def __init__(self, adapter: Selective, choice: Selection, reading: CollectedFacts) -> None:
+        self._adapter = adapter
+        self._choice = choice
+        self._reading = reading
+        self.began = choice.began()
+
+    def read(self, bound: datetime | None) -> tuple[Assembly, SkippedCounts]:
+        """The sessions, and counts of the others; what comes behind the `bound` is not shown."""
+        chosen = self._choice.first(bound)
+        while chosen:
+            chosen = self._choice.more(self._reading.add_selected(self._adapter, chosen))
+        return self._reading.assembly(), self._choice.skipped()
+
+
+class FullRead:
+    """All sessions of an agent, where nothing tells which of them can be shown."""
+
+    def __init__(self, assembly: Assembly, options: SessionListOptions) -> None:
+        self._assembly = assembly
+        self.began = [*_shown_times(assembly, options)] if _limit(options) else []
+
+    def read(self, bound: datetime | None) -> tuple[Assembly, SkippedCounts]:
+        """They were read already."""
+        del bound
+        return self._assembly, NOTHING_SKIPPED
+
+
+def select_sessions(
+    adapter: Adapter,
+    sources: Sequence[SourceRef],
+    options: SessionListOptions,
+    *,
+    bound: datetime | None = None,
+) -> AgentSelection | FullRead:
+    """What a list may show of an agent. `bound`: others are to be shown already, up to this one."""
+    reading = CollectedFacts(adapter.info.name, sources)
+    telling: list[SourceRef] = []
+    if isinstance(adapter, Selective) and leaves_out(options):
+        telling = [source for source in sources if adapter.can_select(source)]
+    told = {source.location for source in telling}
+    for source in sources:
+        if source.location not in told:
+            reading.add_source(adapter, source)
+    if isinstance(adapter, Selective) and telling:
+        named = frozenset(reading.names())
+        choice = adapter.select(telling, _filter_of(options, bound=bound, named=named))
+        if choice is not None:
+            return AgentSelection(adapter, choice, reading)
+    for source in telling:
+        reading.add_source(adapter, source)
+    return FullRead(reading.assembly(), options)
+
+
+def leaves_out(options: SessionListOptions) -> bool:
+    """Whether there is anything that such a list need not read."""
+    return _limit(options) is not None or any((options.since, options.until, options.cwd))
+
+
+def _limit(options: SessionListOptions) -> int | None:
+    """After how many sessions nothing more is shown, if that can be told before they are read.
+
+    The models, the cost and the last change of a session cannot; tags lie elsewhere.
+    """
+    return None if options.sort != "date" or _asks_for_more(options) else options.limit
+
+
+def _asks_for_more(options: SessionListOptions) -> bool:
+    """Whether there are filters that only a reading can answer: also to count what is hidden."""
+    return options.model is not None or bool(options.tags) or options.starred
+
+
+def last_shown(began: Iterable[datetime], options: SessionListOptions) -> datetime | None:
+    """When the session began with which a list ends, if it is as long as it may be."""
+    limit = _limit(options)
+    if not limit:
+        return None
+    in_order = sorted(began, reverse=options.sort_direction == "desc")
+    return in_order[limit - 1] if len(in_order) >= limit else None
+
+
+def _shown_times(assembly: Assembly, options: SessionListOptions) -> Iterator[datetime]:
+    for session in assembly.all_sessions():
+        is_hidden = (session.kind == "subagent" and not options.include_children) or (
+            session.archived and not options.include_archived
+        )
+        if session.listed and not is_hidden and same_directory(cwd_of(session), options.cwd):
+            began, _ = time_span(session)
+            if in_span(began, options.since, options.until):
+                yield began
+
+
+def _filter_of(
+    options: SessionListOptions, *, bound: datetime | None, named: frozenset[str]
+) -> ListFilter:
+    asks_for_more = _asks_for_more(options)
+    return ListFilter(
+        since=options.since,
+        until=options.until,
+        cwd=options.cwd,
+        children=options.include_children or asks_for_more,
+        archived=options.include_archived or asks_for_more,
+        descending=options.sort_direction == "desc",
+        limit=_limit(options),
+        bound=bound,
+        named=named,
+    )

@@ -1,0 +1,212 @@
+"""Reading the agents' sources directly: which there are, what they say, their messages.
+
+Nothing is kept between calls; every answer comes from the files as they are now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+
+from amux.adapters._base import (
+    Adapter,
+    Fingerprinted,
+    NativeSearch,
+    PartlyIndexed,
+    SourceRef,
+    Want,
+    is_path,
+)
+from amux.adapters._kit.folders import is_folder
+from amux.adapters._kit.long_lines import read_long_texts
+from amux.assembly.assemble import Assembly, assemble
+from amux.assembly.message_sources import MessageSources, message_sources, read_messages
+from amux.assembly.session import AssembledSession, SourceSession
+from amux.config import AgentSettings
+from amux.errors import AmuxError
+from amux.host import Host
+from amux.model.message import SessionMessage
+from amux.model.problems import Problem
+from amux.reading.facts import read_facts
+from amux.reading.registry import AdapterRegistry
+from amux.reading.related import read_by_names, read_kin
+from amux.reading.tool_results import with_tool_results
+
+_EVERY_HIT = 1_000_000
+_WITHOUT_FILES = ("none", "in-memory")
+_INNER_FOLDERS = {"projects", "sessions"}
+
+
+class SourceCatalog:
+    """All sources of all agents on one host."""
+
+    def __init__(
+        self,
+        host: Host,
+        registry: AdapterRegistry,
+        settings: Mapping[str, AgentSettings] | None = None,
+    ) -> None:
+        self._host = host
+        self._registry = registry
+        self._settings = settings or {}
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """The environment that places are resolved with."""
+        return self._host.env
+
+    def adapter(self, agent: str) -> Adapter:
+        """Who reads the agent's sessions."""
+        return self._registry.require(agent)
+
+    def configured_roots(self, agent: str) -> list[Path]:
+        """Every place of the agent, existing or not: its own, then those the settings add."""
+        adapter = self._registry.require(agent)
+        has_files = adapter.info.capabilities.session_persistence not in _WITHOUT_FILES
+        if not has_files and not isinstance(adapter, Fingerprinted):
+            return []
+        own = [*adapter.roots(self._host)]
+        added = self._settings.get(agent, AgentSettings()).roots
+        return list(dict.fromkeys([*own, *(_sessions_in(place, own) for place in added)]))
+
+    def roots_and_env(self, agent: str) -> tuple[list[Path], dict[str, str | None]]:
+        """The same, and the environment variables that were asked, with what they said."""
+        asked = RecordingEnvironment(self._host.env)
+        host = Host(self._host.home, env=asked, platform=self._host.platform, now=self._host.now)
+        return SourceCatalog(host, self._registry, self._settings).configured_roots(
+            agent
+        ), asked.answers
+
+    def roots(self, agent: str) -> list[Path]:
+        """Those that exist; all of them where only the adapter can tell."""
+        if isinstance(self._registry.require(agent), Fingerprinted):
+            return self.configured_roots(agent)
+        return [
+            root
+            for root in self.configured_roots(agent)
+            if not is_path(str(root)) or is_folder(root)
+        ]
+
+    def sources(self, agent: str, *, cwd: str | None = None) -> list[SourceRef]:
+        """Every source of the agent, by name alone, each once."""
+        adapter = self._registry.require(agent)
+        found: dict[str, SourceRef] = {}
+        for root in self.roots(agent):
+            for source in adapter.discover(root, cwd=cwd):
+                found.setdefault(source.location, source)
+        return list(found.values())
+
+    def assembly(self, agent: str, *, cwd: str | None = None) -> Assembly:
+        """All sessions of an agent."""
+        return self.assemble_sources(agent, self.sources(agent, cwd=cwd))
+
+    def queried_assembly(
+        self, agent: str, session_id: str, *, sources: Sequence[SourceRef]
+    ) -> Assembly | None:
+        """One session with all that bears on it, from databases; None: there is none to ask."""
+        if all(source.session_id or source.role != "session" for source in sources):
+            return None
+        return read_kin(self._registry.require(agent), sources, session_id)
+
+    def assembly_for(
+        self, agent: str, session_id: str, *, sources: Sequence[SourceRef]
+    ) -> Assembly:
+        """One session with all that bears on it, from as few sources as an exact answer needs."""
+        adapter = self._registry.require(agent)
+        found = read_kin(adapter, sources, session_id)
+        return found or read_by_names(adapter, sources, session_id)
+
+    def assemble_sources(self, agent: str, sources: Sequence[SourceRef]) -> Assembly:
+        """The sessions that these sources hold."""
+        adapter = self._registry.require(agent)
+        parts: list[SourceSession] = []
+        problems: list[Problem] = []
+        for source in sources:
+            read_facts(adapter, source, parts, problems)
+        return assemble(agent, parts, problems)
+
+    def messages(self, assembly: Assembly, session: AssembledSession) -> Iterator[SessionMessage]:
+        """The session's messages in order, history kept by reference first. Streams."""
+        conversation = message_sources(assembly, session)
+        return with_tool_results(self._messages(assembly.agent, conversation, "all"))
+
+    def native_search(self, agent: str, terms: Sequence[str]) -> set[str] | None:
+        """Ids of sessions that may have a text with all terms, by the agent's own index, if any.
+
+        Terms are ASCII words. No session that has them is missing.
+        """
+        adapter = self._registry.require(agent)
+        if not isinstance(adapter, NativeSearch):
+            return None
+        hits = (
+            hit
+            for root in self.roots(agent)
+            for hit in adapter.native_search(root, terms, limit=_EVERY_HIT)
+        )
+        try:
+            return {session_id for session_id, _ in hits}.union(self._not_in_native_index(agent))
+        except AmuxError:  # somebody else's adapter failed: half an answer would hide sessions
+            return None
+
+    def has_complete_native_index(self, agent: str) -> bool:
+        """Whether the agent has a full-text index that is sure of all its sessions."""
+        has_index = isinstance(self._registry.require(agent), NativeSearch)
+        return has_index and next(self._not_in_native_index(agent), None) is None
+
+    def _not_in_native_index(self, agent: str) -> Iterator[str]:
+        """Sessions of which an agent's own index is not sure."""
+        adapter = self._registry.require(agent)
+        if isinstance(adapter, PartlyIndexed):
+            for root in self.roots(agent):
+                yield from adapter.not_in_native_index(root)
+
+    def searchable(self, agent: str, conversation: MessageSources) -> Iterator[SessionMessage]:
+        """The same to search in: texts of many megabytes are cut; `long_texts` has them whole."""
+        return self._messages(agent, conversation, "texts")
+
+    def long_texts(self, conversation: MessageSources) -> Iterator[Iterator[str]]:
+        """The texts that are too long to be held, each in pieces."""
+        for each in conversation.slices:
+            if not each.source.has_path:
+                continue
+            for _, windows in groupby(read_long_texts(each.source.path), key=itemgetter(0)):
+                yield (window for _, window in windows)
+
+    def _messages(
+        self, agent: str, conversation: MessageSources, want: Want
+    ) -> Iterator[SessionMessage]:
+        adapter = self._registry.require(agent)
+        for item in read_messages(adapter, conversation, want=want):
+            if isinstance(item, SessionMessage):
+                yield item
+
+
+def _sessions_in(place: Path, own: Sequence[Path]) -> Path:
+    """Where sessions are in a place a person named: it may be a copy of the agent's whole folder.
+
+    Agents that keep them in a folder of their folder are known by the names of their own places.
+    """
+    names = {each.name for each in own}
+    if len(names) == 1 and names < _INNER_FOLDERS and is_folder(inner := place / names.pop()):
+        return inner
+    return place
+
+
+class RecordingEnvironment(Mapping[str, str]):
+    """An environment that remembers what was asked of it."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._env = env
+        self.answers: dict[str, str | None] = {}
+
+    def __getitem__(self, name: str) -> str:
+        self.answers[name] = self._env.get(name)
+        return self._env[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._env)
+
+    def __len__(self) -> int:
+        return len(self._env)

@@ -1,0 +1,64 @@
+"""Why a session costs what it costs: every counted call, every ignored copy, every rate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amux.assembly.cost import CostCalculator, why_unknown
+from amux.assembly.session import AssembledSession
+from amux.model.ids import unified_id
+from amux.model.reports import CostExplanation, ExplainedCall
+from amux.model.usage import NANO
+
+
+def explain_cost(session: AssembledSession, coster: CostCalculator) -> CostExplanation:
+    """Take the session's cost apart, sub-agents included."""
+    cost = coster.cost_of(session)
+    shares: dict[int, int | None] = {}
+    if cost is not None:
+        shares.update(zip(map(id, cost.calls), cost.shares, strict=True))
+    explained = [
+        entry
+        for member in session.with_children()
+        for entry in _explain_member(session, member, coster, shares)
+    ]
+    return CostExplanation(
+        unified_id=unified_id(session.agent, session.session_id),
+        title=session.title,
+        cost=None if cost is None else cost.record(),
+        calls=tuple(explained),
+        repeats=sum(entry.call.repeats for entry in explained if entry.counted),
+        incomplete=why_unknown(session) if cost is None else cost.incomplete,
+    )
+
+
+def _explain_member(
+    session: AssembledSession,
+    member: AssembledSession,
+    coster: CostCalculator,
+    shares: dict[int, int | None],
+) -> Iterator[ExplainedCall]:
+    for call in member.calls:
+        share = shares.get(id(call))
+        rates, origin = coster.rates_used(session, call)
+        yield ExplainedCall(
+            session_id=member.session_id,
+            call=call,
+            counted=True,
+            price_source=origin,
+            rates=rates,
+            usd=None if share is None else share / NANO,
+        )
+    for ignored in member.ignored:
+        price = coster.price(session, ignored.call)
+        rates, origin = coster.rates_used(session, ignored.call)
+        yield ExplainedCall(
+            session_id=member.session_id,
+            call=ignored.call,
+            counted=False,
+            reason=f"a copy of a call that is counted in {ignored.owner}",
+            counted_in=ignored.owner,
+            price_source=origin,
+            rates=rates,
+            uncounted_usd=None if price is None else price / NANO,
+        )

@@ -1,0 +1,1 @@
+"""Following sessions while they grow."""

@@ -1,0 +1,96 @@
+"""`list`: enumerate, filter, sort, cut; in this order, so that a limit never hides the dearest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from operator import itemgetter
+
+from amux.adapters._base import SkippedCounts
+from amux.assembly.assemble import Assembly
+from amux.assembly.cost import CostCalculator
+from amux.assembly.session import AssembledSession
+from amux.assembly.summary import summarize
+from amux.model.list_filter import has_any_tag, in_span, same_directory, used_model
+from amux.model.options import SessionListOptions
+from amux.model.problems import Problem
+from amux.model.reports import ListReport
+from amux.model.session import SessionSummary
+from amux.reading.selection import NOTHING_SKIPPED
+
+
+def list_sessions(
+    assemblies: Iterable[Assembly],
+    options: SessionListOptions,
+    coster: CostCalculator,
+    *,
+    unread: SkippedCounts = NOTHING_SKIPPED,
+) -> ListReport:
+    """The summaries that fit, sorted, and counts of those left out by default.
+
+    `unread` counts what fits as well and is known not to be shown.
+    """
+    found: list[tuple[bytes, SessionSummary]] = []
+    problems: list[Problem] = []
+    children, archived = unread.children, unread.archived
+    for assembly in assemblies:
+        problems.extend(assembly.problems)
+        for session in _candidates(assembly):
+            summary = summarize(
+                session,
+                coster.cost_of(session),
+                coster.tags_of(session),
+                starred=coster.is_starred(session),
+            )
+            if not _fits(summary, options):
+                continue
+            if session.kind == "subagent" and not options.include_children:
+                children += 1
+            elif session.archived and not options.include_archived:
+                archived += 1
+            else:
+                found.append((session.sort_key, summary))
+    found.sort(key=itemgetter(0))
+    each = (summary for _, summary in found)
+    shown = sort_sessions(each, options.sort, descending=options.sort_direction == "desc")
+    limit = len(shown) if options.limit is None else options.limit
+    return ListReport(
+        sessions=tuple(shown[:limit]),
+        hidden_children=children,
+        hidden_archived=archived,
+        truncated=max(0, len(shown) + unread.more - limit),
+        problems=(*problems, *coster.problems),
+    )
+
+
+def _candidates(assembly: Assembly) -> Iterable[AssembledSession]:
+    return (session for session in assembly.all_sessions() if session.listed)
+
+
+def _fits(summary: SessionSummary, options: SessionListOptions) -> bool:
+    return (
+        in_span(summary.created_at, options.since, options.until)
+        and used_model(summary, options.model)
+        and has_any_tag(summary.tags, options.tags)
+        and same_directory(summary.cwd, options.cwd)
+        and (summary.starred or not options.starred)
+    )
+
+
+def sort_sessions(
+    sessions: Iterable[SessionSummary], sort: str, *, descending: bool
+) -> list[SessionSummary]:
+    """Sort by one field; equal ones stay as they came, whichever the direction."""
+
+    def rank(summary: SessionSummary) -> float | datetime:
+        match sort:
+            case "cost":
+                return -1.0 if summary.cost is None else summary.cost.total_usd
+            case "turns":
+                return summary.turn_count
+            case "updated":
+                return summary.updated_at
+            case _:
+                return summary.created_at
+
+    return sorted(sessions, key=rank, reverse=descending)

@@ -1,0 +1,1 @@
+"""Search: one grammar and one matcher for all agents."""

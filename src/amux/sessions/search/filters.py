@@ -1,0 +1,134 @@
+"""Whether a session, or a message of one, passes the filters of a query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from amux.model.directories import forward_slashes
+from amux.model.message import SessionMessage
+from amux.model.words import fold
+from amux.sessions.search.mentions import mentioned_paths, normal_path
+from amux.sessions.search.passages import Passage, passages
+from amux.sessions.search.query.filters import Clause, Condition, is_agent
+from amux.sessions.search.searchable import SessionFields
+
+
+def admits_session(clauses: Sequence[Clause], session: SessionFields) -> bool:
+    """Whether a session passes; only the clauses that choose sessions may be given."""
+
+    def holds(condition: Condition) -> bool:
+        if condition.kind == "starred":
+            return session.starred
+        return _SESSION_TESTS[condition.kind](session, condition)
+
+    return all(clause.admits(holds) for clause in clauses)
+
+
+def admitted_passages(
+    clauses: Sequence[Clause], message: SessionMessage, *, said_only: bool = False
+) -> Iterator[Passage] | None:
+    """What may be searched of a message; None: it can be no hit at all.
+
+    Only clauses that choose messages may be given.
+    """
+    if not clauses:
+        return passages(message, said_only=said_only)
+    roles = [clause for clause in clauses if clause.kind == "role"]
+    if not all(
+        clause.admits(lambda condition: _MESSAGE_TESTS[condition.kind](message, condition))
+        for clause in clauses
+        if clause.kind != "role"
+    ):
+        return None
+    says = _is_said_by(roles, message.role)
+    thinks = bool(message.thinking) and _is_said_by(roles, message.role, "thinking")
+    if not says and not thinks:
+        return None
+    found = passages(message, said_only=said_only)
+    return (each for each in found if (thinks if each.is_thinking else says))
+
+
+def _is_said_by(roles: Sequence[Clause], *speakers: str) -> bool:
+    """Thinking is said by the role of its message and by one of its own."""
+    return all(clause.admits(lambda condition: condition.value in speakers) for clause in roles)
+
+
+def _is_of_agent(session: SessionFields, condition: Condition) -> bool:
+    return is_agent(session.agent, condition)
+
+
+def _used_model(session: SessionFields, condition: Condition) -> bool:
+    if condition.exact:
+        return condition.value in session.models
+    return any(condition.value in fold(model) for model in session.models)
+
+
+def _has_tag(session: SessionFields, condition: Condition) -> bool:
+    if condition.exact:
+        return condition.value in session.tags
+    return any(condition.value == fold(tag) for tag in session.tags)
+
+
+def _is_of_project(session: SessionFields, condition: Condition) -> bool:
+    """As many of the last folders as the value names hold it; an absolute path: there or below."""
+    if session.cwd is None:
+        return False
+    wanted = forward_slashes(condition.value).rstrip("/")
+    place = fold(session.cwd).rstrip("/")
+    if wanted.startswith("/") or wanted[1:3] == ":/":
+        return place == wanted or place.startswith(f"{wanted}/")
+    folders = [folder for folder in place.split("/") if folder]
+    count = wanted.count("/") + 1
+    return bool(wanted) and wanted in "/".join(folders[-count:])
+
+
+def _is_since(session: SessionFields, condition: Condition) -> bool:
+    return condition.moment is None or session.created_at >= condition.moment
+
+
+def _is_until(session: SessionFields, condition: Condition) -> bool:
+    return condition.moment is None or session.created_at <= condition.moment
+
+
+_SESSION_TESTS: Final[dict[str, Callable[[SessionFields, Condition], bool]]] = {
+    "agent": _is_of_agent,
+    "model": _used_model,
+    "tag": _has_tag,
+    "project": _is_of_project,
+    "since": _is_since,
+    "until": _is_until,
+}
+
+
+def _used_tool(message: SessionMessage, condition: Condition) -> bool:
+    names = [call.tool_name for call in message.tool_calls]
+    if message.tool_result is not None:
+        names.append(message.tool_result.tool_name)
+    return any(fold(name) == condition.value for name in names)
+
+
+def _mentions_file(message: SessionMessage, condition: Condition) -> bool:
+    wanted = normal_path(condition.value)
+    return any(
+        wanted in normal_path(path)
+        for call in message.tool_calls
+        for path in mentioned_paths(call.input)
+    )
+
+
+def _is_error(message: SessionMessage, condition: Condition) -> bool:
+    """A tool that failed, or the notice that the model's answer failed."""
+    del condition
+    result = message.tool_result
+    if result is not None and result.is_error:
+        return True
+    is_notice = message.synthetic and message.role == "assistant"
+    return is_notice or any(call.is_error for call in message.tool_calls)
+
+
+_MESSAGE_TESTS: Final[dict[str, Callable[[SessionMessage, Condition], bool]]] = {
+    "tool": _used_tool,
+    "file": _mentions_file,
+    "error": _is_error,
+}

@@ -1,0 +1,355 @@
+"""Candidates from the text index: the messages that hold the words of a query.
+
+For words, prefixes and plain phrases the index is sure; what it is not sure of is read. It knows
+messages by source and number, so a conversation that lies in several sources is read as a whole
+when any of them has a candidate.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+
+from amux.index.errors import TextIndexDamagedError
+from amux.index.rows.stored_session import keys_of
+from amux.index.text.engine import (
+    TABLES,
+    UNIT_SHIFT,
+    UNPLACED_TEXT,
+    Documents,
+    Table,
+    TextIndex,
+    in_order,
+)
+from amux.index.text.locations import MessageLocations
+from amux.index.text.plan import TermKind
+from amux.index.text.update import TextDatabase
+from amux.sessions.search.candidates import (
+    ALL,
+    NONE,
+    Candidates,
+    CandidatesOf,
+    MessageCandidates,
+    all_messages,
+)
+from amux.sessions.search.hits import PendingHits, Said
+from amux.sessions.search.query.grammar import Query
+from amux.sessions.search.query.groups import Alternative
+from amux.sessions.search.query.regex import needed_text
+from amux.sessions.search.query.terms import Term, is_word
+from amux.sessions.search.searchable import SearchableSession
+
+_ORDINAL = (1 << UNIT_SHIFT) - 1
+_NONE: frozenset[int] = frozenset()
+_MAX_CACHED_LOCATIONS = 256  # units, of a kilobyte each for the most part
+_LOCATIONS_PER_QUERY = 500  # SQLite takes no more than 999 parameters in old versions
+
+
+@dataclass(frozen=True)
+class TextAnswer:
+    """What the index says of one query."""
+
+    fitting: list[int]  # documents, in order
+    unsure: frozenset[int]  # units with a document that may not fit
+    holders: Mapping[Term, list[int]]  # which of them have a term
+
+    def has(self, unit: int) -> bool:
+        """Whether any message of a unit fits."""
+        return bool(_count(self.fitting, unit))
+
+    def numbers(self, unit: int, most: int | None = None) -> list[int]:
+        """The numbers of a unit's first fitting messages, in order; they count from 1."""
+        if most is None:
+            first, end = _span(self.fitting, unit)
+            return [(key & _ORDINAL) + 1 for key in self.fitting[first:end]]
+        first = bisect_left(self.fitting, unit << UNIT_SHIFT)
+        some = self.fitting[first : first + most]
+        return [(key & _ORDINAL) + 1 for key in some if key >> UNIT_SHIFT == unit]
+
+    def has_unplaced_text(self, unit: int) -> bool:
+        """Whether a text fits that is too long to be held, of any message of a unit."""
+        key = unit << UNIT_SHIFT | UNPLACED_TEXT
+        at = bisect_left(self.fitting, key)
+        return self.fitting[at : at + 1] == [key]
+
+    def weights(self, unit: int) -> dict[Term, float]:
+        """How many of a unit's fitting messages have each term."""
+        counts = {term: _count(own, unit) for term, own in self.holders.items()}
+        return {term: float(count) for term, count in counts.items() if count}
+
+
+def _span(documents: list[int], unit: int) -> tuple[int, int]:
+    """Where those of a unit begin and end."""
+    first = bisect_left(documents, unit << UNIT_SHIFT)
+    return first, bisect_left(documents, (unit + 1) << UNIT_SHIFT, first)
+
+
+def _count(documents: list[int], unit: int) -> int:
+    first, end = _span(documents, unit)
+    return end - first
+
+
+class TextCandidates:
+    """Proposes what the text index holds, for the agents whose texts are in it."""
+
+    def __init__(
+        self,
+        store: TextDatabase,
+        agents: Iterable[str],
+        others: Candidates,
+        *,
+        discard: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._index = store.index
+        self.units = {agent: store.units(agent) for agent in agents}
+        self._others = others  # for agents whose texts are not in the index
+        self._discard = discard  # what is damaged
+        self._location_cache: dict[int, MessageLocations | None] = {}
+        self._asked: tuple[Query, TextAnswer | None] | None = None
+        self._asked_in_words: tuple[Query, TextAnswer | None] | None = None
+
+    def candidates_for(self, agent: str, query: Query) -> CandidatesOf:
+        """See `Candidates`."""
+        units = self.units.get(agent)
+        if units is None:
+            return self._others.candidates_for(agent, query)
+        answer = self.answer(query)
+        if answer is None:
+            return all_messages
+        may_be_sure = not query.filters.of_messages
+
+        def list_unit(unit: int) -> MessageCandidates:
+            is_sure = may_be_sure and unit not in answer.unsure
+            said, spots = self._said(query, unit), partial(self._locations_of, unit)
+            return _listed(answer, unit, is_sure=is_sure, said=said, spots=spots)
+
+        def shortlists(subject: SearchableSession) -> Sequence[MessageCandidates]:
+            keys = subject.keys
+            if keys is None:
+                return list(_of_conversations(subject, units, list_unit, answer))
+            return [list_unit(units.get(key, 0)) for key in keys]
+
+        return shortlists
+
+    def pending(
+        self, query: Query, rooms: Iterable[tuple[SearchableSession, int | None]]
+    ) -> list[list[PendingHits]]:
+        """The fitting messages of some sessions of which the index is sure, and where they lie.
+
+        Of each session as many as there is room for, and all where there is a choice.
+        """
+        answer = self.answer(query)
+        if answer is None:
+            return [[] for _ in rooms]
+        found = [
+            self._fitting(answer, subject, room if query.said_only else None)
+            for subject, room in rooms
+        ]
+        spots = self._locations([unit for some in found for _, unit, _ in some])
+        return [
+            [
+                PendingHits(place, numbers, spots.get(unit), self._said(query, unit))
+                for place, unit, numbers in some
+            ]
+            for some in found
+        ]
+
+    def _fitting(
+        self, answer: TextAnswer, subject: SearchableSession, room: int | None
+    ) -> list[tuple[int, int, list[int]]]:
+        """The conversations of a session with a fitting message, their units, the first numbers."""
+        left = None if room is None else max(room, 1)
+        units = self.units[subject.fields.agent]
+        found: list[tuple[int, int, list[int]]] = []
+        for place, key in enumerate(subject.keys or ()):
+            unit = units.get(key, 0)
+            if numbers := answer.numbers(unit, left):
+                found.append((place, unit, numbers))
+                left = None if left is None else left - len(numbers)
+                if left == 0:
+                    break
+        return found
+
+    def _locations_of(self, unit: int) -> MessageLocations | None:
+        return self._locations((unit,)).get(unit)
+
+    def _locations(self, units: Sequence[int]) -> Mapping[int, MessageLocations | None]:
+        """Where messages lie; some is kept, since the same sessions are shown again and again."""
+        spots = self._location_cache
+        missing = [unit for unit in units if unit not in spots]
+        if missing:
+            with self._guarded():
+                for start in range(0, len(missing), _LOCATIONS_PER_QUERY):
+                    some = missing[start : start + _LOCATIONS_PER_QUERY]
+                    spots |= dict.fromkeys(some) | self._store.locations(some)
+            if len(spots) > _MAX_CACHED_LOCATIONS:
+                self._location_cache = {}
+        return spots
+
+    def words(self) -> Iterator[str]:
+        """Every word that somebody said."""
+        spoken: tuple[Table, ...] = ("spoken",)
+        with self._guarded():
+            yield from (word for word, _ in self._index.vocabulary(tables=spoken))
+
+    def held(self, query: Query) -> set[Term]:
+        """The terms of a query that occur anywhere."""
+        with self._guarded():
+            return {
+                term
+                for term in query.terms
+                if self._index.documents(*_kind_of(term), tables=_tables(query)).ids != []
+            }
+
+    def answer(self, query: Query) -> TextAnswer | None:
+        """What the index says of a query; None: any document may fit."""
+        if self._asked is None or self._asked[0] is not query:
+            with self._guarded():
+                self._asked = (query, _ask(self._index, query))
+        return self._asked[1]
+
+    def _said(self, query: Query, unit: int) -> Said | None:
+        """Which messages of a unit fit without tool text, when somebody wants to know."""
+        if query.said_only:
+            return None
+
+        def numbers() -> Collection[int]:
+            answer = self._answer_in_words(query)
+            return () if answer is None else answer.numbers(unit)
+
+        return numbers
+
+    def _answer_in_words(self, query: Query) -> TextAnswer | None:
+        if self._asked_in_words is None or self._asked_in_words[0] is not query:
+            with self._guarded():
+                answer = _ask(self._index, replace(query, said_only=True))
+            self._asked_in_words = (query, answer)
+        return self._asked_in_words[1]
+
+    @contextmanager
+    def _guarded(self) -> Generator[None]:
+        try:
+            yield
+        except TextIndexDamagedError:
+            self._discard()
+            raise
+
+
+def _of_conversations(
+    subject: SearchableSession,
+    units: Mapping[int, int],
+    list_unit: Callable[[int], MessageCandidates],
+    answer: TextAnswer,
+) -> Iterator[MessageCandidates]:
+    for conversation in subject.message_sources():
+        numbers = [units.get(key, 0) for key in keys_of(subject.fields.agent, conversation)]
+        if conversation.is_whole:
+            yield list_unit(numbers[0])
+        else:
+            yield ALL if any(map(answer.has, numbers)) else NONE
+
+
+def _listed(
+    answer: TextAnswer,
+    unit: int,
+    *,
+    is_sure: bool,
+    said: Said | None,
+    spots: Callable[[], MessageLocations | None],
+) -> MessageCandidates:
+    """What may fit of a unit; 0 is none, and is that of a session without texts."""
+    numbers = answer.numbers(unit)
+    if not numbers:
+        return NONE
+    if answer.has_unplaced_text(unit):
+        return ALL
+    return MessageCandidates(numbers, is_sure, answer.weights(unit), said, spots)
+
+
+def _ask(index: TextIndex, query: Query) -> TextAnswer | None:
+    """None: any document may fit."""
+    together = _ask_at_once(index, query)
+    if together is not None:
+        return TextAnswer(together, _NONE, dict.fromkeys(query.terms, together))
+    tables = _tables(query)
+    found = {term: _documents(index, term, tables) for term in query.all_terms}
+    # What is not wanted may stand in a part of a message that filters leave out.
+    excludes = not query.filters.of_messages
+    alternatives = [_of_alternative(each, found, excludes=excludes) for each in query.alternatives]
+    known = [each for each in alternatives if each is not None]
+    if len(known) < len(alternatives):
+        return None
+    fitting = in_order([ids for ids, _ in known])
+    unsure = set[int]().union(*(some for _, some in known))
+    if len(known) > 1 and any(found[term].ids is None for term in query.terms):
+        unsure.update(fitting)  # which of them have the term, nobody knows
+    return TextAnswer(
+        fitting,
+        frozenset(key >> UNIT_SHIFT for key in unsure.intersection(fitting)) if unsure else _NONE,
+        {term: _holders(found[term], fitting, known) for term in query.terms},
+    )
+
+
+def _documents(index: TextIndex, term: Term, tables: tuple[Table, ...]) -> Documents:
+    """The documents that may have a term; of an expression, those with what every match has."""
+    needed = needed_text(term.text) if term.kind == "regex" else None
+    if needed is None:
+        return index.documents(*_kind_of(term), tables=tables)
+    ids = index.documents("word", needed, tables=tables).ids
+    return Documents(ids, set(ids or ()))
+
+
+def _tables(query: Query) -> tuple[Table, ...]:
+    return ("spoken",) if query.said_only else TABLES
+
+
+def _ask_at_once(index: TextIndex, query: Query) -> list[int] | None:
+    """The documents with several words, where one question will do."""
+    is_simple = len(query.alternatives) == 1 and not query.unwanted and len(query.terms) > 1
+    if not (is_simple and query.said_only):
+        return None
+    return index.documents_with_all(map(_kind_of, query.terms), table="spoken")
+
+
+def _holders(documents: Documents, fitting: list[int], alternatives: Sequence[object]) -> list[int]:
+    """The fitting documents that have a term; of one alternative, all of them."""
+    if len(alternatives) == 1 or documents.ids is None:
+        return fitting
+    return sorted(set(documents.ids).intersection(fitting))
+
+
+def _of_alternative(
+    alternative: Alternative, found: dict[Term, Documents], *, excludes: bool
+) -> tuple[list[int], set[int]] | None:
+    """Documents with all wanted terms and surely none of the unwanted; None: any may be one.
+
+    Unless it `excludes`, those with unwanted terms are among them: they have to be looked at.
+    """
+    wanted = [found[term] for term in alternative.wanted]
+    known = sorted((each.ids for each in wanted if each.ids is not None), key=len)
+    if not known:
+        return None
+    ids = known[0] if len(known) == 1 else sorted(set(known[0]).intersection(*known[1:]))
+    unsure = set[int]().union(*(documents.unsure for documents in wanted))
+    if len(known) < len(wanted):
+        unsure.update(ids)
+    for term in alternative.unwanted if excludes else ():
+        documents = found[term]
+        if documents.ids is None:
+            unsure.update(ids)
+            continue
+        gone = {key for key in documents.ids if key & _ORDINAL < UNPLACED_TEXT} - documents.unsure
+        ids = [key for key in ids if key not in gone]
+        unsure |= documents.unsure
+    return ids, unsure
+
+
+def _kind_of(term: Term) -> tuple[TermKind, str]:
+    """The term as the index knows it."""
+    if term.kind == "text":
+        return ("word" if is_word(term.text) else "literal"), term.text
+    return term.kind, term.text

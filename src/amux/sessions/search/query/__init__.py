@@ -1,0 +1,1 @@
+"""The search grammar: terms, groups, filters and regular expressions."""
