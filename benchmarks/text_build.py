@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 from amux.adapters import load_builtin
-from amux.index.text.engine import TextIndex
 from amux.index.text.documents import source_texts
+from amux.index.text.engine import TextIndex
 from amux.testing.reading import sources_of
 
 

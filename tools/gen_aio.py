@@ -116,8 +116,8 @@ CONTEXT = """\
 CLASSES = (
     ("sessions/manager.py", "SessionManager", "SyncSessionManager"),
     ("annotations/manager.py", "AnnotationManager", "SyncAnnotationManager"),
-    ("adapter_manager.py", "AdapterManager", "SyncAdapterManager"),
-    ("sessions/upkeep.py", "IndexManager", "SyncIndexManager"),
+    ("reading/adapter_manager.py", "AdapterManager", "SyncAdapterManager"),
+    ("sessions/index_manager.py", "IndexManager", "SyncIndexManager"),
     ("client.py", "Client", "sync.Client"),
 )
 PURE = {

@@ -296,7 +296,7 @@ class Client:
             SessionNotFoundError: There is no session.
             AgentNotFoundError: The given agent is unknown.
         """
-        from amux.sessions.latest import find_latest
+        from amux.sessions.find import find_latest
 
         return find_latest(self._parts.registry, self._parts.library, agent=agent)
 
@@ -394,7 +394,7 @@ class Client:
 
     def lost_annotations(self, agent: str | None = None) -> tuple[str, ...]:
         """Return the annotated sessions, of all agents or one, that no longer exist here."""
-        from amux.sessions.lost import missing_sessions
+        from amux.sessions.find import missing_sessions
 
         entries = self.annotations.entries()
         ids = [each.unified_id for each in entries]

@@ -16,7 +16,7 @@ from amux.adapters._base import (
 )
 from amux.model.message import SessionMessage
 from amux.model.texts import TextDoc, text_doc
-from amux.sessions.search.passages import Passage, passages
+from amux.sessions.search.match import Passage, passages
 
 Searched = tuple[str, datetime | None, bool, list[Passage]]
 

@@ -17,11 +17,14 @@ from test_work import settle
 from amux.assembly.cost import CostCalculator
 from amux.host import Host
 from amux.index.database import IndexDatabase
-from amux.index.rows.search_rows import SearchRow
 from amux.index.rows.session_row import microseconds
-from amux.index.rows.stored_session import StoredSession
-from amux.sessions.search.indexed_hits import TextAnswer, TextCandidates
-from amux.sessions.search.lookup import IndexedHits, SessionsByUnit
+from amux.index.rows.stored_session import SearchRow, StoredSession
+from amux.sessions.search.indexed_hits import (
+    IndexedHits,
+    SessionsByUnit,
+    TextAnswer,
+    TextCandidates,
+)
 from amux.sessions.search.query.grammar import parse_query
 from amux.sessions.search.ranking import Ranking
 from amux.wiring import Wiring

@@ -18,11 +18,10 @@ from test_work import settle
 from amux.assembly.cost import CostCalculator
 from amux.host import Host
 from amux.index.database import IndexDatabase
-from amux.index.rows.search_rows import SearchRow
-from amux.index.rows.stored_session import StoredSession
+from amux.index.rows.stored_session import SearchRow, StoredSession
 from amux.model.options import SearchSort, SessionQuery
 from amux.model.reports import SearchReport
-from amux.sessions.search.lookup import SessionsByUnit
+from amux.sessions.search.indexed_hits import SessionsByUnit
 from amux.sessions.search.search import Search, SearchScope
 from amux.wiring import Wiring
 

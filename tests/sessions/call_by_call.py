@@ -14,8 +14,7 @@ from msgspec.structs import replace
 
 from amux.assembly.assemble import Assembly
 from amux.assembly.cost import CostCalculator, SessionCost
-from amux.assembly.session import AssembledSession
-from amux.assembly.spans import time_span
+from amux.assembly.session import AssembledSession, time_span
 from amux.assembly.summary import cwd_of, primary_model
 from amux.model.cost import CostBreakdown, CostRecord, CostSummary, UnpricedModel
 from amux.model.options import CostAggregationOptions, GroupBy, group_names

@@ -30,7 +30,7 @@ from amux.client import Client
 from amux.errors import ValidationError
 from amux.model.options import SessionQuery
 from amux.model.session import SessionSummary
-from amux.sessions.search.mentions import mentioned_paths
+from amux.sessions.search.filters import mentioned_paths
 from amux.sessions.search.query.grammar import Query, parse_query
 from amux.sessions.search.query.terms import Term
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 
 from amux.adapters._base import SourceRef
 from amux.model.facts import Facts, Kind
@@ -200,3 +200,14 @@ def _fragments(parts: list[SourceSession]) -> list[SourceSession]:
 
 def _created(part: SourceSession) -> float:
     return part.facts.created_at.timestamp() if part.facts.created_at else 0.0
+
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+def time_span(session: AssembledSession) -> tuple[datetime, datetime]:
+    """When it began and when it last changed: from its records, else from the file."""
+    created = [part.facts.created_at for part in session.sources if part.facts.created_at]
+    updated = [part.facts.updated_at for part in session.sources if part.facts.updated_at]
+    first = min(created) if created else session.primary.file_time or _EPOCH
+    return first, max([*updated, first])

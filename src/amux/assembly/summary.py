@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from amux.adapters._base import SourceRef
 from amux.assembly.cost import SessionCost
-from amux.assembly.session import AssembledSession
-from amux.assembly.spans import time_span
+from amux.assembly.session import AssembledSession, time_span
 from amux.model.annotation import Note
 from amux.model.directories import forward_slashes
 from amux.model.ids import unified_id

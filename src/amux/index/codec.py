@@ -13,8 +13,7 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
-from amux.assembly.hours import HourlySpending
-from amux.assembly.spending import Spending
+from amux.assembly.ledger import HourlySpending, Spending
 from amux.index.errors import IndexDecodeError
 
 T = TypeVar("T")

@@ -10,8 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from amux.index.freshness import agent_snapshot
+
+if TYPE_CHECKING:
+    from amux.index.updater import IndexUpdater
+
 
 Clock = Callable[[], float]
 """Seconds from any beginning, never going back."""
@@ -64,3 +69,34 @@ class SnapshotCache:
             yield
         finally:
             self._is_held = False
+
+
+T = TypeVar("T")
+State = tuple[object, ...]
+
+
+class GenerationCache(Generic[T]):
+    """The last thing that was made, and what for."""
+
+    def __init__(self) -> None:
+        self._last: tuple[State, T] | None = None
+
+    def get(self, keeper: IndexUpdater, wanted: State, make: Callable[[], T]) -> T:
+        """What was made for the same question from the same look; else it is made now."""
+        generation = keeper.snapshots.generation()
+        if self._last is not None and self._last[0] == (wanted, generation, *_state(keeper)):
+            return self._last[1]
+        made = make()
+        self._last = ((wanted, generation, *_state(keeper)), made)
+        return made
+
+
+def _state(keeper: IndexUpdater) -> State:
+    """Changes with everything that is written into the index."""
+    from amux.index.errors import TextIndexError
+
+    store = keeper.store
+    try:
+        return (store.version(), store.text_version()) if store.exists() else (object(),)
+    except TextIndexError:
+        return (object(),)  # equal to nothing: who asks next finds out what is wrong

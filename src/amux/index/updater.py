@@ -16,7 +16,7 @@ from amux.index.errors import IndexUnavailableError
 from amux.index.facts.stored_source import Depth
 from amux.index.freshness import Freshness, WatchedPaths
 from amux.index.result_environment import ResultEnvironment
-from amux.index.rows.census import AgentCounts, agent_counts
+from amux.index.rows.query import AgentCounts, agent_counts
 from amux.index.rows.results import ClusterResult, ResultIndex
 from amux.index.rows.session_row import decode_problems, make_rows, report_of, wanted_rows
 from amux.index.snapshot_cache import SnapshotCache

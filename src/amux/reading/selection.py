@@ -20,7 +20,7 @@ from amux.adapters._base import (
     SourceRef,
 )
 from amux.assembly.assemble import Assembly
-from amux.assembly.spans import time_span
+from amux.assembly.session import time_span
 from amux.assembly.summary import cwd_of
 from amux.model.list_filter import in_span, same_directory
 from amux.model.options import SessionListOptions

@@ -22,7 +22,7 @@ from amux.adapters._base import SkippedCounts, SourceRef
 from amux.assembly.assemble import Assembly
 from amux.assembly.cost import CostCalculator
 from amux.index.errors import IndexUnavailableError
-from amux.index.generation_cache import GenerationCache
+from amux.index.snapshot_cache import GenerationCache
 from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
 from amux.model.reports import ListReport
@@ -38,17 +38,16 @@ from amux.reading.sources import SourceCatalog
 from amux.sessions.list import list_sessions
 
 if TYPE_CHECKING:
-    from amux.assembly.spending import Spending
+    from amux.assembly.ledger import Spending
     from amux.index.database import IndexDatabase
     from amux.index.facts.sources import ReportProgress
     from amux.index.freshness import Kind
     from amux.index.result_environment import ResultEnvironment
-    from amux.index.rows.census import AgentCounts
+    from amux.index.rows.query import AgentCounts
     from amux.index.rows.stored_session import StoredSession
     from amux.index.updater import IndexUpdater
     from amux.sessions.cost.report import CostReport
-    from amux.sessions.search.indexed_hits import TextCandidates
-    from amux.sessions.search.lookup import IndexedHitFinder, SessionsByUnit
+    from amux.sessions.search.indexed_hits import IndexedHitFinder, SessionsByUnit, TextCandidates
     from amux.sessions.search.search import SearchScope
     from amux.sessions.search.searchable import SearchableSession
     from amux.sessions.search.text_keeper import TextKeeper
@@ -197,7 +196,7 @@ class SessionCatalog:
         texts: TextCandidates,
     ) -> IndexedHitFinder:
         """Which sessions are worth a look; what that takes is kept as long as the rows are."""
-        from amux.sessions.search.lookup import IndexedHitFinder, SessionsByUnit
+        from amux.sessions.search.indexed_hits import IndexedHitFinder, SessionsByUnit
 
         if self._sessions_by_unit is None or not self._sessions_by_unit.is_of(rows, texts.units):
             self._sessions_by_unit = SessionsByUnit(rows, texts.units)

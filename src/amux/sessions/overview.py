@@ -7,10 +7,8 @@ from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-from amux.assembly.cost import CostCalculator
-from amux.assembly.days import local_day
-from amux.assembly.session import AssembledSession
-from amux.assembly.spans import time_span
+from amux.assembly.cost import CostCalculator, local_day
+from amux.assembly.session import AssembledSession, time_span
 from amux.assembly.summary import summarize
 from amux.index.rows.session_row import moment_at
 from amux.model.options import CostAggregationOptions, SessionListOptions
@@ -23,7 +21,7 @@ from amux.sessions.list import sort_sessions
 from amux.sessions.service import SessionService
 
 if TYPE_CHECKING:
-    from amux.index.rows.census import AgentCounts
+    from amux.index.rows.query import AgentCounts
 
 RECENT = 5
 _LAST: Final = SessionListOptions(sort="updated", limit=RECENT)

@@ -6,12 +6,14 @@ Needs nothing but `sqlite3`, so that a list of thousands costs little more than 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 from amux.index.database import IndexDatabase
 
 TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
 if TYPE_CHECKING:
     from typing import Any, Final
+
 
 SUBAGENT: Final = 1
 ARCHIVED: Final = 2
@@ -130,3 +132,31 @@ def _find(store: IndexDatabase, wanted: RowFilter, columns: str) -> tuple[list[A
     for kind, number in counted:
         counts[kind] = counts.get(kind, 0) + number
     return rows, HiddenCounts(counts, hidden=wanted.hidden, shown=len(rows))
+
+
+_VISIBLE: Final = f"agent = :agent AND hidden & {SUBAGENT} = 0"
+_SPAN: Final = f"SELECT count(*), min(created), max(updated) FROM session WHERE {_VISIBLE}"  # noqa: S608 - our own words
+_VERSION: Final = f"SELECT version FROM session WHERE {_VISIBLE} ORDER BY updated DESC, tie LIMIT 1"  # noqa: S608 - likewise
+_SIZE: Final = "SELECT coalesce(sum(size), 0) FROM source WHERE agent = :agent"
+
+
+class AgentCounts(NamedTuple):
+    """The sessions of one agent, sub-agents left out. Times are microseconds of the Unix time."""
+
+    sessions: int
+    oldest: int | None
+    newest: int | None
+    version: str | None  # of the agent, in the session that changed last
+    size: int  # bytes of its sources
+
+
+def agent_counts(store: IndexDatabase, agent: str) -> AgentCounts:
+    """What is kept of one agent."""
+    if not store.exists():
+        return AgentCounts(0, None, None, None, 0)
+    values = {"agent": agent}
+    with store.guarded() as database:
+        sessions, oldest, newest = database.execute(_SPAN, values).fetchone()
+        version = database.execute(_VERSION, values).fetchone() if sessions else None
+        (size,) = database.execute(_SIZE, values).fetchone()
+    return AgentCounts(sessions, oldest, newest, version and version[0], size)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal, NamedTuple
 
-from amux.index.text.words import WordList
+from amux.index.text.vocabulary import WordList
 from amux.model.words import JOINT, OVERLAP, Segment, ideograph_tokens, segments
 
 TermKind = Literal["word", "prefix", "phrase", "literal", "regex"]

@@ -8,6 +8,7 @@ source had when it was read.
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -22,13 +23,72 @@ from amux.index.codec import pack, unpack
 from amux.index.errors import TextIndexError
 from amux.index.facts.stored_source import GROWS_NS, prefix_digest, reader_version
 from amux.index.pool import core_count, work_through
-from amux.index.rows.search_rows import text_unit_key
-from amux.index.text.checkpoints import CHECKPOINTS_TABLE, TextCheckpoint, TextCheckpoints
+from amux.index.rows.stored_session import text_unit_key
 from amux.index.text.documents import Batch, source_texts, texts_behind
 from amux.index.text.engine import PreparedDoc, TextIndex, prepare
 from amux.index.text.locations import MessageLocations, pack_locations
 from amux.index.text.tables import sqlite_errors, transaction
 from amux.reading.fingerprint import UNSETTLED, Fingerprints, fingerprint_in, total_size
+
+CHECKPOINTS_TABLE: Final = """
+CREATE TABLE IF NOT EXISTS text_rests (
+  agent TEXT NOT NULL, path BLOB NOT NULL, unit INTEGER NOT NULL, offset INTEGER NOT NULL,
+  state BLOB NOT NULL, size INTEGER NOT NULL, edge BLOB NOT NULL, PRIMARY KEY (agent, path)
+) WITHOUT ROWID;
+"""
+
+
+class TextCheckpoint(NamedTuple):
+    """How far a source was read into a unit, the size it had then, and what stood at its edges.
+
+    Messages behind that place are in the unit as well, as far as they were there.
+    """
+
+    unit: int
+    checkpoint: Checkpoint
+    size: int
+    prefix_digest: bytes
+
+
+class TextCheckpoints:
+    """The rests in one database, by agent and path."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._db = connection
+
+    def of(self, agent: str, path: bytes, maker: str) -> TextCheckpoint | None:
+        """Where a source was left by the same maker; None: nowhere."""
+        row = self._db.execute(
+            "SELECT unit, CAST(offset AS INTEGER), CAST(state AS BLOB), CAST(size AS INTEGER),"
+            " CAST(edge AS BLOB) FROM text_rests JOIN text_sources USING (agent, path)"
+            " WHERE agent = ? AND path = ? AND maker = ?",
+            (agent, path, maker),
+        ).fetchone()
+        if row is None:
+            return None
+        unit, offset, state, size, edge = row
+        return TextCheckpoint(unit, Checkpoint(offset=offset, state=state), size, edge)
+
+    def store(self, agent: str, path: bytes, rest: TextCheckpoint) -> None:
+        """Note where a source was left."""
+        checkpoint = rest.checkpoint
+        self._db.execute(
+            "INSERT OR REPLACE INTO text_rests VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                agent,
+                path,
+                rest.unit,
+                checkpoint.offset,
+                checkpoint.state,
+                rest.size,
+                rest.prefix_digest,
+            ),
+        )
+
+    def discard(self, agent: str, path: bytes) -> None:
+        """It has to be read from its beginning."""
+        self._db.execute("DELETE FROM text_rests WHERE agent = ? AND path = ?", (agent, path))
+
 
 Watch = Callable[[int, int], None]
 _TABLES: Final = """

@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
-from amux.assembly.hours import HourEntry, HourlySpending, hourly_spending
-from amux.assembly.ledger import SpendTotals
+from amux.assembly.ledger import HourEntry, HourlySpending, SpendTotals, hourly_spending
 from amux.errors import ValidationError
 from amux.index.codec import decode_hours, pack
 from amux.model.cost import BlockProjection, BurnRate, CostBlock

@@ -13,10 +13,8 @@ from datetime import date, datetime, tzinfo
 from itertools import chain
 
 from amux.assembly.assemble import Assembly
-from amux.assembly.cost import CostCalculator, cost_record, nano_usd, recorded_tokens
-from amux.assembly.days import local_day
-from amux.assembly.ledger import UNKNOWN_MODEL, LedgerEntry, SpendTotals
-from amux.assembly.spending import Spending, spending_of
+from amux.assembly.cost import CostCalculator, cost_record, local_day, nano_usd, recorded_tokens
+from amux.assembly.ledger import UNKNOWN_MODEL, LedgerEntry, Spending, SpendTotals, spending_of
 from amux.model.cost import CostBreakdown, CostRecord, CostSummary, UnpricedModel
 from amux.model.ids import unified_id
 from amux.model.incomplete import UNPRICED_MODEL, UNREADABLE_SOURCE, USAGE_NOT_RECORDED

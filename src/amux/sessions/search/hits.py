@@ -9,12 +9,13 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from amux.index.text.locations import MessageLocations
-from amux.model.message import Role
+from amux.model.message import Role, SessionMessage
 from amux.model.session import SearchHit
-from amux.sessions.search.match import MatchState
+from amux.sessions.search.match import WINDOW, MatchState, passages, said_in
+from amux.sessions.search.query.grammar import Query
 from amux.sessions.search.query.terms import Term
 from amux.sessions.search.searchable import SearchableSession
-from amux.sessions.search.snippets import Excerpt
+from amux.sessions.search.snippets import Excerpt, find_excerpt
 
 TITLE_HITS: Final = 5.0
 """As how many messages a title counts."""
@@ -120,3 +121,23 @@ class SessionHits:
         )
         order = len(self._said) + len(self._others)
         (self._said if is_said else self._others).append((order, hit))
+
+
+def excerpt_of(message: SessionMessage, query: Query) -> Excerpt | None:
+    """The words around what was wanted; None: the message does not fit after all."""
+    texts = said_in(message) if query.said_only else [each.text for each in passages(message)]
+    has_choice = len(query.alternatives) > 1 or not query.terms
+    if has_choice or sum(map(len, texts)) > WINDOW:
+        return _weighed(texts, query)
+    for text in texts:
+        excerpt = find_excerpt(text, query.terms)
+        if excerpt is not None:
+            return excerpt  # it holds all of the terms
+    return None
+
+
+def _weighed(texts: list[str], query: Query) -> Excerpt | None:
+    tally = MatchState(query)
+    for text in texts:
+        tally.add(text)
+    return tally.excerpt() if tally.is_match else None

@@ -17,13 +17,11 @@ from amux.model.words import fold
 from amux.reading.sources import SourceCatalog
 from amux.sessions.search.candidates import NONE, MessageCandidates
 from amux.sessions.search.filters import admitted_passages
-from amux.sessions.search.hits import TITLE_HITS, HitLocation, PendingHits, SessionHits
-from amux.sessions.search.match import MatchState, Window, windows
+from amux.sessions.search.hits import TITLE_HITS, HitLocation, PendingHits, SessionHits, excerpt_of
+from amux.sessions.search.match import MatchState, Window, said_in, windows
 from amux.sessions.search.message_at import cut_messages, cutter_of
-from amux.sessions.search.passages import said_in
 from amux.sessions.search.query.grammar import Query
 from amux.sessions.search.searchable import SearchableSession
-from amux.sessions.search.showing import excerpt_of
 from amux.sessions.search.snippets import cut_title
 
 _BEGINNING: Final = 1000

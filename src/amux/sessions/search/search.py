@@ -28,7 +28,7 @@ from amux.sessions.search.candidates import (
 )
 from amux.sessions.search.filters import admits_session
 from amux.sessions.search.hits import SessionHits
-from amux.sessions.search.lookup import IndexedHitFinder, IndexedHits
+from amux.sessions.search.indexed_hits import IndexedHitFinder, IndexedHits
 from amux.sessions.search.query.filters import filters_of
 from amux.sessions.search.query.grammar import Query, parse_query
 from amux.sessions.search.query.terms import Term

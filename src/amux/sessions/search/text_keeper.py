@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from amux.index.errors import TextIndexDamagedError, TextIndexError
 from amux.index.freshness import Freshness
-from amux.index.rows.search_rows import agents_with_rows
+from amux.index.rows.stored_session import agents_with_rows
 from amux.index.text.update import TextDatabase
 from amux.index.updater import IndexUpdater
 from amux.reading.sources import SourceCatalog

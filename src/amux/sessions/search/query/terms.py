@@ -16,8 +16,7 @@ from heapq import merge
 from typing import Final, Literal
 
 from amux.model.words import fold, fold_spaces
-from amux.sessions.search.query.regex import compile_regex
-from amux.sessions.search.query.regex_search import trails_of
+from amux.sessions.search.query.regex import compile_regex, trails_of
 
 TermKind = Literal["text", "prefix", "phrase", "regex"]
 
