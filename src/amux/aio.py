@@ -346,25 +346,25 @@ class AdapterManager:
 
 
 class IndexManager:
-    """`client.index`: the index of this home. Asynchronous."""
+    """The index of one home directory. Asynchronous."""
 
     def __init__(self, inner: SyncIndexManager) -> None:
         self._inner = inner
 
     async def status(self) -> IndexStatus:
-        """Where it is, what it holds, what is stale; changes nothing."""
+        """Return where the index is, what it holds and what is stale; changes nothing."""
         return await asyncio.to_thread(self._inner.status)
 
     async def update(self, *, texts: bool = False) -> IndexStatus:
-        """Read what is new or has changed, now rather than when it is needed."""
+        """Read new and changed sources now instead of when they are needed."""
         return await asyncio.to_thread(self._inner.update, texts=texts)
 
     async def rebuild(self, *, texts: bool = False) -> IndexStatus:
-        """Throw it away and read everything again."""
+        """Delete the index and read everything again."""
         return await asyncio.to_thread(self._inner.rebuild, texts=texts)
 
     async def check(self, *, sample: int | None = SAMPLE) -> IndexCheck:
-        """Read some sources (None: all) directly and compare; what is stale is passed over."""
+        """Read some sources (None: all) and compare them with the index; skip stale ones."""
         return await asyncio.to_thread(self._inner.check, sample=sample)
 
 

@@ -136,7 +136,7 @@ class Client:
         """The eight operations that read sessions."""
         from amux.sessions.manager import SessionManager
 
-        return SessionManager(self._parts.reader)
+        return SessionManager(self._parts.service)
 
     @cached_property
     def adapters(self) -> AdapterManager:
@@ -148,7 +148,7 @@ class Client:
         return AdapterManager(
             self._parts.host,
             self._parts.registry,
-            self._parts.library,
+            self._parts.catalog,
             detect=detect,
             capabilities=installed_capabilities,
         )
@@ -158,11 +158,11 @@ class Client:
         """The index: its state, updating and checking it."""
         from amux.sessions.index_manager import IndexManager
 
-        return IndexManager(self._parts.reader, self._parts.store)
+        return IndexManager(self._parts.service, self._parts.database)
 
     def watch(self, report: Callable[[int, int, str], None] | None) -> None:
         """Set a callback for `(done, total, unit)` while sources are read; `None` removes it."""
-        self._parts.catalogue.set_progress(
+        self._parts.service.set_progress(
             None if report is None else lambda done, all_: report(done, all_, "bytes")
         )
 
@@ -200,12 +200,12 @@ class Client:
         from amux.sessions.find import find_session
 
         return find_session(
-            self._parts.registry, self._parts.library, ref, agent=agent, by_title=True
+            self._parts.registry, self._parts.catalog, ref, agent=agent, by_title=True
         ).ref
 
     def list_report(self, agents: Sequence[str] | None, options: SessionListOptions) -> ListReport:
         """Return the sessions of some agents (None: all), with the counts of omitted ones."""
-        return self._parts.reader.list_report(agents, options)
+        return self._parts.service.list_report(agents, options)
 
     def fast_list(self, agents: Sequence[str] | None, **wanted: object) -> FastReport | None:
         """Return the result of `list_report` from the index alone; None if it is not up to date.
@@ -242,7 +242,7 @@ class Client:
 
     def search_report(self, query: SessionQuery) -> SearchReport:
         """Return the result of a search, with the problems of reading."""
-        return self._parts.reader.search_report(query)
+        return self._parts.service.search_report(query)
 
     def stream_export(
         self, agent: str, session_id: str, format: ExportFormat, *, title: str | None = None
@@ -251,7 +251,7 @@ class Client:
         from amux.render import exporter
 
         render = exporter(format, title=title)
-        return render(*self._parts.reader.stream(agent, session_id))
+        return render(*self._parts.service.stream(agent, session_id))
 
     def follow(
         self,
@@ -277,9 +277,9 @@ class Client:
         """
         from amux.sessions.follow.follow import Follow
 
-        opened = self._parts.reader.open(agent, session_id)
+        opened = self._parts.service.open(agent, session_id)
         return Follow(
-            self._parts.library,
+            self._parts.catalog,
             self._parts.registry.require(agent),
             self._parts.host,
             opened,
@@ -298,7 +298,7 @@ class Client:
         """
         from amux.sessions.find import find_latest
 
-        return find_latest(self._parts.registry, self._parts.library, agent=agent)
+        return find_latest(self._parts.registry, self._parts.catalog, agent=agent)
 
     def render_change(self, change: SessionChange, *, speaker: str | None = None) -> Iterator[str]:
         """Yield the message of a change in Markdown, as in an export; nothing if it has none.
@@ -311,7 +311,7 @@ class Client:
 
     def explain_cost(self, agent: str, session_id: str) -> CostExplanation:
         """Return every counted call, every ignored copy and every rate of one session."""
-        return self._parts.reader.explain(agent, session_id)
+        return self._parts.service.explain(agent, session_id)
 
     def cost_blocks(
         self,
@@ -338,7 +338,7 @@ class Client:
         """Return the windows of `cost_blocks`, with the problems of reading."""
         from amux.sessions.cost.blocks import find_blocks
 
-        return find_blocks(self._parts.reader, options, now=self._parts.host.now())
+        return find_blocks(self._parts.service, options, now=self._parts.host.now())
 
     def plan_run(
         self,
@@ -361,7 +361,7 @@ class Client:
             raise ValidationError("no agent is given", hint="name one, or set `default_agent`")
         cwd = None
         if ref is not None:
-            cwd = self._parts.reader.open(ref.agent, ref.native_session_id)[1].facts.cwd
+            cwd = self._parts.service.open(ref.agent, ref.native_session_id)[1].facts.cwd
         return plan_launch(
             self._parts.registry.require(name),
             self._parts.host,
@@ -382,7 +382,7 @@ class Client:
         from amux.runs.abilities import as_installed
         from amux.sessions.overview import agent_statuses
 
-        statuses = agent_statuses(self._parts.reader, agent)
+        statuses = agent_statuses(self._parts.service, agent)
         return as_installed(statuses, self._parts.registry, self._parts.host)
 
     def doctor(self, agent: str | None = None) -> tuple[RootReport, ...]:
@@ -390,7 +390,7 @@ class Client:
         from amux.sessions.doctor import examine
 
         names = self._parts.registry.names() if agent is None else (agent,)
-        return examine(self._parts.reader, names)
+        return examine(self._parts.service, names)
 
     def lost_annotations(self, agent: str | None = None) -> tuple[str, ...]:
         """Return the annotated sessions, of all agents or one, that no longer exist here."""
@@ -398,13 +398,13 @@ class Client:
 
         entries = self.annotations.entries()
         ids = [each.unified_id for each in entries]
-        return missing_sessions(self._parts.registry, self._parts.library, ids, agent=agent)
+        return missing_sessions(self._parts.registry, self._parts.catalog, ids, agent=agent)
 
     def overview(self) -> Overview:
         """Return the agents, the last sessions and the cost of the last seven days."""
         from amux.sessions.overview import make_overview
 
-        return make_overview(self._parts.reader, now=self._parts.host.now())
+        return make_overview(self._parts.service, now=self._parts.host.now())
 
     def close(self) -> None:
         """Close the index, if it is open.

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from amux.index.database import IndexDatabase
     from amux.index.environment import InputFiles, StoredEnvironment
     from amux.index.fast_list import FastList
+    from amux.index.updater import IndexUpdater
     from amux.pricing.registry import ModelRegistry
     from amux.pricing.remembered import StoredRates
     from amux.reading.registry import AdapterRegistry
     from amux.reading.sources import SourceCatalog
     from amux.run_index import RunIndex
-    from amux.sessions.catalogue import SessionCatalog
     from amux.sessions.service import SessionService
 
     Part = TypeVar("Part")
@@ -128,7 +128,7 @@ class Wiring:
 
     @property
     @_made_once
-    def library(self) -> SourceCatalog:
+    def catalog(self) -> SourceCatalog:
         """The sources of all agents."""
         from amux.reading.sources import SourceCatalog
 
@@ -136,46 +136,38 @@ class Wiring:
 
     @property
     @_made_once
-    def reader(self) -> SessionService:
-        """What answers the questions about sessions."""
+    def service(self) -> SessionService:
+        """The service that answers all questions about sessions."""
         from amux.assembly.cost import CostCalculator
         from amux.sessions.service import SessionService
 
         return SessionService(
             self.registry,
-            self.library,
-            CostCalculator(self.models, self.run_index, annotations=self.annotation_file),
-            catalogue=self.catalogue,
+            self.catalog,
+            CostCalculator(self.models, self.run_index),
+            updater=self._updater(),
+            annotations=self.annotation_file.current,
             zone=_zone(self.config.timezone),
             now=self.host.now,
         )
 
-    @property
-    @_made_once
-    def catalogue(self) -> SessionCatalog:
-        """All sessions, through the index where there is one."""
-        from amux.sessions.catalogue import SessionCatalog
-
-        if self.store is None:
-            return SessionCatalog(self.registry, self.library)
+    def _updater(self) -> IndexUpdater | None:
+        if self.database is None:
+            return None
         from amux.index.result_environment import ResultEnvironment
+        from amux.index.updater import IndexUpdater
 
-        return SessionCatalog(
-            self.registry,
-            self.library,
-            store=self.store,
-            environment=ResultEnvironment(
-                self.config,
-                self.run_index,
-                files=self.files if self._given is None else None,
-                changes=lambda: self.models.changes,
-            ),
-            max_age=self._max_age,
+        environment = ResultEnvironment(
+            self.config,
+            self.run_index,
+            files=self.files if self._given is None else None,
+            changes=lambda: self.models.changes,
         )
+        return IndexUpdater(self.catalog, self.database, environment, max_age=self._max_age)
 
     @property
     @_made_once
-    def store(self) -> IndexDatabase | None:
+    def database(self) -> IndexDatabase | None:
         """The index; None when it is switched off, or when the home is not ours to write into.
 
         Nor is one kept in a home that is not there: a cache is no reason to make it.
@@ -218,35 +210,35 @@ class Wiring:
     @property
     def fast_list(self) -> FastList | None:
         """Lists without any other part; None if the index does not know the settings or runs."""
-        stored, store = self._stored_environment(), self.store
-        if stored is None or store is None or stored.annotations != self.files.annotations():
+        stored, database = self._stored_environment(), self.database
+        if stored is None or database is None or stored.annotations != self.files.annotations():
             return None
         from amux.index.fast_list import FastList
 
-        return FastList(store, stored, self.host.env)
+        return FastList(database, stored, self.host.env)
 
     def _stored_environment(self) -> StoredEnvironment | None:
         """Return what the settings and runs say, if the index has it; waits for other answers."""
-        if self._given is not None or self.store is None:
+        if self._given is not None or self.database is None:
             return None
         from amux.index.environment import StoredEnvironment
 
-        return StoredEnvironment.load(self.store, self.files)
+        return StoredEnvironment.load(self.database, self.files)
 
     @property
     def index_was_written(self) -> bool:
         """Whether anything was written into the index; makes no part for it."""
-        store: IndexDatabase | None = self.made.get("store")
-        return store is not None and store.has_grown
+        database: IndexDatabase | None = self.made.get("database")
+        return database is not None and database.has_grown
 
     def close(self) -> None:
         """Free what is held open: the index, if it was used."""
-        if "store" in self.made and self.store is not None:
-            self.store.close()
+        if "database" in self.made and self.database is not None:
+            self.database.close()
 
     def _remembered_rates(self) -> StoredRates | None:
         """Beside the index, and only where there is one."""
-        if self.store is None:
+        if self.database is None:
             return None
         from amux.index.environment import digest, installation
         from amux.pricing.remembered import StoredRates

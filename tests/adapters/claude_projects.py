@@ -42,5 +42,5 @@ def homes(draw: st.DrawFn, *, moving: bool = False) -> Home:
                 home.title(draw(which))
             case _:
                 prompt = draw(st.sampled_from(["Look", "Warmup"]))
-                home.agent(draw(which), companions=draw(st.booleans()), prompt=prompt)
+                home.agent(draw(which), beside=draw(st.booleans()), prompt=prompt)
     return home

@@ -62,7 +62,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> TextCandidates:
     host = Host(place / "home", env={"AMUX_CACHE_DIR": str(place / "cache")}, now=lambda: NOW)
     parts = Wiring(host, project_dir=None, given=None, keeps_index=True)
     names = parts.registry.names()
-    found = parts.catalogue.search_scope(names, parts.reader.coster, by_words=True).candidates
+    found = parts.service.search_scope(names, by_words=True).candidates
     assert isinstance(found, TextCandidates)
     return found
 

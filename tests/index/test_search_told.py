@@ -62,7 +62,7 @@ def holdings(tmp_path_factory: pytest.TempPathFactory) -> SearchScope:
     host = Host(home, env={"AMUX_CACHE_DIR": str(place / "cache")}, now=lambda: NOW)
     parts = Wiring(host, project_dir=None, given=None, keeps_index=True)
     names = parts.registry.names()
-    return parts.catalogue.search_scope(names, parts.reader.coster, by_words=True)
+    return parts.service.search_scope(names, by_words=True)
 
 
 def run(holdings: SearchScope, text: str, **more: Any) -> SearchReport:

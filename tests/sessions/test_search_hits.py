@@ -210,7 +210,7 @@ def test_with_and_without_candidates_the_same_is_found(
 ) -> None:
     capture = next(one for one in CAPTURES if any(s["kind"] == "subagent" for s in one.sessions))
     holdings = hold(shared_home(capture))
-    candidates = ReadBefore(holdings.library, exact=exact)
+    candidates = ReadBefore(holdings.catalog, exact=exact)
     plain = search(holdings, query, hits=None)
     indexed = search(replace(holdings, candidates=candidates), query, hits=None)
     assert candidates.asked

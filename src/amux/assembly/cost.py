@@ -12,7 +12,6 @@ from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from typing import NamedTuple
 
 from amux.annotations.events import Annotations
-from amux.annotations.file import AnnotationFile
 from amux.assembly.session import AssembledSession, time_span
 from amux.model.annotation import Note
 from amux.model.cost import CostRecord, CostSource
@@ -133,82 +132,68 @@ def cost_record(
     )
 
 
-class CostCalculator:
-    """What is known of sessions beside their sources: prices, runs, and what a person added.
+class AnnotationLookup:
+    """The tags, stars and notes of sessions at one moment: those of runs and those of the user."""
 
-    The annotations of one never change, so that an answer has those of one moment.
-    """
-
-    def __init__(
-        self,
-        prices: ModelRegistry,
-        runs: RunIndex,
-        *,
-        annotations: AnnotationFile | None = None,
-        current: Annotations | None = None,
-    ) -> None:
-        self._registry = prices
+    def __init__(self, runs: RunIndex, annotations: Annotations | None = None) -> None:
         self._runs = runs
-        self._annotation_file = annotations
-        self._annotations = Annotations() if current is None else current
+        self.annotations = Annotations() if annotations is None else annotations
 
-    def refreshed(self) -> CostCalculator:
-        """One with the annotations as they are now; the same one, if nobody has changed them."""
-        file = self._annotation_file
-        current = self._annotations if file is None else file.current()
-        if current is self._annotations:
-            return self
-        return CostCalculator(self._registry, self._runs, annotations=file, current=current)
+    def __bool__(self) -> bool:
+        """Return whether any session may have a tag or a star."""
+        return bool(self._runs.runs or self.annotations)
 
-    @property
-    def runs(self) -> RunIndex:
-        """The run index in use."""
-        return self._runs
-
-    @property
-    def annotations(self) -> Annotations:
-        """The annotations in use."""
-        return self._annotations
-
-    @property
-    def has_annotations(self) -> bool:
-        """Whether any session has tags or a star."""
-        return bool(self._runs.runs or self._annotations)
-
-    def tags_of(self, session: AssembledSession) -> tuple[str, ...]:
-        """The tags its runs were given, then those a person gave it; each once."""
-        return self.tags_by_names(session.agent, session.names())
-
-    def tags_by_names(self, agent: str, names: Sequence[str]) -> tuple[str, ...]:
-        """The same by every id it can be found by, its own first."""
+    def tags(self, agent: str, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the tags of a session by its ids and aliases; those of its runs come first."""
         of_runs = self._runs.tags_of(agent, names[0])
-        if not self._annotations:
+        if not self.annotations:
             return of_runs
-        given = (self._annotations.tags_of(agent, name) for name in names)
+        given = (self.annotations.tags_of(agent, name) for name in names)
         return tuple(dict.fromkeys((*of_runs, *(tag for tags in given for tag in tags))))
 
-    def is_starred(self, session: AssembledSession) -> bool:
-        """Whether a person gave it a star."""
-        return self.is_starred_by_names(session.agent, session.names())
-
-    def is_starred_by_names(self, agent: str, names: Sequence[str]) -> bool:
-        """The same by every id it can be found by."""
-        return bool(self._annotations) and any(
-            self._annotations.starred(agent, name) for name in names
+    def is_starred(self, agent: str, names: Sequence[str]) -> bool:
+        """Return whether the user starred a session under one of its names."""
+        return bool(self.annotations) and any(
+            self.annotations.starred(agent, name) for name in names
         )
 
-    def notes_of(self, session: AssembledSession) -> tuple[Note, ...]:
-        """What a person wrote on it."""
+    def notes(self, session: AssembledSession) -> tuple[Note, ...]:
+        """Return the user's notes on a session."""
         return tuple(
             note
             for name in session.names()
-            for note in self._annotations.notes_of(session.agent, name)
+            for note in self.annotations.notes_of(session.agent, name)
         )
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What could not be read of the runs and of the annotations."""
-        return (*self._runs.problems, *self._annotations.problems)
+        """Problems met while reading the run index and the annotations."""
+        return (*self._runs.problems, *self.annotations.problems)
+
+
+class CostCalculator:
+    """Prices sessions, and looks up their annotations. Immutable, so an answer is of one moment."""
+
+    def __init__(
+        self, prices: ModelRegistry, runs: RunIndex, annotations: Annotations | None = None
+    ) -> None:
+        self._registry = prices
+        self.runs = runs
+        self.annotations = AnnotationLookup(runs, annotations)
+
+    def with_annotations(self, annotations: Annotations) -> CostCalculator:
+        """Return a calculator with other annotations; this one if they are the same object."""
+        if annotations is self.annotations.annotations:
+            return self
+        return CostCalculator(self._registry, self.runs, annotations)
+
+    def tags_of(self, session: AssembledSession) -> tuple[str, ...]:
+        """Return the tags of a session."""
+        return self.annotations.tags(session.agent, session.names())
+
+    def is_starred(self, session: AssembledSession) -> bool:
+        """Return whether the user starred a session."""
+        return self.annotations.is_starred(session.agent, session.names())
 
     def price(self, session: AssembledSession, call: Call) -> int | None:
         """The agent's own figure, else the catalogue's; None when neither knows."""
@@ -270,7 +255,7 @@ class CostCalculator:
             return _spread(calls, prices, recorded, source="native", gaps=gaps)
         if calls and all(call.native_nusd is not None for call in calls):
             return SessionCost(calls, prices, "native", 0, gaps)
-        billed = _billed_runs(self._runs.runs_of(session.agent, session.session_id))
+        billed = _billed_runs(self.runs.runs_of(session.agent, session.session_id))
         if billed:
             return _cost_of_runs(calls, prices, billed, gaps=gaps)
         if not calls:

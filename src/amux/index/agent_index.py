@@ -51,21 +51,21 @@ class AgentIndex:
 
     def __init__(
         self,
-        library: SourceCatalog,
-        store: IndexDatabase,
+        catalog: SourceCatalog,
+        database: IndexDatabase,
         agent: str,
         sources: Sequence[SourceRef] | None = None,
     ) -> None:
         self.agent = agent
-        self._library = library
-        self._store = store
-        self._adapter = library.adapter(agent)
-        self._sources = SourceIndex(store, agent, self._adapter)
-        places, self.env = library.roots_and_env(agent)
+        self._catalog = catalog
+        self._database = database
+        self._adapter = catalog.adapter(agent)
+        self._sources = SourceIndex(database, agent, self._adapter)
+        places, self.env = catalog.roots_and_env(agent)
         self.roots = tuple(map(str, places))
         # If the sources were listed earlier, it is too late to take the state they were in.
         before = b"" if sources is not None else state_of_roots(self._adapter, self.roots)
-        found = library.sources(agent) if sources is None else sources
+        found = catalog.sources(agent) if sources is None else sources
         self._by_path = {os.fsencode(source.location): source for source in found}
         knows_itself = isinstance(self._adapter, Fingerprinted)
         self.files = () if knows_itself else _outside(found, self.roots)
@@ -156,7 +156,7 @@ class AgentIndex:
         `runs` are fingerprints of the recorded costs by session id: each is a part of the version
         of the cluster that holds the session, since no session of another cluster has its id.
         """
-        results = ResultIndex(self._store, self.agent, kind)
+        results = ResultIndex(self._database, self.agent, kind)
         made = results.versions(basis)
         marks = {cluster: self._cluster_version(cluster) for cluster in self._members}
         for session_id, fingerprint in runs.items():
@@ -169,10 +169,10 @@ class AgentIndex:
         for cluster, result in self._build_results(dirty, make):
             portion.append((cluster, marks[cluster], result))
             if len(portion) >= _PORTION:
-                results.store(portion, basis=basis)
+                results.write(portion, basis=basis)
                 portion = []
         if portion:
-            results.store(portion, basis=basis)
+            results.write(portion, basis=basis)
         return marks
 
     def _build_results(
@@ -203,7 +203,7 @@ class AgentIndex:
         except IndexUnavailableError:  # or another process has read them again: so do we
             numbers = self._in_order(cluster)
             found = [source for number in numbers if (source := self._source(number))]
-            return self._library.assemble_sources(self.agent, found)
+            return self._catalog.assemble_sources(self.agent, found)
         return assemble(self.agent, parts, problems)
 
     def _needs_full_read(self, cluster: int) -> bool:

@@ -171,16 +171,16 @@ class IndexDatabase:
     @contextmanager
     def reading(self) -> Generator[sqlite3.Connection]:
         """One state of the database, whatever other processes write meanwhile."""
-        with self.guarded() as database:
-            if database.in_transaction:
-                yield database
+        with self.guarded() as connection:
+            if connection.in_transaction:
+                yield connection
                 return
-            database.execute("BEGIN")
+            connection.execute("BEGIN")
             try:
-                yield database
+                yield connection
             finally:
                 with suppress(sqlite3.Error):
-                    database.execute("ROLLBACK")
+                    connection.execute("ROLLBACK")
 
     @contextmanager
     def writing(self) -> Generator[sqlite3.Connection]:
@@ -188,18 +188,18 @@ class IndexDatabase:
 
         Inside another one it is a part of that.
         """
-        with self.guarded() as database:
-            if database.in_transaction:
-                yield database
+        with self.guarded() as connection:
+            if connection.in_transaction:
+                yield connection
                 return
-            database.execute("BEGIN IMMEDIATE")
+            connection.execute("BEGIN IMMEDIATE")
             try:
-                yield database
+                yield connection
             except BaseException:
                 with suppress(sqlite3.Error):
-                    database.execute("ROLLBACK")
+                    connection.execute("ROLLBACK")
                 raise
-            database.execute("COMMIT")
+            connection.execute("COMMIT")
 
     def version(self) -> tuple[int, int, int]:
         """Changes whenever anything is written, by this process or another."""
@@ -208,8 +208,8 @@ class IndexDatabase:
 
     def foreign_changes(self) -> tuple[int, int]:
         """Changes whenever anything is written by another process."""
-        with self.guarded() as database:
-            (foreign,) = database.execute("PRAGMA data_version").fetchone()
+        with self.guarded() as connection:
+            (foreign,) = connection.execute("PRAGMA data_version").fetchone()
             return self._openings, foreign
 
     @property
@@ -274,42 +274,42 @@ class IndexDatabase:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with suppress(FileExistsError):  # created by us, so that nobody else can read it
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        database = sqlite3.connect(
+        connection = sqlite3.connect(
             self.path,
             timeout=_WAIT_SECONDS,
             isolation_level=None,
             check_same_thread=False,  # `turn` sees to that
         )
         try:
-            self._prepare(database)
+            self._prepare(connection)
         except BaseException:
-            database.close()
+            connection.close()
             raise
-        return database
+        return connection
 
-    def _prepare(self, database: sqlite3.Connection) -> None:
-        (found,) = database.execute("PRAGMA user_version").fetchone()
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        (found,) = connection.execute("PRAGMA user_version").fetchone()
         if found != FORMAT:
-            self._make(database)
-        database.execute("PRAGMA synchronous = NORMAL")
+            self._make(connection)
+        connection.execute("PRAGMA synchronous = NORMAL")
 
-    def _make(self, database: sqlite3.Connection) -> None:
+    def _make(self, connection: sqlite3.Connection) -> None:
         """Create the tables, or replace those of another format; one process does it."""
-        database.execute("PRAGMA page_size = 8192")  # facts are larger than the usual page
-        database.execute("PRAGMA journal_mode = WAL")
-        database.execute("BEGIN IMMEDIATE")
-        (found,) = database.execute("PRAGMA user_version").fetchone()
+        connection.execute("PRAGMA page_size = 8192")  # facts are larger than the usual page
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("BEGIN IMMEDIATE")
+        (found,) = connection.execute("PRAGMA user_version").fetchone()
         if found != FORMAT:
-            names = database.execute(
+            names = connection.execute(
                 "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite~_%'"
                 " ESCAPE '~'"
             ).fetchall()
             for (name,) in names:
-                database.execute(f'DROP TABLE IF EXISTS "{name}"')
+                connection.execute(f'DROP TABLE IF EXISTS "{name}"')
             for statement in _TABLES.split(";"):
-                database.execute(statement)
-            database.execute(f"PRAGMA user_version = {FORMAT}")
-        database.execute("COMMIT")
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {FORMAT}")
+        connection.execute("COMMIT")
 
     def _give_up(self, error: Exception) -> None:
         """Close; a file that is damaged, rather than in use, is of no use any more."""

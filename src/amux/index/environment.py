@@ -130,13 +130,13 @@ class StoredEnvironment:
             setattr(self, name, values[name])
 
     @classmethod
-    def load(cls, store: IndexDatabase, files: InputFiles) -> StoredEnvironment | None:
+    def load(cls, database: IndexDatabase, files: InputFiles) -> StoredEnvironment | None:
         """Return what was stored of these files; None if they have changed since."""
         try:
-            if not files.state or not store.exists():
+            if not files.state or not database.exists():
                 return None
-            with store.lock, store.guarded() as database:
-                row = database.execute(
+            with database.lock, database.guarded() as connection:
+                row = connection.execute(
                     f"SELECT {', '.join(_FIELDS)} FROM environment WHERE scope = ? AND state = ?",  # noqa: S608 - our own words
                     (files.scope, files.state),
                 ).fetchone()
@@ -144,15 +144,15 @@ class StoredEnvironment:
             return None
         return None if row is None else cls(**dict(zip(_FIELDS, row, strict=True)))
 
-    def save(self, store: IndexDatabase, scope: bytes) -> None:
+    def save(self, database: IndexDatabase, scope: bytes) -> None:
         """Store the environment unless it is stored already."""
         values = tuple(getattr(self, name) for name in _FIELDS)
         query = f"SELECT {', '.join(_FIELDS)} FROM environment WHERE scope = ?"  # noqa: S608 - our own words
-        with store.guarded() as database:
-            if database.execute(query, (scope,)).fetchone() == values:
+        with database.guarded() as connection:
+            if connection.execute(query, (scope,)).fetchone() == values:
                 return
-        with store.writing() as database:
-            database.execute(
+        with database.writing() as connection:
+            connection.execute(
                 f"INSERT OR REPLACE INTO environment (scope, {', '.join(_FIELDS)})"  # noqa: S608 - our own words
                 f" VALUES ({', '.join('?' * (len(_FIELDS) + 1))})",
                 (scope, *values),

@@ -99,11 +99,11 @@ class FastList:
     """Lists of what is kept, as long as it holds; None: ask the long way."""
 
     def __init__(
-        self, store: IndexDatabase, environment: StoredEnvironment, env: Mapping[str, str]
+        self, database: IndexDatabase, environment: StoredEnvironment, env: Mapping[str, str]
     ) -> None:
-        self._store = store
+        self._database = database
         self._environment = environment
-        self._answers = Freshness(store, "sessions", environment.fingerprint_for)
+        self._answers = Freshness(database, "sessions", environment.fingerprint_for)
         self._env = env
 
     def report(self, agents: Sequence[str] | None, wanted: Mapping[str, Any]) -> FastReport | None:
@@ -127,11 +127,11 @@ class FastList:
         wanted: Mapping[str, Any],
     ) -> Found | None:
         try:
-            if not self._store.exists():
+            if not self._database.exists():
                 return None
-            with self._store.lock, self._store.reading():
+            with self._database.lock, self._database.reading():
                 names = self._valid_agents(agents)
-                return None if names is None else find(self._store, _wanted(names, wanted))
+                return None if names is None else find(self._database, _wanted(names, wanted))
         except IndexUnavailableError:
             return None
 

@@ -26,14 +26,14 @@ class Freshness:
 
     def __init__(
         self,
-        store: IndexDatabase,
+        database: IndexDatabase,
         kind: Kind,
         fingerprint_for: Callable[[str], bytes],
         *,
         look: TakeSnapshot | None = None,
         ask: Callable[[str, WatchedPaths], bytes] | None = None,
     ) -> None:
-        self._store = store
+        self._database = database
         self._kind = kind
         self._fingerprint_for = fingerprint_for  # of the environment, for an agent
         self._look = look or agent_snapshot
@@ -50,8 +50,8 @@ class Freshness:
     ) -> None:
         """Note what the results of an agent rest on."""
         places = WatchedPaths(roots, files, env or {})
-        with self._store.writing() as database:
-            database.execute(
+        with self._database.writing() as connection:
+            connection.execute(
                 "INSERT OR REPLACE INTO answer (agent, kind, basis, snapshot, places)"
                 " VALUES (?, ?, ?, ?, ?)",
                 (agent, self._kind, self._fingerprint_for(agent), snapshot, places.encode()),
@@ -63,11 +63,11 @@ class Freshness:
 
     def payloads(self, agents: Iterable[str]) -> list[bytes]:
         """What is kept besides rows: problems, still encoded."""
-        with self._store.guarded() as database:
+        with self._database.guarded() as connection:
             return [
                 payload
                 for agent in agents
-                for (payload,) in database.execute(
+                for (payload,) in connection.execute(
                     f"SELECT payload FROM made WHERE agent = ? AND kind = '{self._kind}'"  # noqa: S608 - a word of our own, which an index knows
                     " AND payload != x''",
                     (agent,),
@@ -91,8 +91,8 @@ class Freshness:
         return snapshot == self._look(places.roots, places.files)
 
     def _row(self, agent: str) -> tuple[bytes, WatchedPaths] | None:
-        with self._store.guarded() as database:
-            found: tuple[bytes, bytes] | None = database.execute(
+        with self._database.guarded() as connection:
+            found: tuple[bytes, bytes] | None = connection.execute(
                 "SELECT snapshot, places FROM answer WHERE agent = ? AND kind = ? AND basis = ?",
                 (agent, self._kind, self._fingerprint_for(agent)),
             ).fetchone()

@@ -59,12 +59,13 @@ class ResultEnvironment:
         """Return the fingerprint of everything that the results of one agent depend on."""
         return self.fingerprint() + self._runs_digest(agent).encode()
 
-    def save(self, store: IndexDatabase, agents: Sequence[str], coster: CostCalculator) -> None:
+    def save(self, database: IndexDatabase, agents: Sequence[str], costs: CostCalculator) -> None:
         """Store the environment for the fast list, unless something has to be reported with it."""
-        files, config, annotations = self._files, self._config, coster.annotations
+        files, config = self._files, self._config
+        annotations = costs.annotations.annotations
         if files is None or not files.state or self._changes():
             return
-        if config.warnings or coster.problems:
+        if config.warnings or costs.annotations.problems:
             return
         StoredEnvironment(
             state=files.state,
@@ -75,9 +76,9 @@ class ResultEnvironment:
             color=config.color,
             timezone=config.timezone,
             stars=_lines((each.unified_id,) for each in annotations if each.starred),
-            run_tags=_tag_lines(coster.runs.tags_by_session()),
+            run_tags=_tag_lines(costs.runs.tags_by_session()),
             tags=_tag_lines((each.unified_id, each.tags) for each in annotations),
-        ).save(store, files.scope)
+        ).save(database, files.scope)
 
     def _runs_digest(self, agent: str) -> str:
         runs = self.runs_of(agent)

@@ -81,22 +81,22 @@ class GenerationCache(Generic[T]):
     def __init__(self) -> None:
         self._last: tuple[State, T] | None = None
 
-    def get(self, keeper: IndexUpdater, wanted: State, make: Callable[[], T]) -> T:
+    def get(self, updater: IndexUpdater, wanted: State, make: Callable[[], T]) -> T:
         """What was made for the same question from the same look; else it is made now."""
-        generation = keeper.snapshots.generation()
-        if self._last is not None and self._last[0] == (wanted, generation, *_state(keeper)):
+        generation = updater.snapshots.generation()
+        if self._last is not None and self._last[0] == (wanted, generation, *_state(updater)):
             return self._last[1]
         made = make()
-        self._last = ((wanted, generation, *_state(keeper)), made)
+        self._last = ((wanted, generation, *_state(updater)), made)
         return made
 
 
-def _state(keeper: IndexUpdater) -> State:
+def _state(updater: IndexUpdater) -> State:
     """Changes with everything that is written into the index."""
     from amux.index.errors import TextIndexError
 
-    store = keeper.store
+    database = updater.database
     try:
-        return (store.version(), store.text_version()) if store.exists() else (object(),)
+        return (database.version(), database.text_version()) if database.exists() else (object(),)
     except TextIndexError:
         return (object(),)  # equal to nothing: who asks next finds out what is wrong

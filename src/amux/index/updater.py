@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from amux.assembly.assemble import Assembly
 from amux.assembly.cost import CostCalculator
 from amux.index.agent_index import AgentIndex, BuildResult
-from amux.index.errors import IndexUnavailableError
+from amux.index.errors import (
+    IndexUnavailableError,
+    TextIndexDamagedError,
+    TextIndexError,
+)
 from amux.index.facts.stored_source import Depth
 from amux.index.freshness import Freshness, WatchedPaths
 from amux.index.result_environment import ResultEnvironment
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
     from amux.index.facts.sources import ReportProgress
     from amux.index.freshness import Kind, TakeSnapshot
     from amux.index.rows.stored_session import StoredSession, StoredSessions
+    from amux.index.text.update import TextDatabase
 
 INLINE_UPDATE_BYTES = 4 << 20
 FULL_INDEX_BYTES = 128 << 20
@@ -56,23 +61,24 @@ class IndexUpdater:
 
     def __init__(
         self,
-        library: SourceCatalog,
-        store: IndexDatabase,
+        catalog: SourceCatalog,
+        database: IndexDatabase,
         environment: ResultEnvironment,
         *,
         max_age: float = 0.0,
     ) -> None:
-        self.store = store
+        self.database = database
         self.environment = environment
         self.snapshots = SnapshotCache(max_age)
         self.progress: ReportProgress | None = None
-        self._library = library
+        self.text_error: str | None = None  # why the text index cannot be used
+        self._catalog = catalog
         self._shelf: StoredSessions | None = None
 
     def sources(self, agent: str, sources: Sequence[SourceRef], *, usage_only: bool) -> AgentIndex:
         """The sources of one agent, read as far as needed."""
-        indexed = AgentIndex(self._library, self.store, agent, sources)
-        if indexed.has_sources or self.store.exists():
+        indexed = AgentIndex(self._catalog, self.database, agent, sources)
+        if indexed.has_sources or self.database.exists():
             indexed.update(Depth.USAGE if usage_only else Depth.FACTS, watch=self.progress)
         return indexed
 
@@ -80,9 +86,9 @@ class IndexUpdater:
         self, agent: str, session_id: str, *, sources: Sequence[SourceRef]
     ) -> Assembly | None:
         """One session with all that bears on it; None: it is read sooner without the index."""
-        if not self.store.exists():
+        if not self.database.exists():
             return None
-        indexed = AgentIndex(self._library, self.store, agent, sources)
+        indexed = AgentIndex(self._catalog, self.database, agent, sources)
         if not indexed.update_if_small(INLINE_UPDATE_BYTES):
             return None
         return indexed.assembly_of(session_id)
@@ -95,17 +101,17 @@ class IndexUpdater:
 
         return self._update_results(agent, kind, make)
 
-    def agent_totals(self, agent: str, coster: CostCalculator) -> AgentCounts:
+    def agent_totals(self, agent: str, costs: CostCalculator) -> AgentCounts:
         """How many sessions an agent has."""
-        with self._current_rows((agent,), coster):
-            return agent_counts(self.store, agent)
+        with self._current_rows((agent,), costs):
+            return agent_counts(self.database, agent)
 
-    def update_rows(self, agents: Sequence[str], coster: CostCalculator) -> None:
+    def update_rows(self, agents: Sequence[str], costs: CostCalculator) -> None:
         """Bring the rows of some agents up to date."""
-        self._update_rows(self._stale_agents(agents), coster)
+        self._update_rows(self._stale_agents(agents), costs)
 
     def list_rows(
-        self, agents: Sequence[str], options: SessionListOptions, coster: CostCalculator
+        self, agents: Sequence[str], options: SessionListOptions, costs: CostCalculator
     ) -> ListReport | None:
         """A list of rows; None when so much would have to be indexed first that a choice is sooner.
 
@@ -114,57 +120,79 @@ class IndexUpdater:
         from amux.index.rows.query import find_summaries
 
         can_choose = leaves_out(options)
-        if can_choose and not self.store.exists() and self._exceeds_full_index(agents):
+        if can_choose and not self.database.exists() and self._exceeds_full_index(agents):
             return None
         look = self._stale_agents(agents)
-        if can_choose and self.store.exists() and _needs_full_index(look.stale.values()):
+        if can_choose and self.database.exists() and _needs_full_index(look.stale.values()):
             return None
-        with self._current_rows(agents, coster, look) as problems:
-            if not self.store.exists():
+        with self._current_rows(agents, costs, look) as problems:
+            if not self.database.exists():
                 return ListReport(sessions=())
-            rows, omitted = find_summaries(self.store, wanted_rows(agents, options))
-            return report_of(rows, omitted, problems, coster)
+            rows, omitted = find_summaries(self.database, wanted_rows(agents, options))
+            return report_of(rows, omitted, problems, costs)
 
-    def store_environment(self, agents: Sequence[str], coster: CostCalculator) -> None:
+    def update_texts(self, agents: Iterable[str]) -> tuple[TextDatabase, list[str]] | None:
+        """Update the text index; return it with the agents whose texts it holds.
+
+        None if it cannot be used: it is then not tried again by this process, and a damaged one is
+        deleted. The rows of the agents must be up to date.
+        """
+        from amux.index.text.update import update_texts
+
+        if self.text_error is not None or not self.database.exists():
+            return None
+        try:
+            return update_texts(
+                self._catalog, self.database, self.environment, agents, watch=self.progress
+            )
+        except TextIndexError as error:
+            self.text_error = str(error)
+            if isinstance(error, TextIndexDamagedError):
+                self.database.remove_texts()
+            return None
+
+    def store_environment(self, agents: Sequence[str], costs: CostCalculator) -> None:
         """Store the environment and the names of all agents, for the fast list."""
-        if self.store.exists():
-            self.environment.save(self.store, agents, coster)
+        if self.database.exists():
+            self.environment.save(self.database, agents, costs)
 
     def sessions(
-        self, agents: Sequence[str], coster: CostCalculator
+        self, agents: Sequence[str], costs: CostCalculator
     ) -> tuple[Sequence[StoredSession], list[Problem]]:
         """The rows of some agents to be searched, and the problems met."""
         from amux.index.rows.stored_session import StoredSessions
 
         self._shelf = self._shelf or StoredSessions()
-        with self._current_rows(agents, coster) as payloads:
-            rows = self._shelf.sessions(self.store, agents, coster) if self.store.exists() else []
+        with self._current_rows(agents, costs) as payloads:
+            rows = (
+                self._shelf.sessions(self.database, agents, costs) if self.database.exists() else []
+            )
             return rows, [*decode_problems(payloads)]
 
     def _stale_agents(self, agents: Sequence[str]) -> _StaleAgents:
         """Which rows of some agents have to be looked at, and a state of the index before that."""
-        before = self.store.foreign_changes() if self.store.exists() else None
+        before = self.database.foreign_changes() if self.database.exists() else None
         stale = {agent: self._stale(agent, "sessions") for agent in agents}
         if before is None and any(each is not None and each.has_sources for each in stale.values()):
-            before = self.store.foreign_changes()
+            before = self.database.foreign_changes()
         return _StaleAgents(before, stale)
 
     def _stale(self, agent: str, kind: Kind) -> AgentIndex | None:
         answers = self._freshness(kind, look=self.snapshots.state)
-        if self.store.exists() and answers.is_valid((agent,), self._library.env):
+        if self.database.exists() and answers.is_valid((agent,), self._catalog.env):
             return None
         return self._indexed(agent)
 
     def _adapter_snapshot(self, agent: str, places: WatchedPaths) -> bytes:
         """The state of an agent as its adapter tells it, to be compared with that of its rows."""
-        below = state_of_roots(self._library.adapter(agent), places.roots)
+        below = state_of_roots(self._catalog.adapter(agent), places.roots)
         return below + take_snapshot((), places.files) if below else b""
 
     def _exceeds_full_index(self, agents: Sequence[str]) -> bool:
         """Whether the sources of these agents are large; looks no further than it has to."""
         size = 0
         for agent in agents:
-            for source in self._library.sources(agent):
+            for source in self._catalog.sources(agent):
                 size += total_size((source,))
                 if size > FULL_INDEX_BYTES:
                     return True
@@ -172,7 +200,7 @@ class IndexUpdater:
 
     @contextmanager
     def _current_rows(
-        self, agents: Sequence[str], coster: CostCalculator, look: _StaleAgents | None = None
+        self, agents: Sequence[str], costs: CostCalculator, look: _StaleAgents | None = None
     ) -> Generator[list[bytes]]:
         """A state of the index in which the rows of some agents are up to date; problems met.
 
@@ -180,20 +208,20 @@ class IndexUpdater:
         """
         for _ in range(MAX_ATTEMPTS):
             look = look or self._stale_agents(agents)
-            self._update_rows(look, coster)
-            if not self.store.exists():
+            self._update_rows(look, costs)
+            if not self.database.exists():
                 yield []
                 return
-            with self.store.reading():
-                if self.store.foreign_changes() == look.before:
+            with self.database.reading():
+                if self.database.foreign_changes() == look.before:
                     yield self._freshness("sessions").payloads(agents)
                     return
             look = None
         raise IndexUnavailableError(_CONTENDED)
 
-    def _update_rows(self, look: _StaleAgents, coster: CostCalculator) -> None:
+    def _update_rows(self, look: _StaleAgents, costs: CostCalculator) -> None:
         def make(assembly: Assembly) -> ClusterResult:
-            return make_rows(assembly, coster)
+            return make_rows(assembly, costs)
 
         waiting = [(agent, indexed) for agent, indexed in look.stale.items() if indexed is not None]
         # Who has nothing is noted as well, unless nobody has anything.
@@ -205,8 +233,8 @@ class IndexUpdater:
     ) -> list[bytes]:
         """Results of one kind, up to date: what is kept besides rows."""
         for _ in range(MAX_ATTEMPTS):
-            if indexed is None and self.store.exists():
-                with self.store.reading():
+            if indexed is None and self.database.exists():
+                with self.database.reading():
                     indexed = self._stale(agent, kind)
                     if indexed is None:
                         return self._freshness(kind).payloads((agent,))
@@ -221,7 +249,7 @@ class IndexUpdater:
 
         What they rest on is noted, for the quick way next time.
         """
-        if not indexed.has_sources and not self.store.exists():
+        if not indexed.has_sources and not self.database.exists():
             return []  # nobody is here: leave no trace of having looked
         agent, basis = indexed.agent, self.environment.fingerprint()
         depth = Depth.FACTS if kind == "sessions" else Depth.USAGE
@@ -229,8 +257,8 @@ class IndexUpdater:
         members = indexed.update_results(kind, basis, self.environment.runs_of(agent), make)
         self.snapshots.clear()
         answers = self._freshness(kind)
-        with self.store.writing():
-            if not ResultIndex(self.store, agent, kind).are_current(members, basis):
+        with self.database.writing():
+            if not ResultIndex(self.database, agent, kind).are_current(members, basis):
                 return None
             if basis != self.environment.fingerprint():  # another thread has changed a price
                 return None
@@ -241,10 +269,10 @@ class IndexUpdater:
 
     def _freshness(self, kind: Kind, *, look: TakeSnapshot | None = None) -> Freshness:
         environment = self.environment.fingerprint_for
-        return Freshness(self.store, kind, environment, look=look, ask=self._adapter_snapshot)
+        return Freshness(self.database, kind, environment, look=look, ask=self._adapter_snapshot)
 
     def _indexed(self, agent: str) -> AgentIndex:
-        return AgentIndex(self._library, self.store, agent)
+        return AgentIndex(self._catalog, self.database, agent)
 
 
 def _needs_full_index(stale: Iterable[AgentIndex | None]) -> bool:

@@ -25,12 +25,12 @@ from amux.sessions.service import SessionService
 _SIDECARS = ("-wal", "-shm", "-journal")
 
 
-def examine(reader: SessionService, agents: Sequence[str]) -> tuple[RootReport, ...]:
+def examine(service: SessionService, agents: Sequence[str]) -> tuple[RootReport, ...]:
     """Look at every file of some agents."""
     return tuple(
-        _examine_root(reader.registry.require(name), root)
+        _examine_root(service.registry.require(name), root)
         for name in agents
-        for root in reader.library.roots(name)
+        for root in service.catalog.roots(name)
     )
 
 

@@ -35,7 +35,7 @@ class Found(NamedTuple):
 
 def find_session(
     registry: AdapterRegistry,
-    library: SourceCatalog,
+    catalog: SourceCatalog,
     ref: str,
     *,
     agent: str | None = None,
@@ -51,7 +51,7 @@ def find_session(
     """
     agents, text = _scope(registry, ref, agent)
     problems: list[Problem] = []
-    for candidates in _looks(library, agents, text, by_title=by_title, problems=problems):
+    for candidates in _looks(catalog, agents, text, by_title=by_title, problems=problems):
         exact = [found for found in candidates if found.ref.native_session_id == text]
         fitting = exact or candidates
         if len(fitting) == 1:
@@ -59,7 +59,7 @@ def find_session(
         if fitting:
             raise _ambiguous(ref, [found.ref for found in fitting])
     for owner in agents if text.strip() else ():
-        damage = find_read_error(library, owner, text)
+        damage = find_read_error(catalog, owner, text)
         if damage is not None:
             raise damaged(owner, text, damage)
     shown = f"`amux list{'' if agent is None else ' ' + agent}` shows what there is"
@@ -80,7 +80,7 @@ def _scope(registry: AdapterRegistry, ref: str, agent: str | None) -> tuple[Sequ
 
 
 def _looks(
-    library: SourceCatalog,
+    catalog: SourceCatalog,
     agents: Sequence[str],
     text: str,
     *,
@@ -92,17 +92,17 @@ def _looks(
     The last look adds the problems it met.
     """
     if text.strip():  # nothing typed would be a prefix of everything
-        yield _by_name(library, agents, text)
-        yield _by_id_prefix(library, agents, text)
-        yield _by_asking(library, agents, text)
-        yield _by_content(library, agents, text, by_title=by_title, problems=problems)
+        yield _by_name(catalog, agents, text)
+        yield _by_id_prefix(catalog, agents, text)
+        yield _by_asking(catalog, agents, text)
+        yield _by_content(catalog, agents, text, by_title=by_title, problems=problems)
 
 
-def _by_name(library: SourceCatalog, agents: Iterable[str], text: str) -> list[Found]:
+def _by_name(catalog: SourceCatalog, agents: Iterable[str], text: str) -> list[Found]:
     """Sessions whose source's name begins with the text."""
     found: dict[tuple[str, str], None] = {}
     for agent in agents:
-        for source in library.sources(agent):
+        for source in catalog.sources(agent):
             native = source.session_id
             if native is None or source.role != "session" or source.superseded:
                 continue
@@ -111,16 +111,16 @@ def _by_name(library: SourceCatalog, agents: Iterable[str], text: str) -> list[F
     return [Found(NativeRef(agent=agent, native_session_id=native)) for agent, native in found]
 
 
-def _by_id_prefix(library: SourceCatalog, agents: Iterable[str], text: str) -> list[Found]:
+def _by_id_prefix(catalog: SourceCatalog, agents: Iterable[str], text: str) -> list[Found]:
     """Sessions whose source's name shows how the id begins; the id itself stands inside."""
     found: dict[tuple[str, str], None] = {}
     for agent in agents:
         fitting = [
             source
-            for source in library.sources(agent)
+            for source in catalog.sources(agent)
             if source.id_prefix and _agree(source.id_prefix, text)
         ]
-        for session in library.assemble_sources(agent, fitting).all_sessions():
+        for session in catalog.assemble_sources(agent, fitting).all_sessions():
             if session.session_id.startswith(text):
                 found.setdefault((agent, session.session_id))
     return [Found(NativeRef(agent=agent, native_session_id=native)) for agent, native in found]
@@ -130,11 +130,11 @@ def _agree(one: str, other: str) -> bool:
     return one.startswith(other) or other.startswith(one)
 
 
-def _by_asking(library: SourceCatalog, agents: Iterable[str], text: str) -> list[Found]:
+def _by_asking(catalog: SourceCatalog, agents: Iterable[str], text: str) -> list[Found]:
     """Sessions of databases that tell what is in them, copies left behind, sub-agents."""
     found: dict[tuple[str, str], None] = {}
     for agent in agents:
-        named = _told_names(library, agent, text)
+        named = _told_names(catalog, agent, text)
         holders = Counter(one.session_id for one in named)
         for session_id, aliases in named:
             if text in aliases and holders[session_id] > 1:
@@ -144,17 +144,17 @@ def _by_asking(library: SourceCatalog, agents: Iterable[str], text: str) -> list
     return [Found(NativeRef(agent=agent, native_session_id=native)) for agent, native in found]
 
 
-def _told_names(library: SourceCatalog, agent: str, text: str) -> list[Named]:
+def _told_names(catalog: SourceCatalog, agent: str, text: str) -> list[Named]:
     """What the sessions of an agent go by; nothing if there is a source that does not tell.
 
     Sub-agents are told by the whole name only: some of them are none, which shows when they are
     read.
     """
-    adapter = library.adapter(agent)
+    adapter = catalog.adapter(agent)
     named: list[Named] = []
     if not isinstance(adapter, FindsRelated):
         return named
-    for source in library.sources(agent):
+    for source in catalog.sources(agent):
         promised = source.session_id
         if promised is None and source.role == "session":
             told = adapter.names(source)
@@ -170,7 +170,7 @@ def _told_names(library: SourceCatalog, agent: str, text: str) -> list[Named]:
 
 
 def _by_content(
-    library: SourceCatalog,
+    catalog: SourceCatalog,
     agents: Iterable[str],
     text: str,
     *,
@@ -182,7 +182,7 @@ def _by_content(
     titled: dict[tuple[str, str], None] = {}
     everything: dict[str, Assembly] = {}
     for agent in agents:
-        assembly = everything[agent] = library.assembly(agent)
+        assembly = everything[agent] = catalog.assembly(agent)
         problems += assembly.problems
         sessions = list(assembly.all_sessions())
         holders = Counter(session.session_id for session in sessions)
@@ -212,7 +212,7 @@ def _ambiguous(ref: str, found: Sequence[NativeRef]) -> AmbiguousIdError:
 
 
 def find_latest(
-    registry: AdapterRegistry, library: SourceCatalog, *, agent: str | None = None
+    registry: AdapterRegistry, catalog: SourceCatalog, *, agent: str | None = None
 ) -> NativeRef:
     """The session whose files changed last; of a database the one with the newest record.
 
@@ -223,8 +223,8 @@ def find_latest(
     if agent is not None:
         registry.require(agent)
     names = registry.names() if agent is None else (agent,)
-    for source in _newest_first(library, names):
-        found = _latest_of(library.assemble_sources(source.agent, [source]))
+    for source in _newest_first(catalog, names):
+        found = _latest_of(catalog.assemble_sources(source.agent, [source]))
         if found is not None:
             return NativeRef(agent=source.agent, native_session_id=found)
     raise SessionNotFoundError(
@@ -233,23 +233,23 @@ def find_latest(
     )
 
 
-def _newest_first(library: SourceCatalog, agents: tuple[str, ...]) -> Iterator[SourceRef]:
+def _newest_first(catalog: SourceCatalog, agents: tuple[str, ...]) -> Iterator[SourceRef]:
     dated: list[tuple[int, SourceRef]] = []
     for agent in agents:
-        fingerprints = Fingerprints(library.adapter(agent))
-        for source in library.sources(agent):
+        fingerprints = Fingerprints(catalog.adapter(agent))
+        for source in catalog.sources(agent):
             if source.role != "names" and not source.superseded:
-                changed = fingerprints.of(source).newest_ns or _last_record(library, source)
+                changed = fingerprints.of(source).newest_ns or _last_record(catalog, source)
                 dated.append((changed, source))
     for _, source in sorted(dated, key=itemgetter(0), reverse=True):
         yield source
 
 
-def _last_record(library: SourceCatalog, source: SourceRef) -> int:
+def _last_record(catalog: SourceCatalog, source: SourceRef) -> int:
     """Return when a source without files last changed, by its records, in nanoseconds."""
     if source.has_path:
         return 0
-    sessions = library.assemble_sources(source.agent, [source]).sessions
+    sessions = catalog.assemble_sources(source.agent, [source]).sessions
     changed = (time_span(session)[1].timestamp() for session in sessions if session.listed)
     return int(max(changed, default=0) * 1e9)
 
@@ -265,7 +265,7 @@ def _latest_of(assembly: Assembly) -> str | None:
 
 def missing_sessions(
     registry: AdapterRegistry,
-    library: SourceCatalog,
+    catalog: SourceCatalog,
     unified_ids: Iterable[str],
     *,
     agent: str | None = None,
@@ -276,7 +276,7 @@ def missing_sessions(
     for _, (owner, native) in asked:
         wanted.setdefault(owner, set()).add(native)
     missing = {
-        owner: _missing(registry, library, owner, natives)
+        owner: _missing(registry, catalog, owner, natives)
         for owner, natives in wanted.items()
         if agent in (None, owner)
     }
@@ -284,15 +284,15 @@ def missing_sessions(
 
 
 def _missing(
-    registry: AdapterRegistry, library: SourceCatalog, agent: str, natives: set[str]
+    registry: AdapterRegistry, catalog: SourceCatalog, agent: str, natives: set[str]
 ) -> set[str]:
     """Those an agent does not have. Its sources are opened only if names are not enough."""
     if not registry.knows(agent):
         return natives
-    left = natives - {source.session_id for source in library.sources(agent)}
+    left = natives - {source.session_id for source in catalog.sources(agent)}
     if not left:
         return left
-    for session in library.assembly(agent).all_sessions():
+    for session in catalog.assembly(agent).all_sessions():
         left -= {
             session.session_id,
             *(name for part in session.sources for name in part.facts.aliases),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import reduce
 from operator import itemgetter
 
 from amux.adapters._base import SkippedCounts
@@ -16,13 +17,42 @@ from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
 from amux.model.reports import ListReport
 from amux.model.session import SessionSummary
-from amux.reading.selection import NOTHING_SKIPPED
+from amux.reading.selection import (
+    NOTHING_SKIPPED,
+    AgentSelection,
+    FullRead,
+    last_shown,
+    select_sessions,
+)
+from amux.reading.sources import SourceCatalog
+
+
+def list_directly(
+    catalog: SourceCatalog,
+    agents: Sequence[str],
+    options: SessionListOptions,
+    costs: CostCalculator,
+) -> ListReport:
+    """Return the list without an index; read only the sources of sessions that may be shown.
+
+    The heads of the sources of all agents are read first, so that no more sessions of each agent
+    are read than the list can show.
+    """
+    selections: list[AgentSelection | FullRead] = []
+    bound: datetime | None = None
+    for agent in agents:
+        sources = catalog.sources(agent, cwd=options.cwd)
+        selections.append(select_sessions(catalog.adapter(agent), sources, options, bound=bound))
+        bound = last_shown((at for each in selections for at in each.began), options)
+    read = [selection.read(bound) for selection in selections]
+    skipped = reduce(SkippedCounts.plus, (counts for _, counts in read), NOTHING_SKIPPED)
+    return list_sessions((found for found, _ in read), options, costs, unread=skipped)
 
 
 def list_sessions(
     assemblies: Iterable[Assembly],
     options: SessionListOptions,
-    coster: CostCalculator,
+    costs: CostCalculator,
     *,
     unread: SkippedCounts = NOTHING_SKIPPED,
 ) -> ListReport:
@@ -38,9 +68,9 @@ def list_sessions(
         for session in _candidates(assembly):
             summary = summarize(
                 session,
-                coster.cost_of(session),
-                coster.tags_of(session),
-                starred=coster.is_starred(session),
+                costs.cost_of(session),
+                costs.tags_of(session),
+                starred=costs.is_starred(session),
             )
             if not _fits(summary, options):
                 continue
@@ -59,7 +89,7 @@ def list_sessions(
         hidden_children=children,
         hidden_archived=archived,
         truncated=max(0, len(shown) + unread.more - limit),
-        problems=(*problems, *coster.problems),
+        problems=(*problems, *costs.annotations.problems),
     )
 
 

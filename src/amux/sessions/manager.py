@@ -44,8 +44,8 @@ Ref = str | tuple[str, str] | Mapping[str, str]
 class SessionManager:
     """Read access to every session of every agent."""
 
-    def __init__(self, reader: SessionService) -> None:
-        self._reader = reader
+    def __init__(self, service: SessionService) -> None:
+        self._service = service
 
     def list(
         self,
@@ -72,8 +72,8 @@ class SessionManager:
             AgentNotFoundError: No agent has that name.
             ValidationError: An option has no usable value.
         """
-        self._reader.registry.require(agent)
-        zone = self._reader.zone
+        self._service.registry.require(agent)
+        zone = self._service.zone
         merged = merge_options(
             options,
             SessionListOptions(),
@@ -89,7 +89,7 @@ class SessionManager:
             include_archived=include_archived,
             starred=starred,
         )
-        report = self._reader.list_report((agent,), merged)
+        report = self._service.list_report((agent,), merged)
         log_unread(agent, report.problems)
         return [*report.sessions]
 
@@ -101,7 +101,7 @@ class SessionManager:
             SessionNotFoundError: The agent has no such session, or several fit (AMBIGUOUS_ID).
             ParseError: The session is there but holds nothing readable.
         """
-        return self._reader.get(agent, session_id)
+        return self._service.get(agent, session_id)
 
     def search(
         self,
@@ -130,7 +130,7 @@ class SessionManager:
             ValidationError: An option has no usable value. No text of a query is refused.
         """
         given = SessionQuery(text=query) if isinstance(query, str) else query
-        zone = self._reader.zone
+        zone = self._service.zone
         merged = merge_options(
             given,
             SessionQuery(text=given.text),
@@ -151,7 +151,7 @@ class SessionManager:
             hits=check_limit(hits, "hits"),
             exact=exact,
         )
-        return [*self._reader.search_report(merged).sessions]
+        return [*self._service.search_report(merged).sessions]
 
     def total_cost(
         self,
@@ -168,7 +168,7 @@ class SessionManager:
 
         Several groupings make groups of several keys: one for each day and model, say.
         """
-        zone = self._reader.zone
+        zone = self._service.zone
         merged = merge_options(
             options,
             CostAggregationOptions(),
@@ -179,7 +179,7 @@ class SessionManager:
             tags=tags,
             group_by=group_by,
         )
-        return self._reader.total_cost(merged)
+        return self._service.total_cost(merged)
 
     def export(
         self, agent: str, session_id: str, format: ExportFormat, *, title: str | None = None
@@ -192,13 +192,13 @@ class SessionManager:
 
         check_choice(format, get_args(ExportFormat), "format")
         render = exporter(format, title=title)
-        return "".join(render(*self._reader.stream(agent, session_id)))
+        return "".join(render(*self._service.stream(agent, session_id)))
 
     def diff(self, a: Ref, b: Ref) -> SessionDiff:
         """What two sessions have in common and what not. Raises as `get` does."""
         from amux.sessions.diff import diff_sessions
 
-        one, other = (self._reader.get(*_reference(ref)) for ref in (a, b))
+        one, other = (self._service.get(*_reference(ref)) for ref in (a, b))
         return diff_sessions(one, other)
 
     def resolve_unified_id(self, agent: str, native_session_id: str) -> str:
@@ -208,7 +208,7 @@ class SessionManager:
     def resolve_native_id(self, unified_id: str) -> NativeRef | None:
         """The two parts of a unified id; None when it has no known agent or an empty part."""
         parts = split_unified_id(unified_id)
-        if parts is None or not self._reader.registry.knows(parts[0]):
+        if parts is None or not self._service.registry.knows(parts[0]):
             return None
         return NativeRef(agent=parts[0], native_session_id=parts[1])
 

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, tzinfo
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 import msgspec
+from msgspec.structs import replace
 
 from amux.errors import ValidationError
+from amux.model.options import (
+    CostAggregationOptions,
+    Direction,
+    GroupBy,
+    ListSort,
+    SearchRole,
+    SearchSort,
+    SessionListOptions,
+    SessionQuery,
+    group_names,
+)
 
 S = TypeVar("S", bound=msgspec.Struct)
+Options = TypeVar("Options", SessionListOptions, SessionQuery, CostAggregationOptions)
 
 Moment = datetime | date | str | None
 Limit = int | str | None
@@ -77,3 +90,37 @@ def check_choice(value: str, choices: Sequence[str], field: str) -> None:
         raise ValidationError(
             f"`{value}` is not a valid {field}", fields=(field,), hint=f"use one of {words}"
         )
+
+
+def checked_list(options: SessionListOptions, zone: tzinfo) -> SessionListOptions:
+    """Return the options of a list with checked values; dates become moments."""
+    check_choice(options.sort, get_args(ListSort), "sort")
+    check_choice(options.sort_direction, get_args(Direction), "sort_direction")
+    return replace(_with_checked_span(options, zone), limit=check_limit(options.limit))
+
+
+def checked_query(query: SessionQuery, zone: tzinfo) -> SessionQuery:
+    """Return a query with checked values; dates become moments."""
+    check_choice(query.sort, get_args(SearchSort), "sort")
+    for role in query.roles or ():
+        check_choice(role, get_args(SearchRole), "role")
+    limit, hits = check_limit(query.limit), check_limit(query.hits, "hits")
+    return replace(_with_checked_span(query, zone), limit=limit, hits=hits)
+
+
+def checked_cost(options: CostAggregationOptions, zone: tzinfo) -> CostAggregationOptions:
+    """Return the options of a cost report with checked values; dates become moments."""
+    names = group_names(options.group_by)
+    for position, name in enumerate(names):
+        check_choice(name, get_args(GroupBy), "group_by")
+        if name in names[:position]:
+            raise ValidationError(f"group_by names `{name}` twice", fields=("group_by",))
+    return replace(_with_checked_span(options, zone), group_by=names or None)
+
+
+def _with_checked_span(options: Options, zone: tzinfo) -> Options:
+    return replace(
+        options,
+        since=check_moment(options.since, "since", zone=zone),
+        until=check_moment(options.until, "until", zone=zone, end_of_day=True),
+    )

@@ -85,25 +85,25 @@ class RecentSessions:
         return [session for _, _, session in self._last]
 
 
-def agent_statuses(reader: SessionService, agent: str | None = None) -> tuple[AgentStatus, ...]:
+def agent_statuses(service: SessionService, agent: str | None = None) -> tuple[AgentStatus, ...]:
     """Each known agent, or one, and what it has here."""
-    names = [name for name in reader.registry.names() if agent in (None, name)]
-    with reader.lock:
-        return tuple(_status(reader, name, _look_at(reader, name)) for name in names)
+    names = [name for name in service.registry.names() if agent in (None, name)]
+    with service.lock:
+        return tuple(_status(service, name, _look_at(service, name)) for name in names)
 
 
-def _look_at(reader: SessionService, name: str) -> AgentTotals:
-    counted = reader.catalogue.agent_totals(name, reader.coster)
-    return _read(reader, name)[0] if counted is None else AgentTotals.kept(counted)
+def _look_at(service: SessionService, name: str) -> AgentTotals:
+    counted = service.agent_counts(name)
+    return _read(service, name)[0] if counted is None else AgentTotals.kept(counted)
 
 
-def _read(reader: SessionService, name: str, report: CostReport | None = None) -> _Read:
+def _read(service: SessionService, name: str, report: CostReport | None = None) -> _Read:
     """All sessions of an agent, looked at one by one."""
-    seen, recent, coster = AgentTotals(), RecentSessions(), reader.coster
-    problems = [*coster.problems]
-    sources = reader.library.sources(name)
+    seen, recent, costs = AgentTotals(), RecentSessions(), service.costs
+    problems = [*costs.annotations.problems]
+    sources = service.catalog.sources(name)
     seen.size = total_size(sources)
-    for assembly in reader.catalogue.assemblies(name, sources=sources):
+    for assembly in service.assemblies(name, sources=sources):
         problems += assembly.problems
         if report is not None:
             report.add_assembly(assembly)
@@ -111,24 +111,24 @@ def _read(reader: SessionService, name: str, report: CostReport | None = None) -
             if session.listed and session.kind != "subagent":
                 seen.add(session)
                 recent.add(session)
-    return seen, [_summary(session, coster) for session in recent.sessions], problems
+    return seen, [_summary(session, costs) for session in recent.sessions], problems
 
 
-def make_overview(reader: SessionService, *, now: datetime) -> Overview:
+def make_overview(service: SessionService, *, now: datetime) -> Overview:
     """A week is seven days, today included; it has what was spent on them."""
-    names, coster = reader.registry.names(), reader.coster
-    first_day = local_day(now, reader.zone) - timedelta(days=6)
-    report = CostReport(coster, CostAggregationOptions(), reader.zone, first_day=first_day)
+    names, costs = service.registry.names(), service.costs
+    first_day = local_day(now, service.zone) - timedelta(days=6)
+    report = CostReport(costs, CostAggregationOptions(), service.zone, first_day=first_day)
     statuses: list[AgentStatus] = []
     recent: list[SessionSummary] = []
     problems: list[Problem] = []
     for name in names:
-        with reader.lock, reader.catalogue.one_snapshot():
-            seen, last, found = _from_index(reader, name, report)
+        with service.lock, service.one_snapshot():
+            seen, last, found = _from_index(service, name, report)
         problems += found
         by_name = sorted([*recent, *last], key=lambda summary: summary.unified_id)
         recent = sort_sessions(by_name, "updated", descending=True)[:RECENT]
-        statuses.append(_status(reader, name, seen))
+        statuses.append(_status(service, name, seen))
     report.add_lost_runs()
     return Overview(
         agents=tuple(statuses),
@@ -138,24 +138,23 @@ def make_overview(reader: SessionService, *, now: datetime) -> Overview:
     )
 
 
-def _from_index(reader: SessionService, name: str, report: CostReport) -> _Read:
+def _from_index(service: SessionService, name: str, report: CostReport) -> _Read:
     """What there is of an agent and what it spent: from the index, else in one pass."""
-    catalogue = reader.catalogue
-    counted = catalogue.agent_totals(name, reader.coster)
+    counted = service.agent_counts(name)
     if counted is None:
-        return _read(reader, name, report)
-    catalogue.add_spending((name,), report)
-    last = catalogue.list_report((name,), _LAST, reader.coster)
+        return _read(service, name, report)
+    service.add_spending((name,), report)
+    last = service.list_agents((name,), _LAST)
     return AgentTotals.kept(counted), last.sessions, last.problems
 
 
-def _summary(session: AssembledSession, coster: CostCalculator) -> SessionSummary:
-    cost, tags = coster.cost_of(session), coster.tags_of(session)
-    return summarize(session, cost, tags, starred=coster.is_starred(session))
+def _summary(session: AssembledSession, costs: CostCalculator) -> SessionSummary:
+    cost, tags = costs.cost_of(session), costs.tags_of(session)
+    return summarize(session, cost, tags, starred=costs.is_starred(session))
 
 
-def _status(reader: SessionService, name: str, seen: AgentTotals) -> AgentStatus:
-    info = reader.registry.require(name).info
+def _status(service: SessionService, name: str, seen: AgentTotals) -> AgentStatus:
+    info = service.registry.require(name).info
     return AgentStatus(
         name=name,
         label=info.label,
@@ -164,7 +163,7 @@ def _status(reader: SessionService, name: str, seen: AgentTotals) -> AgentStatus
         can_resume=info.capabilities.can_resume,
         can_fork=info.capabilities.can_fork,
         records_usage=info.capabilities.records_usage,
-        roots=tuple(root.as_posix() for root in reader.library.roots(name)),
+        roots=tuple(root.as_posix() for root in service.catalog.roots(name)),
         session_count=seen.count,
         bytes=seen.size,
         oldest=seen.oldest,

@@ -1,135 +1,255 @@
-"""Everything that is read goes through here: agents, library, prices and run index together.
+"""Answers every question about sessions: from the index if there is one, else from the sources.
 
-Any thread may ask. What the index has a part in is answered in turns; messages are read from the
-sources afterwards, and keep nobody waiting.
+Both ways give the same answer. Indexable agents are indexed: the built-in ones, and those of other
+packages that declare it. An index that fails is not used again by this process.
+
+Any thread may ask. Callers hold `lock` until they have consumed the result: some results, such as a
+search scope, read from the index lazily. Messages are read from the sources without the lock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime, tzinfo
-from typing import TYPE_CHECKING, TypeVar, get_args
+from itertools import chain
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
+from amux.adapters import external_names
+from amux.adapters._base import SourceRef
+from amux.annotations.events import Annotations
 from amux.assembly.assemble import Assembly
 from amux.assembly.cost import CostCalculator
 from amux.assembly.session import AssembledSession
 from amux.assembly.summary import full_session
-from amux.errors import AmuxError, SessionNotFoundError, ValidationError
+from amux.errors import AmuxError, SessionNotFoundError
 from amux.index.errors import IndexChangedError, IndexUnavailableError
+from amux.index.snapshot_cache import GenerationCache
 from amux.model.cost import CostSummary
 from amux.model.message import SessionMessage
-from amux.model.options import (
-    CostAggregationOptions,
-    Direction,
-    GroupBy,
-    ListSort,
-    SearchRole,
-    SearchSort,
-    SessionListOptions,
-    SessionQuery,
-    group_names,
-)
+from amux.model.options import CostAggregationOptions, SessionListOptions, SessionQuery
+from amux.model.problems import Problem
 from amux.model.reports import ListReport
 from amux.model.session import Session
 from amux.reading.registry import AdapterRegistry
 from amux.reading.sources import SourceCatalog
 from amux.reading.unreadable import damaged, find_read_error
-from amux.sessions.catalogue import SessionCatalog
 from amux.sessions.find import find_session
-from amux.sessions.options import check_choice, check_limit, check_moment
+from amux.sessions.list import list_directly, list_sessions
+from amux.sessions.options import checked_cost, checked_list, checked_query
 
 if TYPE_CHECKING:
+    from amux.index.freshness import Kind
+    from amux.index.rows.query import AgentCounts
+    from amux.index.rows.stored_session import StoredSession
+    from amux.index.updater import IndexUpdater
     from amux.model.reports import CostExplanation, SearchReport
-    from amux.sessions.search.search import Search
+    from amux.sessions.cost.report import CostReport
+    from amux.sessions.search.indexed_hits import IndexedHitFinder, SessionsByUnit, TextCandidates
+    from amux.sessions.search.search import Search, SearchScope
+    from amux.sessions.search.searchable import SearchableSession
 
-Options = TypeVar("Options", SessionListOptions, SessionQuery, CostAggregationOptions)
+T = TypeVar("T")
 
 
 class SessionService:
-    """What the manager and the client share: everything read goes through here."""
+    """All sessions of all agents. Without an `updater` there is no index."""
 
     def __init__(
         self,
         registry: AdapterRegistry,
-        library: SourceCatalog,
-        coster: CostCalculator,
+        catalog: SourceCatalog,
+        costs: CostCalculator,
         *,
-        catalogue: SessionCatalog | None = None,
+        updater: IndexUpdater | None = None,
+        annotations: Callable[[], Annotations] = Annotations,
         zone: tzinfo = UTC,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.registry = registry
-        self.library = library
-        self.catalogue = catalogue or SessionCatalog(registry, library)
-        self._coster = coster
+        self.catalog = catalog
         self.zone = zone
         self.now = now
+        # Without an index, threads share nothing and need not wait for each other.
+        self.lock: AbstractContextManager[object] = (
+            nullcontext() if updater is None else updater.database.lock
+        )
+        self.index_error: str | None = None  # why the index is no longer used
+        self._updater = updater
+        self._costs = costs
+        self._annotations = annotations
+        self._scope_cache: GenerationCache[SearchScope] = GenerationCache()
+        self._sessions_by_unit: SessionsByUnit | None = None
+        self._external_agents: tuple[int, tuple[str, ...]] | None = None
 
     @property
-    def coster(self) -> CostCalculator:
-        """Prices, runs and annotations, as they are now; it stays like that."""
-        coster = self._coster.refreshed()
-        self._coster = coster
-        return coster
+    def costs(self) -> CostCalculator:
+        """The cost calculator with the current annotations."""
+        self._costs = self._costs.with_annotations(self._annotations())
+        return self._costs
 
-    @property
-    def lock(self) -> AbstractContextManager[object]:
-        """To be held while the catalogue is asked, until the answer is complete."""
-        return self.catalogue.lock
+    def set_progress(self, progress: Callable[[int, int], None] | None) -> None:
+        """Set a callback that is called with `(done, total)` bytes while sources are indexed."""
+        if self._updater is not None:
+            self._updater.progress = progress
+
+    @contextmanager
+    def one_snapshot(self) -> Generator[None]:
+        """Within this context, the files of an agent are examined once for all questions."""
+        if self._updater is None:
+            yield
+            return
+        with self._updater.snapshots.frozen():
+            yield
 
     def list_report(self, agents: Sequence[str] | None, options: SessionListOptions) -> ListReport:
-        """A list over some agents (None: all), with what it leaves out."""
-        options = _checked_list(options, self.zone)
+        """Return the list over some agents (None: all), and counts of what it leaves out."""
+        options = checked_list(options, self.zone)
         for name in agents or ():
             if not self.registry.knows(name):
-                self.registry.require(name)  # says whom there is
+                self.registry.require(name)  # raises an error that names the known agents
         names = self.registry.names() if agents is None else agents
         with self.lock:
-            return self.catalogue.list_report(names, options, self.coster)
+            return self.list_agents(names, options)
+
+    def list_agents(self, agents: Sequence[str], options: SessionListOptions) -> ListReport:
+        """Return the list over known agents, with options that were checked."""
+        costs = self.costs
+        # Tags and stars belong to the user and are not stored in the rows.
+        has_rows = all(map(self._is_indexed, agents)) and not (options.tags or options.starred)
+        if self._updater is not None and not has_rows:
+            each = (self.assemblies(agent) for agent in agents)
+            return list_sessions(chain.from_iterable(each), options, costs)
+        report = self.from_index(agents, lambda updater: updater.list_rows(agents, options, costs))
+        if report is None:
+            return list_directly(self.catalog, agents, options, costs)
+        self._store_environment(agents)
+        return report
 
     def search_report(self, query: SessionQuery) -> SearchReport:
-        """A search, with what could not be read."""
+        """Return the hits of a query, and the problems met on the way."""
         from amux.sessions.search.search import Search
 
-        search = Search(_checked_query(query, self.zone), now=self.now(), zone=self.zone)
+        search = Search(checked_query(query, self.zone), now=self.now(), zone=self.zone)
         with self.lock:
             report = self._run(search)
-        return replace(report, notes=(*report.notes, *self._unknown_agents(search)))
+        unknown = [
+            f"no agent is called `{agent}`; known: {', '.join(self.registry.names())}"
+            for agent in search.query.filters.named_agents()
+            if not self.registry.knows(agent)
+        ]
+        return replace(report, notes=(*report.notes, *unknown))
 
-    def _run(self, search: Search, *, may_ask_again: bool = True) -> SearchReport:
-        """Through the index, once more if it was changed meanwhile; else directly."""
-        names = [name for name in self.catalogue.names() if search.wants(name)]
-        by_words = bool(search.query.terms)
+    def _run(self, search: Search, *, may_retry: bool = True) -> SearchReport:
+        """Run a search on the index; once more if the index was changed, else on the sources."""
+        names = [name for name in self._names() if search.wants(name)]
         try:
-            return search.run(self.catalogue.search_scope(names, self.coster, by_words=by_words))
+            return search.run(self.search_scope(names, by_words=bool(search.query.terms)))
         except IndexUnavailableError as error:
-            asks_again = may_ask_again and isinstance(error, IndexChangedError)
-            if not asks_again and not self.catalogue.give_up_index(str(error)):
+            retries = may_retry and isinstance(error, IndexChangedError)
+            if not retries and not self.give_up_index(str(error)):
                 raise
-            return self._run(search, may_ask_again=False)
+            return self._run(search, may_retry=False)
 
-    def _unknown_agents(self, search: Search) -> Iterator[str]:
-        for agent in search.query.filters.named_agents():
-            if not self.registry.knows(agent):
-                known = ", ".join(self.registry.names())
-                yield f"no agent is called `{agent}`; known: {known}"
+    def _names(self) -> tuple[str, ...]:
+        """Return all agents; installed packages are examined as often as files are."""
+        if self._updater is None or not self._updater.snapshots.is_enabled:
+            return self.registry.names()
+        generation = self._updater.snapshots.generation()
+        if self._external_agents is None or self._external_agents[0] != generation:
+            self._external_agents = generation, external_names()
+        return self.registry.names(self._external_agents[1])
+
+    def search_scope(self, agents: Sequence[str], *, by_words: bool) -> SearchScope:
+        """Return the sessions of some agents to be searched, with their candidates for words."""
+        costs = self.costs
+        if self._updater is None or not self._updater.snapshots.is_enabled:
+            return self._build_search_scope(agents, costs, by_words=by_words)
+        return self._scope_cache.get(
+            self._updater,
+            (tuple(agents), costs, by_words),
+            lambda: self._build_search_scope(agents, costs, by_words=by_words),
+        )
+
+    def _build_search_scope(
+        self, agents: Sequence[str], costs: CostCalculator, *, by_words: bool
+    ) -> SearchScope:
+        from amux.sessions.search.search import SearchScope
+        from amux.sessions.search.searchable import searchable_sessions
+
+        indexed = [name for name in agents if self._is_indexed(name)]
+        found = self.from_index(indexed, lambda updater: updater.sessions(indexed, costs))
+        rows, stored = found or ((), list[Problem]())
+        others = agents if found is None else [name for name in agents if name not in indexed]
+        assemblies = [each for name in others for each in self.assemblies(name)]
+        sessions: list[SearchableSession] = [*rows, *searchable_sessions(assemblies, costs)]
+        problems = (*stored, *(each for assembly in assemblies for each in assembly.problems))
+        texts = self.text_candidates(indexed) if by_words and found is not None else None
+        return SearchScope(
+            self.catalog,
+            sessions,
+            lambda: (*problems, *costs.annotations.problems),
+            texts,
+            texts,
+            None if texts is None else self._hit_finder(rows, sessions[len(rows) :], texts),
+        )
+
+    def _hit_finder(
+        self,
+        rows: Sequence[StoredSession],
+        others: Sequence[SearchableSession],
+        texts: TextCandidates,
+    ) -> IndexedHitFinder:
+        """Return the finder of indexed hits; its lookup tables are reused while rows are equal."""
+        from amux.sessions.search.indexed_hits import IndexedHitFinder, SessionsByUnit
+
+        if self._sessions_by_unit is None or not self._sessions_by_unit.is_of(rows, texts.units):
+            self._sessions_by_unit = SessionsByUnit(rows, texts.units)
+        return IndexedHitFinder(self._sessions_by_unit, others, texts)
+
+    def text_candidates(self, agents: Sequence[str]) -> TextCandidates | None:
+        """Update the text index; return its candidates, or None if every message is a candidate.
+
+        The rows of these agents must be up to date.
+        """
+        from amux.sessions.search.indexed_hits import text_candidates
+
+        def ask(updater: IndexUpdater) -> TextCandidates | None:
+            found = text_candidates(updater, self.catalog, agents)
+            self.index_error = updater.text_error
+            return found
+
+        return self.from_index(agents, ask)
 
     def open(self, agent: str, session_id: str) -> tuple[Assembly, AssembledSession]:
-        """The session behind an id or unique prefix, with everything that bears on it."""
-        found = find_session(self.registry, self.library, session_id, agent=agent)
+        """Return the session with an id or unique prefix, and the assembly that contains it."""
+        found = find_session(self.registry, self.catalog, session_id, agent=agent)
         native_id = found.ref.native_session_id
         with self.lock:
-            assembly = found.assembly or self.catalogue.assembly_for(agent, native_id)
+            assembly = found.assembly or self._assembly_for(agent, native_id)
         session = assembly.find(native_id)
         if session is None or not session.attributed:
             raise self._missing(agent, session_id, assembly)
         return assembly, session
 
+    def _assembly_for(self, agent: str, session_id: str) -> Assembly:
+        """Return an assembly of one session and everything that affects it.
+
+        A database is queried directly; the index is used if it is almost up to date.
+        """
+        sources = self.catalog.sources(agent)
+        return (
+            self.catalog.queried_assembly(agent, session_id, sources=sources)
+            or self.from_index(
+                (agent,), lambda updater: updater.assembly_of(agent, session_id, sources=sources)
+            )
+            or self.catalog.assembly_for(agent, session_id, sources=sources)
+        )
+
     def _missing(self, agent: str, session_id: str, assembly: Assembly) -> AmuxError:
-        problem = find_read_error(self.library, agent, session_id)
+        problem = find_read_error(self.catalog, agent, session_id)
         if problem is not None or assembly.problems:
             return damaged(agent, session_id, problem or assembly.problems[0])
         return SessionNotFoundError(
@@ -137,90 +257,148 @@ class SessionService:
             hint=f"`amux list {agent}` shows what there is",
         )
 
+    def get(self, agent: str, session_id: str) -> Session:
+        """Return one whole session."""
+        assembly, session = self.open(agent, session_id)
+        return self._whole(assembly, session, self.costs)
+
+    def stream(self, agent: str, session_id: str) -> tuple[Session, Iterator[SessionMessage]]:
+        """Return the session without its messages, and an iterator that reads them."""
+        assembly, session = self.open(agent, session_id)
+        return self.header(assembly, session), self.catalog.messages(assembly, session)
+
     def header(self, assembly: Assembly, session: AssembledSession) -> Session:
-        """The session without its messages; sub-agents complete."""
-        return self._view(assembly, session, (), self.coster)
+        """Return the session without its messages; its sub-agents are complete."""
+        return self._view(assembly, session, (), self.costs)
 
     def _whole(
-        self, assembly: Assembly, session: AssembledSession, coster: CostCalculator
+        self, assembly: Assembly, session: AssembledSession, costs: CostCalculator
     ) -> Session:
-        return self._view(assembly, session, self.library.messages(assembly, session), coster)
+        return self._view(assembly, session, self.catalog.messages(assembly, session), costs)
 
     def _view(
         self,
         assembly: Assembly,
         session: AssembledSession,
         messages: Iterable[SessionMessage],
-        coster: CostCalculator,
+        costs: CostCalculator,
     ) -> Session:
         return full_session(
             session,
             messages,
-            cost=coster.cost_of(session),
-            tags=coster.tags_of(session),
-            starred=coster.is_starred(session),
-            notes=coster.notes_of(session),
-            children=tuple(self._whole(assembly, child, coster) for child in session.children),
+            cost=costs.cost_of(session),
+            tags=costs.tags_of(session),
+            starred=costs.is_starred(session),
+            notes=costs.annotations.notes(session),
+            children=tuple(self._whole(assembly, child, costs) for child in session.children),
         )
 
-    def get(self, agent: str, session_id: str) -> Session:
-        """One whole session."""
-        assembly, session = self.open(agent, session_id)
-        return self._whole(assembly, session, self.coster)
-
-    def stream(self, agent: str, session_id: str) -> tuple[Session, Iterator[SessionMessage]]:
-        """The session without messages, and the messages as they are read."""
-        assembly, session = self.open(agent, session_id)
-        return self.header(assembly, session), self.library.messages(assembly, session)
-
     def explain(self, agent: str, session_id: str) -> CostExplanation:
-        """Why the session costs what it costs."""
+        """Return how the cost of a session comes about."""
         from amux.sessions.cost.explain import explain_cost
 
         _, session = self.open(agent, session_id)
-        return explain_cost(session, self.coster)
+        return explain_cost(session, self.costs)
 
     def total_cost(self, options: CostAggregationOptions) -> CostSummary:
-        """Cost over all sessions that fit; zeros when none does."""
+        """Return the cost of all sessions that match; zeros if none does."""
         from amux.sessions.cost.report import CostReport
 
-        options = _checked_cost(options, self.zone)
+        options = checked_cost(options, self.zone)
         names = self.registry.names() if options.agent is None else (options.agent,)
         with self.lock:
-            report = CostReport(self.coster, options, self.zone)
-            self.catalogue.add_spending(
-                [name for name in names if self.registry.knows(name)], report
-            )
+            report = CostReport(self.costs, options, self.zone)
+            self.add_spending([name for name in names if self.registry.knows(name)], report)
         report.add_lost_runs()
         return report.summary()
 
+    def add_spending(self, agents: Sequence[str], report: CostReport) -> None:
+        """Add the spending of some agents to a report."""
+        from amux.index.codec import decode_spending, pack
 
-def _checked_list(options: SessionListOptions, zone: tzinfo) -> SessionListOptions:
-    check_choice(options.sort, get_args(ListSort), "sort")
-    check_choice(options.sort_direction, get_args(Direction), "sort_direction")
-    return replace(_with_checked_span(options, zone), limit=check_limit(options.limit))
+        for agent in agents:
+            stored = self.stored_results(
+                agent, "spending", lambda some: pack(report.spending_of(some)), decode_spending
+            )
+            if stored is None:
+                for assembly in self.assemblies(agent, usage_only=True):
+                    report.add_assembly(assembly)
+            else:
+                for spending in stored:
+                    report.add_spending(agent, spending)
 
+    def assemblies(
+        self,
+        agent: str,
+        *,
+        usage_only: bool = False,
+        sources: Sequence[SourceRef] | None = None,
+    ) -> Iterator[Assembly]:
+        """Yield all sessions of an agent in assemblies that do not affect each other.
 
-def _checked_query(query: SessionQuery, zone: tzinfo) -> SessionQuery:
-    check_choice(query.sort, get_args(SearchSort), "sort")
-    for role in query.roles or ():
-        check_choice(role, get_args(SearchRole), "role")
-    limit, hits = check_limit(query.limit), check_limit(query.hits, "hits")
-    return replace(_with_checked_span(query, zone), limit=limit, hits=hits)
+        `sources` are its sources, if they have been listed already.
+        """
+        found = self.catalog.sources(agent) if sources is None else sources
+        indexed = self.from_index(
+            (agent,), lambda updater: updater.sources(agent, found, usage_only=usage_only)
+        )
+        if indexed is None:
+            yield self.catalog.assemble_sources(agent, found)
+        else:
+            yield from indexed.assemblies()
 
+    def agent_counts(self, agent: str) -> AgentCounts | None:
+        """Return the number of sessions of an agent from the index; None without an index."""
+        costs = self.costs
+        return self.from_index((agent,), lambda updater: updater.agent_totals(agent, costs))
 
-def _checked_cost(options: CostAggregationOptions, zone: tzinfo) -> CostAggregationOptions:
-    names = group_names(options.group_by)
-    for position, name in enumerate(names):
-        check_choice(name, get_args(GroupBy), "group_by")
-        if name in names[:position]:
-            raise ValidationError(f"group_by names `{name}` twice", fields=("group_by",))
-    return replace(_with_checked_span(options, zone), group_by=names or None)
+    def stored_results(
+        self,
+        agent: str,
+        kind: Kind,
+        encode: Callable[[Assembly], bytes],
+        decode: Callable[[bytes], Iterable[T]],
+    ) -> list[T] | None:
+        """Return the stored results of an agent, updated by `encode`; None without an index."""
 
+        def ask(updater: IndexUpdater) -> list[T]:
+            payloads = updater.payloads(agent, kind, encode)
+            with updater.database.guarded():
+                return [value for payload in payloads for value in decode(payload)]
 
-def _with_checked_span(options: Options, zone: tzinfo) -> Options:
-    return replace(
-        options,
-        since=check_moment(options.since, "since", zone=zone),
-        until=check_moment(options.until, "until", zone=zone, end_of_day=True),
-    )
+        return self.from_index((agent,), ask)
+
+    def update_rows(self) -> None:
+        """Update the rows of all sessions now instead of when they are needed."""
+        names, costs = [*filter(self._is_indexed, self.registry.names())], self.costs
+        self.from_index(names, lambda updater: updater.update_rows(names, costs))
+        self._store_environment(names)
+
+    def from_index(
+        self, agents: Sequence[str], question: Callable[[IndexUpdater], T | None]
+    ) -> T | None:
+        """Return the answer of the index; None if it fails or does not hold all of the agents."""
+        if self._updater is None or not all(map(self._is_indexed, agents)):
+            return None
+        try:
+            return question(self._updater)
+        except IndexUnavailableError as error:
+            self.give_up_index(str(error))
+            return None
+
+    def give_up_index(self, reason: str) -> bool:
+        """Stop using the index, because it failed; return whether it was in use."""
+        if self._updater is None:
+            return False
+        self._updater, self.index_error = None, reason
+        return True
+
+    def _store_environment(self, agents: Sequence[str]) -> None:
+        """Store the environment for the fast list, which lists all agents if all are indexed."""
+        names, costs = self.registry.names(), self.costs
+        all_indexed = self.registry.is_as_installed and all(map(self._is_indexed, names))
+        known = names if all_indexed else ()
+        self.from_index(agents, lambda updater: updater.store_environment(known, costs))
+
+    def _is_indexed(self, agent: str) -> bool:
+        return self.registry.is_indexable(agent)

@@ -101,8 +101,8 @@ class LoadedSource(NamedTuple):
 class SourceIndex:
     """The sources of one agent in the index."""
 
-    def __init__(self, store: IndexDatabase, agent: str, adapter: Adapter) -> None:
-        self._store = store
+    def __init__(self, database: IndexDatabase, agent: str, adapter: Adapter) -> None:
+        self._database = database
         self._agent = agent
         self._adapter = adapter
         self._maker = reader_version(adapter)  # facts of another version of an adapter do not count
@@ -127,10 +127,10 @@ class SourceIndex:
             stale = self._stale(known, sources, depth, fingerprints)
         deep = [source for source in stale if self._had_full_read(known, source)]
         if gone:
-            with self._store.writing() as database:
+            with self._database.writing() as connection:
                 numbers = [(number,) for number in gone]
-                database.executemany("DELETE FROM reading WHERE id = ?", numbers)
-                database.executemany("DELETE FROM source WHERE id = ?", numbers)
+                connection.executemany("DELETE FROM reading WHERE id = ?", numbers)
+                connection.executemany("DELETE FROM source WHERE id = ?", numbers)
         reader = SourceReader(self._adapter, alone=alone, fingerprints=fingerprints)
         if depth is Depth.FACTS or not deep:
             return self._read(reader, stale, depth, watch=watch)
@@ -149,11 +149,11 @@ class SourceIndex:
 
     def counts(self) -> tuple[int, int, int]:
         """How many sources are kept, and how many sessions and sub-agents are listed of them."""
-        with self._store.guarded() as database:
-            (sources,) = database.execute(
+        with self._database.guarded() as connection:
+            (sources,) = connection.execute(
                 "SELECT count(*) FROM source WHERE agent = ?", (self._agent,)
             ).fetchone()
-            sessions, subagents = database.execute(
+            sessions, subagents = connection.execute(
                 "SELECT count(*), coalesce(sum(hidden & ? != 0), 0) FROM session WHERE agent = ?",
                 (SUBAGENT, self._agent),
             ).fetchone()
@@ -161,8 +161,8 @@ class SourceIndex:
 
     def stored(self, path: bytes) -> tuple[Depth, tuple[Facts, ...], tuple[Problem, ...]] | None:
         """What is kept of one source, and how deep it was read."""
-        with self._store.guarded() as database:
-            row = database.execute(
+        with self._database.guarded() as connection:
+            row = connection.execute(
                 "SELECT depth, facts, lines FROM source JOIN reading USING (id)"
                 " WHERE agent = ? AND path = ?",
                 (self._agent, path),
@@ -177,8 +177,8 @@ class SourceIndex:
         self._read(reader, wanting, Depth.FACTS, watch=None)
 
     def _known(self) -> dict[bytes, KnownSource]:
-        with self._store.guarded() as database:
-            rows = database.execute(
+        with self._database.guarded() as connection:
+            rows = connection.execute(
                 "SELECT path, id, stamp, maker, depth FROM source WHERE agent = ?", (self._agent,)
             )
             return {row[0]: KnownSource(*row[1:]) for row in rows}
@@ -247,8 +247,8 @@ class SourceIndex:
     ) -> dict[bytes, StoredCheckpoint]:
         """Where the sources were left, of those that can be read on at this depth."""
         wanted = {os.fsencode(source.location) for source in stale}
-        with self._store.guarded() as database:
-            rows = database.execute(
+        with self._database.guarded() as connection:
+            rows = connection.execute(
                 "SELECT path, offset, edge, state FROM source JOIN reading USING (id)"
                 " WHERE agent = ? AND maker = ? AND depth = ? AND offset > 0",
                 (self._agent, self._maker, depth),
@@ -283,16 +283,16 @@ class SourceIndex:
         ]
         portion.clear()
         if rows:
-            with self._store.writing() as database:
-                database.executemany(_WRITE, rows)
-                database.executemany(_WRITE_READING, readings)
+            with self._database.writing() as connection:
+                connection.executemany(_WRITE, rows)
+                connection.executemany(_WRITE_READING, readings)
 
     def clusters(self, depth: Depth) -> Clusters:
         """Which sources bear on each other; by titles of each other's lines only at full depth."""
         clusters = Clusters()
         noted: list[tuple[int, bytes]] = []
-        with self._store.guarded() as database:
-            rows = database.execute(
+        with self._database.guarded() as connection:
+            rows = connection.execute(
                 "SELECT id, own, named, content, noted FROM source WHERE agent = ?", (self._agent,)
             )
             for number, *keys in rows:
@@ -303,7 +303,7 @@ class SourceIndex:
             if noted and depth is Depth.FACTS:
                 for number, keys in noted:
                     clusters.add_notes(number, keys)
-                lines = database.execute(
+                lines = connection.execute(
                     "SELECT id, lines FROM source JOIN reading USING (id) WHERE agent = ?",
                     (self._agent,),
                 )
@@ -313,8 +313,8 @@ class SourceIndex:
 
     def versions(self) -> dict[int, SourceVersion]:
         """Of every source: a mark that changes whenever what is kept of it does."""
-        with self._store.guarded() as database:
-            rows = database.execute(
+        with self._database.guarded() as connection:
+            rows = connection.execute(
                 f"SELECT {_VERSIONS} FROM source WHERE agent = ?",  # noqa: S608 - names of our own
                 (self._agent,),
             )
@@ -325,14 +325,14 @@ class SourceIndex:
         last = 0
         while rows := self._rows_after(last):
             for *marked, facts, lines in rows:
-                with self._store.guarded():
+                with self._database.guarded():
                     decoded = decode_stored_source(facts, lines)
                 yield LoadedSource(SourceVersion(*marked), *decoded)
             last = rows[-1][0]
 
     def _rows_after(self, last: int) -> list[Any]:
-        with self._store.guarded() as database:
-            return database.execute(
+        with self._database.guarded() as connection:
+            return connection.execute(
                 f"SELECT {_VERSIONS}, facts, lines FROM source JOIN reading USING (id)"  # noqa: S608 - names of our own
                 " WHERE agent = ? AND id > ?"
                 " ORDER BY id LIMIT ?",
@@ -342,9 +342,9 @@ class SourceIndex:
     def load(self, numbers: Sequence[int]) -> list[LoadedSource | None]:
         """What some sources said, in the order asked for; None: it was forgotten meanwhile."""
         loaded: list[LoadedSource | None] = []
-        with self._store.reading() as database:
+        with self._database.reading() as connection:
             for number in numbers:
-                row: tuple[Any, ...] | None = database.execute(
+                row: tuple[Any, ...] | None = connection.execute(
                     f"SELECT {_VERSIONS}, facts, lines FROM source JOIN reading USING (id)"  # noqa: S608 - likewise
                     " WHERE id = ?",
                     (number,),

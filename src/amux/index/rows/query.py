@@ -104,27 +104,29 @@ def _count(counts: Mapping[int, int], mask: int) -> int:
     return sum(number for kind, number in counts.items() if kind & mask)
 
 
-def find_summaries(store: IndexDatabase, wanted: RowFilter) -> tuple[list[Row], HiddenCounts]:
+def find_summaries(database: IndexDatabase, wanted: RowFilter) -> tuple[list[Row], HiddenCounts]:
     """The sessions that fit, whole and in order, and counts of the others."""
-    return _find(store, wanted, "names, body, agent")
+    return _find(database, wanted, "names, body, agent")
 
 
-def find_lines(store: IndexDatabase, wanted: RowFilter) -> tuple[list[Line], HiddenCounts]:
+def find_lines(database: IndexDatabase, wanted: RowFilter) -> tuple[list[Line], HiddenCounts]:
     """The same, with no more of each session than a table shows."""
-    return _find(store, wanted, _LINE)
+    return _find(database, wanted, _LINE)
 
 
-def _find(store: IndexDatabase, wanted: RowFilter, columns: str) -> tuple[list[Any], HiddenCounts]:
+def _find(
+    database: IndexDatabase, wanted: RowFilter, columns: str
+) -> tuple[list[Any], HiddenCounts]:
     clause, values = wanted.conditions()
     direction = "DESC" if wanted.descending else "ASC"
-    with store.guarded() as database:
-        rows = database.execute(
+    with database.guarded() as connection:
+        rows = connection.execute(
             f"SELECT {columns} FROM session"  # noqa: S608 - our own words
             f" WHERE {clause} AND hidden & {wanted.hidden} = 0"
             f" ORDER BY {_ORDERS[wanted.sort]} {direction}, tie LIMIT :limit",
             values | {"limit": -1 if wanted.limit is None else wanted.limit},
         ).fetchall()
-        counted = database.execute(
+        counted = connection.execute(
             f"SELECT hidden, count(*) FROM session WHERE {clause} GROUP BY agent, hidden",  # noqa: S608 - likewise
             values,
         ).fetchall()
@@ -150,13 +152,13 @@ class AgentCounts(NamedTuple):
     size: int  # bytes of its sources
 
 
-def agent_counts(store: IndexDatabase, agent: str) -> AgentCounts:
+def agent_counts(database: IndexDatabase, agent: str) -> AgentCounts:
     """What is kept of one agent."""
-    if not store.exists():
+    if not database.exists():
         return AgentCounts(0, None, None, None, 0)
     values = {"agent": agent}
-    with store.guarded() as database:
-        sessions, oldest, newest = database.execute(_SPAN, values).fetchone()
-        version = database.execute(_VERSION, values).fetchone() if sessions else None
-        (size,) = database.execute(_SIZE, values).fetchone()
+    with database.guarded() as connection:
+        sessions, oldest, newest = connection.execute(_SPAN, values).fetchone()
+        version = connection.execute(_VERSION, values).fetchone() if sessions else None
+        (size,) = connection.execute(_SIZE, values).fetchone()
     return AgentCounts(sessions, oldest, newest, version and version[0], size)

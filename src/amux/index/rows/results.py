@@ -59,15 +59,15 @@ class ClusterResult(msgspec.Struct, frozen=True, kw_only=True):
 class ResultIndex:
     """The results of one kind for one agent."""
 
-    def __init__(self, store: IndexDatabase, agent: str, kind: Kind) -> None:
-        self._store = store
+    def __init__(self, database: IndexDatabase, agent: str, kind: Kind) -> None:
+        self._database = database
         self._agent = agent
         self._kind: Kind = kind
 
     def versions(self, basis: bytes) -> dict[int, bytes]:
         """Of every cluster whose result is kept: what it was made from."""
-        with self._store.guarded() as database:
-            rows = database.execute(
+        with self._database.guarded() as connection:
+            rows = connection.execute(
                 "SELECT cluster, members FROM made WHERE agent = ? AND kind = ? AND basis = ?",
                 (self._agent, self._kind, basis),
             )
@@ -75,8 +75,8 @@ class ResultIndex:
 
     def are_current(self, made: Mapping[int, bytes], basis: bytes) -> bool:
         """Whether exactly these are kept: no other process has changed them meanwhile."""
-        with self._store.guarded() as database:
-            rows = database.execute(
+        with self._database.guarded() as connection:
+            rows = connection.execute(
                 "SELECT cluster, members, basis FROM made WHERE agent = ? AND kind = ?",
                 (self._agent, self._kind),
             )
@@ -84,11 +84,11 @@ class ResultIndex:
                 number: (members, basis) for number, members in made.items()
             }
 
-    def store(self, made: Sequence[tuple[int, bytes, ClusterResult]], *, basis: bytes) -> None:
+    def write(self, made: Sequence[tuple[int, bytes, ClusterResult]], *, basis: bytes) -> None:
         """Replace the results of some clusters: (number, what it was made from, result)."""
-        with self._store.writing() as database:
-            self._discard(database, [cluster for cluster, _, _ in made])
-            database.executemany(
+        with self._database.writing() as connection:
+            self._discard(connection, [cluster for cluster, _, _ in made])
+            connection.executemany(
                 "INSERT INTO made (agent, kind, cluster, basis, members, payload)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
                 [
@@ -96,7 +96,7 @@ class ResultIndex:
                     for cluster, members, one in made
                 ],
             )
-            database.executemany(
+            connection.executemany(
                 _ADD_SESSION,
                 [
                     (
@@ -114,26 +114,26 @@ class ResultIndex:
         """Drop the results of clusters that are no more."""
         numbers = list(clusters)
         if numbers:
-            with self._store.writing() as database:
-                self._discard(database, numbers)
+            with self._database.writing() as connection:
+                self._discard(connection, numbers)
 
-    def _discard(self, database: Any, clusters: Sequence[int]) -> None:
+    def _discard(self, connection: Any, clusters: Sequence[int]) -> None:
         # Whoever relied on all of them being there, must not any more.
-        database.execute(
+        connection.execute(
             "DELETE FROM answer WHERE agent = ? AND kind = ?", (self._agent, self._kind)
         )
         keys = [(self._agent, number) for number in clusters]
-        database.executemany(
+        connection.executemany(
             f"DELETE FROM made WHERE agent = ? AND cluster = ? AND kind = '{self._kind}'",  # noqa: S608 - a word of our own
             keys,
         )
         if self._kind == "sessions":
-            database.executemany("DELETE FROM session WHERE agent = ? AND cluster = ?", keys)
+            connection.executemany("DELETE FROM session WHERE agent = ? AND cluster = ?", keys)
 
     def all_versions(self) -> set[int]:
         """Every cluster that has a result, of whatever basis."""
-        with self._store.guarded() as database:
-            rows = database.execute(
+        with self._database.guarded() as connection:
+            rows = connection.execute(
                 "SELECT cluster FROM made WHERE agent = ? AND kind = ?", (self._agent, self._kind)
             )
             return {number for (number,) in rows}

@@ -40,14 +40,12 @@ def moment_at(microseconds: int) -> datetime:
     return _EPOCH + microseconds * _MICROSECOND
 
 
-def make_rows(assembly: Assembly, coster: CostCalculator) -> ClusterResult:
+def make_rows(assembly: Assembly, costs: CostCalculator) -> ClusterResult:
     """The sessions of a cluster that a list may show, and the problems met."""
     findable = {id(session) for session in assembly.sessions}
     return ClusterResult(
         sessions=[
-            _row(
-                s, coster, encode_message_sources(assembly, s) if id(s) in findable else (b"", b"")
-            )
+            _row(s, costs, encode_message_sources(assembly, s) if id(s) in findable else (b"", b""))
             for s in assembly.all_sessions()
             if s.listed
         ],
@@ -56,9 +54,9 @@ def make_rows(assembly: Assembly, coster: CostCalculator) -> ClusterResult:
 
 
 def _row(
-    session: AssembledSession, coster: CostCalculator, where: tuple[bytes, bytes]
+    session: AssembledSession, costs: CostCalculator, where: tuple[bytes, bytes]
 ) -> SessionRow:
-    summary = summarize(session, coster.cost_of(session), ())
+    summary = summarize(session, costs.cost_of(session), ())
     hidden = SUBAGENT * (session.kind == "subagent") + ARCHIVED * session.archived
     return SessionRow(
         id=storable(summary.session_id),
@@ -112,17 +110,17 @@ def decode_problems(kept: Sequence[bytes]) -> Iterator[Problem]:
 
 
 def report_of(
-    rows: Sequence[Row], omitted: HiddenCounts, problems: Sequence[bytes], coster: CostCalculator
+    rows: Sequence[Row], omitted: HiddenCounts, problems: Sequence[bytes], costs: CostCalculator
 ) -> ListReport:
     """Rows as a report; tags are added now, they change without the sessions."""
     return ListReport(
-        sessions=tuple(_summary(row, coster) for row in rows),
+        sessions=tuple(_summary(row, costs) for row in rows),
         hidden_children=omitted.hidden_children,
         hidden_archived=omitted.hidden_archived,
         truncated=omitted.truncated,
         problems=(
             *decode_problems(problems),
-            *coster.problems,
+            *costs.annotations.problems,
         ),
     )
 
@@ -134,9 +132,9 @@ def _decoded(body: bytes) -> SessionSummary:
         raise IndexDecodeError(str(error)) from error
 
 
-def _summary(row: Row, coster: CostCalculator) -> SessionSummary:
+def _summary(row: Row, costs: CostCalculator) -> SessionSummary:
     names, body, _ = row
-    return annotated(decode_summary(body), names.split("\n"), coster)
+    return annotated(decode_summary(body), names.split("\n"), costs)
 
 
 def decode_summary(body: bytes) -> SessionSummary:

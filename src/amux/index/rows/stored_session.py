@@ -45,11 +45,11 @@ def text_unit_key(agent: str, path: str, session_id: str) -> int:
     return key_of(f"{agent}\n{path}\n{session_id}")
 
 
-def search_rows(store: IndexDatabase, agents: Sequence[str]) -> list[SearchRow]:
+def search_rows(database: IndexDatabase, agents: Sequence[str]) -> list[SearchRow]:
     """Every session of some agents that may be found."""
     marks = ", ".join("?" * len(agents))
-    with store.guarded() as database:
-        rows = database.execute(
+    with database.guarded() as connection:
+        rows = connection.execute(
             "SELECT rowid, agent, id, tie, names, created, updated, usd, cwd, models, title, keys"  # noqa: S608 - question marks only
             f" FROM session WHERE agent IN ({marks}) AND places != x''",
             tuple(agents),
@@ -57,16 +57,16 @@ def search_rows(store: IndexDatabase, agents: Sequence[str]) -> list[SearchRow]:
         return list(map(SearchRow._make, rows))
 
 
-def agents_with_rows(store: IndexDatabase) -> set[str]:
+def agents_with_rows(database: IndexDatabase) -> set[str]:
     """The agents that have any session."""
-    with store.guarded() as database:
-        return {agent for (agent,) in database.execute("SELECT DISTINCT agent FROM session")}
+    with database.guarded() as connection:
+        return {agent for (agent,) in connection.execute("SELECT DISTINCT agent FROM session")}
 
 
-def whole_row(store: IndexDatabase, light: SearchRow) -> tuple[bytes, bytes] | None:
+def whole_row(database: IndexDatabase, light: SearchRow) -> tuple[bytes, bytes] | None:
     """The summary of a session and where its messages lie, encoded; None: it is gone."""
-    with store.guarded() as database:
-        found: tuple[bytes, bytes] | None = database.execute(
+    with database.guarded() as connection:
+        found: tuple[bytes, bytes] | None = connection.execute(
             "SELECT body, places FROM session WHERE rowid = ? AND agent = ? AND id = ?",
             (light.row, light.agent, light.id),
         ).fetchone()
@@ -137,11 +137,11 @@ def _from_plain(kind: type, value: object) -> SourceRef:
 
 
 def annotated(
-    summary: SessionSummary, names: Sequence[str], coster: CostCalculator
+    summary: SessionSummary, names: Sequence[str], costs: CostCalculator
 ) -> SessionSummary:
     """A kept summary with the tags and the star that it has now."""
-    tags = coster.tags_by_names(summary.agent, names)
-    starred = coster.is_starred_by_names(summary.agent, names)
+    tags = costs.annotations.tags(summary.agent, names)
+    starred = costs.annotations.is_starred(summary.agent, names)
     if not tags and not starred:
         return summary
     return msgspec.structs.replace(summary, tags=tags, starred=starred)
@@ -150,10 +150,10 @@ def annotated(
 class StoredSession:
     """A row as a subject (see `Subject`), and its own traits."""
 
-    def __init__(self, row: SearchRow, store: IndexDatabase, coster: CostCalculator) -> None:
+    def __init__(self, row: SearchRow, database: IndexDatabase, costs: CostCalculator) -> None:
         self._row = row
-        self._store = store
-        self._coster = coster
+        self._database = database
+        self._costs = costs
 
     @property
     def fields(self) -> StoredSession:
@@ -203,12 +203,12 @@ class StoredSession:
     @property
     def tags(self) -> tuple[str, ...]:
         """Its tags."""
-        return self._coster.tags_by_names(self._row.agent, self._row.names.split("\n"))
+        return self._costs.annotations.tags(self._row.agent, self._row.names.split("\n"))
 
     @property
     def starred(self) -> bool:
         """Whether a person gave it a star."""
-        return self._coster.is_starred_by_names(self._row.agent, self._row.names.split("\n"))
+        return self._costs.annotations.is_starred(self._row.agent, self._row.names.split("\n"))
 
     @property
     def sort_key(self) -> bytes:
@@ -227,9 +227,9 @@ class StoredSession:
 
     def summary(self) -> SessionSummary:
         """What is shown of it."""
-        if not self._coster.has_annotations:
+        if not self._costs.annotations:
             return self._summary
-        return annotated(self._summary, self._row.names.split("\n"), self._coster)
+        return annotated(self._summary, self._row.names.split("\n"), self._costs)
 
     def message_sources(self) -> Sequence[MessageSources]:
         """Its own conversation first, then those of its sub-agents."""
@@ -239,17 +239,17 @@ class StoredSession:
     def _summary(self) -> SessionSummary:
         from amux.index.rows.session_row import decode_summary
 
-        with self._store.guarded():
+        with self._database.guarded():
             return decode_summary(self._whole[0])
 
     @cached_property
     def _message_sources(self) -> list[MessageSources]:
-        with self._store.guarded():
+        with self._database.guarded():
             return _decode_message_sources(self._whole[1])
 
     @cached_property
     def _whole(self) -> tuple[bytes, bytes]:
-        found = whole_row(self._store, self._row)
+        found = whole_row(self._database, self._row)
         if found is None:
             raise IndexChangedError("another process has made the rows anew")
         return found
@@ -263,13 +263,13 @@ class StoredSessions:
         self._sessions: list[StoredSession] = []
 
     def sessions(
-        self, store: IndexDatabase, agents: Sequence[str], coster: CostCalculator
+        self, database: IndexDatabase, agents: Sequence[str], costs: CostCalculator
     ) -> list[StoredSession]:
         """The sessions as they are now: the same list as long as they are the same."""
-        now = (store, store.version(), tuple(agents), coster)
+        now = (database, database.version(), tuple(agents), costs)
         if now != self._loaded_for:
             self._sessions = [
-                StoredSession(row, store, coster) for row in search_rows(store, agents)
+                StoredSession(row, database, costs) for row in search_rows(database, agents)
             ]
             self._loaded_for = now
         return self._sessions

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -22,13 +22,15 @@ from amux.adapters._base import Adapter, Checkpoint, Fingerprinted, SourceRef
 from amux.index.codec import pack, unpack
 from amux.index.errors import TextIndexError
 from amux.index.facts.stored_source import GROWS_NS, prefix_digest, reader_version
+from amux.index.freshness import Freshness
 from amux.index.pool import core_count, work_through
-from amux.index.rows.stored_session import text_unit_key
+from amux.index.rows.stored_session import agents_with_rows, text_unit_key
 from amux.index.text.documents import Batch, source_texts, texts_behind
 from amux.index.text.engine import PreparedDoc, TextIndex, prepare
 from amux.index.text.locations import MessageLocations, pack_locations
 from amux.index.text.tables import sqlite_errors, transaction
 from amux.reading.fingerprint import UNSETTLED, Fingerprints, fingerprint_in, total_size
+from amux.reading.sources import SourceCatalog
 
 CHECKPOINTS_TABLE: Final = """
 CREATE TABLE IF NOT EXISTS text_rests (
@@ -69,7 +71,7 @@ class TextCheckpoints:
         unit, offset, state, size, edge = row
         return TextCheckpoint(unit, Checkpoint(offset=offset, state=state), size, edge)
 
-    def store(self, agent: str, path: bytes, rest: TextCheckpoint) -> None:
+    def write(self, agent: str, path: bytes, rest: TextCheckpoint) -> None:
         """Note where a source was left."""
         checkpoint = rest.checkpoint
         self._db.execute(
@@ -89,6 +91,10 @@ class TextCheckpoints:
         """It has to be read from its beginning."""
         self._db.execute("DELETE FROM text_rests WHERE agent = ? AND path = ?", (agent, path))
 
+
+if TYPE_CHECKING:
+    from amux.index.database import IndexDatabase
+    from amux.index.result_environment import ResultEnvironment
 
 Watch = Callable[[int, int], None]
 _TABLES: Final = """
@@ -195,9 +201,9 @@ class TextDatabase:
     def version(self) -> tuple[int, int]:
         """Changes whenever anything is written, by this process or another."""
         with sqlite_errors():
-            database = self.index.connection
-            (foreign,) = database.execute("PRAGMA data_version").fetchone()
-            return foreign, database.total_changes
+            connection = self.index.connection
+            (foreign,) = connection.execute("PRAGMA data_version").fetchone()
+            return foreign, connection.total_changes
 
     def agents(self) -> set[str]:
         """Whose texts are here."""
@@ -335,7 +341,7 @@ class TextDatabase:
         size = 0 if checkpoint is None else max(checkpoint.offset, stale.size)  # it may have grown
         edge = prefix_digest(stale.source, size) if size else b""
         if checkpoint is not None and edge:
-            self._rests.store(agent, path, TextCheckpoint(unit, checkpoint, size, edge))
+            self._rests.write(agent, path, TextCheckpoint(unit, checkpoint, size, edge))
         else:
             self._rests.discard(agent, path)
 
@@ -459,3 +465,39 @@ def _encoded_texts(adapter: Adapter, sources: Sequence[SourceRef], number: int) 
 def _ready(batch: Batch) -> _Ready:
     session, docs = batch
     return session, prepare(docs), pack_locations(docs)
+
+
+def update_texts(
+    catalog: SourceCatalog,
+    database: IndexDatabase,
+    environment: ResultEnvironment,
+    agents: Iterable[str],
+    *,
+    watch: Watch | None,
+) -> tuple[TextDatabase, list[str]]:
+    """Update the texts of some agents; return them and the agents whose texts are current.
+
+    The rows of these agents must be up to date: the snapshot of the files that was stored with the
+    rows says whether the texts are current, so that no adapter is loaded for an agent without
+    changes. An agent whose own full-text index is complete has no texts here.
+    """
+    texts = database.texts()
+    freshness = Freshness(database, "sessions", environment.fingerprint_for)
+    present = agents_with_rows(database) | texts.agents()
+    fingerprint = environment.fingerprint()  # without runs: no text depends on them
+    snapshots = {agent: freshness.snapshot(agent) for agent in agents if agent in present}
+    states = {agent: found and fingerprint + found for agent, found in snapshots.items()}
+    stale = {a: state for a, state in states.items() if not texts.is_current(a, state)}
+    behind = {a: state for a, state in stale.items() if not catalog.has_complete_native_index(a)}
+    if behind and texts.index.needs_rebuild:  # dead words can only be removed together
+        database.remove_texts()
+        texts = database.texts()
+        behind = {
+            a: state for a, state in states.items() if not catalog.has_complete_native_index(a)
+        }
+    if behind:
+        found = [(catalog.adapter(agent), catalog.sources(agent)) for agent in behind]
+        texts.update(found, watch=watch)
+        texts.record(behind)
+    current = texts.agents().difference(stale.keys() - behind.keys())
+    return texts, [agent for agent in states if agent in current]

@@ -34,18 +34,18 @@ _SHORTEST_SPAN = timedelta(minutes=1)
 _LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
 
-def find_blocks(reader: SessionService, options: BlockOptions, *, now: datetime) -> BlockReport:
+def find_blocks(service: SessionService, options: BlockOptions, *, now: datetime) -> BlockReport:
     """The blocks of one agent or of all, oldest first; none for an unknown agent."""
     length = _checked_length(options.hours)
-    since = check_moment(options.since, "since", zone=reader.zone)
-    until = check_moment(options.until, "until", zone=reader.zone, end_of_day=True)
-    names = reader.registry.names() if options.agent is None else (options.agent,)
+    since = check_moment(options.since, "since", zone=service.zone)
+    until = check_moment(options.until, "until", zone=service.zone, end_of_day=True)
+    names = service.registry.names() if options.agent is None else (options.agent,)
     found: list[CostBlock] = []
     problems: list[Problem] = []
-    with reader.lock:
+    with service.lock:
         for name in names:
-            if reader.registry.knows(name):
-                spent = _spending_of(reader, name, usage_only=options.model is None)
+            if service.registry.knows(name):
+                spent = _spending_of(service, name, usage_only=options.model is None)
                 found.extend(_blocks(name, spent, length, model=options.model, now=now))
                 problems += spent.problems
     kept = [block for block in found if _reaches_into(block, since, until)]
@@ -67,17 +67,17 @@ def _reaches_into(block: CostBlock, since: datetime | None, until: datetime | No
     return (since is None or block.end > since) and (until is None or block.start <= until)
 
 
-def _spending_of(reader: SessionService, agent: str, *, usage_only: bool) -> HourlySpending:
+def _spending_of(service: SessionService, agent: str, *, usage_only: bool) -> HourlySpending:
     """What an agent's sessions spent, hour by hour."""
-    coster = reader.coster
+    costs = service.costs
     found: Iterable[HourlySpending] | None = None
     if usage_only:
-        found = reader.catalogue.stored_results(
-            agent, "hours", lambda some: pack(hourly_spending(some, coster)), decode_hours
+        found = service.stored_results(
+            agent, "hours", lambda some: pack(hourly_spending(some, costs)), decode_hours
         )
     if found is None:
-        assemblies = reader.catalogue.assemblies(agent, usage_only=usage_only)
-        found = (hourly_spending(assembly, coster) for assembly in assemblies)
+        assemblies = service.assemblies(agent, usage_only=usage_only)
+        found = (hourly_spending(assembly, costs) for assembly in assemblies)
     hours: list[HourEntry] = []
     problems: list[Problem] = []
     for each in found:

@@ -11,16 +11,16 @@ from amux.model.reports import CostExplanation, ExplainedCall
 from amux.model.usage import NANO
 
 
-def explain_cost(session: AssembledSession, coster: CostCalculator) -> CostExplanation:
+def explain_cost(session: AssembledSession, costs: CostCalculator) -> CostExplanation:
     """Take the session's cost apart, sub-agents included."""
-    cost = coster.cost_of(session)
+    cost = costs.cost_of(session)
     shares: dict[int, int | None] = {}
     if cost is not None:
         shares.update(zip(map(id, cost.calls), cost.shares, strict=True))
     explained = [
         entry
         for member in session.with_children()
-        for entry in _explain_member(session, member, coster, shares)
+        for entry in _explain_member(session, member, costs, shares)
     ]
     return CostExplanation(
         unified_id=unified_id(session.agent, session.session_id),
@@ -35,12 +35,12 @@ def explain_cost(session: AssembledSession, coster: CostCalculator) -> CostExpla
 def _explain_member(
     session: AssembledSession,
     member: AssembledSession,
-    coster: CostCalculator,
+    costs: CostCalculator,
     shares: dict[int, int | None],
 ) -> Iterator[ExplainedCall]:
     for call in member.calls:
         share = shares.get(id(call))
-        rates, origin = coster.rates_used(session, call)
+        rates, origin = costs.rates_used(session, call)
         yield ExplainedCall(
             session_id=member.session_id,
             call=call,
@@ -50,8 +50,8 @@ def _explain_member(
             usd=None if share is None else share / NANO,
         )
     for ignored in member.ignored:
-        price = coster.price(session, ignored.call)
-        rates, origin = coster.rates_used(session, ignored.call)
+        price = costs.price(session, ignored.call)
+        rates, origin = costs.rates_used(session, ignored.call)
         yield ExplainedCall(
             session_id=member.session_id,
             call=ignored.call,

@@ -67,7 +67,7 @@ class CostReport:
 
     def __init__(
         self,
-        coster: CostCalculator,
+        costs: CostCalculator,
         options: CostAggregationOptions,
         zone: tzinfo,
         *,
@@ -77,7 +77,7 @@ class CostReport:
 
         A session of which no spending is known counts for the day on which it began.
         """
-        self._coster = coster
+        self._costs = costs
         self._first_day = None if first_day is None else first_day.isoformat()
         self._options = options
         self._zone = zone
@@ -98,7 +98,7 @@ class CostReport:
 
     def spending_of(self, assembly: Assembly) -> Spending:
         """All that some sessions spent, whatever is asked for."""
-        return spending_of(assembly, self._coster, self._zone)
+        return spending_of(assembly, self._costs, self._zone)
 
     def add_spending(self, agent: str, spending: Spending) -> None:
         """Add the spending of some sessions of an agent; the runs of these are not lost."""
@@ -115,7 +115,7 @@ class CostReport:
         if not self._in_span(cell.created_at) or self._is_too_early(cell):
             return
         names = cell.names
-        tags = self._coster.tags_by_names(cell.agent, names) if names else ()
+        tags = self._costs.annotations.tags(cell.agent, names) if names else ()
         if not has_any_tag(tags, self._options.tags):
             return
         if not names:
@@ -123,12 +123,12 @@ class CostReport:
             self._unattributed.add(cell)
         elif (cell.agent, names[0]) not in self._counted:  # a run knows no more than the id
             self._counted.add((cell.agent, names[0]))
-            self._run_count += len(self._coster.runs.runs_of(cell.agent, names[0]))
+            self._run_count += len(self._costs.runs.runs_of(cell.agent, names[0]))
         self._count(cell, tags)
 
     def add_lost_runs(self) -> None:
         """Runs whose session is on no disk: the run index alone knows what they cost."""
-        for run in self._coster.runs.runs:
+        for run in self._costs.runs.runs:
             if (run.agent, run.session_id or "") in self._known or not self._run_fits(run):
                 continue
             self._run_count += 1
@@ -155,7 +155,7 @@ class CostReport:
                 _unpriced(model, spent) for model, spent in sorted(self._unpriced.items())
             ),
             unattributed=None if self._unattributed is None else _record(self._unattributed),
-            problems=in_order((*chain(*self._unread.values()), *self._coster.problems)),
+            problems=in_order((*chain(*self._unread.values()), *self._costs.annotations.problems)),
         )
 
     def _mark_what_may_be_missing(self) -> None:

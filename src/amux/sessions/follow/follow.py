@@ -40,7 +40,7 @@ class Follow:
 
     def __init__(
         self,
-        library: SourceCatalog,
+        catalog: SourceCatalog,
         adapter: Adapter,
         host: Host,
         opened: tuple[Assembly, AssembledSession],
@@ -60,7 +60,7 @@ class Follow:
         self._left = Event()
         self._running = Lock()
         self._threads: dict[tuple[str | None, str], FollowedSession] = {}
-        self._scope = FollowScope(library, adapter, *opened)
+        self._scope = FollowScope(catalog, adapter, *opened)
         self._scope_due = self._rest_until = 0.0
         self._is_missing = False
         self._is_over = False

@@ -34,12 +34,12 @@ class FollowScope:
 
     def __init__(
         self,
-        library: SourceCatalog,
+        catalog: SourceCatalog,
         adapter: Adapter,
         assembly: Assembly,
         session: AssembledSession,
     ) -> None:
-        self._library = library
+        self._catalog = catalog
         self._adapter = adapter
         self._agent, self._session_id = session.agent, session.session_id
         self._sources = {source.location: source for source in _sources_of(assembly, session)}
@@ -76,11 +76,11 @@ class FollowScope:
         cwd = session.facts.cwd
         if cwd is None:
             return None
-        near = {source.location for source in self._library.sources(self._agent, cwd=cwd)}
+        near = {source.location for source in self._catalog.sources(self._agent, cwd=cwd)}
         return cwd if self._sources.keys() <= near else None
 
     def _listed(self) -> list[SourceRef]:
-        return self._library.sources(self._agent, cwd=self._cwd)
+        return self._catalog.sources(self._agent, cwd=self._cwd)
 
     def _discard_others(self, listed: Iterable[str]) -> bool:
         gone = self._sources.keys() - set(listed)

@@ -59,8 +59,8 @@ class Candidates(Protocol):
 class NativeCandidates:
     """Everything; but for sessions in a database whose agent has an index, those it names."""
 
-    def __init__(self, library: SourceCatalog) -> None:
-        self._library = library
+    def __init__(self, catalog: SourceCatalog) -> None:
+        self._catalog = catalog
 
     def candidates_for(self, agent: str, query: Query) -> CandidatesOf:
         """See `Candidates`."""
@@ -85,7 +85,7 @@ class NativeCandidates:
             keys = [key for term in alternative.wanted for key in _keys(term)]
             if not keys:
                 return None
-            sessions = self._library.native_search(agent, keys)
+            sessions = self._catalog.native_search(agent, keys)
             if sessions is None:
                 return None
             found |= sessions

@@ -30,12 +30,15 @@ from amux.index.text.engine import (
 from amux.index.text.locations import MessageLocations
 from amux.index.text.plan import TermKind
 from amux.index.text.update import TextDatabase
+from amux.index.updater import IndexUpdater
+from amux.reading.sources import SourceCatalog
 from amux.sessions.search.candidates import (
     ALL,
     NONE,
     Candidates,
     CandidatesOf,
     MessageCandidates,
+    NativeCandidates,
     all_messages,
 )
 from amux.sessions.search.hits import TITLE_HITS, PendingHits, Said, SessionHits
@@ -102,15 +105,15 @@ class TextCandidates:
 
     def __init__(
         self,
-        store: TextDatabase,
+        database: TextDatabase,
         agents: Iterable[str],
         others: Candidates,
         *,
         discard: Callable[[], None],
     ) -> None:
-        self._store = store
-        self._index = store.index
-        self.units = {agent: store.units(agent) for agent in agents}
+        self._database = database
+        self._index = database.index
+        self.units = {agent: database.units(agent) for agent in agents}
         self._others = others  # for agents whose texts are not in the index
         self._discard = discard  # what is damaged
         self._location_cache: dict[int, MessageLocations | None] = {}
@@ -190,7 +193,7 @@ class TextCandidates:
             with self._guarded():
                 for start in range(0, len(missing), _LOCATIONS_PER_QUERY):
                     some = missing[start : start + _LOCATIONS_PER_QUERY]
-                    spots |= dict.fromkeys(some) | self._store.locations(some)
+                    spots |= dict.fromkeys(some) | self._database.locations(some)
             if len(spots) > _MAX_CACHED_LOCATIONS:
                 self._location_cache = {}
         return spots
@@ -242,6 +245,21 @@ class TextCandidates:
         except TextIndexDamagedError:
             self._discard()
             raise
+
+
+def text_candidates(
+    updater: IndexUpdater, catalog: SourceCatalog, agents: Sequence[str]
+) -> TextCandidates | None:
+    """Update the text index; return its candidates, or None if it cannot be used.
+
+    The rows of the agents must be up to date.
+    """
+    found = updater.update_texts(agents)
+    if found is None:
+        return None
+    texts, indexed = found
+    others = NativeCandidates(catalog)
+    return TextCandidates(texts, indexed, others, discard=updater.database.remove_texts)
 
 
 def _of_conversations(

@@ -39,9 +39,9 @@ class Scanner:
     """Looks through sessions for one query."""
 
     def __init__(
-        self, library: SourceCatalog, query: Query, *, on_words: OnWords | None = None
+        self, catalog: SourceCatalog, query: Query, *, on_words: OnWords | None = None
     ) -> None:
-        self._library = library
+        self._catalog = catalog
         self._query = query
         self._filters = query.filters.of_messages
         self.on_words = on_words
@@ -113,7 +113,7 @@ class Scanner:
             return  # whether a long text was said is not known; one that may fit has no number
         conversation = finding.session.message_sources()[place]
         somewhere = HitLocation(session_id=conversation.session_id if place else None)
-        for pieces in self._library.long_texts(conversation):
+        for pieces in self._catalog.long_texts(conversation):
             self._look_at_long_text(finding, pieces, somewhere, known)
 
     def show(self, finding: SessionHits) -> None:
@@ -153,7 +153,7 @@ class Scanner:
     def _cutter(self, agent: str) -> ReadsMessageAt | None:
         """Who reads single messages of an agent, if anybody can."""
         if agent not in self._cutters:
-            self._cutters[agent] = cutter_of(self._library.adapter(agent))
+            self._cutters[agent] = cutter_of(self._catalog.adapter(agent))
         return self._cutters[agent]
 
     def _candidates(
@@ -195,7 +195,7 @@ class Scanner:
         subject = finding.session
         conversation = subject.message_sources()[place]
         session_id = conversation.session_id if place else None
-        messages = self._library.searchable(subject.fields.agent, conversation)
+        messages = self._catalog.searchable(subject.fields.agent, conversation)
         for number, message in enumerate(messages, start=1):
             if wanted is None or number in wanted:
                 yield message, HitLocation(number, message.role, message.timestamp, session_id)

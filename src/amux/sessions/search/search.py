@@ -45,7 +45,7 @@ class SearchScope:
     `worth` knows which sessions a query of words can find at all.
     """
 
-    library: SourceCatalog
+    catalog: SourceCatalog
     sessions: Sequence[SearchableSession]
     problems: Callable[[], Iterable[Problem]] = tuple
     candidates: Candidates | None = None
@@ -119,7 +119,7 @@ class Search:
     def _scan(self, holdings: SearchScope, query: Query, near: NearWords | None) -> _Scan:
         """What each session that passes the filters holds of the query."""
         listens = bool(near) and holdings.vocabulary is None
-        scanner = Scanner(holdings.library, query, on_words=near.read if near and listens else None)
+        scanner = Scanner(holdings.catalog, query, on_words=near.read if near and listens else None)
         admitted = self._admitted(holdings, query)
         told = None if holdings.hit_finder is None or listens else holdings.hit_finder(query)
         room = self._options.hits
@@ -154,7 +154,7 @@ class Search:
         shown = ranking.first(options.limit, sort=options.sort, room=options.hits)
         if scan.indexed is not None:
             scan.indexed.prepare(shown)
-        scanner = Scanner(holdings.library, query)
+        scanner = Scanner(holdings.catalog, query)
         for finding in shown:
             scanner.show(finding)
         return SearchReport(
@@ -181,7 +181,7 @@ class _CandidateCache:
     """Asks the candidates of each agent, once there is a session of it."""
 
     def __init__(self, holdings: SearchScope, query: Query) -> None:
-        self._candidates = holdings.candidates or NativeCandidates(holdings.library)
+        self._candidates = holdings.candidates or NativeCandidates(holdings.catalog)
         self._query = query
         self._needs_texts = query.needs_texts
         self._by_agent: dict[str, CandidatesOf] = {}

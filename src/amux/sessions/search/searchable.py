@@ -105,11 +105,11 @@ class AssembledSearchable:
     keys: Sequence[int] | None = None
 
     def __init__(
-        self, assembly: Assembly, session: AssembledSession, coster: CostCalculator
+        self, assembly: Assembly, session: AssembledSession, costs: CostCalculator
     ) -> None:
         self._assembly = assembly
         self._session = session
-        self._coster = coster
+        self._costs = costs
 
     @property
     def fields(self) -> SessionFields:
@@ -118,12 +118,12 @@ class AssembledSearchable:
 
     @cached_property
     def _summary(self) -> SessionSummary:
-        coster, session = self._coster, self._session
+        costs, session = self._costs, self._session
         return summarize(
             session,
-            coster.cost_of(session),
-            coster.tags_of(session),
-            starred=coster.is_starred(session),
+            costs.cost_of(session),
+            costs.tags_of(session),
+            starred=costs.is_starred(session),
         )
 
     @property
@@ -148,10 +148,10 @@ class AssembledSearchable:
 
 
 def searchable_sessions(
-    assemblies: Iterable[Assembly], coster: CostCalculator
+    assemblies: Iterable[Assembly], costs: CostCalculator
 ) -> Iterator[SearchableSession]:
     """Every session that may be found; sub-agents are part of theirs."""
     for assembly in assemblies:
         for session in assembly.sessions:
             if session.listed:
-                yield AssembledSearchable(assembly, session, coster)
+                yield AssembledSearchable(assembly, session, costs)
