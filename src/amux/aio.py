@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Literal, Self, TypeVar
 
 from amux import client as sync
-from amux.reading.adapter_manager import AdapterManager as SyncAdapterManager
 from amux.adapters._base import AgentInfo, Capabilities
 from amux.annotations.manager import AnnotationManager as SyncAnnotationManager
 from amux.config import Config
@@ -53,15 +52,16 @@ from amux.model.reports import (
 )
 from amux.model.session import Session, SessionSummary
 from amux.pricing.registry import ModelRegistry
+from amux.reading.adapter_manager import AdapterManager as SyncAdapterManager
+from amux.reading.spec_adapter import SpecAdapter
 from amux.run_index import RunIndex
 from amux.runs.launch import Launch
-from amux.reading.spec_adapter import SpecAdapter
-from amux.sessions.options import Limit, Moment
 from amux.sessions.follow.follow import Follow, Stop
-from amux.sessions.manager import Ref
-from amux.sessions.manager import SessionManager as SyncSessionManager
 from amux.sessions.index_manager import SAMPLE
 from amux.sessions.index_manager import IndexManager as SyncIndexManager
+from amux.sessions.manager import Ref
+from amux.sessions.manager import SessionManager as SyncSessionManager
+from amux.sessions.options import Limit, Moment
 
 T = TypeVar("T")
 _BATCH = 64

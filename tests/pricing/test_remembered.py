@@ -97,8 +97,8 @@ def test_the_second_process_does_not_load_the_catalogue(path: Path) -> None:
     script = (
         "import sys; from datetime import date; from pathlib import Path;"
         "from amux.pricing.registry import ModelRegistry;"
-        "from amux.pricing.remembered import RememberedRates;"
-        "known = ModelRegistry(remembered=RememberedRates(Path(sys.argv[1]), 'one'));"
+        "from amux.pricing.remembered import StoredRates;"
+        "known = ModelRegistry(remembered=StoredRates(Path(sys.argv[1]), 'one'));"
         "known.rates('codex', 'kimi-k2', date(2026, 3, 1));"  # whose rates do not come with amux
         "print('genai_prices' in sys.modules)"
     )
