@@ -24,7 +24,6 @@ from amux.adapters._base import (
     AgentInfo,
     Capabilities,
     Checkpoint,
-    Command,
     ExtractedTexts,
     IgnoredFiles,
     Item,
@@ -35,6 +34,7 @@ from amux.adapters._base import (
     SourceRef,
     Want,
 )
+from amux.adapters._kit.command_line import CommandLine
 from amux.adapters._kit.folders import Folders
 from amux.adapters._kit.jsonl import unreadable
 from amux.adapters._kit.streams import open_stream
@@ -87,6 +87,15 @@ class ClaudeAdapter:
     """Reads the transcripts of Claude Code. Stateless."""
 
     info = INFO
+    command = CommandLine(
+        new=("claude", "claude -p {prompt}"),
+        resume=("claude --resume {id}", "claude -p {prompt} --resume {id}"),
+        fork=(
+            "claude --resume {id} --fork-session",
+            "claude -p {prompt} --resume {id} --fork-session",
+        ),
+        can_fork=can_fork,
+    )
 
     def roots(self, host: Host) -> Sequence[Path]:
         """Return `projects` below each configured directory; CLAUDE_CONFIG_DIR may list several."""
@@ -174,25 +183,6 @@ class ClaudeAdapter:
         if days is None:
             return Retention(days=CLEANUP_DAYS, reason="the default of `cleanupPeriodDays`")
         return Retention(days=days, reason=f"`cleanupPeriodDays` in {settings}")
-
-    def command(
-        self,
-        action: Literal["new", "resume", "fork"],
-        *,
-        session_id: str | None = None,
-        prompt: str | None = None,
-        cwd: str | None = None,
-        version: str | None = None,
-    ) -> Command | None:
-        """Return the `claude` command, with `-p` for a prompt; None if the version cannot do it."""
-        argv = ["claude"] if prompt is None else ["claude", "-p", prompt]
-        if action != "new":
-            if session_id is None or (action == "fork" and not can_fork(version)):
-                return None
-            argv += ["--resume", session_id]
-        if action == "fork":
-            argv.append("--fork-session")
-        return Command(argv=tuple(argv), cwd=cwd)
 
 
 def encode_cwd(cwd: str) -> str:

@@ -14,7 +14,6 @@ Title     the name given by person or agent, else the first prompt that an event
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from io import SEEK_END
 from pathlib import Path
@@ -25,7 +24,6 @@ from amux.adapters._base import (
     AgentInfo,
     Capabilities,
     Checkpoint,
-    Command,
     ExtractedTexts,
     Head,
     IgnoredFiles,
@@ -37,6 +35,7 @@ from amux.adapters._base import (
     Want,
     has_bodies,
 )
+from amux.adapters._kit.command_line import CommandLine, since
 from amux.adapters._kit.fold import MAX_PROBLEMS
 from amux.adapters._kit.folders import Folders, is_folder, leads_into
 from amux.adapters._kit.jsonl import Buffer, read_records, unreadable
@@ -78,16 +77,20 @@ INFO: Final = AgentInfo(
 )
 
 _NAMES_FILE: Final = "session_index.jsonl"
-_RESUME_SINCE: Final = (0, 39)
-_FORK_SINCE: Final = (0, 120)
-_EXEC_FORK_SINCE: Final = (0, 166)
-_VERSION: Final = re.compile(r"(\d+)\.(\d+)")
 
 
 class CodexAdapter:
     """Reads Codex sessions. Stateless."""
 
     info = INFO
+    command = CommandLine(
+        new=("codex", "codex exec -- {prompt}"),
+        resume=("codex resume -- {id}", "codex exec resume -- {id} {prompt}"),
+        fork=("codex fork -- {id}", "codex exec fork -- {id} {prompt}"),
+        can_resume=since(0, 39),
+        can_fork=since(0, 120),
+        can_fork_with_prompt=since(0, 166),
+    )
 
     def roots(self, host: Host) -> Sequence[Path]:
         """Return CODEX_HOME, else ~/.codex, without accessing the disk."""
@@ -171,39 +174,6 @@ class CodexAdapter:
         """Read the whole rollout: it holds one session."""
         del chosen
         return self.read(source, want="facts")
-
-    def command(
-        self,
-        action: Literal["new", "resume", "fork"],
-        *,
-        session_id: str | None = None,
-        prompt: str | None = None,
-        cwd: str | None = None,
-        version: str | None = None,
-    ) -> Command | None:
-        """Return the command of a version: not interactive with a prompt, else interactive."""
-        mode = () if prompt is None else ("exec",)
-        words = tuple(word for word in (session_id, prompt) if word is not None)
-        if action == "new":
-            words = () if prompt is None else (prompt,)
-            return Command(argv=("codex", *mode, *_operands(words)), cwd=cwd)
-        since = _RESUME_SINCE
-        if action == "fork":
-            since = _FORK_SINCE if prompt is None else _EXEC_FORK_SINCE
-        if session_id is None or not _is_at_least(version, since):
-            return None
-        return Command(argv=("codex", *mode, action, *_operands(words)), cwd=cwd)
-
-
-def _operands(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return words as arguments that no option parser takes for options."""
-    return ("--", *words) if any(word.startswith("-") for word in words) else words
-
-
-def _is_at_least(version: str | None, since: tuple[int, int]) -> bool:
-    """Return whether a version is not older; an unknown one counts as new."""
-    found = _VERSION.search(version or "")
-    return found is None or (int(found[1]), int(found[2])) >= since
 
 
 class _RootFiles:

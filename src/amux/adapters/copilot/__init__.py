@@ -17,17 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
-from amux.adapters._base import (
-    AgentInfo,
-    Capabilities,
-    Command,
-    IgnoredFiles,
-    Item,
-    SourceRef,
-    Want,
-)
+from amux.adapters._base import AgentInfo, Capabilities, IgnoredFiles, Item, SourceRef, Want
+from amux.adapters._kit.command_line import CommandLine
 from amux.adapters._kit.folders import Folders, is_folder
 from amux.host import Host
 
@@ -77,6 +70,10 @@ class CopilotAdapter:
     """Reads the sessions of Copilot CLI. Stateless."""
 
     info = INFO
+    command = CommandLine(
+        new=("copilot", "copilot -p {prompt}"),
+        resume=("copilot --resume={id}", "copilot --resume={id} -p {prompt}"),
+    )
 
     def roots(self, host: Host) -> Sequence[Path]:
         """Return the agent's folder, its location in older versions, and the specified folder."""
@@ -113,26 +110,6 @@ class CopilotAdapter:
         from amux.adapters.copilot.log import read_log
 
         return read_log(source, want=want, only=only)
-
-    def command(
-        self,
-        action: Literal["new", "resume", "fork"],
-        *,
-        session_id: str | None = None,
-        prompt: str | None = None,
-        cwd: str | None = None,
-        version: str | None = None,
-    ) -> Command | None:
-        """Return a `copilot` command, with `-p` if there is a prompt; None for a fork."""
-        del version
-        argv = ["copilot"]
-        if action == "fork" or (action == "resume" and session_id is None):
-            return None
-        if action == "resume":
-            argv.append(f"--resume={session_id}")
-        if prompt is not None:
-            argv += ["-p", prompt]
-        return Command(argv=tuple(argv), cwd=cwd)
 
 
 def _logs(folders: Folders, root: Path) -> Iterator[SourceRef]:

@@ -14,12 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from amux.adapters._base import (
     AgentInfo,
     Capabilities,
-    Command,
     Head,
     IgnoredFiles,
     Item,
@@ -27,6 +26,7 @@ from amux.adapters._base import (
     Want,
     has_bodies,
 )
+from amux.adapters._kit.command_line import CommandLine
 from amux.adapters._kit.folders import Folders
 from amux.adapters._kit.jsonl import unreadable
 from amux.errors import ParseError
@@ -76,6 +76,10 @@ class CursorAdapter:
     """Reads Cursor's sessions. Stateless."""
 
     info = INFO
+    command = CommandLine(
+        new=("cursor-agent", "cursor-agent -p -- {prompt}"),
+        resume=("cursor-agent --resume {id}", "cursor-agent --resume {id} -p -- {prompt}"),
+    )
 
     def roots(self, host: Host) -> Sequence[Path]:
         """Return the agent's folders, and the platform's settings folder of the editor."""
@@ -117,26 +121,6 @@ class CursorAdapter:
         return _read_database(
             source.path, lambda found: _sessions(found, source.path, bodies=bodies, only=only)
         )
-
-    def command(
-        self,
-        action: Literal["new", "resume", "fork"],
-        *,
-        session_id: str | None = None,
-        prompt: str | None = None,
-        cwd: str | None = None,
-        version: str | None = None,
-    ) -> Command | None:
-        """Return `cursor-agent`, with `-p` if there is a prompt; it cannot fork."""
-        del version
-        if action == "fork" or (action == "resume" and session_id is None):
-            return None
-        argv = ["cursor-agent"]
-        if action == "resume" and session_id is not None:
-            argv += ["--resume", session_id]
-        if prompt is not None:
-            argv += ["-p", *(("--",) if prompt.startswith("-") else ()), prompt]
-        return Command(argv=tuple(argv), cwd=cwd)
 
 
 # finding

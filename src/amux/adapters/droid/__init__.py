@@ -15,17 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
-from amux.adapters._base import (
-    AgentInfo,
-    Capabilities,
-    Command,
-    IgnoredFiles,
-    Item,
-    SourceRef,
-    Want,
-)
+from amux.adapters._base import AgentInfo, Capabilities, IgnoredFiles, Item, SourceRef, Want
+from amux.adapters._kit.command_line import CommandLine
 from amux.adapters._kit.folders import Folders, is_folder
 from amux.host import Host
 
@@ -53,6 +46,11 @@ class DroidAdapter:
     """Reads the sessions of Droid. Stateless."""
 
     info = INFO
+    command = CommandLine(
+        new=("droid", "droid exec {prompt}"),
+        resume=("droid -r {id}", "droid exec -s {id} {prompt}"),
+        fork=("droid --fork {id}", "droid exec --fork {id} {prompt}"),
+    )
 
     def roots(self, host: Host) -> Sequence[Path]:
         """Return the session folder in FACTORY_DIR, FACTORY_HOME_OVERRIDE or the home directory."""
@@ -91,27 +89,6 @@ class DroidAdapter:
         from amux.adapters.droid.log import SessionLog
 
         return SessionLog(source).items(want)
-
-    def command(
-        self,
-        action: Literal["new", "resume", "fork"],
-        *,
-        session_id: str | None = None,
-        prompt: str | None = None,
-        cwd: str | None = None,
-        version: str | None = None,
-    ) -> Command | None:
-        """Return a `droid` command, or `droid exec` if there is a prompt."""
-        del version
-        argv = ["droid"] if prompt is None else ["droid", "exec"]
-        if action != "new":
-            if session_id is None:
-                return None
-            resume = "-r" if prompt is None else "-s"
-            argv += [resume if action == "resume" else "--fork", session_id]
-        if prompt is not None:
-            argv.append(prompt)
-        return Command(argv=tuple(argv), cwd=cwd)
 
 
 def _source(root: Path, path: Path) -> SourceRef:

@@ -17,18 +17,18 @@ import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from amux.adapters._base import (
     AgentInfo,
     Capabilities,
-    Command,
     IgnoredFiles,
     Item,
     Retention,
     SourceRef,
     Want,
 )
+from amux.adapters._kit.command_line import CommandLine, since
 from amux.adapters._kit.folders import Folders, is_folder, read_closed
 from amux.adapters._kit.values import mapping, text
 from amux.adapters.gemini.files import SETTINGS, chat_sources, directory_files, read_chat, read_json
@@ -82,14 +82,17 @@ INFO: Final = AgentInfo(
 _KEPT_DAYS: Final = 30
 _AGE: Final = re.compile(r"(\d{1,6})([hdwm])")
 _DAYS_OF: Final = {"h": 1 / 24, "d": 1, "w": 7, "m": 30}
-_RESUMES_SINCE: Final = (0, 16)
-_VERSION: Final = re.compile(r"(\d{1,6})\.(\d{1,6})")
 
 
 class GeminiAdapter:
     """Reads the chats of Gemini CLI. Stateless."""
 
     info = INFO
+    command = CommandLine(
+        new=("gemini", "gemini -p {prompt}"),
+        resume=("gemini --resume {id}", "gemini --resume {id} -p {prompt}"),
+        can_resume=since(0, 16),
+    )
 
     def roots(self, host: Host) -> Sequence[Path]:
         """Return `.gemini` in GEMINI_CLI_HOME, else in the home directory."""
@@ -143,33 +146,6 @@ class GeminiAdapter:
             return Retention(days=_KEPT_DAYS, reason="the default of `general.sessionRetention`")
         days = int(found[1]) * _DAYS_OF[found[2]]
         return Retention(days=days, reason=f"`general.sessionRetention` in {settings}")
-
-    def command(
-        self,
-        action: Literal["new", "resume", "fork"],
-        *,
-        session_id: str | None = None,
-        prompt: str | None = None,
-        cwd: str | None = None,
-        version: str | None = None,
-    ) -> Command | None:
-        """Return a `gemini` command, with `-p` if there is a prompt; None for a fork."""
-        argv = ["gemini"]
-        if action == "fork" or (action == "resume" and not _can_resume(version)):
-            return None
-        if action == "resume":
-            if session_id is None:
-                return None
-            argv += ["--resume", session_id]
-        if prompt is not None:
-            argv += ["-p", prompt]
-        return Command(argv=tuple(argv), cwd=cwd)
-
-
-def _can_resume(version: str | None) -> bool:
-    """Return whether a version can resume by id; an unknown version is taken for a current one."""
-    found = _VERSION.search(version or "")
-    return found is None or (int(found[1]), int(found[2])) >= _RESUMES_SINCE
 
 
 def _project_sources(root: Path, project: Path, folders: Folders) -> Iterator[SourceRef]:

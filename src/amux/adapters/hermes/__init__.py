@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from amux.adapters._base import (
     AgentInfo,
     Capabilities,
-    Command,
     Head,
     IgnoredFiles,
     Item,
@@ -28,6 +27,7 @@ from amux.adapters._base import (
     Want,
     has_bodies,
 )
+from amux.adapters._kit.command_line import CommandLine
 from amux.adapters._kit.folders import Inside, is_folder, read_closed
 from amux.adapters._kit.jsonl import unreadable
 from amux.errors import ParseError
@@ -77,6 +77,11 @@ class HermesAdapter:
     """Reads Hermes sessions. Stateless."""
 
     info = INFO
+    command = CommandLine(
+        new=("hermes", "hermes chat --query={prompt}"),
+        resume=("hermes --resume={id}", "hermes chat --resume={id} --query={prompt}"),
+        # Hermes creates branches only inside a chat.
+    )
 
     def roots(self, host: Host) -> Sequence[Path]:
         """Return HERMES_HOME, else the agent's default folders, without accessing the disk."""
@@ -195,27 +200,6 @@ class HermesAdapter:
                 yield from read_foreign(source.path, list_filter)
             except (ParseError, OSError):
                 continue  # a list reports a database that cannot be read
-
-    def command(
-        self,
-        action: Literal["new", "resume", "fork"],
-        *,
-        session_id: str | None = None,
-        prompt: str | None = None,
-        cwd: str | None = None,
-        version: str | None = None,
-    ) -> Command | None:
-        """Return the command of one answer to a prompt, or of a chat; None to fork.
-
-        Hermes creates branches only inside a chat.
-        """
-        del version
-        if action == "fork" or (action == "resume" and session_id is None):
-            return None
-        resume = () if action == "new" else (f"--resume={session_id}",)
-        if prompt is None:
-            return Command(argv=("hermes", *resume), cwd=cwd)
-        return Command(argv=("hermes", "chat", *resume, f"--query={prompt}"), cwd=cwd)
 
 
 def _links_of(source: SourceRef) -> LinkKeys | None:

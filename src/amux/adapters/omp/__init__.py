@@ -16,9 +16,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
-from amux.adapters._base import AgentInfo, Capabilities, Command, IgnoredFiles
+from amux.adapters._base import AgentInfo, Capabilities, IgnoredFiles
+from amux.adapters._kit.command_line import CommandLine
 from amux.adapters.pi.adapter import TreeAdapter
 from amux.host import Host
 
@@ -45,32 +46,17 @@ class OmpAdapter(TreeAdapter):
     info = INFO
     writer = "omp"
     home_folder = ".omp"
+    command = CommandLine(
+        new=("omp", "omp -p {prompt}"),
+        resume=("omp --resume {id}", "omp --resume {id} -p {prompt}"),
+        fork=("omp --fork {id}", "omp --fork {id} -p {prompt}"),
+    )
 
     def roots(self, host: Host) -> Sequence[Path]:
         """Return the session folder that the environment names, then those of the agent folder."""
         own = host.path_from("PI_CODING_AGENT_SESSION_DIR")
         found = _session_folders(host)
         return found if own is None else list(dict.fromkeys((own, *found)))
-
-    def command(
-        self,
-        action: Literal["new", "resume", "fork"],
-        *,
-        session_id: str | None = None,
-        prompt: str | None = None,
-        cwd: str | None = None,
-        version: str | None = None,
-    ) -> Command | None:
-        """Return an `omp` command, in print mode if there is a prompt."""
-        del version
-        argv = ["omp"]
-        if action != "new":
-            if session_id is None:
-                return None
-            argv += ["--resume" if action == "resume" else "--fork", session_id]
-        if prompt is not None:
-            argv += ["-p", prompt]
-        return Command(argv=tuple(argv), cwd=cwd)
 
 
 def _session_folders(host: Host) -> list[Path]:

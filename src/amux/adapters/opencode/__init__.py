@@ -13,16 +13,14 @@ Title     the title, unless it is the placeholder with a date; else the first pr
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path, PureWindowsPath
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from amux.adapters._base import (
     AgentInfo,
     Capabilities,
-    Command,
     IgnoredFiles,
     Item,
     ListFilter,
@@ -31,6 +29,7 @@ from amux.adapters._base import (
     Want,
     has_bodies,
 )
+from amux.adapters._kit.command_line import CommandLine, since
 from amux.adapters._kit.folders import Folders
 from amux.adapters._kit.jsonl import unreadable
 from amux.errors import ParseError
@@ -45,8 +44,6 @@ if TYPE_CHECKING:
 
 NAME: Final = "opencode"
 DATABASE_SUFFIXES: Final = (".db", ".sqlite", ".sqlite3")
-_FORK_SINCE: Final = (1, 2)
-_VERSION: Final = re.compile(r"(\d+)\.(\d+)")
 
 INFO: Final = AgentInfo(
     name=NAME,
@@ -79,6 +76,12 @@ class OpenCodeAdapter:
     """Reads OpenCode's sessions. Stateless."""
 
     info = INFO
+    command = CommandLine(
+        new=("opencode", "opencode run -- {prompt}"),
+        resume=("opencode --session {id}", "opencode run --session {id} -- {prompt}"),
+        fork=("opencode --session {id} --fork", "opencode run --session {id} --fork -- {prompt}"),
+        can_fork=since(1, 2),
+    )
 
     def roots(self, host: Host) -> Sequence[Path]:
         """Return the data directory, and the folder of OPENCODE_DB if that is a path."""
@@ -178,33 +181,6 @@ class OpenCodeAdapter:
             else:
                 marked[source] = links_of_files(source.path)
         return SharedKeys(marked, session_id)
-
-    def command(
-        self,
-        action: Literal["new", "resume", "fork"],
-        *,
-        session_id: str | None = None,
-        prompt: str | None = None,
-        cwd: str | None = None,
-        version: str | None = None,
-    ) -> Command | None:
-        """Return `opencode`, or `opencode run` with a prompt; None to fork before 1.2."""
-        argv = ["opencode"] if prompt is None else ["opencode", "run"]
-        if action != "new":
-            if session_id is None or (action == "fork" and not _can_fork(version)):
-                return None
-            argv += ["--session", session_id]
-        if action == "fork":
-            argv.append("--fork")
-        if prompt is not None:
-            argv += ["--", prompt] if prompt.startswith("-") else [prompt]
-        return Command(argv=tuple(argv), cwd=cwd)
-
-
-def _can_fork(version: str | None) -> bool:
-    """Return whether a version has `--fork`; an unknown version is assumed to be new."""
-    found = _VERSION.search(version or "")
-    return found is None or (int(found[1]), int(found[2])) >= _FORK_SINCE
 
 
 def _is_path(named: str) -> bool:

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
-from amux.adapters._base import AgentInfo, Capabilities, Command, IgnoredFiles
+from amux.adapters._base import AgentInfo, Capabilities, IgnoredFiles
+from amux.adapters._kit.command_line import CommandLine
 from amux.adapters.pi.adapter import TreeAdapter
 from amux.host import Host
 
@@ -39,6 +40,11 @@ class PiAdapter(TreeAdapter):
     info = INFO
     writer = "pi"
     home_folder = ".pi"
+    command = CommandLine(
+        new=("pi", "pi -p {prompt}"),
+        resume=("pi --session {id}", "pi --session {id} -p {prompt}"),
+        fork=("pi --fork {id}", "pi --fork {id} -p {prompt}"),
+    )
 
     def roots(self, host: Host) -> Sequence[Path]:
         """Return the session folder that the environment names, then that of the agent folder."""
@@ -46,26 +52,6 @@ class PiAdapter(TreeAdapter):
         own = host.path_from("PI_CODING_AGENT_SESSION_DIR")
         sessions = (agent or host.home / ".pi" / "agent") / "sessions"
         return [sessions] if own is None else list(dict.fromkeys((own, sessions)))
-
-    def command(
-        self,
-        action: Literal["new", "resume", "fork"],
-        *,
-        session_id: str | None = None,
-        prompt: str | None = None,
-        cwd: str | None = None,
-        version: str | None = None,
-    ) -> Command | None:
-        """Return a `pi` command, in print mode if there is a prompt."""
-        del version
-        argv = ["pi"]
-        if action != "new":
-            if session_id is None:
-                return None
-            argv += ["--session" if action == "resume" else "--fork", session_id]
-        if prompt is not None:
-            argv += ["-p", prompt]
-        return Command(argv=tuple(argv), cwd=cwd)
 
 
 ADAPTER: Final = PiAdapter()

@@ -16,17 +16,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
-from amux.adapters._base import (
-    AgentInfo,
-    Capabilities,
-    Command,
-    IgnoredFiles,
-    Item,
-    SourceRef,
-    Want,
-)
+from amux.adapters._base import AgentInfo, Capabilities, IgnoredFiles, Item, SourceRef, Want
+from amux.adapters._kit.command_line import CommandLine, since
 from amux.adapters._kit.folders import Folders, read_closed
 from amux.adapters.gemini.files import CHAT_NAME, chat_sources, read_chat
 from amux.host import Host
@@ -62,9 +55,6 @@ INFO: Final = AgentInfo(
 )
 
 _NOT_PLAIN: Final = re.compile(r"[^a-zA-Z0-9]")
-_FORKS_SINCE: Final = (0, 16)
-_RESUMES_SINCE: Final = (0, 4)
-_VERSION: Final = re.compile(r"(\d{1,6})\.(\d{1,6})")
 
 AGENT_PREFIX: Final = "agent-"
 AGENTS: Final = "subagents"
@@ -75,6 +65,16 @@ class QwenAdapter:
     """Reads the transcripts of Qwen Code. Stateless."""
 
     info = INFO
+    command = CommandLine(
+        new=("qwen", "qwen -p {prompt}"),
+        resume=("qwen --resume {id}", "qwen --resume {id} -p {prompt}"),
+        fork=(
+            "qwen --resume {id} --fork-session",
+            "qwen --resume {id} --fork-session -p {prompt}",
+        ),
+        can_resume=since(0, 4),
+        can_fork=since(0, 16),
+    )
 
     def roots(self, host: Host) -> Sequence[Path]:
         """Return the runtime directory and the general directory: both may hold sessions."""
@@ -113,34 +113,6 @@ class QwenAdapter:
         from amux.adapters.qwen.transcript import TranscriptReader
 
         return TranscriptReader(source, want=want, only=only).items()
-
-    def command(
-        self,
-        action: Literal["new", "resume", "fork"],
-        *,
-        session_id: str | None = None,
-        prompt: str | None = None,
-        cwd: str | None = None,
-        version: str | None = None,
-    ) -> Command | None:
-        """Return a `qwen` command; None if the version cannot do it or the id is missing."""
-        argv = ["qwen"]
-        if action != "new":
-            since = _FORKS_SINCE if action == "fork" else _RESUMES_SINCE
-            if session_id is None or not _is_at_least(version, since):
-                return None
-            argv += ["--resume", session_id]
-        if action == "fork":
-            argv.append("--fork-session")
-        if prompt is not None:
-            argv += ["-p", prompt]
-        return Command(argv=tuple(argv), cwd=cwd)
-
-
-def _is_at_least(version: str | None, since: tuple[int, int]) -> bool:
-    """Return whether a version is at least `since`; an unknown version is taken for a new one."""
-    found = _VERSION.search(version or "")
-    return found is None or (int(found[1]), int(found[2])) >= since
 
 
 def _folder_names(cwd: str) -> frozenset[str]:
