@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from amux.adapters._kit.usage import tokens_view
 from amux.adapters.claude.call_state import UserLine
 from amux.adapters.claude.conversation import Conversation, OnProblem
 from amux.adapters.claude.prompts import UserParts, split_user
@@ -30,7 +31,7 @@ from amux.adapters.claude.records import (
     plain_text,
     text_of,
 )
-from amux.model.message import SessionMessage, SessionToolCall, TokenUsage, ToolResult
+from amux.model.message import SessionMessage, SessionToolCall, ToolResult
 from amux.model.trace import LineKind
 from amux.model.usage import Tokens
 
@@ -230,7 +231,7 @@ class Draft:
             content=str(self._text),
             timestamp=self._header.at,
             tool_calls=tuple(self._answered(call) for call in self._calls),
-            token_usage=None if usage is None else _usage_view(usage),
+            token_usage=None if usage is None else tokens_view(usage),
             thinking="\n\n".join(text for text in self._thinking if text) or None,
             model=self._model,
             id=self._header.id,
@@ -251,16 +252,6 @@ def _tool_call(block: BodyBlock) -> SessionToolCall:
         tool_call_id=text_of(block.id) or "",
         tool_name=text_of(block.name) or "",
         input=block.input,
-    )
-
-
-def _usage_view(tokens: Tokens) -> TokenUsage:
-    return TokenUsage(
-        input_tokens=tokens.input,
-        output_tokens=tokens.output,
-        thinking_tokens=tokens.thinking,
-        cached_tokens=tokens.cache_read,
-        cache_write_tokens=tokens.cache_write,
     )
 
 
