@@ -159,12 +159,12 @@ class SourceRef:
 
     @property
     def has_path(self) -> bool:
-        """Whether it lies in a file or a folder; nothing but its adapter may touch another one."""
+        """Whether the source is a file or a directory; only its adapter accesses any other one."""
         return is_path(self.location)
 
     @property
     def companions(self) -> tuple[Path, ...]:
-        """The further files its facts depend on, as they are named now."""
+        """The further files that the facts depend on, as the source names them at present."""
         return self._companions() if callable(self._companions) else self._companions
 
     def __getattr__(self, name: str) -> Any:
@@ -211,7 +211,7 @@ def renamed_field(old: str) -> str | None:
 
 
 def is_path(location: str) -> bool:
-    """Return whether a location is a path, that is, has no scheme; a drive letter is none."""
+    """Return whether a location is a path, that is, has no scheme; a drive letter is no scheme."""
     scheme, found, _ = location.partition(":/")  # a `Path` has lost the second slash
     return not found or len(scheme) < _SHORTEST_SCHEME or not _SCHEME.issuperset(scheme)
 
@@ -241,7 +241,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A point from which an append-only source can be read on.
+    """A point at which reading of an append-only source can be resumed.
 
     `state` is the adapter's own summary of all bytes before `offset`.
     """
@@ -402,7 +402,7 @@ class Selection(Protocol):
     def first(self, bound: datetime | None = None) -> SelectedSessions:
         """Return the first sessions to read.
 
-        Sessions after `bound`, which may be stricter than that of the list_filter, can be omitted.
+        Sessions after `bound`, which may be stricter than that of the filter, can be omitted.
         """
         ...
 
@@ -423,7 +423,7 @@ class Selective(Protocol):
     """
 
     def can_select(self, source: SourceRef) -> bool:
-        """Return whether `choose` supports a source, judged by its name; others are read whole."""
+        """Return whether `select` supports a source, judged by its name; others are read whole."""
         ...
 
     def select(self, sources: Sequence[SourceRef], list_filter: ListFilter) -> Selection | None:
