@@ -320,7 +320,7 @@ def test_filter_order_and_limit_are_those_of_one_statement(
         (asked,) = [one for one in statements if "LIMIT" in one]
         assert "ORDER BY began DESC" in asked
         assert "WHERE began >= 17" in asked
-        assert "amux_place(cwd) = '/src/app'" in asked
+        assert "amux_directory(cwd) = '/src/app'" in asked
         assert "NOT nested AND NOT archived" in asked
         assert "LIMIT 7" in asked
 

@@ -57,7 +57,7 @@ class GuardedAdapter:
             self.native_search = _Search(inner, self.info.name)
         if isinstance(inner, Resumable):
             self.resume_read = _ResumedRead(inner.resume_read, self)
-        elif callable(read_on := getattr(inner, "read_on", None)):
+        elif read_on := cast("Callable[..., Reading] | None", getattr(inner, "read_on", None)):
             self.resume_read = _ResumedRead(partial(_read_on, read_on), self)
 
     def roots(self, host: Host) -> Sequence[Path]:
@@ -121,7 +121,7 @@ class _Search:
 
 
 def _fingerprint(inner: Fingerprinted, source: SourceRef | Path) -> bytes:
-    """Return its fingerprint; b"", which has the source read, for anything else than bytes."""
+    """Return the adapter's fingerprint; b"", so that the source is read, if it returns no bytes."""
     try:
         found = cast("object", inner.fingerprint(source))
     except Exception:  # noqa: BLE001 - foreign code

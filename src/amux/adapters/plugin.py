@@ -28,11 +28,11 @@ from amux.adapters._base import (
     has_bodies,
 )
 from amux.adapters._guard import GuardedAdapter, reason_of, warn
-from amux.adapters._kit.fold import Fold
+from amux.adapters._kit.fold import Fold, add_messages
 from amux.errors import ValidationError
 from amux.host import Host
 from amux.model.cost import CostRecord
-from amux.model.message import SessionMessage, TokenUsage
+from amux.model.message import TokenUsage
 from amux.model.reports import Persistence
 from amux.model.session import Session
 from amux.model.usage import NANO, Call, Tokens
@@ -176,7 +176,11 @@ class WrappedAdapter(_StartsNothing):
     ) -> Iterator[Item]:
         """Parse the file and yield the items of its session and of the sub-agents in it."""
         del until
-        for member in _with_children(_checked(self._inner.parse_session_file(source.path))):
+        parsed = cast("object", self._inner.parse_session_file(source.path))
+        if not isinstance(parsed, Session):
+            found = type(parsed).__name__
+            raise TypeError(f"`parse_session_file` returned a {found}, not a Session")
+        for member in _with_children(parsed):
             if only is None or only == member.session_id:
                 yield from _items(member, want)
 
@@ -190,12 +194,6 @@ def _capabilities(given: object) -> Capabilities:
         can_resume=bool(getattr(given, "can_resume", False)),
         can_fork=bool(getattr(given, "can_fork", False)),
     )
-
-
-def _checked(parsed: object) -> Session:
-    if not isinstance(parsed, Session):
-        raise TypeError(f"`parse_session_file` returned a {type(parsed).__name__}, not a Session")
-    return parsed
 
 
 def _with_children(session: Session) -> Iterator[Session]:
@@ -212,11 +210,8 @@ def _utc(moment: datetime | None) -> datetime | None:
 def _items(session: Session, want: Want) -> Iterator[Item]:
     fold = Fold()
     yield Head(session_id=session.session_id)
-    for given in session.messages:
-        message = replace(given, timestamp=_utc(given.timestamp))
-        fold.message(message)
-        if has_bodies(want):
-            yield message
+    messages = (replace(given, timestamp=_utc(given.timestamp)) for given in session.messages)
+    yield from add_messages(fold, messages, bodies=has_bodies(want))
     for call in _calls(session):
         fold.call(call)
         yield call
@@ -244,43 +239,34 @@ def _calls(session: Session) -> Iterator[Call]:
     for index, message in enumerate(session.messages):
         if message.token_usage is not None:
             found = True
-            yield _call_of_message(session, index, message, message.token_usage)
+            yield Call(
+                key=f"{session.session_id}#{index}",
+                model=message.model or session.model,
+                at=_utc(message.timestamp),
+                tokens=_tokens(message.token_usage),
+                native_nusd=_nusd(message.cost),
+                message_id=message.id,
+            )
     if not found and session.cost is not None:
-        cost = session.cost
         yield Call(
             key=f"{session.session_id}#total",
             model=session.model,
             at=_utc(session.updated_at),
-            tokens=Tokens(
-                input=cost.input_tokens,
-                cache_read=cost.cached_tokens or 0,
-                cache_write=cost.cache_write_tokens or 0,
-                output=cost.output_tokens,
-                thinking=cost.thinking_tokens,
-            ),
-            native_nusd=_nusd(cost),
+            tokens=_tokens(session.cost),
+            native_nusd=_nusd(session.cost),
         )
 
 
-def _nusd(cost: CostRecord) -> int | None:
+def _nusd(cost: CostRecord | None) -> int | None:
     """Return the recorded cost; None for 0, which the specification uses for an unknown cost."""
-    return round(cost.total_usd * NANO) or None
+    return None if cost is None else round(cost.total_usd * NANO) or None
 
 
-def _call_of_message(
-    session: Session, index: int, message: SessionMessage, usage: TokenUsage
-) -> Call:
-    return Call(
-        key=f"{session.session_id}#{index}",
-        model=message.model or session.model,
-        at=_utc(message.timestamp),
-        tokens=Tokens(
-            input=usage.input_tokens,
-            cache_read=usage.cached_tokens or 0,
-            cache_write=usage.cache_write_tokens or 0,
-            output=usage.output_tokens,
-            thinking=usage.thinking_tokens,
-        ),
-        native_nusd=None if message.cost is None else _nusd(message.cost),
-        message_id=message.id,
+def _tokens(usage: TokenUsage | CostRecord) -> Tokens:
+    return Tokens(
+        input=usage.input_tokens,
+        cache_read=usage.cached_tokens or 0,
+        cache_write=usage.cache_write_tokens or 0,
+        output=usage.output_tokens,
+        thinking=usage.thinking_tokens,
     )

@@ -9,7 +9,7 @@ could contain millions of them, each megabytes long, so their number and size ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -62,13 +62,13 @@ class Fold:
 
     def message(self, message: SessionMessage) -> None:
         """Add a message."""
-        mark = line_kind(message)
+        kind = line_kind(message)
         key = key_of(message.id) if message.id is not None else self._count
         self._count += 1
-        self._trace.add(key, to_millis(message.timestamp), mark)
-        if mark is LineKind.PROMPT and self._first_prompt is None:
+        self._trace.add(key, to_millis(message.timestamp), kind)
+        if kind is LineKind.PROMPT and self._first_prompt is None:
             self._first_prompt = fold_title(message.content) or None
-        if mark is LineKind.REPLY and message.model:
+        if kind is LineKind.REPLY and message.model:
             self._models.setdefault(message.model)
         self.moment(message.timestamp)
 
@@ -110,6 +110,16 @@ class Fold:
         }
         fields.update({key: value for key, value in known.items() if value is not None})
         return Facts(session_id=session_id, **fields)
+
+
+def add_messages(
+    fold: Fold, messages: Iterable[SessionMessage], *, bodies: bool
+) -> Iterator[SessionMessage]:
+    """Add messages to a fold, and yield them if `bodies` is true."""
+    for message in messages:
+        fold.message(message)
+        if bodies:
+            yield message
 
 
 def json_of(record: object) -> bytes:

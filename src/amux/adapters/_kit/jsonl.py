@@ -29,7 +29,7 @@ Buffer = bytes | bytearray
 
 _TORN = "the last line is not whole: it is still being written, or its writer was stopped"
 _BOM = b"\xef\xbb\xbf"
-_CLOSED = frozenset({"unreadable", "decoder-missing"})
+_UNREADABLE = frozenset({"unreadable", "decoder-missing"})
 _NOISE = b" \t\r\x00"
 _LONE_SURROGATE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
@@ -117,8 +117,7 @@ def decode_line(
             return number, decoder.decode(cleaned), cleaned
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             reason = error
-    code = _problem_code(reason, ended=ended)
-    message = _TORN if code == "torn-tail" else _describe(reason)
+    code, message = _describe(reason, ended=ended)
     return Problem(code=code, message=message, path=path, line=number)
 
 
@@ -129,24 +128,20 @@ def clean_line(line: Buffer) -> bytes:
     return _LONE_SURROGATE.sub(rb"\\ufffd", text)
 
 
-def _problem_code(error: Exception, *, ended: bool) -> ProblemCode:
+def _describe(error: Exception, *, ended: bool) -> tuple[ProblemCode, str]:
     if isinstance(error, msgspec.ValidationError):
-        return "bad-record"
-    return "bad-line" if ended else "torn-tail"
-
-
-def _describe(error: Exception) -> str:
-    if isinstance(error, msgspec.ValidationError):
-        return f"a record has an unexpected shape ({error})"
+        return "bad-record", f"a record has an unexpected shape ({error})"
+    if not ended:
+        return "torn-tail", _TORN
     if isinstance(error, RecursionError):
-        return "a record is nested too deeply"
-    return f"a line is not valid JSON ({error})"
+        return "bad-line", "a record is nested too deeply"
+    return "bad-line", f"a line is not valid JSON ({error})"
 
 
 def no_session(path: Path | str, problems: Iterable[Problem]) -> Iterator[Problem]:
     """Yield a problem for a file without a session, unless it is empty or unreadable."""
     codes = {problem.code for problem in problems}
-    if codes and not codes & _CLOSED:
+    if codes and not codes & _UNREADABLE:
         message = "no line of the file belongs to a session"
         yield Problem(code="unknown-format", message=message, path=str(path))
 
@@ -156,8 +151,8 @@ def unreadable(path: Path, error: OSError) -> Problem:
 
     Below an unreadable directory, the path is that of the directory, so that it is reported once.
     """
-    message, place = os_error_message(path, error)
-    return Problem(code="unreadable", message=message, path=str(place))
+    message, location = os_error_message(path, error)
+    return Problem(code="unreadable", message=message, path=str(location))
 
 
 def object_lines(data: bytes, start: int, end: int, *, offset: int = 0) -> list[Span] | None:

@@ -64,60 +64,55 @@ class FindsRelated(Protocol):
 class SharedKeys:
     """Selects sessions by the keys they share."""
 
-    def __init__(self, marked: Mapping[SourceRef, LinkKeys], session_id: str) -> None:
-        self._marked = marked
-        self._marks: dict[LinkKey, list[LinkKey]] = {}  # from a session to its keys, and back
+    def __init__(self, link_keys: Mapping[SourceRef, LinkKeys], session_id: str) -> None:
+        self._link_keys = link_keys
+        self._links: dict[LinkKey, list[LinkKey]] = {}  # from a session to its keys, and back
         self._reached: set[LinkKey] = set()
         self._chosen: set[tuple[str, str]] = set()
         self._start = (session_id, ANY)
-        for sessions in marked.values():
-            for id, marks in sessions.items():
-                for mark in marks:
-                    self._marks.setdefault(id, []).append(mark)
-                    self._marks.setdefault(mark, []).append(id)
+        for sessions in link_keys.values():
+            for id, keys in sessions.items():
+                for key in keys:
+                    self._links.setdefault(id, []).append(key)
+                    self._links.setdefault(key, []).append(id)
 
     def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> SelectedSessions:
         """Return the sessions not selected before that the facts just read lead to."""
-        self._reach([*self._start, *(name for _, facts in read for name in names_of(facts))])
-        found = {source: self._fresh(source, sessions) for source, sessions in self._marked.items()}
-        return {source: ids for source, ids in found.items() if ids}
-
-    def _reach(self, marks: Iterable[LinkKey]) -> None:
-        waiting = [mark for mark in marks if mark not in self._reached]
+        waiting: list[LinkKey] = [*self._start]
+        waiting += (name for _, facts in read for name in names_of(facts))
         while waiting:
-            mark = waiting.pop()
-            if mark not in self._reached:
-                self._reached.add(mark)
-                waiting += self._marks.get(mark, ())
-
-    def _fresh(self, source: SourceRef, sessions: LinkKeys) -> list[str]:
-        ids = [id for id in sessions if id in self._reached]
-        fresh = [id for id in ids if (source.location, id) not in self._chosen]
-        self._chosen.update((source.location, id) for id in fresh)
-        return fresh
+            key = waiting.pop()
+            if key not in self._reached:
+                self._reached.add(key)
+                waiting += self._links.get(key, ())
+        found: dict[SourceRef, list[str]] = {}
+        for source, sessions in self._link_keys.items():
+            pairs = {(source.location, id) for id in sessions if id in self._reached}
+            if fresh := pairs - self._chosen:
+                found[source] = [id for id in sessions if (source.location, id) in fresh]
+                self._chosen |= fresh
+        return found
 
 
 def all_link_keys(
-    sources: Sequence[SourceRef], mark: Callable[[SourceRef], LinkKeys | None]
+    sources: Sequence[SourceRef], keys_of: Callable[[SourceRef], LinkKeys | None]
 ) -> dict[SourceRef, LinkKeys] | None:
     """Return the keys of the sessions of all sources; None if one source has to be read."""
     found: dict[SourceRef, LinkKeys] = {}
     for source in sources:
-        marked = mark(source)
-        if marked is None:
+        keys = keys_of(source)
+        if keys is None:
             return None
-        found[source] = marked
+        found[source] = keys
     return found
 
 
-def query_database(
-    source: SourceRef, question: Callable[[sqlite3.Connection], T | None]
-) -> T | None:
+def query_database(source: SourceRef, query: Callable[[sqlite3.Connection], T | None]) -> T | None:
     """Return the result of a query; None if the database is unreadable, which `read` reports."""
     from amux.adapters._kit.sqlite import read_foreign
 
     try:
-        return read_foreign(source.path, question)
+        return read_foreign(source.path, query)
     except (ParseError, OSError):
         return None
 

@@ -32,9 +32,8 @@ class SessionHead(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     created_at: datetime | None = None
     cwd: str | None = None
     nested: bool = False
-    names: tuple[
-        str, ...
-    ] = ()  # its other names, and those of sessions it belongs to or comes from
+    # Its other names, and those of the sessions it belongs to or comes from.
+    names: tuple[str, ...] = ()
 
 
 class RelatedFiles(Protocol):
@@ -55,38 +54,38 @@ class HeadSelection:
 
     def __init__(
         self,
-        sketches: Sequence[SessionHead],
+        heads: Sequence[SessionHead],
         list_filter: ListFilter,
-        kinship: RelatedFiles | None = None,
+        rules: RelatedFiles | None = None,
     ) -> None:
-        self._sketches = sketches
-        self._question = list_filter
-        self._kinship = kinship
-        self._numbers = {sketch.source.location: number for number, sketch in enumerate(sketches)}
-        self._families = _Families(sketches)
-        self._unclear = {n for n, sketch in enumerate(sketches) if not sketch.told}
-        self._unclear |= self._families.several()
-        self._fitting = {n: at for n, sketch in enumerate(sketches) if (at := self._when(sketch))}
-        self._first_fitting = self._in_order(list_filter.bound)
+        self._heads = heads
+        self._filter = list_filter
+        self._rules = rules
+        self._numbers = {head.source.location: number for number, head in enumerate(heads)}
+        self._groups = _NameGroups(heads)
+        self._insufficient = {n for n, head in enumerate(heads) if not head.told}
+        self._insufficient |= self._groups.several()
+        self._matching = {n: at for n, head in enumerate(heads) if (at := self._start(head))}
+        self._first_matching = self._in_order(list_filter.bound)
         self._read: set[int] = set()
         self._shown: set[int] = set()
-        self._ends: set[int] = set()  # read without following their relations
+        self._unfollowed: set[int] = set()  # read without following their relations
 
     def began(self) -> Sequence[datetime]:
         """Return the start times, according to the heads, of the sessions to show."""
-        return [self._fitting[number] for number in self._first_fitting]
+        return [self._matching[number] for number in self._first_matching]
 
     def first(self, bound: datetime | None = None) -> SelectedSessions:
         """Return the files that may be shown, those with insufficient heads, and related ones."""
-        shown = (n for n in self._first_fitting if not self._is_behind(self._fitting[n], bound))
-        self._shown = self._unclear.union(shown)
-        names = {self._sketches[number].session_id for number in self._shown}
-        return self._select([*self._shown, *self._families.of(names | self._question.named)])
+        shown = (n for n in self._first_matching if not self._is_after(self._matching[n], bound))
+        self._shown = self._insufficient.union(shown)
+        names = {self._heads[number].session_id for number in self._shown}
+        return self._select([*self._shown, *self._groups.of(names | self._filter.named)])
 
     def named(self, names: Collection[str]) -> SelectedSessions:
         """Return the files of sessions with these names, and related files."""
-        self._shown.update(self._families.own(names))
-        return self._select(self._families.of(names))
+        self._shown.update(self._groups.own(names))
+        return self._select(self._groups.of(names))
 
     def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> SelectedSessions:
         """Return the files related to those just read, by their facts and the agent's rules."""
@@ -94,87 +93,84 @@ class HeadSelection:
         ends: list[int] = []
         for source, facts in read:
             number = self._numbers[source.location]
-            if number in self._ends:
+            if number in self._unfollowed:
                 continue
-            found += self._families.of(names_of(facts))
-            if self._kinship is not None:
+            found += self._groups.of(names_of(facts))
+            if self._rules is not None:
                 shown = number in self._shown
-                for other, goes_on in self._kinship.related(source, facts, shown=shown):
+                for other, goes_on in self._rules.related(source, facts, shown=shown):
                     (found if goes_on else ends).append(self._numbers[other.location])
         chosen = self._select(found)
-        self._ends.update(set(ends) - self._read)
+        self._unfollowed.update(set(ends) - self._read)
         return {**chosen, **self._select(ends)}
 
     def skipped(self) -> SkippedCounts:
         """Return the number of matching sessions that were not read, by reason."""
-        left = (self._sketches[number] for number in self._fitting.keys() - self._read)
-        counts = Counter(self._skip_reason(sketch) or "more" for sketch in left)
-        return SkippedCounts(*(counts[place] for place in SkippedCounts._fields))
+        unread = (self._heads[number] for number in self._matching.keys() - self._read)
+        counts = Counter(self._skip_reason(head) or "more" for head in unread)
+        return SkippedCounts(*(counts[reason] for reason in SkippedCounts._fields))
 
     def _select(self, numbers: Iterable[int]) -> dict[SourceRef, Sequence[str]]:
         fresh = sorted(set(numbers) - self._read)
         self._read.update(fresh)
-        chosen = (self._sketches[number] for number in fresh)
-        return {sketch.source: (sketch.session_id,) for sketch in chosen}
+        chosen = (self._heads[number] for number in fresh)
+        return {head.source: (head.session_id,) for head in chosen}
 
-    def _when(self, sketch: SessionHead) -> datetime | None:
+    def _start(self, head: SessionHead) -> datetime | None:
         """Return the start time of a session; None if it does not match the filters."""
-        list_filter, at = self._question, sketch.created_at
-        if not sketch.listed or not sketch.told or at is None:
+        list_filter, at = self._filter, head.created_at
+        if not head.listed or not head.told or at is None:
             return None
-        if list_filter.cwd is not None:
-            is_there = sketch.cwd and plain_directory(sketch.cwd) == plain_directory(
-                list_filter.cwd
-            )
-            if not is_there:
-                return None
+        wanted = None if list_filter.cwd is None else plain_directory(list_filter.cwd)
+        if wanted is not None and (not head.cwd or plain_directory(head.cwd) != wanted):
+            return None
         is_late = list_filter.since is None or at >= list_filter.since
         return at if is_late and (list_filter.until is None or at <= list_filter.until) else None
 
     def _in_order(self, bound: datetime | None) -> list[int]:
         """Return the matching sessions up to the limit, without those a list only counts."""
-        sketches, limit = self._sketches, self._question.limit
+        heads, limit = self._heads, self._filter.limit
         visible = {
             number: at
-            for number, at in self._fitting.items()
-            if number not in self._unclear and self._skip_reason(sketches[number]) is None
+            for number, at in self._matching.items()
+            if number not in self._insufficient and self._skip_reason(heads[number]) is None
         }
         if limit and len(visible) > limit:  # sorting all of them would be slowest
-            ends = nlargest if self._question.descending else nsmallest
+            ends = nlargest if self._filter.descending else nsmallest
             edge = ends(limit, visible.values())[-1]
-            visible = {n: at for n, at in visible.items() if not self._is_behind(at, edge)}
-        found = [number for number, at in visible.items() if not self._is_behind(at, bound)]
-        found.sort(key=lambda number: _sort_key(sketches[number]))
-        found.sort(key=visible.__getitem__, reverse=self._question.descending)
+            visible = {n: at for n, at in visible.items() if not self._is_after(at, edge)}
+        found = [number for number, at in visible.items() if not self._is_after(at, bound)]
+        found.sort(key=lambda number: _sort_key(heads[number]))
+        found.sort(key=visible.__getitem__, reverse=self._filter.descending)
         return found[:limit]
 
-    def _is_behind(self, at: datetime, bound: datetime | None) -> bool:
+    def _is_after(self, at: datetime, bound: datetime | None) -> bool:
         """Return whether a time comes after the bound in list order."""
         if bound is None:
             return False
-        return at < bound if self._question.descending else at > bound
+        return at < bound if self._filter.descending else at > bound
 
-    def _skip_reason(self, sketch: SessionHead) -> str | None:
+    def _skip_reason(self, head: SessionHead) -> str | None:
         """Return the count that includes a session hidden by the filters; None if visible."""
-        if sketch.nested and not self._question.children:
+        if head.nested and not self._filter.children:
             return "children"
-        return "archived" if sketch.source.archived and not self._question.archived else None
+        return "archived" if head.source.archived and not self._filter.archived else None
 
 
-class _Families:
+class _NameGroups:
     """Groups files, by number, that share names directly or through others."""
 
-    def __init__(self, sketches: Sequence[SessionHead]) -> None:
+    def __init__(self, heads: Sequence[SessionHead]) -> None:
         self._leader: dict[str, str] = {}  # a union-find; names that are absent lead themselves
         self._members: dict[str, list[int]] = {}
         self._own: dict[tuple[str, bool, str], list[int]] = {}
-        for number, sketch in enumerate(sketches):
-            for name in sketch.names:
-                self._leader[self._find(name)] = self._find(sketch.session_id)
-            if sketch.listed:
-                self._own.setdefault(_sort_key(sketch), []).append(number)
-        for number, sketch in enumerate(sketches):
-            self._members.setdefault(self._find(sketch.session_id), []).append(number)
+        for number, head in enumerate(heads):
+            for name in head.names:
+                self._leader[self._find(name)] = self._find(head.session_id)
+            if head.listed:
+                self._own.setdefault(_sort_key(head), []).append(number)
+        for number, head in enumerate(heads):
+            self._members.setdefault(self._find(head.session_id), []).append(number)
 
     def of(self, names: Iterable[str]) -> Iterator[int]:
         """Yield all files of the groups with at least one of these names."""
@@ -199,7 +195,7 @@ class _Families:
         return name
 
 
-def _sort_key(sketch: SessionHead) -> tuple[str, bool, str]:
+def _sort_key(head: SessionHead) -> tuple[str, bool, str]:
     """Return the sort key among equal start times; equal keys belong to the same session."""
-    whose = sketch.names[0] if sketch.nested and sketch.names else ""
-    return sketch.session_id, sketch.nested, whose
+    whose = head.names[0] if head.nested and head.names else ""
+    return head.session_id, head.nested, whose

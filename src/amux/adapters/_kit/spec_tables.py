@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from amux.adapters._base import Head, Item
-from amux.adapters._kit.fold import Fold, Unknowns
+from amux.adapters._kit.fold import Fold, Unknowns, add_messages
 from amux.adapters._kit.tables import Row, columns, quoted, rows
 from amux.adapters._kit.usage import cost_view, usage_in_message, usage_view
 from amux.adapters._kit.values import (
@@ -83,10 +83,8 @@ def read_spec_tables(
             message = "a session has no id"
             items.append(Problem(code="bad-record", message=message, path=path))
         elif session_id not in known and only in (None, session_id):
-            found = conversations.get(session_id, [])
-            items += _Session(session_id, row, found, tools.get(session_id, [])).items(
-                bodies=bodies
-            )
+            own = (conversations.get(session_id, []), tools.get(session_id, []))
+            items += _Session(session_id, row, *own).items(bodies=bodies)
     return items
 
 
@@ -100,7 +98,10 @@ def _grouped(
         return
     as_text = f"CAST({quoted(link)} AS TEXT)"
     order = [as_text, *(quoted(name) for name in _ORDER if name in present)]
-    order.append("rowid" if _has_rowid(connection, table) else quoted(present[0]))
+    statement = "SELECT type, sql FROM sqlite_master WHERE name = ?"
+    kind, sql = connection.execute(statement, (table,)).fetchone() or (None, None)
+    has_rowid = kind == "table" and "WITHOUT ROWID" not in str(sql).upper()
+    order.append("rowid" if has_rowid else quoted(present[0]))
     found = rows(
         connection,
         table,
@@ -112,12 +113,6 @@ def _grouped(
     for session_id, group in groupby(found, key=lambda row: _id(row[link])):
         if session_id is not None:
             yield session_id, list(group)
-
-
-def _has_rowid(connection: sqlite3.Connection, table: str) -> bool:
-    statement = "SELECT type, sql FROM sqlite_master WHERE name = ?"
-    kind, sql = connection.execute(statement, (table,)).fetchone() or (None, None)
-    return kind == "table" and "WITHOUT ROWID" not in str(sql).upper()
 
 
 def _id(value: Any) -> str | None:
@@ -147,10 +142,7 @@ class _Session:
     def items(self, *, bodies: bool) -> Iterator[Item]:
         yield Head(session_id=self._id)
         for number, row in enumerate(self._messages):
-            for message in self._message(number, row):
-                self._fold.message(message)
-                if bodies:
-                    yield message
+            yield from add_messages(self._fold, self._message(number, row), bodies=bodies)
         for call in self._calls:
             self._fold.call(call)
             yield call
@@ -205,14 +197,8 @@ class _Session:
 
 def _by_message(messages: Sequence[Row], tools: Sequence[Row]) -> dict[str, list[Row]]:
     """Group tool calls by their message; those that name none belong to the last answer."""
-    last = next(
-        (
-            _id(first(row, "id", "message_id", "uuid"))
-            for row in reversed(messages)
-            if _role(row) == "assistant"
-        ),
-        None,
-    )
+    answers = (row for row in reversed(messages) if _role(row) == "assistant")
+    last = _id(first(next(answers, Row()), "id", "message_id", "uuid"))
     found: dict[str, list[Row]] = {}
     for tool in tools:
         owner = _id(first(tool, "message_id", "messageId")) or last
@@ -235,8 +221,8 @@ def _content(value: Any) -> str:
     parts = document(plain) if plain.lstrip().startswith("[") else None
     if not is_items(parts) or not parts or not all(is_mapping(p) and "type" in p for p in parts):
         return plain
-    said = (mapping(part).get("text") for part in parts)
-    return "\n".join(piece for piece in said if isinstance(piece, str))
+    texts = (mapping(part).get("text") for part in parts)
+    return "\n".join(found for found in texts if isinstance(found, str))
 
 
 def _decoded(value: Any) -> Any:
@@ -258,17 +244,17 @@ def _call(row: Row, session: Row, message_id: str) -> Call | None:
     """Return the call of a message whose counts are in columns or in one JSON column, or None."""
     inner = mapping(document(first(row, "token_usage", "usage", "tokens")))
     figures = inner | {name: value for name, value in row.items() if value is not None}
-    stated = usage_in_message({**row, "usage": figures})
-    if stated is None:
+    recorded = usage_in_message({**row, "usage": figures})
+    if recorded is None:
         return None
     return Call(
         key=message_id,
         model=text(first(row, *_MODEL)) or text(first(session, *_MODEL)),
         at=moment(first(row, *_CREATED)) or moment(first(session, *_CREATED)),
-        tokens=stated.tokens,
-        native_nusd=stated.nusd,
+        tokens=recorded.tokens,
+        native_nusd=recorded.nusd,
         message_id=message_id,
-        gaps=stated.gaps,
+        gaps=recorded.gaps,
     )
 
 

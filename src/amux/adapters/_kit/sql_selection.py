@@ -19,7 +19,7 @@ possible, there is no result.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -42,7 +42,7 @@ CandidatesSql = Callable[["sqlite3.Connection"], str | None]
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
-_QUESTION: Final = """WITH RECURSIVE {candidates},
+_SELECT: Final = """WITH RECURSIVE {candidates},
 clear AS (SELECT * FROM candidates WHERE began IS NOT NULL),
 fitting AS (SELECT * FROM clear WHERE {fits}),
 shown AS (SELECT id FROM fitting WHERE {shows} ORDER BY began {direction}, id LIMIT :limit),
@@ -59,7 +59,9 @@ SELECT CASE WHEN nested AND NOT :children THEN 'children'
 UNION ALL
 SELECT 'odd', NULL, count(*) - count(DISTINCT id) FROM candidates"""
 
-_NAMES: Final = "WITH RECURSIVE {} SELECT id FROM candidates UNION SELECT parent FROM candidates"
+_IDS: Final = (
+    "WITH RECURSIVE {candidates} SELECT id FROM candidates UNION SELECT parent FROM candidates"
+)
 
 
 def select_in_databases(
@@ -70,35 +72,42 @@ def select_in_databases(
     If there are several databases, a first statement collects the ids in each: a session that more
     than one database mentions is always read.
     """
+    chosen: dict[SourceRef, Sequence[str]] = {}
+    skipped = SkippedCounts()
     try:
-        shared = _shared_names(sources, candidates_sql) if len(sources) > 1 else frozenset[str]()
-        list_filter = msgspec.structs.replace(list_filter, named=list_filter.named | shared)
-        answers = [_ask(source, candidates_sql, list_filter) for source in sources]
+        if len(sources) > 1:
+            times = Counter(
+                name
+                for source in sources
+                for (name,) in _run(source, candidates_sql, _IDS, list_filter) or ()
+            )
+            shared = {name for name, count in times.items() if count > 1 and name is not None}
+            list_filter = msgspec.structs.replace(list_filter, named=list_filter.named | shared)
+        for source in sources:
+            rows = _run(source, candidates_sql, _SELECT, list_filter)
+            counts = {reason: number for reason, id, number in rows or () if id is None}
+            if rows is None or counts["odd"]:
+                return None
+            if ids := [id for _, id, _ in rows if id is not None]:
+                chosen[source] = ids
+            reasons = (counts.get(reason, 0) for reason in SkippedCounts._fields)
+            skipped = skipped.plus(SkippedCounts(*reasons))
     except (ParseError, OSError, UnicodeEncodeError):
         return None  # a full read reports what is wrong
-    chosen: dict[SourceRef, Sequence[str]] = {}
-    unread = SkippedCounts()
-    for source, answer in zip(sources, answers, strict=True):
-        if answer is None:
-            return None
-        ids, left = answer
-        if ids:
-            chosen[source] = ids
-        unread = unread.plus(left)
-    return _DatabaseSelection(chosen, unread)
+    return _DatabaseSelection(chosen, skipped)
 
 
 class _DatabaseSelection(NamedTuple):
     """A selection that one statement has already completed."""
 
     chosen: SelectedSessions
-    left: SkippedCounts
+    skipped_counts: SkippedCounts
 
     def began(self) -> Sequence[datetime]:
         return ()
 
     def first(self, bound: datetime | None = None) -> SelectedSessions:
-        del bound  # the statement has already applied the bound of the list_filter
+        del bound  # the statement has already applied the bound of the list
         return self.chosen
 
     def more(self, read: Sequence[tuple[SourceRef, Facts]]) -> SelectedSessions:
@@ -106,57 +115,42 @@ class _DatabaseSelection(NamedTuple):
         return {}
 
     def skipped(self) -> SkippedCounts:
-        return self.left
+        return self.skipped_counts
 
 
-def _shared_names(sources: Sequence[SourceRef], candidates_sql: CandidatesSql) -> frozenset[str]:
-    def names(connection: sqlite3.Connection) -> list[str]:
-        tables = candidates_sql(connection)
-        if tables is None:
-            return []
-        _register_functions(connection)
-        return [name for (name,) in connection.execute(_NAMES.format(tables)) if name is not None]
+def _run(
+    source: SourceRef, candidates_sql: CandidatesSql, statement: str, list_filter: ListFilter
+) -> list[tuple[Any, ...]] | None:
+    """Return the rows of a statement about the candidates; None if the tables do not suffice."""
 
-    times = Counter(name for source in sources for name in read_foreign(source.path, names))
-    return frozenset(name for name, count in times.items() if count > 1)
-
-
-def _ask(
-    source: SourceRef, candidates_sql: CandidatesSql, list_filter: ListFilter
-) -> tuple[list[str], SkippedCounts] | None:
-    def ask(connection: sqlite3.Connection) -> list[tuple[str, str | None, int]] | None:
+    def query(connection: sqlite3.Connection) -> list[tuple[Any, ...]] | None:
         tables = candidates_sql(connection)
         if tables is None:
             return None
-        _register_functions(connection)
-        return connection.execute(_statement(tables, list_filter), _values(list_filter)).fetchall()
+        for name, function in _FUNCTIONS.items():
+            connection.create_function(name, 1, function, deterministic=True)
+        sql = statement.format(candidates=tables, **_conditions(list_filter))
+        return connection.execute(sql, _values(list_filter)).fetchall()
 
-    rows = read_foreign(source.path, ask)
-    counts = {reason: number for reason, id, number in rows or () if id is None}
-    if rows is None or counts["odd"]:
-        return None
-    ids = [id for _, id, _ in rows if id is not None]
-    return ids, SkippedCounts(*(counts.get(reason, 0) for reason in SkippedCounts._fields))
+    return read_foreign(source.path, query)
 
 
-def _statement(tables: str, list_filter: ListFilter) -> str:
+def _conditions(list_filter: ListFilter) -> dict[str, str]:
     fits = ["began >= :since"] if list_filter.since is not None else []
     fits += ["began <= :until"] if list_filter.until is not None else []
-    fits += ["amux_place(cwd) = :cwd"] if list_filter.cwd is not None else []
+    fits += ["amux_directory(cwd) = :cwd"] if list_filter.cwd is not None else []
     shows = ["TRUE"] if list_filter.children else ["NOT nested"]
     shows += [] if list_filter.archived else ["NOT archived"]
     if list_filter.bound is not None:
         shows.append("began >= :bound" if list_filter.descending else "began <= :bound")
-    return _QUESTION.format(
-        candidates=tables,
-        fits=" AND ".join(fits) or "TRUE",
-        shows=" AND ".join(shows),
-        direction="DESC" if list_filter.descending else "ASC",
-    )
+    return {
+        "fits": " AND ".join(fits) or "TRUE",
+        "shows": " AND ".join(shows),
+        "direction": "DESC" if list_filter.descending else "ASC",
+    }
 
 
 def _values(list_filter: ListFilter) -> dict[str, Any]:
-    named: Iterable[str] = filter(can_choose, list_filter.named)
     return {
         "since": micros(list_filter.since),
         "until": micros(list_filter.until),
@@ -165,7 +159,7 @@ def _values(list_filter: ListFilter) -> dict[str, Any]:
         "children": list_filter.children,
         "archived": list_filter.archived,
         "limit": -1 if list_filter.limit is None else list_filter.limit,
-        "named": msgspec.json.encode(sorted(named)).decode(),
+        "named": msgspec.json.encode(sorted(filter(can_choose, list_filter.named))).decode(),
     }
 
 
@@ -174,19 +168,16 @@ def micros(at: datetime | None) -> int | None:
     return None if at is None else (at - _EPOCH) // _MICROSECOND
 
 
-def _register_functions(connection: sqlite3.Connection) -> None:
-    """Register the functions that interpret cells, under the names that statements use."""
-    functions: dict[str, Callable[[Any], Any]] = {
-        "amux_id": _id,
-        "amux_text": text,
-        "amux_moment": lambda cell: micros(moment(cell)),
-        "amux_flag": lambda cell: bool(count(cell)),
-        "amux_place": lambda cell: None if cell is None else plain_directory(cell),
-    }
-    for name, function in functions.items():
-        connection.create_function(name, 1, function, deterministic=True)
-
-
 def _id(cell: object) -> str | None:
     id = text(cell)
     return id if id is not None and can_choose(id) else None
+
+
+_FUNCTIONS: Final[dict[str, Callable[[Any], Any]]] = {
+    "amux_id": _id,
+    "amux_text": text,
+    "amux_moment": lambda cell: micros(moment(cell)),
+    "amux_flag": lambda cell: bool(count(cell)),
+    "amux_directory": lambda cell: None if cell is None else plain_directory(cell),
+}
+"""The functions that interpret cells, by the names that statements use."""

@@ -22,7 +22,8 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
@@ -30,8 +31,8 @@ from typing import TypeVar
 from amux.errors import ParseError
 
 T = TypeVar("T")
-_FileStamp = tuple[int, int, int] | None
-_Stamp = tuple[_FileStamp, ...]
+_FileState = tuple[int, int, int] | None
+_FileStates = tuple[_FileState, ...]
 
 _ATTEMPTS = 3
 _COPY_ATTEMPTS = 10
@@ -73,7 +74,7 @@ def open_foreign(path: Path) -> Generator[sqlite3.Connection]:
     Raise SourceChangedError on exit if the database changed; `read_foreign` retries.
     """
     real = path.resolve()  # SQLite looks for the sidecars beside the file a link points to
-    before = _stamp(real)
+    before = _file_states(real)
     options = _choose_options(real, before)
     with _translated(path):
         connection = None if options is None else _connect_in_place(real, options, before)
@@ -81,25 +82,24 @@ def open_foreign(path: Path) -> Generator[sqlite3.Connection]:
             with _open_copy(real) as copy:
                 yield copy
             return
-        with closing(connection):
-            if options == _SHARED_MEMORY:
-                yield connection
-            else:
-                with _holding_still(real, before):
-                    yield connection
+        is_shared = options == _SHARED_MEMORY
+        with closing(connection), nullcontext() if is_shared else _unchanged(real, before):
+            yield connection
 
 
-def _choose_options(database: Path, stamp: _Stamp) -> str | None:
+def _choose_options(database: Path, states: _FileStates) -> str | None:
     """Return the URI options for opening in place; None if only a copy is safe."""
-    main, wal, journal = stamp
+    main, wal, journal = states
     if _has_bytes(journal) or not _has_bytes(main):
         return None
     if not _has_bytes(wal):
         return _IMMUTABLE
-    return _SHARED_MEMORY if _beside(database, "-shm").exists() else None
+    return _SHARED_MEMORY if _sidecar(database, "-shm").exists() else None
 
 
-def _connect_in_place(database: Path, options: str, before: _Stamp) -> sqlite3.Connection | None:
+def _connect_in_place(
+    database: Path, options: str, before: _FileStates
+) -> sqlite3.Connection | None:
     """Connect and verify the connection with a SELECT; None if it cannot be opened in place."""
     try:
         connection = sqlite3.connect(
@@ -120,14 +120,10 @@ def _connect_in_place(database: Path, options: str, before: _Stamp) -> sqlite3.C
 
 def _begin(connection: sqlite3.Connection) -> None:
     """Start the transaction that fixes the state to read; the SELECT opens the file."""
-    connection.text_factory = _lenient_text
+    connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     connection.execute("PRAGMA trusted_schema = OFF")  # the schema was written by someone else
     connection.execute("BEGIN")
     connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-
-
-def _lenient_text(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace")
 
 
 @contextmanager
@@ -143,22 +139,22 @@ def _open_copy(database: Path) -> Generator[sqlite3.Connection]:
 def _copy_at_rest(database: Path, copy: Path) -> None:
     """Copy the database and its sidecars; repeat until none changed during the copy."""
     for _ in range(_COPY_ATTEMPTS):
-        before = _stamp(database)
+        before = _file_states(database)
         for suffix in _COPIED:
-            target = _beside(copy, suffix)
+            target = _sidecar(copy, suffix)
             target.unlink(missing_ok=True)
             try:
-                shutil.copyfile(_beside(database, suffix), target)
+                shutil.copyfile(_sidecar(database, suffix), target)
             except FileNotFoundError:
                 if not suffix:
                     raise
-        if _stamp(database) == before:
+        if _file_states(database) == before:
             return
-    raise _changed(database)
+    raise _changed_error(database)
 
 
 @contextmanager
-def _holding_still(database: Path, before: _Stamp) -> Generator[None]:
+def _unchanged(database: Path, before: _FileStates) -> Generator[None]:
     """Raise SourceChangedError on exit, also in place of an error, if the files have changed."""
     try:
         yield
@@ -168,12 +164,12 @@ def _holding_still(database: Path, before: _Stamp) -> Generator[None]:
     _require_unchanged(database, before)
 
 
-def _require_unchanged(database: Path, before: _Stamp) -> None:
-    if _stamp(database) != before:
-        raise _changed(database)
+def _require_unchanged(database: Path, before: _FileStates) -> None:
+    if _file_states(database) != before:
+        raise _changed_error(database)
 
 
-def _changed(database: Path) -> SourceChangedError:
+def _changed_error(database: Path) -> SourceChangedError:
     return SourceChangedError(
         f"`{database}` changes while it is read", hint="try again when the agent is idle"
     )
@@ -189,11 +185,11 @@ def _translated(path: Path) -> Generator[None]:
         raise ParseError(f"`{path}` is not a database amux can read ({error})") from error
 
 
-def _stamp(database: Path) -> _Stamp:
-    return tuple(_file_stamp(_beside(database, suffix)) for suffix in _COPIED)
+def _file_states(database: Path) -> _FileStates:
+    return tuple(_file_state(_sidecar(database, suffix)) for suffix in _COPIED)
 
 
-def _file_stamp(path: Path) -> _FileStamp:
+def _file_state(path: Path) -> _FileState:
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -201,9 +197,9 @@ def _file_stamp(path: Path) -> _FileStamp:
     return status.st_size, status.st_mtime_ns, status.st_ino
 
 
-def _has_bytes(stamp: _FileStamp) -> bool:
-    return stamp is not None and stamp[0] > 0
+def _has_bytes(state: _FileState) -> bool:
+    return state is not None and state[0] > 0
 
 
-def _beside(database: Path, suffix: str) -> Path:
+def _sidecar(database: Path, suffix: str) -> Path:
     return database.with_name(database.name + suffix)

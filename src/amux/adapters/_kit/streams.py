@@ -1,6 +1,6 @@
 """Opens the bytes of a source, plain or zstd, read-only. Callers turn errors into problems.
 
-`Pieces` reads the heads and tails of very many files without the cost of a stream.
+`RawFile` reads the heads and tails of very many files without the cost of a stream.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, Self, cast
 
 CHUNK: Final = 1 << 20
-_LAST_LOOK: Final = 1 << 14  # bytes requested at the expected end: a writer may have appended some
+_LAST_READ: Final = 1 << 14  # bytes requested at the expected end: a writer may have appended some
 _FLAGS: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 
 
@@ -34,19 +34,14 @@ def chunks(stream: BinaryIO, size: int = CHUNK) -> Iterator[bytes]:
     No more bytes are requested than the file has: allocating and freeing a larger buffer for every
     file would take longer than reading it.
     """
-    left = _bytes_left(stream)
-    while chunk := stream.read(size if left is None else min(size, max(left, _LAST_LOOK))):
-        yield chunk
-        if left is not None:
-            left -= len(chunk)
-
-
-def _bytes_left(stream: BinaryIO) -> int | None:
-    """Return the current number of remaining bytes; None if the stream is not a file."""
     try:
-        return os.fstat(stream.fileno()).st_size - stream.tell()
+        rest = os.fstat(stream.fileno()).st_size - stream.tell()
     except (OSError, AttributeError):  # not a file: it is decompressed while it is read
-        return None
+        rest = None
+    while chunk := stream.read(size if rest is None else min(size, max(rest, _LAST_READ))):
+        yield chunk
+        if rest is not None:
+            rest -= len(chunk)
 
 
 @contextmanager

@@ -53,21 +53,12 @@ class RecordedUsage(NamedTuple):
 
 def usage_in_message(record: Mapping[str, Any]) -> RecordedUsage | None:
     """Return the usage that a message records; None if it records none or only zeros."""
-    usage = usage_in(record)
+    usage = next(filter(is_mapping, map(record.get, _USAGES)), dict[str, Any]())
     tokens, gaps = tokens_in(usage), gaps_in(usage)
     nusd = money_in(usage) or money_in(record) or None  # 0: no price was known
     if tokens.total or gaps:
         return RecordedUsage(tokens, nusd, gaps)
     return None if nusd is None else RecordedUsage(tokens, nusd, (USAGE_NOT_RECORDED,))
-
-
-def usage_in(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the usage object of a message under any of its names; empty if there is none."""
-    for name in _USAGES:
-        value = record.get(name)
-        if is_mapping(value):
-            return value
-    return {}
 
 
 def gaps_in(usage: Mapping[str, Any]) -> tuple[str, ...]:

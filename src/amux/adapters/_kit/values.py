@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, TypeGuard, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import msgspec
 
@@ -21,9 +21,6 @@ from amux.model.usage import NANO
 
 T = TypeVar("T")
 
-UNUSABLE: Final = "usage-unusable"
-"""The gap of a call with an invalid count: the real count is unknown, which is not the same as 0.
-Adapters that read usage in their own way use this name as well."""
 
 _LARGEST = 2**53  # what JSON numbers can hold exactly; no agent bills more tokens
 _BOM = b"\xef\xbb\xbf"
@@ -73,7 +70,10 @@ def count(value: object) -> int | None:
 
 
 def damage_in(usage: Mapping[str, Any], *names: str) -> tuple[str, ...]:
-    """Return the gap `UNUSABLE` if one of the named fields is not a count, else an empty tuple."""
+    """Return the gap `USAGE_UNUSABLE` if one of the named fields is not a count, else nothing.
+
+    The real count is then unknown, which is not the same as 0.
+    """
     figures = (usage.get(name) for name in names)
     odd = any(figure is not None and figure != "" and count(figure) is None for figure in figures)
     return (USAGE_UNUSABLE,) if odd else ()
@@ -82,14 +82,11 @@ def damage_in(usage: Mapping[str, Any], *names: str) -> tuple[str, ...]:
 def moment(value: object) -> datetime | None:
     """Return the time in ISO text or a Unix time (also as text); None for any other value."""
     if isinstance(value, str):
-        return parse_time(value) or _unix_text(value)
+        plain = value.strip()
+        is_unix = plain.isdecimal() and len(plain) in range(9, 17)
+        return parse_time(value) or (parse_time(int(plain)) if is_unix else None)
     found = number(value)
     return None if found is None else parse_time(found)
-
-
-def _unix_text(value: str) -> datetime | None:
-    plain = value.strip()
-    return parse_time(int(plain)) if plain.isdecimal() and len(plain) in range(9, 17) else None
 
 
 def nano_usd(value: object) -> int | None:
