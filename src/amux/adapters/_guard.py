@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from msgspec.structs import replace
 
@@ -57,7 +57,7 @@ class GuardedAdapter:
             self.native_search = _Search(inner, self.info.name)
         if isinstance(inner, Resumable):
             self.resume_read = _ResumedRead(inner.resume_read, self)
-        elif read_on := cast("Callable[..., Reading] | None", getattr(inner, "read_on", None)):
+        elif callable(read_on := getattr(inner, "read_on", None)):
             self.resume_read = _ResumedRead(partial(_read_on, read_on), self)
 
     def roots(self, host: Host) -> Sequence[Path]:
@@ -130,13 +130,13 @@ def _fingerprint(inner: Fingerprinted, source: SourceRef | Path) -> bytes:
 
 
 def _read_on(
-    read_on: Callable[..., Reading],  # of an adapter written before 0.2
+    read_on: Callable[..., Any],  # of an adapter written before 0.2
     source: SourceRef,
     *,
     want: Literal["usage", "facts"],
     checkpoint: Checkpoint | None,
 ) -> Reading:
-    reading = read_on(source, want=want, progress=checkpoint)
+    reading: Reading = read_on(source, want=want, progress=checkpoint)
     return replace(reading, checkpoint=reading.checkpoint or reading.progress, progress=None)
 
 

@@ -85,13 +85,18 @@ class CopilotAdapter:
 
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
         """Yield all logs and documents; their paths do not include the working directory."""
+        from amux.adapters.copilot.documents import session_id_in
+
         del cwd
         folders = Folders()
-        if root.name == "sessions" and root.parent.name == "github-copilot":
-            yield from _documents(folders, root, root)
-        else:
+        documents = root
+        if root.name != "sessions" or root.parent.name != "github-copilot":
+            documents = root / "history-session-state"
             yield from _logs(folders, root)
-            yield from _documents(folders, root, root / "history-session-state")
+        for entry in folders.entries(documents):
+            path = Path(entry.path)
+            if path.suffix == ".json" and entry.is_file(follow_symlinks=False):
+                yield _source(root, path, session_id_in(path.stem))
         yield from folders.sources(NAME, root, group=str(root))
 
     def read(
@@ -114,41 +119,26 @@ class CopilotAdapter:
 
 def _logs(folders: Folders, root: Path) -> Iterator[SourceRef]:
     """Yield `<id>/events.jsonl` and `<id>.jsonl`."""
+    from amux.adapters.copilot.workspace import WORKSPACE
+
     for entry in folders.entries(root / "session-state"):
         path = Path(entry.path)
         if entry.name.endswith(".jsonl") and entry.is_file(follow_symlinks=False):
-            yield _log(root, path, path.stem)
+            yield _source(root, path, path.stem, path.with_name(WORKSPACE))
         elif not entry.is_symlink() and is_folder(path):
             for inner in folders.entries(path):
                 if inner.name == _EVENTS and inner.is_file(follow_symlinks=False):
-                    yield _log(root, Path(inner.path), entry.name)
+                    yield _source(root, Path(inner.path), entry.name, path / WORKSPACE)
 
 
-def _documents(folders: Folders, root: Path, folder: Path) -> Iterator[SourceRef]:
-    from amux.adapters.copilot.documents import session_id_in
-
-    for entry in folders.entries(folder):
-        path = Path(entry.path)
-        if path.suffix == ".json" and entry.is_file(follow_symlinks=False):
-            yield SourceRef(
-                agent=NAME,
-                path=path,
-                root=root,
-                session_id=session_id_in(path.stem),
-                group=str(root),
-            )
-
-
-def _log(root: Path, path: Path, session_id: str) -> SourceRef:
-    from amux.adapters.copilot.workspace import WORKSPACE
-
+def _source(root: Path, path: Path, session_id: str, *companions: Path) -> SourceRef:
     return SourceRef(
         agent=NAME,
         path=path,
         root=root,
         session_id=session_id,
         group=str(root),
-        companions=(path.with_name(WORKSPACE),),
+        companions=companions,
     )
 
 

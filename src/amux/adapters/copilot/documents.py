@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from amux.adapters._base import Head, Item, SourceRef, Want, has_bodies
-from amux.adapters._kit.fold import Fold
+from amux.adapters._kit.fold import Fold, add_messages
 from amux.adapters._kit.jsonl import clean_line, unreadable
 from amux.adapters._kit.streams import open_stream
 from amux.adapters._kit.usage import cost_view, usage_in_message, usage_view
@@ -101,18 +101,28 @@ class _Document:
         yield Head(session_id=session_id)
         messages = DocumentMessages(session_id, str(self._source.path))
         for number, record in enumerate(self._records(), start=1):
-            for message in messages.take(record, number):
-                fold.message(message)
-                if has_bodies(want):
-                    yield message
+            yield from add_messages(fold, messages.take(record, number), bodies=has_bodies(want))
             for problem in messages.drain():
                 fold.problem(problem)
                 yield problem
         for call in messages.calls:
             fold.call(call)
             yield call
-        self._times(fold)
-        yield fold.facts(session_id, **self._known(session_id, messages))
+        fields = self._fields
+        fold.moment(moment(first(fields, "startTime", "createdAt", "created_at")))
+        fold.moment(moment(first(fields, "updatedAt", "updated_at", "lastUpdated")))
+        for entry in self._timeline:
+            fold.moment(moment(entry.get("timestamp")))
+        written = text(first(fields, "sessionId", "id"))
+        model = text(first(fields, "selectedModel", "model"))
+        yield fold.facts(
+            session_id,
+            aliases=() if written in {None, session_id} else (written,),
+            cwd=text(first(fields, "cwd", "workingDirectory")),
+            name=text(first(fields, "title", "name")),
+            models=(model,) if model and not (messages.calls or messages.names_models) else None,
+            gaps=(USAGE_NOT_RECORDED,) if messages.replies > len(messages.calls) else (),
+        )
 
     def _records(self) -> list[Any]:
         """Return the messages, or the terminal's timeline if there are none."""
@@ -121,24 +131,6 @@ class _Document:
             for entry in self._timeline
             if text(entry.get("type")) in {"user", "copilot"}
         ]
-
-    def _times(self, fold: Fold) -> None:
-        fold.moment(moment(first(self._fields, "startTime", "createdAt", "created_at")))
-        fold.moment(moment(first(self._fields, "updatedAt", "updated_at", "lastUpdated")))
-        for entry in self._timeline:
-            fold.moment(moment(entry.get("timestamp")))
-
-    def _known(self, session_id: str, messages: DocumentMessages) -> dict[str, Any]:
-        fields = self._fields
-        written = text(first(fields, "sessionId", "id"))
-        model = text(first(fields, "selectedModel", "model"))
-        return {
-            "aliases": () if written in {None, session_id} else (written,),
-            "cwd": text(first(fields, "cwd", "workingDirectory")),
-            "name": text(first(fields, "title", "name")),
-            "models": (model,) if model and not (messages.calls or messages.names_models) else None,
-            "gaps": (USAGE_NOT_RECORDED,) if messages.replies > len(messages.calls) else (),
-        }
 
 
 class DocumentMessages:
@@ -202,17 +194,17 @@ class DocumentMessages:
         )
 
     def _call(self, record: dict[str, Any], name: str, model: str | None) -> Call | None:
-        stated = usage_in_message(record)
-        if stated is None:
+        recorded = usage_in_message(record)
+        if recorded is None:
             return None
         call = Call(
             key=f"{self._session_id}:{name}",
             model=model,
             at=_time(record),
-            tokens=stated.tokens,
-            native_nusd=stated.nusd,
+            tokens=recorded.tokens,
+            native_nusd=recorded.nusd,
             message_id=name,
-            gaps=stated.gaps,
+            gaps=recorded.gaps,
         )
         self.calls.append(call)
         return call

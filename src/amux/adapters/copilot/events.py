@@ -154,13 +154,10 @@ class Event:
         self.data = line.data if isinstance(line.data, Data) else Data()
         agent = text(line.agent_id)
         self.names_agent = agent is not None
-        self.agent = agent or self._calling_tool()
-
-    def _calling_tool(self) -> str | None:
-        """Return the tool call that started a sub-agent, which identifies it in older versions."""
-        if self.type.startswith("subagent."):
-            return text(self.data.tool_call_id)
-        return text(self.data.parent_tool_call_id)
+        # In older versions, the tool call that started a sub-agent identifies it.
+        is_start = self.type.startswith("subagent.")
+        caller = self.data.tool_call_id if is_start else self.data.parent_tool_call_id
+        self.agent = agent or text(caller)
 
     @property
     def name(self) -> str:
@@ -197,18 +194,22 @@ class MessageBuilder:
             case "tool.execution_complete":
                 return self._result(event)
             case "session.error":
-                return self._error(event)
+                return SessionMessage(
+                    role="assistant",
+                    content=plain_text(event.data.message),
+                    timestamp=event.at,
+                    id=event.name,
+                    parent_id=self._last,
+                    synthetic=True,
+                )
             case "tool.execution_start" | "tool.user_requested":
-                self._call(event)
+                call_id = text(event.data.tool_call_id) or ""
+                self._tools[call_id] = text(event.data.tool_name) or "unknown"
+                if event.type == "tool.user_requested":  # by a person: no reply makes the call
+                    self._requested.add(call_id)
                 return None
             case _:
                 return self._context(event)
-
-    def _call(self, event: Event) -> None:
-        call_id = text(event.data.tool_call_id) or ""
-        self._tools[call_id] = text(event.data.tool_name) or "unknown"
-        if event.type == "tool.user_requested":  # typed by a person: no reply makes the call
-            self._requested.add(call_id)
 
     def _context(self, event: Event) -> SessionMessage | None:
         """Return a message that the agent injected: a note or a summary; None for other events."""
@@ -243,7 +244,14 @@ class MessageBuilder:
         )
 
     def _reply(self, event: Event) -> SessionMessage:
-        calls = tuple(_tool_call(mapping(one)) for one in items(event.data.tool_requests))
+        calls = tuple(
+            SessionToolCall(
+                tool_call_id=text(request.get("toolCallId")) or "",
+                tool_name=text(request.get("name")) or "unknown",
+                input=request.get("arguments"),
+            )
+            for request in map(mapping, items(event.data.tool_requests))
+        )
         self._tools.update((call.tool_call_id, call.tool_name) for call in calls)
         self._requested.update(call.tool_call_id for call in calls)
         return SessionMessage(
@@ -261,46 +269,23 @@ class MessageBuilder:
         data = event.data
         call_id = text(data.tool_call_id) or ""
         name = self._tools.get(call_id) or text(data.tool_name) or "unknown"
-        output = _output(data)
-        result = ToolResult(
-            tool_call_id=call_id,
-            tool_name=name,
-            output=output,
-            is_error=_has_failed(data, name, output),
-        )
+        if data.result is not None:
+            output = mapping(data.result).get("content", data.result)
+        else:
+            output = mapping(data.error).get("message", data.error)
         return SessionMessage(
             role="tool",
             content=plain_text(output),
             timestamp=event.at,
-            tool_result=result,
+            tool_result=ToolResult(
+                tool_call_id=call_id,
+                tool_name=name,
+                output=output,
+                is_error=_has_failed(data, name, output),
+            ),
             id=event.name,
             parent_id=self._last,
         )
-
-    def _error(self, event: Event) -> SessionMessage:
-        return SessionMessage(
-            role="assistant",
-            content=plain_text(event.data.message),
-            timestamp=event.at,
-            id=event.name,
-            parent_id=self._last,
-            synthetic=True,
-        )
-
-
-def _tool_call(request: dict[str, Any]) -> SessionToolCall:
-    return SessionToolCall(
-        tool_call_id=text(request.get("toolCallId")) or "",
-        tool_name=text(request.get("name")) or "unknown",
-        input=request.get("arguments"),
-    )
-
-
-def _output(data: Data) -> Any:
-    """Return the result of a tool, or its error."""
-    if data.result is not None:
-        return mapping(data.result).get("content", data.result)
-    return mapping(data.error).get("message", data.error)
 
 
 def _has_failed(data: Data, tool: str, output: object) -> bool | None:

@@ -107,7 +107,11 @@ class Conversation:
     def take(self, event: Event, path: str) -> None:
         """Add one event."""
         self.collector.take(event)
-        self._widen(event.at)
+        at = event.at
+        self.fold.moment(at)
+        if at is not None:
+            self.earliest = at if self.earliest is None else min(self.earliest, at)
+            self.latest = at if self.latest is None else max(self.latest, at)
         message = self.messages.of_event(event)
         if message is not None:
             self._add_message(message, event, path)
@@ -115,12 +119,6 @@ class Conversation:
             data = event.data
             names = (data.agent_description, data.agent_display_name, data.agent_name)
             self.task = next(filter(None, map(text, names)), None)
-
-    def _widen(self, at: datetime | None) -> None:
-        self.fold.moment(at)
-        if at is not None:
-            self.earliest = at if self.earliest is None else min(self.earliest, at)
-            self.latest = at if self.latest is None else max(self.latest, at)
 
     def _add_message(self, message: SessionMessage, event: Event, path: str) -> None:
         self.compactions += message.compaction
@@ -196,7 +194,11 @@ class EventLog:
             case "session.info" if data.info_type == "fork":
                 self._read_origin(text(data.message) or "")
             case "session.shutdown":
-                self._shut_down(event)
+                collectors = [one.collector for one in self.conversations.values()]
+                main = self.conversations[None].collector
+                self._totals = ShutdownTotals(data, event.at, replies=main.replies)
+                records = sum(collector.records for collector in collectors)
+                self._lacks_records = 0 < records < self._totals.requests
             case "assistant.message" | "tool.execution_complete" if text(data.model):
                 self._models.setdefault(text(data.model) or "")
             case _:
@@ -207,13 +209,6 @@ class EventLog:
         found = _FORKED.search(notice)
         if found is not None and f"({self.session_id})" in notice:
             self._origin = found[1] if found[1] != self.session_id else None
-
-    def _shut_down(self, event: Event) -> None:
-        collectors = [one.collector for one in self.conversations.values()]
-        main = self.conversations[None].collector
-        self._totals = ShutdownTotals(event.data, event.at, replies=main.replies)
-        records = sum(collector.records for collector in collectors)
-        self._lacks_records = 0 < records < self._totals.requests
 
     # results
 
@@ -231,14 +226,19 @@ class EventLog:
         calls = conversation.collector.calls(copied_before=born)
         for call in calls:
             conversation.fold.call(call)
+        gaps = conversation.collector.gaps()
+        if self._lacks_records and conversation.agent is None and USAGE_NOT_RECORDED not in gaps:
+            gaps = (*gaps, USAGE_NOT_RECORDED)
         known: dict[str, Any] = {
             "cwd": text(self._context.get("cwd")) or workspace.cwd,
             "version": self._version,
             "compactions": conversation.compactions,
-            "gaps": self._gaps(conversation),
+            "gaps": gaps,
         }
         if conversation.agent is not None:
             return self._subagent(conversation, born, known)
+        started, earliest = self._started, conversation.earliest
+        has_older_lines = started is not None and earliest is not None and earliest < started
         return conversation.fold.facts(
             self.session_id,
             **known,
@@ -250,7 +250,7 @@ class EventLog:
             created_at=self._started,
             models=None if calls else tuple(self._models),
             copy_keys=conversation.identity.tobytes(),
-            unnamed_copies=parent is None and self._holds_older_lines(conversation),
+            unnamed_copies=parent is None and has_older_lines,
             children=tuple(agent for agent in self.conversations if agent is not None),
             raw=self._raw(workspace),
         )
@@ -269,17 +269,6 @@ class EventLog:
             addressable=conversation.is_named and not is_copy,
             copy_keys=conversation.identity.tobytes(),
         )
-
-    def _gaps(self, conversation: Conversation) -> tuple[str, ...]:
-        gaps = conversation.collector.gaps()
-        missing = (
-            self._lacks_records and conversation.agent is None and USAGE_NOT_RECORDED not in gaps
-        )
-        return (*gaps, USAGE_NOT_RECORDED) if missing else gaps
-
-    def _holds_older_lines(self, conversation: Conversation) -> bool:
-        earliest = conversation.earliest
-        return self._started is not None and earliest is not None and earliest < self._started
 
     def _raw(self, workspace: Workspace) -> dict[str, Any]:
         found: dict[str, Any] = {

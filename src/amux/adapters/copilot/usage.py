@@ -40,7 +40,10 @@ class CallCollector:
             case "session.usage_record":
                 self._record(event)
             case "assistant.message":
-                self._reply(event)
+                self.replies += 1
+                self._waiting = False
+                if api_id := text(event.data.api_call_id):
+                    self._replies.setdefault(api_id, event.name)
             case "assistant.turn_start":
                 self._stop_waiting()
                 self._waiting = True
@@ -49,16 +52,13 @@ class CallCollector:
             case "assistant.turn_end" | "session.error" | "session.shutdown":
                 self._waiting = False
             case "session.compaction_complete":
-                self._compaction(event)
+                usage = mapping(event.data.compaction_tokens_used)
+                if tokens_of(usage).total or damage_in(usage, *_FIGURES):
+                    self._add(f"compaction:{event.name}", usage, event.at, "compaction")
+                else:
+                    self._gaps.setdefault(COMPACTION_NOT_RECORDED)
             case _:
                 pass
-
-    def _reply(self, event: Event) -> None:
-        self.replies += 1
-        self._waiting = False
-        api_id = text(event.data.api_call_id)
-        if api_id is not None:
-            self._replies.setdefault(api_id, event.name)
 
     def _stop_waiting(self) -> None:
         if self._waiting:
@@ -79,13 +79,6 @@ class CallCollector:
         key = _key(source, accounting, event)
         self._api_ids[key] = text(usage.get("apiCallId")) or ""
         self._add(key, usage, event.at, self._purpose)
-
-    def _compaction(self, event: Event) -> None:
-        usage = event.data.compaction_tokens_used
-        if is_mapping(usage) and (tokens_of(usage).total or damage_in(usage, *_FIGURES)):
-            self._add(f"compaction:{event.name}", usage, event.at, "compaction")
-        else:
-            self._gaps.setdefault(COMPACTION_NOT_RECORDED)
 
     def _add(self, key: str, usage: dict[str, Any], at: datetime | None, purpose: Purpose) -> None:
         tokens, gaps = tokens_of(usage), damage_in(usage, *_FIGURES)
@@ -123,12 +116,14 @@ class CallCollector:
 
     def calls(self, *, copied_before: datetime | None) -> tuple[Call, ...]:
         """Return all calls; those of a fork from before `copied_before` are copies."""
-        return tuple(self._final(call, copied_before) for call in self._calls.values())
-
-    def _final(self, call: Call, before: datetime | None) -> Call:
-        message_id = self._replies.get(self._api_ids.get(call.key, ""))
-        copied = before is not None and call.at is not None and call.at < before
-        return msgspec.structs.replace(call, message_id=message_id, copied=copied)
+        return tuple(
+            msgspec.structs.replace(
+                call,
+                message_id=self._replies.get(self._api_ids.get(call.key, "")),
+                copied=bool(copied_before and call.at and call.at < copied_before),
+            )
+            for call in self._calls.values()
+        )
 
     def gaps(self) -> tuple[str, ...]:
         """Return the reasons why the usage may be incomplete."""

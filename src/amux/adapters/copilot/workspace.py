@@ -79,15 +79,10 @@ def _scalar(first: str, rest: list[str]) -> str:
         return joint.join(line.strip() for line in rest).strip()
     whole = " ".join([first, *(line.strip() for line in rest)]).strip()
     if whole.startswith('"'):
-        return _double_quoted(whole)
+        try:  # the agent writes only the escapes that JSON has
+            return msgspec.json.decode(whole, type=str)
+        except (msgspec.DecodeError, UnicodeError):
+            return whole.strip('"')
     if whole.startswith("'") and whole.endswith("'") and len(whole) > 1:
         return whole[1:-1].replace("''", "'")
     return whole
-
-
-def _double_quoted(text: str) -> str:
-    """Decode a quoted scalar; the agent writes only the escapes that JSON has."""
-    try:
-        return msgspec.json.decode(text, type=str)
-    except (msgspec.DecodeError, UnicodeError):
-        return text.strip('"')
