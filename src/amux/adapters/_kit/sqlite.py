@@ -21,14 +21,17 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
+from amux.adapters._base import Item
+from amux.adapters._kit.jsonl import unreadable
 from amux.errors import ParseError
+from amux.model.problems import Problem
 
 T = TypeVar("T")
 _FileState = tuple[int, int, int] | None
@@ -65,6 +68,16 @@ def read_foreign(path: Path, query: Callable[[sqlite3.Connection], T]) -> T:
             continue  # a busy writer; after some attempts a copy is read, which does not change
     with _translated(path), _open_copy(path.resolve()) as connection:
         return query(connection)
+
+
+def read_items(path: Path, query: Callable[[sqlite3.Connection], Iterable[Item]]) -> Iterator[Item]:
+    """Yield the items of a foreign database; a problem if it cannot be read."""
+    try:
+        yield from read_foreign(path, lambda connection: list(query(connection)))
+    except ParseError as error:
+        yield Problem(code="unknown-format", message=str(error), path=str(path))
+    except OSError as error:
+        yield unreadable(path, error)
 
 
 @contextmanager

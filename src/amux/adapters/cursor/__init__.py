@@ -12,7 +12,7 @@ Title     the name, unless it is the placeholder; a title from the tracking data
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -28,8 +28,6 @@ from amux.adapters._base import (
 )
 from amux.adapters._kit.command_line import CommandLine
 from amux.adapters._kit.folders import Folders
-from amux.adapters._kit.jsonl import unreadable
-from amux.errors import ParseError
 from amux.host import Host
 from amux.model.facts import Facts, TitleNote
 from amux.model.problems import Problem
@@ -68,8 +66,6 @@ INFO: Final = AgentInfo(
     revision=4,
     indexable=True,
 )
-
-Query = Callable[["sqlite3.Connection"], list[Item]]
 
 
 class CursorAdapter:
@@ -114,11 +110,17 @@ class CursorAdapter:
             from amux.adapters.cursor.transcripts import read_transcript
 
             return read_transcript(source, bodies=bodies)
+        from amux.adapters._kit.sqlite import read_items
+
         if source.role == "names":
-            return _read_database(source.path, _titles)
+            return read_items(source.path, _titles)
         if source.path.name == CHAT_FILE:
-            return _read_chat(source, bodies=bodies)
-        return _read_database(
+            from amux.adapters.cursor.chats import ChatStore
+
+            return read_items(
+                source.path, lambda found: ChatStore(found, source.path).items(bodies=bodies)
+            )
+        return read_items(
             source.path, lambda found: _sessions(found, source.path, bodies=bodies, only=only)
         )
 
@@ -171,14 +173,14 @@ class _SourceFinder:
         """Yield the unreadable folders, each once."""
         return iter(dict.fromkeys(self._listing.sources(NAME, self._root, group=str(self._root))))
 
-    def _source(self, path: Path, *beside: str, session_id: str | None = None) -> SourceRef:
+    def _source(self, path: Path, *companions: str, session_id: str | None = None) -> SourceRef:
         return SourceRef(
             agent=NAME,
             path=path,
             root=self._root,
             group=str(self._root),
             session_id=session_id,
-            companions=tuple(path.with_name(name) for name in beside),
+            companions=tuple(path.with_name(name) for name in companions),
         )
 
     def _transcript(self, path: Path, *, parent: str | None = None) -> SourceRef:
@@ -195,25 +197,6 @@ class _SourceFinder:
 
 
 # reading
-
-
-def _read_database(path: Path, query: Query) -> Iterator[Item]:
-    from amux.adapters._kit.sqlite import read_foreign
-
-    try:
-        yield from read_foreign(path, query)
-    except ParseError as error:
-        yield Problem(code="unknown-format", message=str(error), path=str(path))
-    except OSError as error:
-        yield unreadable(path, error)
-
-
-def _read_chat(source: SourceRef, *, bodies: bool) -> Iterator[Item]:
-    from amux.adapters.cursor.chats import ChatStore
-
-    return _read_database(
-        source.path, lambda found: list(ChatStore(found, source.path).items(bodies=bodies))
-    )
 
 
 def _sessions(

@@ -17,6 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from msgspec.structs import replace
+
 from amux.adapters._base import Head, Item
 from amux.adapters._kit.fold import Fold, Unknowns
 from amux.adapters._kit.tables import columns
@@ -71,7 +73,16 @@ def walk(root: str, load: Load) -> Iterator[Leaf]:
             yield Leaf(blob_id, message)
         elif blob_id not in entered:
             entered.add(blob_id)
-            waiting.extend(reversed(_children(data)))
+            # Text as long as a hash is not an id.
+            waiting += reversed(
+                [
+                    (value.hex(), number)
+                    for number, value in fields(data)
+                    if number in _CHILD_FIELDS
+                    and len(value) == _HASH_BYTES
+                    and not (value.isascii() and value.decode("ascii").isprintable())
+                ]
+            )
 
 
 def message_in(data: bytes) -> dict[str, Any] | None:
@@ -84,19 +95,6 @@ def message_in(data: bytes) -> dict[str, Any] | None:
         if is_mapping(inner) and "role" in inner:
             return inner
     return None
-
-
-def _children(data: bytes) -> list[tuple[str, int]]:
-    """Return the blob ids in a node with their fields. Text as long as a hash is not an id."""
-    return [
-        (value.hex(), number)
-        for number, value in fields(data)
-        if number in _CHILD_FIELDS and len(value) == _HASH_BYTES and not _is_text(value)
-    ]
-
-
-def _is_text(value: bytes) -> bool:
-    return value.isascii() and value.decode("ascii").isprintable()
 
 
 def fields(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -192,7 +190,10 @@ class ChatStore:
         return data if isinstance(data, bytes) else None
 
     def _messages(self, blob_id: str, record: dict[str, Any]) -> Iterator[SessionMessage]:
-        id, at = self._unique(blob_id), moment(record.get("createdAt"))
+        # Equal messages share one blob.
+        id = blob_id if blob_id not in self._ids else f"{blob_id}#{len(self._ids)}"
+        self._ids.add(id)
+        at = moment(record.get("createdAt"))
         parts = Parts(record.get("content"), prefix=id)
         for kind, part in parts.unknown:
             self._unknown.take(kind, part)
@@ -201,17 +202,9 @@ class ChatStore:
                 self._cwd = self._cwd or workspace_in(parts.text)
                 yield from prompt_messages(parts.text, id=id, at=at)
             case "assistant":
-                said = bool(parts.text or parts.thinking or parts.calls)
-                yield SessionMessage(
-                    role="assistant",
-                    content=parts.text,
-                    thinking=parts.thinking,
-                    tool_calls=tuple(parts.calls),
-                    model=_model_of(record),
-                    timestamp=at,
-                    id=id,
-                    synthetic=not said,
-                )
+                options = mapping(mapping(record.get("providerOptions")).get("cursor"))
+                model = model_name(options.get("modelName"))
+                yield replace(parts.answer(), model=model, timestamp=at, id=id)
             case "system":
                 yield SessionMessage(role="system", content=parts.text, id=id, synthetic=True)
             case "tool":
@@ -220,14 +213,11 @@ class ChatStore:
             case role:
                 self._unknown.take(f"message:{plain_text(role)}", record)
 
-    def _unique(self, blob_id: str) -> str:
-        """Return a unique message id: equal messages share one blob."""
-        id = blob_id if blob_id not in self._ids else f"{blob_id}#{len(self._ids)}"
-        self._ids.add(id)
-        return id
-
     def _facts(self, meta: dict[str, Any]) -> Facts:
-        extra = self._meta_file()
+        try:
+            extra = mapping(document(self._path.with_name(CHAT_META_FILE).read_bytes()))
+        except OSError:
+            extra = {}
         created = moment(meta.get("createdAt")) or moment(extra.get("createdAtMs"))
         updated = moment(extra.get("updatedAtMs")) or _last_change(self._path)
         for at in (created, updated):
@@ -247,22 +237,10 @@ class ChatStore:
             raw=raw,
         )
 
-    def _meta_file(self) -> dict[str, Any]:
-        """Return the record in `meta.json`; empty if there is none."""
-        try:
-            return mapping(document(self._path.with_name(CHAT_META_FILE).read_bytes()))
-        except OSError:
-            return {}
-
 
 def _name(value: Any) -> str | None:
     name = text(value)
     return None if name == _UNNAMED else name
-
-
-def _model_of(record: dict[str, Any]) -> str | None:
-    options = mapping(mapping(record.get("providerOptions")).get("cursor"))
-    return model_name(options.get("modelName"))
 
 
 def _last_model(meta: dict[str, Any]) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec.structs import replace
 
 from amux.adapters._base import Head, Item
-from amux.adapters._kit.fold import Fold, Unknowns
+from amux.adapters._kit.fold import Fold, Unknowns, add_messages
 from amux.adapters._kit.tables import columns
 from amux.adapters._kit.usage import usage_view
 from amux.adapters._kit.values import (
@@ -79,13 +79,17 @@ _ITEMS: Final = "SELECT key, CAST(value AS BLOB) FROM ItemTable WHERE key IN (?,
 def bubble_messages(bubble: Bubble, id: str, call: Call | None) -> Iterator[SessionMessage]:
     """Yield the message of a bubble, and the result of its tool call."""
     at = bubble_time(bubble)
-    said = _bubble_text(bubble)
+    said = (text(bubble.get("text")) or text(bubble.get("rawText")) or "").strip()
     if bubble.get("type") == _USER:
         yield SessionMessage(role="user", content=said, id=id, timestamp=at, synthetic=not said)
         return
     thought = text(mapping(bubble.get("thinking")).get("text"))
     tool = mapping(bubble.get("toolFormerData"))
-    calls = (_tool_call(tool, id),) if text(tool.get("name")) else ()
+    calls: tuple[SessionToolCall, ...] = ()
+    if name := text(tool.get("name")):
+        arguments = _json_or_text(tool.get("rawArgs") or tool.get("params"))
+        call_id = text(tool.get("toolCallId")) or id
+        calls = (SessionToolCall(tool_call_id=call_id, tool_name=name, input=arguments),)
     yield SessionMessage(
         role="assistant",
         content=said,
@@ -99,11 +103,6 @@ def bubble_messages(bubble: Bubble, id: str, call: Call | None) -> Iterator[Sess
     )
     if calls and (tool.get("result") or tool.get("status") in _FINISHED):
         yield tool_message(_result(tool, id), parent=id, at=at)
-
-
-def is_bubble(bubble: Bubble) -> bool:
-    """Return whether a bubble has a known type."""
-    return bubble.get("type") in (_USER, _ASSISTANT)
 
 
 def bubble_time(bubble: Bubble) -> datetime | None:
@@ -133,19 +132,6 @@ def bubble_call(bubble: Bubble, id: str, *, conversation: str, model: str | None
         tokens=tokens,
         message_id=id,
         gaps=gaps,
-    )
-
-
-def _bubble_text(bubble: Bubble) -> str:
-    return (text(bubble.get("text")) or text(bubble.get("rawText")) or "").strip()
-
-
-def _tool_call(tool: dict[str, Any], id: str) -> SessionToolCall:
-    arguments = tool.get("rawArgs") or tool.get("params")
-    return SessionToolCall(
-        tool_call_id=text(tool.get("toolCallId")) or id,
-        tool_name=text(tool.get("name")) or "",
-        input=_json_or_text(arguments),
     )
 
 
@@ -189,13 +175,12 @@ def read_conversations(
         for child in item.children
         if child != item.session_id
     }
-    return [_as_subagent(item, parents) if isinstance(item, Facts) else item for item in found]
-
-
-def _as_subagent(facts: Facts, parents: dict[str, str]) -> Facts:
-    """Return the facts as those of a sub-agent if another conversation names it as such."""
-    parent = parents.get(facts.session_id)
-    return facts if parent is None else replace(facts, kind="subagent", parent=parent)
+    return [
+        replace(item, kind="subagent", parent=parents[item.session_id])
+        if isinstance(item, Facts) and item.session_id in parents
+        else item
+        for item in found
+    ]
 
 
 def _conversations(
@@ -265,17 +250,15 @@ class Conversation:
             self._fold.problem(problem)
             yield problem
         for id, bubble in self._bubbles:
-            if not is_bubble(bubble):
+            if bubble.get("type") not in (_USER, _ASSISTANT):
                 self._unknown.take(f"bubble:{bubble.get('type')!s}", bubble)
                 continue
             call = bubble_call(bubble, id, conversation=self._id, model=self._model)
             if call is not None:
                 self._fold.call(call)
                 yield call
-            for message in bubble_messages(bubble, id, call):
-                self._fold.message(message)
-                if bodies:
-                    yield message
+            messages = bubble_messages(bubble, id, call)
+            yield from add_messages(self._fold, messages, bodies=bodies)
         yield self._facts()
 
     def _facts(self) -> Facts:
@@ -283,7 +266,12 @@ class Conversation:
         created = moment(composer.get("createdAt"))
         self._fold.moment(created)
         self._fold.moment(moment(composer.get("lastUpdatedAt")))
-        billed = _recorded_cost(composer.get("usageData"))
+        # Nano-USD by model, which older versions recorded for the whole conversation.
+        billed = {
+            model: round(cents * NANO / _CENTS)
+            for model, record in mapping(composer.get("usageData")).items()
+            if (cents := number(mapping(record).get("costInCents")))
+        }
         is_named = any(bubble_model(bubble) for _, bubble in self._bubbles)
         models = dict.fromkeys(filter(None, [self._model, *billed]))
         return self._fold.facts(
@@ -299,16 +287,6 @@ class Conversation:
             native_nusd=sum(billed.values()) or None,
             raw=self._unknown.raw(),
         )
-
-
-def _recorded_cost(usage: Any) -> dict[str, int]:
-    """Return nano-USD by model, which older versions recorded for the whole conversation."""
-    found: dict[str, int] = {}
-    for model, record in mapping(usage).items():
-        cents = number(mapping(record).get("costInCents"))
-        if cents:
-            found[model] = round(cents * NANO / _CENTS)
-    return found
 
 
 def folder_of_workspace(identifier: Any) -> str | None:
@@ -333,16 +311,6 @@ def folder_of_uri(uri: str) -> str | None:
     return (path[1:] if is_drive else path) or None
 
 
-def workspace_folder(path: Path) -> str | None:
-    """Return the folder named in the `workspace.json` beside a state; None if there is none."""
-    try:
-        record = mapping(document(path.with_name(WORKSPACE_FILE).read_bytes()))
-    except OSError:
-        return None
-    folder = text(record.get("folder"))
-    return None if folder is None else folder_of_uri(folder)
-
-
 def has_items(connection: sqlite3.Connection) -> bool:
     """Return whether the database is the state of a workspace."""
     return {"key", "value"}.issubset(columns(connection, "ItemTable"))
@@ -356,7 +324,12 @@ def read_workspace(
         str(key): mapping(document(value))
         for key, value in connection.execute(_ITEMS, (_CHATS_KEY, *_COMPOSER_KEYS))
     }
-    folder = workspace_folder(path)
+    try:
+        record = mapping(document(path.with_name(WORKSPACE_FILE).read_bytes()))
+    except OSError:
+        record = {}
+    uri = text(record.get("folder"))
+    folder = None if uri is None else folder_of_uri(uri)
     result: list[Item] = []
     if folder is not None and only is None:
         result += _notes(found, folder, f"workspace-{path.parent.name}")
@@ -366,15 +339,13 @@ def read_workspace(
 
 
 def _notes(found: dict[str, dict[str, Any]], folder: str, id: str) -> Iterator[Item]:
-    ids: dict[str, None] = {}
+    ids: list[Any] = []
     for key in _COMPOSER_KEYS:
         record = found.get(key, {})
-        listed = (mapping(head).get("composerId") for head in items(record.get("allComposers")))
-        for named in map(text, (*listed, *items(record.get("selectedComposerIds")))):
-            if named is not None:
-                ids.setdefault(named)
-    if ids:
-        notes = tuple(TitleNote(session_id=name, cwd=folder) for name in ids)
+        ids += (mapping(head).get("composerId") for head in items(record.get("allComposers")))
+        ids += items(record.get("selectedComposerIds"))
+    if names := dict.fromkeys(filter(None, map(text, ids))):
+        notes = tuple(TitleNote(session_id=name, cwd=folder) for name in names)
         yield Head(session_id=id)
         yield Facts(session_id=id, addressable=False, attributed=False, notes=notes)
 
@@ -383,28 +354,20 @@ def _chat(
     tab: dict[str, Any], folder: str | None, *, bodies: bool, only: str | None
 ) -> Iterator[Item]:
     id = text(tab.get("tabId"))
-    messages = list(_messages(items(tab.get("bubbles"))))
+    messages = [
+        SessionMessage(
+            role="user" if bubble.get("type") == "user" else "assistant",
+            content=said,
+            model=None if bubble.get("type") == "user" else model_name(bubble.get("modelType")),
+            id=text(bubble.get("id")),
+        )
+        for bubble in map(mapping, items(tab.get("bubbles")))
+        if (said := text(bubble.get("text")) or text(bubble.get("rawText")))
+    ]
     if id is None or not messages or (only is not None and only != id):
         return
     fold = Fold()
     yield Head(session_id=id)
-    for message in messages:
-        fold.message(message)
-        if bodies:
-            yield message
+    yield from add_messages(fold, messages, bodies=bodies)
     fold.moment(moment(tab.get("lastSendTime")))
     yield fold.facts(id, cwd=folder, name=text(tab.get("chatTitle")), gaps=(USAGE_NOT_RECORDED,))
-
-
-def _messages(bubbles: list[Any]) -> Iterator[SessionMessage]:
-    for bubble in map(mapping, bubbles):
-        said = text(bubble.get("text")) or text(bubble.get("rawText"))
-        if said is None:
-            continue
-        is_user = bubble.get("type") == "user"
-        yield SessionMessage(
-            role="user" if is_user else "assistant",
-            content=said,
-            model=None if is_user else model_name(bubble.get("modelType")),
-            id=text(bubble.get("id")),
-        )

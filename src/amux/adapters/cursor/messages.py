@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amux.adapters._kit.values import items, mapping, opens_with_tag, plain_text, text
 from amux.model.message import SessionMessage, SessionToolCall, ToolResult
@@ -18,28 +18,19 @@ _EXIT_CODE: Final = re.compile(r"\s*Exit code: (-?\d+)")
 _TEXT_TYPES: Final = ("text", "input_text", "output_text")
 
 
-class Prompt(NamedTuple):
-    """The text a person typed, and the context that Cursor added to it."""
-
-    typed: str
-    injected: str
-
-
-def split_prompt(content: str) -> Prompt:
-    """Separate the typed query from the injected context; text without tags was all typed."""
-    queries = _QUERY.findall(content)
-    if queries:
-        return Prompt("\n".join(queries), _QUERY.sub("", content).strip())
-    if opens_with_tag(content):
-        return Prompt("", content.strip())
-    return Prompt(content.strip(), "")
-
-
 def prompt_messages(
     content: str, *, id: str | None = None, at: datetime | None = None
 ) -> Iterator[SessionMessage]:
-    """Yield the prompt, and the injected context as a separate message."""
-    typed, injected = split_prompt(content)
+    """Yield the typed query, and the injected context as a separate message.
+
+    Text without tags was all typed.
+    """
+    if queries := _QUERY.findall(content):
+        typed, injected = "\n".join(queries), _QUERY.sub("", content).strip()
+    elif opens_with_tag(content):
+        typed, injected = "", content.strip()
+    else:
+        typed, injected = content.strip(), ""
     if typed:
         yield SessionMessage(role="user", content=typed, id=id, timestamp=at)
     if injected or not typed:
@@ -89,6 +80,16 @@ class Parts:
         """The joined reasoning; None if there is none."""
         return "\n".join(self.thoughts) or None
 
+    def answer(self) -> SessionMessage:
+        """Return the message of a model with these parts."""
+        return SessionMessage(
+            role="assistant",
+            content=self.text,
+            thinking=self.thinking,
+            tool_calls=tuple(self.calls),
+            synthetic=not (self.text or self.thinking or self.calls),
+        )
+
     def _add(self, part: dict[str, Any], fallback_id: str) -> None:
         kind = part.get("type")
         if kind in _TEXT_TYPES:
@@ -96,11 +97,10 @@ class Parts:
         elif kind in ("reasoning", "thinking"):
             self.thoughts += filter(None, [text(part.get("text")) or text(part.get("thinking"))])
         elif kind in ("tool-call", "tool_use"):
+            call_id = text(part.get("toolCallId")) or text(part.get("id")) or fallback_id
             self.calls.append(
                 SessionToolCall(
-                    tool_call_id=text(part.get("toolCallId"))
-                    or text(part.get("id"))
-                    or fallback_id,
+                    tool_call_id=call_id,
                     tool_name=text(part.get("toolName")) or text(part.get("name")) or "",
                     input=part.get("args", part.get("input")),
                 )
@@ -113,19 +113,16 @@ class Parts:
 
 def _result(part: dict[str, Any], fallback_id: str) -> ToolResult:
     output = part.get("result", part.get("content"))
-    flag = part.get("isError", part.get("is_error"))
+    failed = part.get("isError", part.get("is_error"))
+    if not isinstance(failed, bool):
+        found = _EXIT_CODE.match(output) if isinstance(output, str) else None
+        failed = None if found is None else found[1] != "0"
     return ToolResult(
         tool_call_id=text(part.get("toolCallId")) or text(part.get("tool_use_id")) or fallback_id,
         tool_name=text(part.get("toolName")) or "",
         output=output,
-        is_error=flag if isinstance(flag, bool) else exit_failed(output),
+        is_error=failed,
     )
-
-
-def exit_failed(output: Any) -> bool | None:
-    """Return whether a command failed; None if the output contains no exit code."""
-    found = _EXIT_CODE.match(output) if isinstance(output, str) else None
-    return None if found is None else found[1] != "0"
 
 
 def tool_message(

@@ -79,13 +79,7 @@ def _read_lines(source: SourceRef, unknown: Unknowns) -> Iterator[SessionMessage
         if line.role == "user":
             yield from prompt_messages(parts.text)
         elif line.role == "assistant":
-            yield SessionMessage(
-                role="assistant",
-                content=parts.text,
-                thinking=parts.thinking,
-                tool_calls=tuple(parts.calls),
-                synthetic=not (parts.text or parts.thinking or parts.calls),
-            )
+            yield parts.answer()
         else:
             if line.type != _TURN_ENDED:
                 unknown.take(plain_text(line.type if line.role is None else line.role), raw)
