@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
+import msgspec
+
 from amux.adapters._base import Head, Item, SourceRef, Want, has_bodies
-from amux.adapters._kit.fold import Fold, Unknowns
+from amux.adapters._kit.fold import Fold, Unknowns, add_messages
 from amux.adapters._kit.jsonl import Buffer, no_session, read_records
 from amux.adapters._kit.values import items, mapping, moment, text
 from amux.adapters.droid.messages import KNOWN_TYPES, LINES, Line, Message, MessageBuilder
@@ -81,18 +83,19 @@ class SessionLog:
         for found in read_records(self._source.path, LINES, cut_texts=cut_texts):
             if isinstance(found, Problem):
                 self._add_problem(found)
-                yield None
             else:
                 number, line, raw = found
-                for message in self._take(line, number, raw):
-                    self._fold.message(message)
-                    yield message
-                yield None
+                yield from add_messages(self._fold, self._take(line, number, raw), bodies=True)
+            yield None
 
     def _take(self, line: Line, number: int, raw: Buffer) -> Iterator[SessionMessage]:
         match line.type:
             case "session_start":
-                self._take_start(line)
+                # A second one is the first line of the origin, copied into a fork.
+                if not self._is_session or not text(self._start.id):
+                    self._is_session = True
+                    self._start = line
+                    self._in_copy = text(line.forked_at_message_id) is not None
             case "message":
                 yield from self._take_message(line, number)
             case "compaction_state":
@@ -105,13 +108,6 @@ class SessionLog:
             case _:
                 pass
 
-    def _take_start(self, line: Line) -> None:
-        if self._is_session and text(self._start.id):
-            return  # the first line of the origin, copied into a fork
-        self._is_session = True
-        self._start = line
-        self._in_copy = text(line.forked_at_message_id) is not None
-
     def _take_message(self, line: Line, number: int) -> Iterator[SessionMessage]:
         message = line.message
         if not isinstance(message, Message) or text(message.role) is None:
@@ -119,7 +115,11 @@ class SessionLog:
             return
         self._is_session = True
         if message.role == "assistant":
-            self._count_reply(line, message)
+            self._replies += 1
+            self._last_reply = moment(line.timestamp) or self._last_reply
+            self._thoughts |= any(block.kind == "thinking" for block in message.blocks)
+            if model := text(message.model_id):
+                self._models.setdefault(model)
         elif not self._in_copy and self._own_start is None:
             self._own_start = moment(line.timestamp)
         for built in self._messages.of_line(line, message, number=number):
@@ -139,15 +139,6 @@ class SessionLog:
             named = _CHILD.search(built.content, 0, _CHILD_WITHIN)
             if named is not None:
                 self._children.setdefault(named[1])
-
-    def _count_reply(self, line: Line, message: Message) -> None:
-        """Record the time, model and thoughts of a reply."""
-        self._replies += 1
-        self._last_reply = moment(line.timestamp) or self._last_reply
-        self._thoughts |= any(block.kind == "thinking" for block in message.blocks)
-        model = text(message.model_id)
-        if model is not None:
-            self._models.setdefault(model)
 
     def _add_problem_at(self, code: ProblemCode, message: str, number: int) -> None:
         self._add_problem(
@@ -193,7 +184,10 @@ class SessionLog:
         )
 
     def _kind_and_parent(self, settings: Settings) -> tuple[Kind, str | None]:
-        caller = text(self._start.calling_session_id) or _caller_in_tags(settings)
+        tags = map(mapping, items(settings.values.get("tags")))
+        tag = next((tag for tag in tags if tag.get("name") == "subagent"), dict[str, Any]())
+        tagged = text(mapping(tag.get("metadata")).get("callingSessionId"))
+        caller = text(self._start.calling_session_id) or tagged
         if caller is not None:
             return "subagent", caller
         parent = text(self._start.parent)
@@ -239,12 +233,7 @@ class SessionLog:
         # The total is not split by model: with several models it belongs to none.
         model = settings.model if not models else models[0] if len(models) == 1 else None
         if not tokens.thinking and self._thoughts:  # recorded as 0 if the provider reports none
-            tokens = Tokens(
-                input=tokens.input,
-                cache_read=tokens.cache_read,
-                cache_write=tokens.cache_write,
-                output=tokens.output,
-            )
+            tokens = msgspec.structs.replace(tokens, thinking=None)
         return Call(
             key=f"{self._session_id}:{model or '*'}",
             model=model,
@@ -263,11 +252,3 @@ class SessionLog:
             **{name: settings.values.get(name) for name in _SHOWN_SETTINGS},
         }
         return {name: value for name, value in found.items() if value}
-
-
-def _caller_in_tags(settings: Settings) -> str | None:
-    """Return the calling session according to the tags; None if no tag names it."""
-    for tag in map(mapping, items(settings.values.get("tags"))):
-        if tag.get("name") == "subagent":
-            return text(mapping(tag.get("metadata")).get("callingSessionId"))
-    return None

@@ -124,12 +124,9 @@ class MessageBuilder:
 
     def of_line(self, line: Line, message: Message, *, number: int) -> Iterator[SessionMessage]:
         """Yield all messages of one line."""
-        parts = (
-            self._reply(message)
-            if message.role == "assistant"
-            else self._user_messages(line, message)
-        )
-        name = self._unique_id(text(line.id) or f"line-{number}", number)
+        is_reply = message.role == "assistant"
+        parts = self._reply(message) if is_reply else self._user_messages(line, message)
+        name = self._unique_id(line, number)
         for index, part in enumerate(parts):
             yield self._linked(part, line, name if index == 0 else f"{name}/{index}")
 
@@ -138,29 +135,35 @@ class MessageBuilder:
         summary = SessionMessage(
             role="system", content=text(line.summary_text) or "", synthetic=True, compaction=True
         )
-        return self._linked(
-            summary, line, self._unique_id(text(line.id) or f"line-{number}", number)
-        )
+        return self._linked(summary, line, self._unique_id(line, number))
 
     def is_orphan(self, result: ToolResult) -> bool:
         """Return whether no earlier message made the call of a result."""
         return result.tool_call_id not in self._tools
 
-    def _unique_id(self, wanted: str, number: int) -> str:
+    def _unique_id(self, line: Line, number: int) -> str:
+        wanted = text(line.id) or f"line-{number}"
         name = f"{wanted}#line-{number}" if wanted in self._seen else wanted
         self._seen.add(name)
         return name
 
     def _linked(self, message: SessionMessage, line: Line, name: str) -> SessionMessage:
-        placed = msgspec.structs.replace(
-            message, timestamp=moment(line.timestamp), id=name, parent_id=self._last
+        parent, self._last = self._last, name
+        return msgspec.structs.replace(
+            message, timestamp=moment(line.timestamp), id=name, parent_id=parent
         )
-        self._last = name
-        return placed
 
     def _reply(self, message: Message) -> Iterator[SessionMessage]:
         blocks = message.blocks
-        calls = tuple(_tool_call(block) for block in blocks if block.kind == "tool_use")
+        calls = tuple(
+            SessionToolCall(
+                tool_call_id=text(block.id) or "",
+                tool_name=text(block.name) or "unknown",
+                input=block.input,
+            )
+            for block in blocks
+            if block.kind == "tool_use"
+        )
         self._tools.update((call.tool_call_id, call.tool_name) for call in calls)
         thoughts = (text(block.thinking) for block in blocks if block.kind == "thinking")
         yield SessionMessage(
@@ -175,11 +178,10 @@ class MessageBuilder:
     def _user_messages(self, line: Line, message: Message) -> Iterator[SessionMessage]:
         """Yield tool results, then the text that a person typed or the agent injected."""
         blocks = message.blocks
-        for block in blocks:
-            if block.kind == "tool_result":
-                yield self._result(block)
+        results = [self._result(block) for block in blocks if block.kind == "tool_result"]
+        yield from results
         content_blocks = [block for block in blocks if block.kind in {"text", "image"}]
-        if not content_blocks and any(block.kind == "tool_result" for block in blocks):
+        if results and not content_blocks:
             return
         typed = [
             block
@@ -206,14 +208,6 @@ class MessageBuilder:
             is_error=block.is_error if isinstance(block.is_error, bool) else None,
         )
         return SessionMessage(role="tool", content=plain_text(result.output), tool_result=result)
-
-
-def _tool_call(block: Block) -> SessionToolCall:
-    return SessionToolCall(
-        tool_call_id=text(block.id) or "",
-        tool_name=text(block.name) or "unknown",
-        input=block.input,
-    )
 
 
 def _is_injected(line: Line, message: Message, typed: list[Block]) -> bool:

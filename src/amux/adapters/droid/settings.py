@@ -51,8 +51,6 @@ def settings_files(log: Path) -> tuple[Path, ...]:
             line = stream.read(_LONGEST_START).partition(b"\n")[0]
     except OSError:
         return (own,)
-    if not line:
-        return (own, log.parent)
     try:
         start = LINES.decode(line)
         if start.type != "session_start" or text(start.id) is None:
