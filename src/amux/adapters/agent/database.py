@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from amux.adapters._base import Head, Item
 from amux.adapters._kit.fold import Fold
@@ -131,15 +131,12 @@ class _Session:
         elif kind == "message" and role is not None:
             message = _entry_message(row, role, self._position)
             self._calls.update(call.tool_call_id for call in message.tool_calls)
-            self._check(message)
+            result = message.tool_result
+            if result is not None and result.tool_call_id not in self._calls:
+                self._problem("orphan-result", "a tool result belongs to no call")
             self._add_message(message)
         elif kind != "event":
             self._problem("bad-record", f"skipped an entry of unknown kind `{kind}`")
-
-    def _check(self, message: SessionMessage) -> None:
-        result = message.tool_result
-        if result is not None and result.tool_call_id not in self._calls:
-            self._problem("orphan-result", "a tool result belongs to no call")
 
     def _add_message(self, message: SessionMessage) -> None:
         self._position += 1
@@ -155,12 +152,9 @@ class _Session:
 
     def items(self) -> Iterator[Item]:
         """Yield the head, problems, messages and facts."""
-        created, updated = (
-            go_time(self._row.get("created_at")),
-            go_time(self._row.get("updated_at")),
-        )
+        created = go_time(self._row.get("created_at"))
         self._fold.moment(created)
-        self._fold.moment(updated)
+        self._fold.moment(go_time(self._row.get("updated_at")))
         profile = text(self._row.get("profile"))
         yield Head(session_id=self._id)
         yield from self._problems
@@ -178,33 +172,29 @@ class _Session:
 def _entry_message(
     row: Row, role: Role, position: int, *, compaction: bool = False
 ) -> SessionMessage:
-    known = mapping(document(row.get("metadata")))
-    content = row.get("content")
-    said = content if isinstance(content, str) else ""
+    metadata = mapping(document(row.get("metadata")))
+    stored = row.get("content")
+    content = stored if isinstance(stored, str) else ""
+    result = ToolResult(
+        tool_call_id=text(metadata.get("toolCallId")) or "",
+        tool_name=text(metadata.get("toolName")) or "",
+        output=content,
+    )
     id = row.get("id")
     return SessionMessage(
         role=role,
-        content=said,
+        content=content,
         timestamp=go_time(row.get("created_at")),
         id=str(id) if isinstance(id, int) else f"{row.get('session_id')}:{position}",
         synthetic=compaction,
         compaction=compaction,
-        tool_calls=tuple(_tool_call(mapping(one)) for one in items(known.get("toolCalls"))),
-        tool_result=_tool_result(known, said) if role == "tool" else None,
-    )
-
-
-def _tool_call(record: dict[str, Any]) -> SessionToolCall:
-    return SessionToolCall(
-        tool_call_id=text(record.get("ID")) or text(record.get("id")) or "",
-        tool_name=text(record.get("ToolID")) or text(record.get("toolId")) or "",
-        input=record.get("Arguments", record.get("arguments")),
-    )
-
-
-def _tool_result(known: dict[str, Any], said: str) -> ToolResult:
-    return ToolResult(
-        tool_call_id=text(known.get("toolCallId")) or "",
-        tool_name=text(known.get("toolName")) or "",
-        output=said,
+        tool_calls=tuple(
+            SessionToolCall(
+                tool_call_id=text(call.get("ID")) or text(call.get("id")) or "",
+                tool_name=text(call.get("ToolID")) or text(call.get("toolId")) or "",
+                input=call.get("Arguments", call.get("arguments")),
+            )
+            for call in map(mapping, items(metadata.get("toolCalls")))
+        ),
+        tool_result=result if role == "tool" else None,
     )

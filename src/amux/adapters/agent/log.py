@@ -100,27 +100,27 @@ def message_of(entry: Entry, *, id: str) -> SessionMessage | None:
         synthetic=error is not None,
         model=text(body.get("model")),
         thinking=_joined(blocks, "thinking") or None,
-        tool_calls=_tool_calls(blocks),
+        tool_calls=tuple(
+            SessionToolCall(
+                tool_call_id=text(block.get("id")) or "",
+                tool_name=text(block.get("name")) or "",
+                input=block.get("arguments"),
+            )
+            for block in blocks
+            if block.get("type") == "tool_call"
+        ),
         tool_result=_tool_result(body, said) if role == "tool" else None,
-        images=_images(blocks),
+        images=tuple(
+            f"data:{text(block.get('mime_type')) or 'image/png'};base64,{block.get('data')}"
+            for block in blocks
+            if block.get("type") == "image" and isinstance(block.get("data"), str)
+        ),
     )
 
 
 def _joined(blocks: list[dict[str, Any]], kind: str) -> str:
     texts = (text(block.get(kind)) for block in blocks if block.get("type") == kind)
     return "\n".join(found for found in texts if found)
-
-
-def _tool_calls(blocks: list[dict[str, Any]]) -> tuple[SessionToolCall, ...]:
-    return tuple(
-        SessionToolCall(
-            tool_call_id=text(block.get("id")) or "",
-            tool_name=text(block.get("name")) or "",
-            input=block.get("arguments"),
-        )
-        for block in blocks
-        if block.get("type") == "tool_call"
-    )
 
 
 def _tool_result(body: dict[str, Any], said: str) -> ToolResult:
@@ -130,14 +130,6 @@ def _tool_result(body: dict[str, Any], said: str) -> ToolResult:
         tool_name=text(body.get("tool_name")) or "",
         output=said or plain_text(body.get("details")),
         is_error=failed if isinstance(failed, bool) else None,
-    )
-
-
-def _images(blocks: list[dict[str, Any]]) -> tuple[str, ...]:
-    return tuple(
-        f"data:{text(block.get('mime_type')) or 'image/png'};base64,{block.get('data')}"
-        for block in blocks
-        if block.get("type") == "image" and isinstance(block.get("data"), str)
     )
 
 
@@ -197,10 +189,9 @@ def read_log(path: Path, *, bodies: bool) -> Iterator[Item]:
             yield found
             continue
         number, entry, raw = found
-        if (count(entry.version) or 0) > FORMAT_VERSION and not log.has_begun:
-            message = (
-                f"the log has format version {entry.version}; amux reads up to {FORMAT_VERSION}"
-            )
+        version = entry.version
+        if (count(version) or 0) > FORMAT_VERSION and not log.has_begun:
+            message = f"the log has format version {version}; amux reads up to {FORMAT_VERSION}"
             yield Problem(code="unknown-format", message=message, path=str(path), line=number)
             return
         yield from log.items(entry, number, raw)
@@ -285,9 +276,8 @@ class _LogReader:
             )
 
     def _emit(self, message: SessionMessage) -> Iterator[Item]:
-        if (
-            message.parent_id == message.id or message.parent_id not in self._ids
-        ):  # the copies in a fork may lack the parent
+        # The copies in a fork may lack the parent.
+        if message.parent_id == message.id or message.parent_id not in self._ids:
             message = msgspec.structs.replace(message, parent_id=None)
         self.fold.message(message)
         if self._bodies:
@@ -360,7 +350,6 @@ def read_context(path: Path) -> tuple[list[SessionMessage], list[Problem]]:
             kept = positions[0] if positions else len(messages)
             if not positions:
                 what = "the compaction refers to an entry that is missing"
-                problems.append(
-                    Problem(code="bad-record", message=what, path=str(path), line=number)
-                )
+                problem = Problem(code="bad-record", message=what, path=str(path), line=number)
+                problems.append(problem)
     return ([] if summary is None else [summary]) + messages[kept:], problems
