@@ -31,8 +31,6 @@ from amux.adapters._base import (
 )
 from amux.adapters._kit.command_line import CommandLine, since
 from amux.adapters._kit.folders import Folders
-from amux.adapters._kit.jsonl import unreadable
-from amux.errors import ParseError
 from amux.host import Host
 from amux.model.facts import Facts
 from amux.model.problems import Problem
@@ -86,7 +84,9 @@ class OpenCodeAdapter:
     def roots(self, host: Host) -> Sequence[Path]:
         """Return the data directory, and the folder of OPENCODE_DB if that is a path."""
         named = host.env.get("OPENCODE_DB", "").strip()
-        elsewhere = [host.expand(named).parent] if _is_path(named) else []
+        # A bare name is a file in the data directory.
+        is_path = named.startswith(("~", "/")) or PureWindowsPath(named).is_absolute()
+        elsewhere = [host.expand(named).parent] if is_path else []
         if host.path_from("XDG_DATA_HOME") is not None:
             return list(dict.fromkeys([*elsewhere, host.xdg_data_home() / NAME]))
         # OpenCode follows the XDG convention on every platform.
@@ -95,14 +95,14 @@ class OpenCodeAdapter:
 
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
         """Yield databases, then sessions in files; no name contains a working directory."""
-        from amux.adapters.opencode.legacy_files import files_beside, in_order, session_files
+        from amux.adapters.opencode.legacy_files import companion_folders, session_files
 
         del cwd
         folders = Folders()
-        for entry in in_order(folders.entries(root)):
+        for entry in folders.by_name(root):
             if entry.name.endswith(DATABASE_SUFFIXES) and entry.is_file(follow_symlinks=False):
                 yield SourceRef(agent=NAME, path=Path(entry.path), root=root, group=str(root))
-        projects = in_order(folders.entries(root / "project"))
+        projects = folders.by_name(root / "project")
         for storage in (root / "storage", *(Path(one.path, "storage") for one in projects)):
             for path in session_files(storage, folders):
                 yield SourceRef(
@@ -112,7 +112,7 @@ class OpenCodeAdapter:
                     session_id=path.stem,
                     group=str(root),
                     superseded=True,
-                    companions=partial(files_beside, path),
+                    companions=partial(companion_folders, path),
                 )
         yield from folders.sources(NAME, root, group=str(root))
 
@@ -167,38 +167,26 @@ class OpenCodeAdapter:
         from amux.adapters.opencode.legacy_files import links_of_files
         from amux.adapters.opencode.selection import links_in
 
-        marked: dict[SourceRef, LinkKeys] = {}
-        known: set[str] = set()  # sessions that a database has
+        link_keys: dict[SourceRef, LinkKeys] = {}
+        stored: set[str] = set()  # sessions that a database has
         for source in sources:  # databases come first
             if self.can_select(source):
-                told = query_database(source, links_in)
-                if told is None:
+                found = query_database(source, links_in)
+                if found is None:
                     return None
-                marked[source] = told
-                known.update(told)
-            elif source.session_id is None or source.session_id in known:
-                marked[source] = by_name(source)
+                link_keys[source] = found
+                stored.update(found)
+            elif source.session_id is None or source.session_id in stored:
+                link_keys[source] = by_name(source)
             else:
-                marked[source] = links_of_files(source.path)
-        return SharedKeys(marked, session_id)
-
-
-def _is_path(named: str) -> bool:
-    """Return whether OPENCODE_DB is a path; a bare name is a file in the data directory."""
-    return named.startswith(("~", "/")) or PureWindowsPath(named).is_absolute()
+                link_keys[source] = links_of_files(source.path)
+        return SharedKeys(link_keys, session_id)
 
 
 def _read_database(path: Path, *, bodies: bool, only: Sequence[str] | None) -> Iterator[Item]:
-    from amux.adapters._kit.sqlite import read_foreign
+    from amux.adapters._kit.sqlite import read_items
 
-    try:
-        yield from read_foreign(
-            path, lambda connection: _items(connection, path, bodies=bodies, only=only)
-        )
-    except ParseError as error:
-        yield Problem(code="unknown-format", message=str(error), path=str(path))
-    except OSError as error:
-        yield unreadable(path, error)
+    return read_items(path, lambda found: _items(found, path, bodies=bodies, only=only))
 
 
 def _items(

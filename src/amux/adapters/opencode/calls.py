@@ -12,21 +12,21 @@ Token counts differ between versions in two ways, which only the figures themsel
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
 from amux.adapters._kit.values import count, damage_in, is_mapping, mapping, nano_usd, text
-from amux.adapters.opencode.records import MessageRecord, PartRecord, StoredMessage, text_of
+from amux.adapters.opencode.records import PartRecord, StoredMessage, text_of
 from amux.model.incomplete import CALL_INTERRUPTED
 from amux.model.trace import key_of
 from amux.model.usage import Call, Purpose, Tokens
 
 _APART: Final = ("anthropic", "amazon-bedrock")
 """Providers whose own protocol counts cached tokens separately."""
-INTERRUPTED = "call-interrupted"
+
 _ABORTED = "MessageAbortedError"
 
 
@@ -75,8 +75,8 @@ def gaps_of(tokens: Any) -> tuple[str, ...]:
 class UsageRules:
     """Converts the figures of one session, by the rule that all of them together imply."""
 
-    def __init__(self, seen: Iterable[tuple[str | None, Figures]]) -> None:
-        self._apart = {provider for provider, figures in seen if figures.shows_cache_apart}
+    def __init__(self, recorded: Iterable[tuple[str | None, Figures]]) -> None:
+        self._apart = {provider for provider, figures in recorded if figures.shows_cache_apart}
         self._apart.update(_APART)
 
     def tokens(self, provider: str | None, figures: Figures) -> Tokens:
@@ -85,21 +85,18 @@ class UsageRules:
         if figures.total is None and provider not in self._apart:
             uncached = max(0, figures.input - figures.cache_read)
         reasoning = figures.reasoning or 0
-        beside = reasoning if _reasoning_is_beside(figures, reasoning) else 0
+        if figures.total is None:
+            is_separate = reasoning > figures.output
+        else:
+            counted = figures.input + figures.output + figures.cache_read + figures.cache_write
+            is_separate = figures.total != counted
         return Tokens(
             input=uncached,
             cache_read=figures.cache_read,
             cache_write=figures.cache_write,
-            output=figures.output + beside,
+            output=figures.output + (reasoning if is_separate else 0),
             thinking=figures.reasoning,
         )
-
-
-def _reasoning_is_beside(figures: Figures, reasoning: int) -> bool:
-    if figures.total is None:
-        return reasoning > figures.output
-    counted = figures.input + figures.output + figures.cache_read + figures.cache_write
-    return figures.total != counted
 
 
 @dataclass(slots=True)
@@ -139,16 +136,12 @@ def steps_of(stored: StoredMessage) -> list[Step]:
 
 def session_rules(messages: list[StoredMessage]) -> UsageRules:
     """Return the usage rules that all figures of the session imply."""
-    return UsageRules(_all_figures(messages))
-
-
-def _all_figures(messages: list[StoredMessage]) -> Iterator[tuple[str | None, Figures]]:
-    for stored in messages:
-        records: list[Any] = [stored.record.tokens, *(part.tokens for part in stored.parts)]
-        for tokens in records:
-            figures = figures_of(tokens)
-            if figures is not None:
-                yield text(stored.record.provider), figures
+    return UsageRules(
+        (text(stored.record.provider), figures)
+        for stored in messages
+        for recorded in (stored.record, *stored.parts)
+        if (figures := figures_of(recorded.tokens)) is not None
+    )
 
 
 def calls_of(
@@ -162,8 +155,10 @@ def calls_of(
     if stored.record.is_summary:
         purpose = "compaction"
     calls: list[Call | None] = []
+    has_ends = any(step.finish is not None for step in steps)
     for number, step in enumerate(steps):
-        source = _figures_source(stored, steps, number)
+        # The record with the figures of the step: its end; the message if no step has an end.
+        source = step.finish if has_ends or number else stored.record
         figures = None if source is None else figures_of(source.tokens)
         gaps = () if source is None else gaps_of(source.tokens)
         if source is not None and figures is not None and (gaps or not figures.is_empty):
@@ -180,23 +175,17 @@ def calls_of(
     return calls
 
 
-def _figures_source(
-    stored: StoredMessage, steps: list[Step], number: int
-) -> PartRecord | MessageRecord | None:
-    """Return the record with a step's figures: its end; the message if no step has an end."""
-    finish = steps[number].finish
-    if finish is None and number == 0 and all(step.finish is None for step in steps):
-        return stored.record
-    return finish
-
-
 def _call(
     stored: StoredMessage, step: Step, number: int, *, purpose: Purpose, figures: Figures | None
 ) -> Call:
+    # Copies have new ids but the same content, so the key is equal in every copy.
+    counted = "" if figures is None else ".".join(str(figure) for figure in figures)
+    created = stored.record.created
+    began = stored.id if created is None else created.isoformat()
     return Call(
-        key=_key(stored, number, figures),
+        key=f"{began}/{number}/{text(stored.record.model) or ''}/{counted}",
         model=text(stored.record.model),
-        at=stored.record.created,
+        at=created,
         purpose=purpose,
         message_id=step.id,
         copied=stored.is_copy,
@@ -204,19 +193,11 @@ def _call(
 
 
 def _was_interrupted(stored: StoredMessage, step: Step) -> bool:
-    """Return whether a call was in checkpoint for which no figures were recorded."""
+    """Return whether a call was in progress for which no figures were recorded."""
     error = mapping(stored.record.error)
     if error and error.get("name") != _ABORTED:
         return step.is_started
     return step.is_started or bool(error) or not stored.record.is_completed
-
-
-def _key(stored: StoredMessage, number: int, figures: Figures | None) -> str:
-    """Return a key that is equal in every copy: copies have new ids but the same content."""
-    counted = "" if figures is None else ".".join(str(figure) for figure in figures)
-    created = stored.record.created
-    began = stored.id if created is None else created.isoformat()
-    return f"{began}/{number}/{text(stored.record.model) or ''}/{counted}"
 
 
 def identity_of(calls: list[Call]) -> list[int]:

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from amux.adapters._base import Head, Item
-from amux.adapters._kit.fold import Fold, Unknowns
+from amux.adapters._kit.fold import Fold, Unknowns, add_messages
 from amux.adapters._kit.usage import cost_view, usage_view
 from amux.adapters._kit.values import decode, items, mapping, moment, plain_text, text
 from amux.adapters.opencode.calls import Step, calls_of, identity_of, session_rules, steps_of
@@ -66,10 +66,7 @@ class Conversation:
         for problem in self._problems:
             self._fold.problem(problem)
             yield problem
-        for message in self._all_messages():
-            self._fold.message(message)
-            if self._bodies:
-                yield message
+        yield from add_messages(self._fold, self._all_messages(), bodies=self._bodies)
         for call in self._calls:
             self._fold.call(call)
             yield call
@@ -99,11 +96,19 @@ class Conversation:
     # prompts
 
     def _prompt(self, stored: StoredMessage) -> Iterator[SessionMessage]:
-        texts = [(part, _prompt_text(part)) for part in stored.parts]
+        texts = [
+            (part, text(text_of(part.prompt if part.type == "subtask" else part.text)))
+            for part in stored.parts
+        ]
         typed = [said for part, said in texts if said and _is_typed(part)]
         injected = [(part, said) for part, said in texts if said and not _is_typed(part)]
         aside = "\n".join(said for _, said in injected)
-        images = tuple(image for part in stored.parts for image in _images(part))
+        images = tuple(
+            url
+            for part in stored.parts
+            if (text(part.mime) or "").startswith("image/")
+            and (url := text_of(part.url)).startswith("data:")
+        )
         prompt = SessionMessage(
             role="user",
             content="\n".join(typed).strip(),
@@ -132,6 +137,7 @@ class Conversation:
         states = [(part, decode(bytes(part.state), STATE) or ToolState()) for part in step.tools]
         was_asked = step.is_started or step.finish is not None or call is not None
         is_answer = bool(said or thought or (states and was_asked))
+        parent = text(stored.record.parent) if step.id == stored.id else stored.id
         if call is not None:
             self._calls.append(call)
         yield SessionMessage(
@@ -144,16 +150,12 @@ class Conversation:
             thinking=thought or None,
             model=text(stored.record.model),
             id=step.id,
-            parent_id=self._parent_of(stored, step),
+            parent_id=parent if parent in self._seen or parent == stored.id != step.id else None,
             synthetic=not is_answer,
             compaction=stored.record.is_summary,
         )
         for part, state in states:
             yield from self._tool_result(step, part, state)
-
-    def _parent_of(self, stored: StoredMessage, step: Step) -> str | None:
-        parent = text(stored.record.parent) if step.id == stored.id else stored.id
-        return parent if parent in self._seen or parent == stored.id != step.id else None
 
     def _tool_call(self, part: PartRecord, state: ToolState) -> SessionToolCall:
         times = mapping(state.time)
@@ -178,7 +180,8 @@ class Conversation:
         output: Any = None
         failed: bool | None = None
         if self._bodies:
-            failed = _has_failed(state)
+            code = mapping(value_of(state.metadata)).get("exit")
+            failed = state.status == "error" or (isinstance(code, int) and code != 0)
             output = value_of(state.error if state.status == "error" else state.output)
         yield SessionMessage(
             role="tool",
@@ -199,25 +202,25 @@ class Conversation:
     def _facts(self) -> Facts:
         session = self._session
         self._fold.moment(session.updated)
-        raw = dict(session.raw) | self._unknown.raw()
-        identity = identity_of(self._calls)
+        # Old sessions do not record a working directory, but their answers do.
+        recorded = (text(mapping(stored.record.path).get("cwd")) for stored in self._messages)
         return self._fold.facts(
             session.id,
             kind=self._kind,
             parent=session.parent,
-            cwd=session.directory or _working_directory(self._messages),
+            cwd=session.directory or next(filter(None, recorded), None),
             name=session.name,
             first_prompt=self._first_prompt,
             created_at=session.created,
             version=session.version,
             archived=session.archived,
-            copy_keys=array("q", identity).tobytes(),
+            copy_keys=array("q", identity_of(self._calls)).tobytes(),
             unnamed_copies=self._is_copy and session.parent is None,
             children=tuple(self._children),
             compactions=self._compactions,
             # A session without a single model call certainly cost nothing.
             native_nusd=None if self._messages or self._problems else 0,
-            raw=raw,
+            raw=session.raw | self._unknown.raw(),
         )
 
 
@@ -225,17 +228,8 @@ def _call_id(part: PartRecord) -> str:
     return text(part.call) or text(part.id) or ""
 
 
-def _prompt_text(part: PartRecord) -> str | None:
-    return text(text_of(part.prompt if part.type == "subtask" else part.text))
-
-
 def _is_typed(part: PartRecord) -> bool:
     return part.type == "text" and not part.synthetic and not part.ignored
-
-
-def _images(part: PartRecord) -> list[str]:
-    mime, url = text(part.mime) or "", text_of(part.url)
-    return [url] if mime.startswith("image/") and url.startswith("data:") else []
 
 
 def _unquoted(prompt: str) -> str:
@@ -256,18 +250,3 @@ def _children(state: ToolState) -> list[str]:
     used = items(metadata.get("summary"))
     named = [metadata.get("sessionId"), *(mapping(tool).get("sessionID") for tool in used)]
     return [name for name in map(text, named) if name is not None]
-
-
-def _has_failed(state: ToolState) -> bool:
-    """Return whether a tool failed, or a shell command had an exit code other than 0."""
-    code = mapping(value_of(state.metadata)).get("exit")
-    return state.status == "error" or (isinstance(code, int) and code != 0)
-
-
-def _working_directory(messages: list[StoredMessage]) -> str | None:
-    """Return the working directory of the first answer; old sessions do not record one."""
-    for stored in messages:
-        cwd = text(mapping(stored.record.path).get("cwd"))
-        if cwd is not None:
-            return cwd
-    return None

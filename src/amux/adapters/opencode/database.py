@@ -41,8 +41,6 @@ _SESSION_COLUMNS = (
 )
 MESSAGE_NEEDS = {"id", "session_id", "data"}
 _PART_NEEDS = {"id", "message_id", "data"}
-
-
 _Session = tuple[list[Item], Facts]
 
 
@@ -65,25 +63,20 @@ class SessionTables:
         self._bodies = bodies
         self._only = only
         self._records = read_records(connection)
-        self._wanted = None if only is None else SelectedIds((*only.ids, *self._parents(only)))
-
-    def _parents(self, only: SelectedIds) -> Iterator[str]:
-        """Yield the parents: shared calls distinguish a fork from a sub-agent."""
-        for id in only.ids:
-            parent = self._records[id].parent if id in self._records else None
-            if parent is not None:
-                yield parent
+        self._wanted: SelectedIds | None = None
+        if only is not None:  # calls shared with the parent distinguish a fork from a sub-agent
+            parents = (self._records[id].parent for id in only.ids if id in self._records)
+            self._wanted = SelectedIds((*only.ids, *filter(None, parents)))
 
     def items(self) -> list[Item]:
         """Return the items of every requested session."""
         present = columns(self._connection, "message")
         if not MESSAGE_NEEDS.issubset(present):
             message = "table `message` lacks the column `id`, `session_id` or `data`"
-            return [self._problem("unknown-format", message)]
-        settled = _with_forks(list(self._sessions(present)))
+            return [Problem(code="unknown-format", message=message, path=self._path)]
         return [
             item
-            for items, facts in settled
+            for items, facts in _with_forks(list(self._sessions(present)))
             if self._only is None or facts.session_id in self._only.ids
             for item in (*items, facts)
         ]
@@ -127,7 +120,8 @@ class SessionTables:
         own_parts = parts.of(message_id)
         record = decode(data or b"", MESSAGE)
         if record is None:
-            return self._problem("bad-record", f"message `{message_id}` is not a JSON object")
+            message = f"message `{message_id}` is not a JSON object"
+            return Problem(code="bad-record", message=message, path=self._path)
         stored = StoredMessage(id=str(message_id), record=record)
         stored.check_role(data)
         for part_id, raw in own_parts:
@@ -136,9 +130,6 @@ class SessionTables:
                 part.id = str(part_id)
                 stored.add(part, raw)
         return stored
-
-    def _problem(self, code: Any, message: str) -> Problem:
-        return Problem(code=code, message=message, path=self._path)
 
 
 class _Parts:

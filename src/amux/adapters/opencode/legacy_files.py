@@ -11,7 +11,6 @@ Paths are derived from file names, never from ids inside files, so no id can poi
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -38,14 +37,14 @@ _ANYTHING: Final = msgspec.json.Decoder()
 
 def session_files(storage: Path, folders: Folders) -> Iterator[Path]:
     """Yield the session files below one `storage` folder of either layout, by name alone."""
-    for folder in in_order(folders.entries(storage / "session")):
+    for folder in folders.by_name(storage / "session"):
         if folder.is_dir(follow_symlinks=False) and folder.name not in ("message", "part"):
             yield from _json_files(Path(folder.path), folders)
 
 
-def files_beside(path: Path) -> tuple[Path, ...]:
+def companion_folders(path: Path) -> tuple[Path, ...]:
     """Return the folders of messages, parts and sessions; another session may name this parent."""
-    messages, parts = _places(path)
+    messages, parts = _body_folders(path)
     if parts.name == path.stem:
         return messages, parts, path.parent
     # From 0.6 on, one folder holds the parts of all sessions.
@@ -70,9 +69,13 @@ def read_files(source: SourceRef, *, bodies: bool, only: str | None) -> Iterator
     conversation = Conversation(session, _messages(source.path), bodies=bodies)
     items, facts = conversation.read()
     yield from items
-    if conversation.has_unnamed_children:
-        found = dict.fromkeys([*facts.children, *_children_of(session.id, source.path)])
-        facts = msgspec.structs.replace(facts, children=tuple(found))
+    if conversation.has_unnamed_children:  # sessions in the same folder may name their parent
+        children = list(facts.children)
+        for file in _json_files(source.path.parent, Folders()):
+            child = _load(file, MESSAGE)
+            if not isinstance(child, Problem) and child.parent == session.id:
+                children.append(file.stem)
+        facts = msgspec.structs.replace(facts, children=tuple(dict.fromkeys(children)))
     yield facts
 
 
@@ -82,27 +85,19 @@ def links_of_files(path: Path) -> LinkKeys:
     if isinstance(record, Problem):
         return {path.stem: (ANY,)}
     session = session_of(record, path.stem)
-    marks: list[LinkKey] = [] if session.parent is None else [session.parent]
-    for file in _json_files(_places(path)[0], Folders()):
+    keys: list[LinkKey] = [] if session.parent is None else [session.parent]
+    for file in _json_files(_body_folders(path)[0], Folders()):
         message = _load(file, MESSAGE)
         if isinstance(message, Problem):
             return {session.id: (ANY,)}
         if message.role == "assistant":
-            return {session.id: (*marks, answer_key(text(message.id) or file.stem, message))}
-    return {session.id: marks}
-
-
-def _children_of(session_id: str, path: Path) -> Iterator[str]:
-    """Yield the ids of sessions in the same folder that name this one as their parent."""
-    for file in _json_files(path.parent, Folders()):
-        record = _load(file, MESSAGE)
-        if not isinstance(record, Problem) and record.parent == session_id:
-            yield file.stem
+            return {session.id: (*keys, answer_key(text(message.id) or file.stem, message))}
+    return {session.id: keys}
 
 
 def _messages(path: Path) -> list[StoredMessage | Problem]:
     """Return problems, then all messages in order of time."""
-    messages, parts = _places(path)
+    messages, parts = _body_folders(path)
     folders = Folders()
     problems: list[StoredMessage | Problem] = []
     found: list[StoredMessage] = []
@@ -126,7 +121,7 @@ def _messages(path: Path) -> list[StoredMessage | Problem]:
     return [*closed, *problems, *found]
 
 
-def _places(path: Path) -> tuple[Path, Path]:
+def _body_folders(path: Path) -> tuple[Path, Path]:
     """Return the folders of a session's messages and of the parts of these messages."""
     if path.parent.name == INFO_FOLDER:
         storage = path.parent.parent
@@ -146,11 +141,7 @@ def _load(path: Path, decoder: msgspec.json.Decoder[T]) -> T | Problem:
 
 
 def _json_files(folder: Path, folders: Folders) -> list[Path]:
-    entries = in_order(folders.entries(folder))
+    """Return the JSON files sorted by name: ids of messages and parts increase with time."""
+    entries = folders.by_name(folder)
     names = (entry for entry in entries if entry.is_file(follow_symlinks=False))
     return [Path(entry.path) for entry in names if entry.name.endswith(".json")]
-
-
-def in_order(entries: list[os.DirEntry[str]]) -> list[os.DirEntry[str]]:
-    """Sort entries by name: ids of messages and parts increase with time."""
-    return sorted(entries, key=lambda entry: entry.name)

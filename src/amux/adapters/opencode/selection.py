@@ -55,10 +55,9 @@ _OWN: Final = "-"
 
 def candidates_sql(connection: sqlite3.Connection) -> str | None:
     """Return the SQL expressions of `candidates`; None if the tables are not as expected."""
-    present = columns(connection, "session")
-    messages = columns(connection, "message")
-    if "id" not in present or not MESSAGE_NEEDS.issubset(messages) or has_spec_tables(connection):
+    if not _has_expected_tables(connection):
         return None
+    present = columns(connection, "session")
     connection.create_function("amux_is_fork", 1, _is_fork, deterministic=True)
     connection.create_function("amux_head", 2, _message_head, deterministic=True)
     cells = (
@@ -66,6 +65,12 @@ def candidates_sql(connection: sqlite3.Connection) -> str | None:
         for name, cell in _CELLS.items()
     )
     return _CANDIDATES.format(cells=", ".join(cells), copy=_COPY)
+
+
+def _has_expected_tables(connection: sqlite3.Connection) -> bool:
+    messages = columns(connection, "message")
+    has_tables = "id" in columns(connection, "session") and MESSAGE_NEEDS.issubset(messages)
+    return has_tables and not has_spec_tables(connection)
 
 
 def _is_fork(title: Any) -> bool:
@@ -78,16 +83,13 @@ def _message_head(id: Any, data: Any) -> str:
     if record is None:
         return _OWN
     is_copy = StoredMessage(id=str(id), record=record).is_copy
-    made = micros(record.created) if record.role == "assistant" else None
-    return f"{_COPY if is_copy else _OWN}{'' if made is None else made}"
+    at = micros(record.created) if record.role == "assistant" else None
+    return f"{_COPY if is_copy else _OWN}{'' if at is None else at}"
 
 
 def sessions_in(connection: sqlite3.Connection) -> list[str] | None:
     """Return the ids of all sessions; None if the tables are not as expected."""
-    messages = columns(connection, "message")
-    if "id" not in columns(connection, "session") or not MESSAGE_NEEDS.issubset(messages):
-        return None
-    if has_spec_tables(connection):
+    if not _has_expected_tables(connection):
         return None
     found = [id for (id,) in connection.execute("SELECT id FROM session")]
     spoken = connection.execute("SELECT DISTINCT session_id FROM message")
@@ -100,16 +102,16 @@ def links_in(connection: sqlite3.Connection) -> LinkKeys | None:
     ids = sessions_in(connection)
     if ids is None:
         return None
-    marked: dict[str, list[LinkKey]] = {id: [] for id in ids}
+    keys: dict[str, list[LinkKey]] = {id: [] for id in ids}
     for session in read_records(connection).values():
         if session.parent is not None:
-            marked[session.id].append(session.parent)
+            keys[session.id].append(session.parent)
     statement = "SELECT session_id, id, CAST(data AS BLOB) FROM message"
     for session_id, id, data in connection.execute(statement):
         record = decode(data or b"", MESSAGE)
         if record is not None and record.role == "assistant":
-            marked[session_id].append(answer_key(str(id), record))
-    return marked
+            keys[session_id].append(answer_key(str(id), record))
+    return keys
 
 
 def answer_key(id: str, answer: MessageRecord) -> LinkKey:
