@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from amux.adapters._kit.related import LinkKeys, Named, RelatedSessions
     from amux.adapters.hermes.database import DatabaseContents
 
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 NAME: Final = "hermes"
 INFO: Final = AgentInfo(
@@ -160,8 +160,8 @@ class HermesAdapter:
         """Select parents and children; an older file names neither and is matched by its id."""
         from amux.adapters._kit.related import SharedKeys, all_link_keys
 
-        marked = all_link_keys(sources, _links_of)
-        return None if marked is None else SharedKeys(marked, session_id)
+        link_keys = all_link_keys(sources, _links_of)
+        return None if link_keys is None else SharedKeys(link_keys, session_id)
 
     def native_search(
         self, root: Path, terms: Sequence[str], *, limit: int
@@ -174,22 +174,17 @@ class HermesAdapter:
         from amux.adapters.hermes.search import search_store
 
         wanted = [term for term in terms if term.strip() and "\0" not in term]
-        found = (
-            self._ask_databases(root, lambda known: search_store(known, wanted, limit=limit))
-            if wanted
-            else ()
-        )
-        yield from sorted(found, key=lambda hit: (-hit[1], hit[0]))[:limit]
+        if wanted:
+            found = self._query_all(root, lambda one: search_store(one, wanted, limit=limit))
+            yield from sorted(found, key=lambda hit: (-hit[1], hit[0]))[:limit]
 
     def not_in_native_index(self, root: Path) -> Iterator[str]:
         """Yield sessions with reasoning, accents or other text that the index may not find."""
         from amux.adapters.hermes.search import sessions_to_read
 
-        return self._ask_databases(root, sessions_to_read)
+        return self._query_all(root, sessions_to_read)
 
-    def _ask_databases(
-        self, root: Path, list_filter: Callable[[sqlite3.Connection], list[Answer]]
-    ) -> Iterator[Answer]:
+    def _query_all(self, root: Path, query: Callable[[sqlite3.Connection], list[T]]) -> Iterator[T]:
         """Yield the results of a query on each database of a root."""
         from amux.adapters._kit.sqlite import read_foreign
 
@@ -197,7 +192,7 @@ class HermesAdapter:
             if source.path.name != _DATABASE:
                 continue
             try:
-                yield from read_foreign(source.path, list_filter)
+                yield from read_foreign(source.path, query)
             except (ParseError, OSError):
                 continue  # a list reports a database that cannot be read
 
@@ -214,30 +209,25 @@ def _stores(inside: Inside) -> Iterator[dict[str, Path]]:
     """Yield the paths in the root and in each of its profiles, which have their own databases."""
     own = inside.entries(inside.root)
     yield own
-    for profile in inside.entries(own.get("profiles")).values():
-        if is_folder(profile):
-            yield inside.entries(profile)
+    for profile in filter(is_folder, inside.entries(own.get("profiles")).values()):
+        yield inside.entries(profile)
 
 
 def _read_database(path: Path, *, want: Want, only: Sequence[str] | None) -> Iterator[Item]:
+    bodies = has_bodies(want)
     try:
-        yield from _sessions(path, want=want, only=only)
+        listed = _query(path, only=only, bodies=bodies)
+        yield from listed.problems
+        for facts in listed.facts:
+            if only is None and bodies:  # one session at a time keeps memory bounded
+                yield from _session(path, facts)
+            else:
+                yield from _items(facts, listed.messages.get(facts.session_id, ()))
     except ParseError as error:
         message = f"the file cannot be read as a database ({error.__cause__ or error})"
         yield Problem(code="unknown-format", message=message, path=str(path))
     except OSError as error:
         yield unreadable(path, error)
-
-
-def _sessions(path: Path, *, want: Want, only: Sequence[str] | None) -> Iterator[Item]:
-    bodies = has_bodies(want)
-    listed = _query(path, only=only, bodies=bodies)
-    yield from listed.problems
-    for facts in listed.facts:
-        if only is None and bodies:  # one session at a time keeps memory bounded
-            yield from _session(path, facts)
-        else:
-            yield from _items(facts, listed.messages.get(facts.session_id, ()))
 
 
 def _session(path: Path, listed: Facts) -> Iterator[Item]:

@@ -93,9 +93,8 @@ def read_sessions(
     for head in store.heads(only):
         builder = builders.get(head.session_id)
         if builder is None:  # the row of the session is missing, but its messages exist
-            builder = builders[head.session_id] = SessionBuilder(
-                SessionRow(id=head.session_id), path
-            )
+            builder = SessionBuilder(SessionRow(id=head.session_id), path)
+            builders[head.session_id] = builder
         builder.add(head, replays)
     found.facts = [
         builder.facts(family, replays, has_flags="compacted" in store.message_columns)

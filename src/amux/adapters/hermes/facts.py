@@ -52,8 +52,17 @@ def calls_of(
 ) -> tuple[Call, ...]:
     """Return the calls of a session, the most used model first."""
     main = sorted((one for one in usage if not one.task), key=lambda one: -one.calls)
-    calls = _by_model(row.id, main, purpose)
-    rest = _remainder(row.tokens, [call.tokens for call in calls])
+    merged = _merged(main, purpose)
+    calls = [call for call in merged if call.tokens.total or call.native_nusd or call.gaps]
+    total, spent = row.tokens, sum((call.tokens for call in calls), Tokens())
+    thinking = total.thinking
+    rest = Tokens(
+        input=max(0, total.input - spent.input),
+        cache_read=max(0, total.cache_read - spent.cache_read),
+        cache_write=max(0, total.cache_write - spent.cache_write),
+        output=max(0, total.output - spent.output),
+        thinking=None if thinking is None else max(0, thinking - (spent.thinking or 0)),
+    )
     if rest.total or row.gaps:
         key = f"{row.id}:{row.model or ''}"
         more = Call(key=key, model=row.model, purpose=purpose, tokens=rest, gaps=row.gaps)
@@ -61,30 +70,25 @@ def calls_of(
     if row.native_nusd is not None and calls:
         calls = _share(calls, row.native_nusd)
     calls = [_finished(call, at, reasoning_unknown=reasoning_unknown) for call in calls]
-    helpers: list[Call] = []
-    for one in usage:
-        if one.task:
-            helpers = _add(helpers, _task_call(one))
-    return (*calls, *helpers)
+    return (*calls, *_merged((one for one in usage if one.task), "auxiliary"))
 
 
-def _by_model(session_id: str, usage: Iterable[UsageRow], purpose: Purpose) -> list[Call]:
-    """Return one call per model; a model may have several rows, one per route to it."""
+def _merged(usage: Iterable[UsageRow], purpose: Purpose) -> list[Call]:
+    """Return one call per model and task; they may have several rows, one per route."""
     calls: list[Call] = []
     for one in usage:
-        calls = _add(
-            calls,
-            Call(
-                key=f"{session_id}:{one.model}",
-                model=one.model,
-                at=one.last_seen or one.first_seen,
-                tokens=one.tokens,
-                native_nusd=one.native_nusd,
-                purpose=purpose,
-                gaps=one.gaps,
-            ),
+        key = f"{one.session_id}:{one.model}"
+        call = Call(
+            key=f"{key}:{one.task}" if one.task else key,
+            model=one.model,
+            at=one.last_seen or one.first_seen,
+            tokens=one.tokens,
+            native_nusd=one.native_nusd,
+            purpose=purpose,
+            gaps=one.gaps,
         )
-    return [call for call in calls if call.tokens.total or call.native_nusd or call.gaps]
+        calls = _add(calls, call)
+    return calls
 
 
 def _add(calls: list[Call], more: Call) -> list[Call]:
@@ -102,18 +106,6 @@ def _add(calls: list[Call], more: Call) -> list[Call]:
             )
             return [*calls[:index], merged, *calls[index + 1 :]]
     return [*calls, more]
-
-
-def _remainder(total: Tokens, parts: Iterable[Tokens]) -> Tokens:
-    """Return the tokens of the session total that its parts do not include."""
-    spent = sum(parts, Tokens())
-    return Tokens(
-        input=max(0, total.input - spent.input),
-        cache_read=max(0, total.cache_read - spent.cache_read),
-        cache_write=max(0, total.cache_write - spent.cache_write),
-        output=max(0, total.output - spent.output),
-        thinking=None if total.thinking is None else max(0, total.thinking - (spent.thinking or 0)),
-    )
 
 
 def _share(calls: Sequence[Call], recorded: int) -> list[Call]:
@@ -141,18 +133,6 @@ def _finished(call: Call, at: datetime | None, *, reasoning_unknown: bool) -> Ca
             gaps=(*call.gaps, REASONING_NOT_RECORDED),
         )
     return call if call.at else msgspec.structs.replace(call, at=at)
-
-
-def _task_call(one: UsageRow) -> Call:
-    return Call(
-        key=f"{one.session_id}:{one.model}:{one.task}",
-        model=one.model,
-        at=one.last_seen or one.first_seen,
-        tokens=one.tokens,
-        native_nusd=one.native_nusd,
-        purpose="auxiliary",
-        gaps=one.gaps,
-    )
 
 
 @dataclass(slots=True)  # not frozen: there is one per message, and that costs time
@@ -215,7 +195,9 @@ class SessionBuilder:
             return
         role = role_of(head.role)
         if role is None:
-            self._note_unknown(head)
+            if head.role not in BOOKKEEPING:
+                row = {"id": head.id, "role": head.role, "content": head.head}
+                self._unknown.take(str(head.role), row)
             return
         for piece in pieces(role, flat_text(decoded(head.head)), observed=head.observed):
             if head.id not in replays.only_summary or piece.compaction:
@@ -226,11 +208,11 @@ class SessionBuilder:
         self._reasoned_here |= head.reasoned and head.finished
 
     def _count(self, role: Role, piece: Piece, head: MessageHead) -> None:
-        mark = kind_of_piece(role, piece)
+        kind = kind_of_piece(role, piece)
         key = key_of(f"{head.id}{piece.suffix}") if piece.suffix else head.id
-        self._trace.add(key, to_millis(head.at), mark)
+        self._trace.add(key, to_millis(head.at), kind)
         self._summaries += piece.compaction
-        if mark is LineKind.PROMPT and self._first_prompt is None:
+        if kind is LineKind.PROMPT and self._first_prompt is None:
             self._first_prompt = fold_title(piece.text) or None
         if head.at is not None:
             if self._earliest is None or head.at < self._earliest:
@@ -245,11 +227,6 @@ class SessionBuilder:
         self._calls.update(map(call_id, entries or ()))
         if role == "tool" and (head.tool_call_id or "") not in self._calls:
             self._problem("orphan-result", f"message {head.id} is a result without a tool call")
-
-    def _note_unknown(self, head: MessageHead) -> None:
-        if head.role not in BOOKKEEPING:
-            row = {"id": head.id, "role": head.role, "content": head.head}
-            self._unknown.take(str(head.role), row)
 
     def _problem(self, code: ProblemCode, message: str) -> None:
         self._problem_count += 1
@@ -272,7 +249,10 @@ class SessionBuilder:
             purpose="subagent" if lineage.kind == "subagent" else "main",
             reasoning_unknown=self._hides_reasoning(lineage.kind),
         )
-        compacted = row.end_reason == _COMPRESSED or row.id in replays.compactions
+        is_compressed = row.end_reason == _COMPRESSED
+        compactions = replays.compactions.get(row.id, 0) if has_flags else self._summaries
+        has_compactions = is_compressed or row.id in replays.compactions
+        raw = {"source": row.source, "endReason": row.end_reason}
         return Facts(
             session_id=row.id,
             kind=lineage.kind,
@@ -286,17 +266,12 @@ class SessionBuilder:
             trace=self._trace.build(),
             calls=calls,
             models=() if calls or row.model is None else (row.model,),
-            compactions=self._compactions(replays, has_flags=has_flags),
-            gaps=(COMPACTION_NOT_RECORDED,) if compacted else (),
+            compactions=compactions + is_compressed,
+            gaps=(COMPACTION_NOT_RECORDED,) if has_compactions else (),
             problems=tuple(self._problems),
             problem_count=self._problem_count,
-            raw=self._raw(),
+            raw={name: value for name, value in raw.items() if value} | self._unknown.raw(),
         )
-
-    def _compactions(self, replays: Replays, *, has_flags: bool) -> int:
-        """Return the number of compactions; without flags on rows, the number of summaries."""
-        inside = replays.compactions.get(self._row.id, 0) if has_flags else self._summaries
-        return inside + (self._row.end_reason == _COMPRESSED)
 
     def _hides_reasoning(self, kind: Kind) -> bool:
         """Return whether reasoning was recorded as text but not counted, as before 0.19.
@@ -309,11 +284,3 @@ class SessionBuilder:
         if kind in ("fork", "continuation") and self.usage:
             return False
         return self._reasoned_here if kind == "fork" else self._reasoned
-
-    def _raw(self) -> dict[str, Any]:
-        raw: dict[str, Any] = {}
-        if self._row.source:
-            raw["source"] = self._row.source
-        if self._row.end_reason:
-            raw["endReason"] = self._row.end_reason
-        return raw | self._unknown.raw()

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from amux.adapters._base import Head, Item
-from amux.adapters._kit.fold import Fold, Unknowns
+from amux.adapters._kit.fold import Fold, Unknowns, add_messages
 from amux.adapters._kit.jsonl import no_session, read_records, unreadable
 from amux.adapters._kit.values import decode, first, is_mapping, items, moment, plain_text, text
 from amux.adapters.hermes.facts import BOOKKEEPING
@@ -52,10 +52,8 @@ def session_id_of(name: str) -> str | None:
 
 def read_file(path: Path, *, bodies: bool) -> Iterator[Item]:
     """Yield the items of the session in a file."""
-    if path.suffix == ".jsonl":
-        yield from _read_log(path, bodies=bodies)
-    else:
-        yield from _read_snapshot(path, bodies=bodies)
+    read = _read_log if path.suffix == ".jsonl" else _read_snapshot
+    yield from read(path, bodies=bodies)
 
 
 def _read_snapshot(path: Path, *, bodies: bool) -> Iterator[Item]:
@@ -142,10 +140,8 @@ class _Session:
             yield self._problem(
                 "orphan-result", f"message {number} is a result without a tool call"
             )
-        for message in messages_of(record, id=str(number), names=self._names):
-            self.fold.message(message)
-            if bodies:
-                yield message
+        messages = messages_of(record, id=str(number), names=self._names)
+        yield from add_messages(self.fold, messages, bodies=bodies)
         if tool_entries(record.get("tool_calls")) is None:
             yield self._problem("bad-record", f"the tool calls of message {number} cannot be read")
 

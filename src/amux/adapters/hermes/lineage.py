@@ -88,9 +88,10 @@ class Lineage:
 def lineage_of(row: SessionRow, rows: Mapping[str, SessionRow]) -> Lineage:
     """Return the lineage of a session; `rows` must include its ancestors."""
     ancestors = _ancestors(row, rows)
-    kind = _kind(row, rows)
-    if kind == "continuation" and _continues_subagent(ancestors, rows):
-        kind = "subagent"  # it continues a compressed sub-agent, so it is nested as well
+    # A session that continues a compressed sub-agent is nested as well.
+    kinds = (_kind(one, rows) for one in (row, *ancestors))
+    continued = next((kind for kind in kinds if kind != "continuation"), None)
+    kind: Kind = "subagent" if continued == "subagent" else _kind(row, rows)
     parent = row.parent or row.delegate_from or row.branched_from
     cwd = next((one.cwd for one in (row, *ancestors) if one.cwd), None)
     return Lineage(kind=kind, parent=parent, cwd=cwd)
@@ -104,26 +105,12 @@ def _kind(row: SessionRow, rows: Mapping[str, SessionRow]) -> Kind:
     parent = rows.get(row.parent or "")
     if parent is None or parent is row:
         return "session"
-    if _began_after(row, parent):
+    if row.started_at and parent.ended_at and row.started_at >= parent.ended_at:
         if parent.end_reason == "compression":
             return "continuation"
         if parent.end_reason == "branched":
             return "fork"
     return "subagent"
-
-
-def _began_after(row: SessionRow, parent: SessionRow) -> bool:
-    if row.started_at is None or parent.ended_at is None:
-        return False
-    return row.started_at >= parent.ended_at
-
-
-def _continues_subagent(ancestors: list[SessionRow], rows: Mapping[str, SessionRow]) -> bool:
-    for ancestor in ancestors:
-        kind = _kind(ancestor, rows)
-        if kind != "continuation":
-            return kind == "subagent"
-    return False
 
 
 def _ancestors(row: SessionRow, rows: Mapping[str, SessionRow]) -> list[SessionRow]:
@@ -174,11 +161,11 @@ def links_in(connection: sqlite3.Connection) -> LinkKeys | None:
     ids = sessions_in(connection)
     if ids is None:
         return None
-    marked: dict[str, tuple[str, ...]] = dict.fromkeys(ids, ())
+    keys: dict[str, tuple[str, ...]] = dict.fromkeys(ids, ())
     present = columns(connection, "sessions")
     for cells in rows(connection, "sessions", [name for name in _LINKS if name in present]):
         row = SessionRow.of(cells)
         if row is not None:
-            links = (row.parent, row.delegate_from, row.branched_from)
-            marked[row.id] = tuple(filter(None, links))
-    return marked
+            origins = (row.parent, row.delegate_from, row.branched_from)
+            keys[row.id] = tuple(filter(None, origins))
+    return keys

@@ -68,7 +68,11 @@ def search_store(connection: sqlite3.Connection, terms: Sequence[str], *, limit:
 def _search_table(
     connection: sqlite3.Connection, table: str, terms: Sequence[str], limit: int
 ) -> Iterator[Hit]:
-    present = _indexes_of(connection, table)
+    found = connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name IN (?, ?) ORDER BY name",
+        (f"{table}_fts", f"{table}{_TRIGRAMS}"),
+    )
+    present = [str(name) for (name,) in found]  # words first, then trigrams
     able = [name for name in present if _can_answer(name, terms)]
     if able:
         try:
@@ -85,15 +89,6 @@ def _search_table(
             return
     if table == _MESSAGES or present:
         yield from _like_matches(connection, table, terms, limit)
-
-
-def _indexes_of(connection: sqlite3.Connection, table: str) -> list[str]:
-    """Return the full-text indexes of a table: words first, then trigrams."""
-    found = connection.execute(
-        "SELECT name FROM sqlite_master WHERE type = 'table' AND name IN (?, ?) ORDER BY name",
-        (f"{table}_fts", f"{table}{_TRIGRAMS}"),
-    )
-    return [str(name) for (name,) in found]
 
 
 def _can_answer(index: str, terms: Sequence[str]) -> bool:
@@ -122,9 +117,8 @@ def _matches(
 
 
 def _match(index: str) -> str:
-    weight = (
-        0.5 if index.endswith(_TRIGRAMS) else 1.0
-    )  # a whole word is a better match than a part of one
+    # A whole word is a better match than a part of one.
+    weight = 0.5 if index.endswith(_TRIGRAMS) else 1.0
     name = quoted(index)
     return f"SELECT rowid AS hit, {weight} * bm25({name}) AS score FROM {name} WHERE {name} MATCH ?"  # noqa: S608 - quoted names
 
@@ -137,12 +131,12 @@ def _like_matches(
     texts = [name for name in ("content", "tool_name", "tool_calls", "title") if name in names]
     if not texts or not terms:
         return
-    held = " AND ".join(
+    condition = " AND ".join(
         "(" + " OR ".join(f"{quoted(name)} LIKE ? ESCAPE '\\'" for name in texts) + ")"
         for _ in terms
     )
     owner, join = _owner_of(connection, table)
-    hits = f"SELECT rowid AS hit, 1.0 AS score FROM {quoted(table)} WHERE {held}"  # noqa: S608 - quoted names
+    hits = f"SELECT rowid AS hit, 1.0 AS score FROM {quoted(table)} WHERE {condition}"  # noqa: S608 - quoted names
     statement = _GROUPED.format(hits=hits, owner=owner, score="sum(score)", join=join)
     patterns = [_pattern(term) for term in terms for _ in texts]
     yield from _hits(connection.execute(statement, (*patterns, limit)))
@@ -191,7 +185,13 @@ def sessions_to_read(connection: sqlite3.Connection) -> list[str]:
     indexed = _indexed_columns(connection)
     others = [name for name in _TEXTS if name in names and name not in indexed]
     conditions = [
-        condition for name in indexed if name in names for condition in _unreliable(quoted(name))
+        condition
+        for column in map(quoted, filter(names.__contains__, indexed))
+        for condition in (
+            f"{column} GLOB :odd",
+            f"instr({column}, '\\u')",
+            f"instr(CAST({column} AS BLOB), x'00')",
+        )
     ]
     conditions += [f"{quoted(name)} <> ''" for name in others]
     known = f"SELECT id FROM {quoted(_INDEX + '_docsize')}" if indexed else "NULL"  # noqa: S608 - constants
@@ -199,14 +199,6 @@ def sessions_to_read(connection: sqlite3.Connection) -> list[str]:
     statement = f"SELECT DISTINCT session_id FROM messages WHERE {' OR '.join(conditions)}"  # noqa: S608 - quoted names
     found = connection.execute(statement, {"odd": _FOLDED_GLOB})
     return [str(session_id) for (session_id,) in found if session_id is not None]
-
-
-def _unreliable(column: str) -> Sequence[str]:
-    return (
-        f"{column} GLOB :odd",
-        f"instr({column}, '\\u')",
-        f"instr(CAST({column} AS BLOB), x'00')",
-    )
 
 
 def _indexed_columns(connection: sqlite3.Connection) -> list[str]:

@@ -74,12 +74,12 @@ def pieces(role: Role, content: str, *, observed: bool = False) -> Iterator[Piec
         yield Piece(content)
         return
     if is_summary(content):
-        summary, rest = split_summary(content)
-        yield Piece(summary, synthetic=True, compaction=True, suffix=":summary" if rest else "")
-        if rest:
-            yield _spoken_piece(role, rest, observed=observed)
-    else:
-        yield _spoken_piece(role, content, observed=observed)
+        summary, content = split_summary(content)
+        suffix = ":summary" if content else ""
+        yield Piece(summary, synthetic=True, compaction=True, suffix=suffix)
+        if not content:
+            return
+    yield _spoken_piece(role, content, observed=observed)
 
 
 def _spoken_piece(role: Role, content: str, *, observed: bool) -> Piece:
@@ -197,10 +197,9 @@ def _arguments(entry: dict[str, Any]) -> Any:
 
 def thinking_of(record: dict[str, Any]) -> str | None:
     """Return the reasoning of an answer, which is stored in one or more fields; else None."""
-    for field in ("reasoning", "reasoning_content"):
-        found = text(record.get(field))
-        if found:
-            return found
+    found = text(record.get("reasoning")) or text(record.get("reasoning_content"))
+    if found:
+        return found
     details = record.get("reasoning_details")
     parts = items(document(details) if isinstance(details, str | bytes) else details)
     texts = (text(mapping(p).get("text")) or text(mapping(p).get("summary")) for p in parts)
@@ -210,20 +209,15 @@ def thinking_of(record: dict[str, Any]) -> str | None:
 def tool_result(record: dict[str, Any], content: Any, *, name: str) -> ToolResult:
     """Return a tool's result. Hermes records no flag: built-in tools report errors in JSON."""
     output = document(content) if isinstance(content, str) and content[:1] in "{[" else None
+    found = mapping(output)
+    code = found.get("exit_code")
+    has_error = bool(found.get("error")) or found.get("success") is False
     return ToolResult(
         tool_call_id=text(record.get("tool_call_id")) or "",
         tool_name=text(record.get("tool_name")) or text(record.get("name")) or name,
         output=content if output is None else output,
-        is_error=_has_failed(output),
+        is_error=has_error or (isinstance(code, int) and code != 0),
     )
-
-
-def _has_failed(output: Any) -> bool:
-    record = mapping(output)
-    code = record.get("exit_code")
-    if isinstance(code, int) and code != 0:
-        return True
-    return bool(record.get("error")) or record.get("success") is False
 
 
 def messages_of(
