@@ -139,8 +139,8 @@ def session_rules(messages: list[StoredMessage]) -> UsageRules:
     return UsageRules(
         (text(stored.record.provider), figures)
         for stored in messages
-        for recorded in (stored.record, *stored.parts)
-        if (figures := figures_of(recorded.tokens)) is not None
+        for tokens in (stored.record.tokens, *(part.tokens for part in stored.parts))
+        if (figures := figures_of(tokens)) is not None
     )
 
 
