@@ -21,6 +21,12 @@ from amux.model.usage import NANO
 
 T = TypeVar("T")
 
+Wide = str | int | float | bool | list[Any] | dict[str, Any] | None
+"""Any JSON value, for fields that are used only if they have the expected type."""
+
+Odd = str | int | float | bool | list[Any] | None
+"""Any JSON value except an object, where a struct is expected."""
+
 
 _LARGEST = 2**53  # what JSON numbers can hold exactly; no agent bills more tokens
 _BOM = b"\xef\xbb\xbf"
@@ -28,6 +34,7 @@ _DOCUMENT = msgspec.json.Decoder()
 _SECONDS_BELOW = 1e11  # larger numbers are milliseconds (1e11 s is the year 5138)
 _MILLIS_BELOW = 1e14  # larger ones are microseconds
 _TIMES_BELOW = 1e18  # past the year 9999 in microseconds; JSON holds integers no float can
+_IMAGE_TYPE = re.compile(r"image/[\w.+-]{1,40}")
 _LOWER_CASE_TAG = re.compile(r"\s*<[a-z][\w-]*[\s>/]")
 
 
@@ -162,6 +169,14 @@ def _parse_text(text: str) -> datetime | None:
 def to_millis(moment: datetime | None) -> int:
     """Return Unix milliseconds; 0 for None, as a trace stores it."""
     return 0 if moment is None else round(moment.timestamp() * 1000)
+
+
+def image_url(media_type: object, data: object) -> str | None:
+    """Return a pasted image as a data URL; None if its type or its data is missing or invalid."""
+    kind, content = text(media_type), text(data)
+    if kind is None or content is None or not _IMAGE_TYPE.fullmatch(kind):
+        return None
+    return f"data:{kind};base64,{content}"
 
 
 def opens_with_tag(text: str) -> bool:

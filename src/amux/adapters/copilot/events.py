@@ -13,19 +13,13 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from amux.adapters._kit.jsonl import Buffer
-from amux.adapters._kit.values import items, mapping, moment, plain_text, text
+from amux.adapters._kit.values import Odd, Wide, image_url, items, mapping, moment, plain_text, text
 from amux.model.message import SessionMessage, SessionToolCall, ToolResult
-
-Wide = str | int | float | bool | list[Any] | dict[str, Any] | None
-"""Any JSON value, for fields that are used only if they have the expected type."""
-
-Odd = str | int | float | bool | list[Any] | None
-"""Any JSON value except an object, where a struct is expected."""
 
 MESSAGE_EVENTS: Final = frozenset({"user.message", "assistant.message", "tool.execution_complete"})
 """Events that make a log a conversation."""
@@ -91,7 +85,6 @@ _TYPED_BY: Final = frozenset({None, "user"})
 _NOTES: Final = frozenset({"system.message", "system.notification"})
 _SHELLS: Final = frozenset({"bash", "powershell", "shell"})
 _EXIT_CODE: Final = re.compile(r"<(?:shellId: \S+ completed|exited) with exit code (-?\d+)>\s*\Z")
-_IMAGE_TYPE: Final = re.compile(r"image/[\w.+-]{1,40}")
 
 
 class Data(msgspec.Struct, rename="camel", gc=False):
@@ -240,7 +233,11 @@ class MessageBuilder:
             id=event.name,
             parent_id=self._last,
             synthetic=source not in _TYPED_BY and not self._is_subagent,
-            images=tuple(filter(None, map(_image, items(data.attachments)))),
+            images=tuple(
+                url
+                for attachment in map(mapping, items(data.attachments))
+                if (url := image_url(attachment.get("mimeType"), attachment.get("data")))
+            ),
         )
 
     def _reply(self, event: Event) -> SessionMessage:
@@ -305,12 +302,3 @@ def exit_code(data: Data, output: object) -> int | None:
         return code
     exited = _EXIT_CODE.search(output[-200:]) if isinstance(output, str) else None
     return None if exited is None else int(exited[1])
-
-
-def _image(attachment: object) -> str | None:
-    """Return a pasted image as a data URL; None for a file that is only named."""
-    fields = mapping(attachment)
-    kind, data = text(fields.get("mimeType")), text(fields.get("data"))
-    if kind is None or data is None or not _IMAGE_TYPE.fullmatch(kind):
-        return None
-    return f"data:{kind};base64,{data}"

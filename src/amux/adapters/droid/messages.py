@@ -9,13 +9,15 @@ separate message, because a message has at most one result.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
 
 from amux.adapters._kit.values import (
+    Odd,
+    Wide,
+    image_url,
     is_items,
     items,
     mapping,
@@ -29,13 +31,7 @@ from amux.model.message import Role, SessionMessage, SessionToolCall, ToolResult
 _REMINDER: Final = ("<system-reminder>",)
 _NOTICES: Final = ("The model repeatedly generated the same output",)
 _INJECTED_IDS: Final = ("context-", "task-completion:")
-_IMAGE_TYPE: Final = re.compile(r"image/[\w.+-]{1,40}")
 
-Wide = str | int | float | bool | list[Any] | dict[str, Any] | None
-"""Any JSON value, for fields that are used only if they have the expected type."""
-
-Odd = str | int | float | bool | list[Any] | None
-"""Any JSON value except an object, where a struct is expected."""
 
 KNOWN_TYPES: Final = frozenset(
     {
@@ -234,13 +230,6 @@ def _output(content: Any) -> Any:
 
 
 def _images(blocks: list[Block]) -> tuple[str, ...]:
-    return tuple(filter(None, map(_image, blocks)))
-
-
-def _image(block: Block) -> str | None:
-    """Return a pasted image as a data URL; None for other blocks."""
-    source = mapping(block.source)
-    kind, data = text(source.get("media_type")), text(source.get("data"))
-    if block.kind != "image" or kind is None or data is None or not _IMAGE_TYPE.fullmatch(kind):
-        return None
-    return f"data:{kind};base64,{data}"
+    sources = (mapping(block.source) for block in blocks if block.kind == "image")
+    urls = (image_url(source.get("media_type"), source.get("data")) for source in sources)
+    return tuple(url for url in urls if url)
