@@ -26,8 +26,8 @@ from amux.adapters.hermes.texts import (
     decoded,
     flat_text,
     kind_of_piece,
-    pieces,
     role_of,
+    split_text,
     tool_entries,
 )
 from amux.model.facts import Facts, Kind
@@ -199,7 +199,7 @@ class SessionBuilder:
                 row = {"id": head.id, "role": head.role, "content": head.head}
                 self._unknown.take(str(head.role), row)
             return
-        for piece in pieces(role, flat_text(decoded(head.head)), observed=head.observed):
+        for piece in split_text(role, flat_text(decoded(head.head)), observed=head.observed):
             if head.id not in replays.only_summary or piece.compaction:
                 self._count(role, piece, head)
         if head.tool_calls is not None or role == "tool":

@@ -1,8 +1,8 @@
 """Parses the texts of Hermes: JSON contents, compaction summaries, injected notes.
 
-A row is one message, or two if a compaction summary precedes the message in the same text. `pieces`
-examines only the role and the beginning of a text, so that the result is the same for a whole text
-and for its beginning.
+A row is one message, or two if a compaction summary precedes the message in the same text.
+`split_text` examines only the role and the beginning of a text, so that the result is the same for
+a whole text and for its beginning.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def role_of(value: object) -> Role | None:
     return _ROLES.get(value) if isinstance(value, str) else None
 
 
-def pieces(role: Role, content: str, *, observed: bool = False) -> Iterator[Piece]:
+def split_text(role: Role, content: str, *, observed: bool = False) -> Iterator[Piece]:
     """Yield the messages in a row's text.
 
     `observed` texts were written in a group chat, but not to the agent, which got them as context.
@@ -233,7 +233,7 @@ def messages_of(
     content = decoded(record.get("content"))
     entries = tool_entries(record.get("tool_calls")) or []
     names.update((call_id(entry), call_name(entry)) for entry in entries)
-    for piece in pieces(role, flat_text(content), observed=bool(record.get("observed"))):
+    for piece in split_text(role, flat_text(content), observed=bool(record.get("observed"))):
         if only_summary and not piece.compaction:
             continue
         result = None

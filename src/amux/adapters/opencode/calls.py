@@ -30,7 +30,7 @@ _APART: Final = ("anthropic", "amazon-bedrock")
 _ABORTED = "MessageAbortedError"
 
 
-class Figures(NamedTuple):
+class TokenCounts(NamedTuple):
     """The counts of one call as recorded."""
 
     input: int
@@ -51,12 +51,12 @@ class Figures(NamedTuple):
         return self.cache_write > 0 or self.input < self.cache_read
 
 
-def figures_of(tokens: Any) -> Figures | None:
+def figures_of(tokens: Any) -> TokenCounts | None:
     """Return the counts in a `tokens` object; None if it has none."""
     if not is_mapping(tokens) or not any(name in tokens for name in ("input", "output")):
         return None
     cache = mapping(tokens.get("cache"))
-    return Figures(
+    return TokenCounts(
         input=count(tokens.get("input")) or 0,
         output=count(tokens.get("output")) or 0,
         reasoning=count(tokens.get("reasoning")),
@@ -75,11 +75,11 @@ def gaps_of(tokens: Any) -> tuple[str, ...]:
 class UsageRules:
     """Converts the figures of one session, by the rule that all of them together imply."""
 
-    def __init__(self, recorded: Iterable[tuple[str | None, Figures]]) -> None:
+    def __init__(self, recorded: Iterable[tuple[str | None, TokenCounts]]) -> None:
         self._apart = {provider for provider, figures in recorded if figures.shows_cache_apart}
         self._apart.update(_APART)
 
-    def tokens(self, provider: str | None, figures: Figures) -> Tokens:
+    def tokens(self, provider: str | None, figures: TokenCounts) -> Tokens:
         """Return the figures in disjoint buckets."""
         uncached = figures.input
         if figures.total is None and provider not in self._apart:
@@ -176,7 +176,7 @@ def calls_of(
 
 
 def _call(
-    stored: StoredMessage, step: Step, number: int, *, purpose: Purpose, figures: Figures | None
+    stored: StoredMessage, step: Step, number: int, *, purpose: Purpose, figures: TokenCounts | None
 ) -> Call:
     # Copies have new ids but the same content, so the key is equal in every copy.
     counted = "" if figures is None else ".".join(str(figure) for figure in figures)
