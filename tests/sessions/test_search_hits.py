@@ -23,7 +23,7 @@ from holdings import hold, search
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amux.assembly.message_sources import MessageSources
+from amux.assembly.session import MessageSources
 from amux.model.message import SessionMessage
 from amux.model.options import SessionQuery
 from amux.model.reports import SearchReport

@@ -6,7 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from amux.assembly.lineage import resolve_lineage
-from amux.assembly.session import AssembledSession, SourceSession, join_sources
+from amux.assembly.session import (
+    AssembledSession,
+    MessageSources,
+    SourceSession,
+    SourceSlice,
+    join_sources,
+)
 from amux.model.facts import TitleNote
 from amux.model.problems import Problem
 from amux.model.titles import choose_title, fold_name
@@ -67,6 +73,18 @@ def assemble(
         unattributed=[session for session in everything if not session.attributed],
         problems=[*problems, *_problems(everything)],
         _by_rollout=by_rollout,
+    )
+
+
+def message_sources(assembly: Assembly, session: AssembledSession) -> MessageSources:
+    """Where the session's messages lie."""
+    return MessageSources(
+        session.session_id,
+        tuple(
+            SourceSlice(part.source, part.facts.session_id, until)
+            for part, until in assembly.source_path(session)
+        ),
+        len(session.fragments) > 1,
     )
 
 

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+import msgspec
+
 from amux.adapters._base import SourceRef
 from amux.model.facts import Facts, Kind
 from amux.model.ids import unified_id
@@ -26,6 +28,27 @@ class SourceSession:
     facts: Facts
     source: SourceRef
     file_time: datetime | None = None  # mtime of the file, set where the facts tell no date
+
+
+class SourceSlice(msgspec.Struct, frozen=True, array_like=True):
+    """One session within one source, up to a trace key."""
+
+    source: SourceRef
+    session_id: str
+    until: int | None = None
+
+
+class MessageSources(msgspec.Struct, frozen=True, array_like=True):
+    """The messages of one session, sub-agents not included; history kept by reference first."""
+
+    session_id: str
+    slices: tuple[SourceSlice, ...]
+    in_fragments: bool = False  # several sources may hold the same message
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of what one source says of one session."""
+        return len(self.slices) == 1 and self.slices[0].until is None
 
 
 @dataclass(slots=True, frozen=True)

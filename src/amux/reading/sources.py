@@ -21,18 +21,17 @@ from amux.adapters._base import (
 )
 from amux.adapters._kit.folders import is_folder
 from amux.adapters._kit.long_lines import read_long_texts
-from amux.assembly.assemble import Assembly, assemble
-from amux.assembly.message_sources import MessageSources, message_sources, read_messages
-from amux.assembly.session import AssembledSession, SourceSession
+from amux.assembly.assemble import Assembly, assemble, message_sources
+from amux.assembly.session import AssembledSession, MessageSources, SourceSession
 from amux.config import AgentSettings
 from amux.errors import AmuxError
 from amux.host import Host
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 from amux.reading.facts import read_facts
+from amux.reading.messages import read_messages, with_tool_results
 from amux.reading.registry import AdapterRegistry
 from amux.reading.related import read_by_names, read_kin
-from amux.reading.tool_results import with_tool_results
 
 _EVERY_HIT = 1_000_000
 _WITHOUT_FILES = ("none", "in-memory")

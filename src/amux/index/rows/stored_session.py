@@ -12,10 +12,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from amux.adapters._base import Role, SourceRef
-from amux.assembly.assemble import Assembly
+from amux.assembly.assemble import Assembly, message_sources
 from amux.assembly.cost import CostCalculator
-from amux.assembly.message_sources import MessageSources, message_sources
-from amux.assembly.session import AssembledSession
+from amux.assembly.session import AssembledSession, MessageSources
 from amux.index.codec import pack, unpack
 from amux.index.database import IndexDatabase
 from amux.index.errors import IndexChangedError, IndexDecodeError

@@ -15,8 +15,7 @@ from typing import Final
 import msgspec
 
 from amux.adapters._base import Adapter
-from amux.assembly.assemble import Assembly
-from amux.assembly.message_sources import message_sources, read_messages
+from amux.assembly.assemble import Assembly, message_sources
 from amux.assembly.session import AssembledSession
 from amux.host import Host
 from amux.model.base import encode_json
@@ -25,6 +24,7 @@ from amux.model.ids import unified_id
 from amux.model.message import SessionMessage, SessionToolCall
 from amux.model.problems import Problem
 from amux.reading.fingerprint import Fingerprints
+from amux.reading.messages import read_messages
 
 SETTLE_S: Final = 1.0
 """Files that have not changed for so long hold nothing half-written."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
-from amux.assembly.message_sources import MessageSources
+from amux.assembly.session import MessageSources
 from amux.index.text.locations import MessageLocations
 from amux.reading.sources import SourceCatalog
 from amux.sessions.search.query.grammar import Query

@@ -10,10 +10,9 @@ from datetime import datetime
 from functools import cached_property
 from typing import Protocol
 
-from amux.assembly.assemble import Assembly
+from amux.assembly.assemble import Assembly, message_sources
 from amux.assembly.cost import CostCalculator
-from amux.assembly.message_sources import MessageSources, message_sources
-from amux.assembly.session import AssembledSession
+from amux.assembly.session import AssembledSession, MessageSources
 from amux.assembly.summary import summarize
 from amux.model.session import SessionSummary
 

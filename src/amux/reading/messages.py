@@ -1,8 +1,4 @@
-"""Filling each tool call's output from its result, while messages stream by.
-
-A message with calls is held back until all results are in, or until too much has passed to wait any
-longer; whole sessions and streams go through this one function, so both show the same.
-"""
+"""Streaming the messages of a session from its sources, each tool call with its result."""
 
 from __future__ import annotations
 
@@ -11,10 +7,35 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from amux.adapters._base import Adapter, Head, SourceRef, Want
+from amux.assembly.session import MessageSources
 from amux.model.message import SessionMessage, SessionToolCall, ToolResult
+from amux.model.problems import Problem
 
 MAX_HELD_MESSAGES = 256
 MAX_HELD_CHARACTERS = 4_000_000
+
+
+def read_messages(
+    adapter: Adapter, conversation: MessageSources, *, want: Want
+) -> Iterator[SessionMessage | Problem]:
+    """Messages in order, and what could not be read. Streams."""
+    seen: set[str] = set()
+    for source, wanted, until in _locations(conversation):
+        inside = False
+        for item in adapter.read(source, want=want, only=wanted, until=until):
+            if isinstance(item, Head):
+                inside = item.session_id == wanted
+            elif isinstance(item, Problem):
+                yield item
+            elif inside and isinstance(item, SessionMessage) and item.id not in seen:
+                yield item
+                if conversation.in_fragments and item.id is not None:
+                    seen.add(item.id)
+
+
+def _locations(conversation: MessageSources) -> Iterator[tuple[SourceRef, str, int | None]]:
+    return ((each.source, each.session_id, each.until) for each in conversation.slices)
 
 
 def with_tool_results(messages: Iterable[SessionMessage]) -> Iterator[SessionMessage]:
