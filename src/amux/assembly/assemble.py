@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from amux.assembly.lineage import resolve_lineage
 from amux.assembly.session import (
@@ -16,7 +17,9 @@ from amux.assembly.session import (
 from amux.model.facts import TitleNote
 from amux.model.problems import Problem
 from amux.model.titles import choose_title, fold_name
-from amux.model.trace import LineKind, Trace, merged_trace
+from amux.model.trace import LineKind, merged_trace
+
+SOURCE_FAILURES: Final = frozenset({"unreadable", "unknown-format", "decoder-missing"})
 
 
 @dataclass(slots=True)
@@ -38,7 +41,7 @@ class Assembly:
                 by_id.append(session)
             elif any(session_id in part.facts.aliases for part in session.sources):
                 by_alias.append(session)
-        return max(by_id or by_alias[:1], key=_last_seen, default=None)
+        return max(by_id or by_alias[:1], key=_updated, default=None)
 
     def all_sessions(self) -> Iterator[AssembledSession]:
         """All sessions, sub-agents too."""
@@ -47,31 +50,26 @@ class Assembly:
 
     def source_path(self, session: AssembledSession) -> list[tuple[SourceSession, int | None]]:
         """The parts to read for the session's messages, in order, each up to a trace key."""
-        chain: list[tuple[SourceSession, int | None]] = [
-            (piece, None) for piece in session.fragments
-        ]
-        for part, until in _prefixes(session.primary, self._by_rollout):
-            chain.insert(0, (part, until))
-        return chain
+        prefixes = [*_prefixes(session.primary, self._by_rollout)]
+        return [*reversed(prefixes), *((fragment, None) for fragment in session.fragments)]
 
 
 def assemble(
     agent: str, parts: Iterable[SourceSession], problems: Iterable[Problem] = ()
 ) -> Assembly:
     """Join sources into sessions and give every call to one of them."""
-    everything = join_sources(agent, parts)
-    by_rollout = _rollouts(everything)
-    for session in everything:
+    sessions = join_sources(agent, parts)
+    by_rollout = _rollouts(sessions)
+    for session in sessions:
         _read_through_prefix(session, by_rollout)
-    resolve_lineage(everything)
-    _assign_titles(everything)
-    _inherit_directories(everything)
-    attributed = [session for session in everything if session.attributed]
+    resolve_lineage(sessions)
+    _assign_titles(sessions)
+    _inherit_directories(sessions)
     return Assembly(
         agent=agent,
-        sessions=_nest_children(attributed),
-        unattributed=[session for session in everything if not session.attributed],
-        problems=[*problems, *_problems(everything)],
+        sessions=_nest_children([session for session in sessions if session.attributed]),
+        unattributed=[session for session in sessions if not session.attributed],
+        problems=[*problems, *_problems(sessions)],
         _by_rollout=by_rollout,
     )
 
@@ -88,7 +86,7 @@ def message_sources(assembly: Assembly, session: AssembledSession) -> MessageSou
     )
 
 
-def _last_seen(session: AssembledSession) -> float:
+def _updated(session: AssembledSession) -> float:
     at = session.facts.updated_at
     return 0.0 if at is None else at.timestamp()
 
@@ -122,29 +120,25 @@ def _prefixes(
 
 def _read_through_prefix(session: AssembledSession, by_rollout: dict[str, SourceSession]) -> None:
     """Trace and first prompt of the whole conversation."""
-    session.trace = merged_trace([piece.facts.trace for piece in session.fragments])
-    prompts = (piece.facts.first_prompt for piece in session.fragments)
+    session.trace = merged_trace([fragment.facts.trace for fragment in session.fragments])
+    prompts = (fragment.facts.first_prompt for fragment in session.fragments)
     session.first_prompt = next((prompt for prompt in prompts if prompt), None)
     last = session.primary
     for part, until in _prefixes(session.primary, by_rollout):
         last = part
         before = part.facts.trace.before(until)
         session.trace = before + session.trace
-        if _has_prompt(before):
+        if LineKind.PROMPT in before.kinds:
             session.first_prompt = part.facts.first_prompt or session.first_prompt
-    lost = last.facts.prefix
-    if lost is not None and lost.of not in by_rollout:
+    missing = last.facts.prefix
+    if missing is not None and missing.of not in by_rollout:
         session.problems.append(
             Problem(
                 code="missing-parent",
-                message=f"its earlier history lies in `{lost.of}`, which is gone",
+                message=f"its earlier history lies in `{missing.of}`, which is gone",
                 path=last.source.location,
             )
         )
-
-
-def _has_prompt(trace: Trace) -> bool:
-    return LineKind.PROMPT in trace.kinds
 
 
 def _assign_titles(sessions: list[AssembledSession]) -> None:
@@ -158,9 +152,9 @@ def _assign_titles(sessions: list[AssembledSession]) -> None:
             by_id[note.session_id] = note.text
     for session in sessions:
         noted = by_id.get(session.session_id) or _noted_title(session, by_entry)
-        given = session.facts.name or _name_elsewhere(session)
+        names = (session.facts.name, *(part.facts.name for part in session.sources))
         session.title = (
-            fold_name(given or "")
+            fold_name(next(filter(None, names), ""))
             or fold_name(noted or "")
             or choose_title(session.first_prompt, session.facts.fallback_title)
         )
@@ -179,19 +173,10 @@ def _notes(sessions: list[AssembledSession]) -> Iterator[TitleNote]:
             yield from part.facts.notes
 
 
-def _name_elsewhere(session: AssembledSession) -> str | None:
-    """The name another part of the session gives it."""
-    return next((part.facts.name for part in session.sources if part.facts.name), None)
-
-
 def _noted_title(session: AssembledSession, by_entry: dict[int, str]) -> str | None:
     """The title of the last line of this session that one was noted for."""
-    if not by_entry:
-        return None
-    for key in reversed(session.trace.key_list()):
-        if key in by_entry:
-            return by_entry[key]
-    return None
+    keys = reversed(session.trace.key_list()) if by_entry else ()
+    return next((by_entry[key] for key in keys if key in by_entry), None)
 
 
 def _nest_children(sessions: list[AssembledSession]) -> list[AssembledSession]:
@@ -202,15 +187,11 @@ def _nest_children(sessions: list[AssembledSession]) -> list[AssembledSession]:
     top: list[AssembledSession] = []
     for session in sessions:
         parent = by_id.get(session.parent or "") if session.kind == "subagent" else None
-        if parent is None or _is_below(parent, session):
+        if parent is None or any(below is parent for below in session.with_children()):
             top.append(session)
         else:
             parent.children.append(session)
     return top
-
-
-def _is_below(candidate: AssembledSession, session: AssembledSession) -> bool:
-    return any(descendant is candidate for descendant in session.with_children())
 
 
 def _problems(sessions: Iterable[AssembledSession]) -> Iterator[Problem]:

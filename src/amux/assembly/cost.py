@@ -20,7 +20,7 @@ from amux.model.problems import Problem
 from amux.model.usage import NANO, Call, Tokens
 from amux.pricing.rates import Rates, cost_nusd, usd_per_million
 from amux.pricing.registry import ModelRegistry
-from amux.run_index import RecordedRun, RunIndex
+from amux.run_index import RunIndex
 
 
 def local_day(at: datetime, zone: tzinfo) -> date:
@@ -45,12 +45,12 @@ def call_spans(calls: Sequence[Call], zone: tzinfo, *, created: datetime) -> Ite
         return
     start, model, first = 0, calls[0].model, calls[0].at or created
     begin, end = _limits(first, zone)
-    for number, call in enumerate(calls):
+    for index, call in enumerate(calls):
         at = call.at or created
         if call.model != model or not begin <= at < end:
-            if number > start:
-                yield CallSpan(model, local_day(first, zone), slice(start, number))
-            start, model, first = number, call.model, at
+            if index > start:
+                yield CallSpan(model, local_day(first, zone), slice(start, index))
+            start, model, first = index, call.model, at
             begin, end = _limits(at, zone)
     yield CallSpan(model, local_day(first, zone), slice(start, len(calls)))
 
@@ -231,17 +231,17 @@ class CostCalculator:
     def _prices_of(self, session: AssembledSession, calls: Sequence[Call]) -> list[int | None]:
         """As `price`, for many: rates are looked up when the model or the day changes."""
         prices: list[int | None] = []
-        for run in call_spans(calls, UTC, created=time_span(session)[0]):
-            some, model, rates = calls[run.calls], run.model, None
-            own: list[int | None] = [call.native_nusd for call in some]
-            if model is not None and None in own:
-                rates = self._registry.rates(session.agent, model, run.day)
+        for model, day, span in call_spans(calls, UTC, created=time_span(session)[0]):
+            rates = None
+            native: list[int | None] = [call.native_nusd for call in calls[span]]
+            if model is not None and None in native:
+                rates = self._registry.rates(session.agent, model, day)
             if rates is not None:
-                own = [
+                native = [
                     cost_nusd(call.tokens, rates) if nusd is None else nusd
-                    for call, nusd in zip(some, own, strict=True)
+                    for call, nusd in zip(calls[span], native, strict=True)
                 ]
-            prices += own
+            prices += native
         return prices
 
     def cost_of(self, session: AssembledSession) -> SessionCost | None:
@@ -250,33 +250,25 @@ class CostCalculator:
         calls = [call for member in members for call in member.calls]
         prices = self._prices_of(session, calls)
         gaps = gaps_of(members)
-        recorded = _recorded_total(session)
+        # A copy that no record declares starts from the original's total, which is of no use here.
+        is_declared = session.kind == session.facts.kind
+        recorded = session.facts.native_nusd if is_declared else None
         if recorded is not None:
             return _spread(calls, prices, recorded, source="native", gaps=gaps)
         if calls and all(call.native_nusd is not None for call in calls):
             return SessionCost(calls, prices, "native", 0, gaps)
-        billed = _billed_runs(self.runs.runs_of(session.agent, session.session_id))
+        runs = self.runs.runs_of(session.agent, session.session_id)
+        billed = [run.cost for run in runs if run.cost is not None]
         if billed:
             return _cost_of_runs(calls, prices, billed, gaps=gaps)
         if not calls:
-            return _nothing_of_its_own(session, gaps)
+            if not session.ignored:
+                return None
+            native = all(ignored.call.native_nusd is not None for ignored in session.ignored)
+            return SessionCost((), (), "native" if native else "estimate", 0, gaps)
         if None in prices:
             gaps = (*gaps, UNPRICED_MODEL)
         return SessionCost(calls, prices, "estimate", 0, gaps)
-
-
-def _nothing_of_its_own(session: AssembledSession, gaps: tuple[str, ...]) -> SessionCost | None:
-    """Zero where all that was recorded is counted elsewhere; None where nothing was recorded."""
-    if not session.ignored:
-        return None
-    native = all(one.call.native_nusd is not None for one in session.ignored)
-    return SessionCost((), (), "native" if native else "estimate", 0, gaps)
-
-
-def _recorded_total(session: AssembledSession) -> int | None:
-    """The agent's own total. In a copy nobody declared it starts from the original's: no use."""
-    is_found_copy = session.kind != session.facts.kind
-    return None if is_found_copy else session.facts.native_nusd
 
 
 def gaps_of(members: Iterable[AssembledSession]) -> tuple[str, ...]:
@@ -294,10 +286,6 @@ def gaps_of(members: Iterable[AssembledSession]) -> tuple[str, ...]:
 def why_unknown(session: AssembledSession) -> tuple[str, ...]:
     """Why nothing is known of what it cost, when nothing is."""
     return gaps_of(session.with_children()) or (USAGE_NOT_RECORDED,)
-
-
-def _billed_runs(runs: Iterable[RecordedRun]) -> list[CostRecord]:
-    return [run.cost for run in runs if run.cost is not None]
 
 
 def _cost_of_runs(
@@ -343,14 +331,13 @@ def _spread(
     weights = [price for price in prices if price is not None]
     if len(weights) != len(calls):
         weights = [call.tokens.total for call in calls]
-    whole = sum(weights)
-    if whole == 0:
+    total = sum(weights)
+    if total == 0:
         return SessionCost(calls, [0] * len(calls), source, recorded, gaps)
     shares: list[int] = []
-    given = passed = 0
+    shared = weight_so_far = 0
     for weight in weights:
-        passed += weight
-        share = recorded * passed // whole - given
-        given += share
-        shares.append(share)
+        weight_so_far += weight
+        shares.append(recorded * weight_so_far // total - shared)
+        shared += shares[-1]
     return SessionCost(calls, shares, source, 0, gaps)

@@ -12,13 +12,12 @@ spending is known still has a cell: it is a session all the same.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, tzinfo
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import msgspec
 
-from amux.assembly.assemble import Assembly
+from amux.assembly.assemble import SOURCE_FAILURES, Assembly
 from amux.assembly.cost import (
     CostCalculator,
     SessionCost,
@@ -27,7 +26,7 @@ from amux.assembly.cost import (
     local_day,
     sum_tokens,
 )
-from amux.assembly.session import AssembledSession, SourceSession, time_span, unique_aliases
+from amux.assembly.session import AssembledSession, time_span, unique_aliases
 from amux.assembly.summary import cwd_of, primary_model
 from amux.model.ids import unified_id
 from amux.model.incomplete import UNPRICED_MODEL
@@ -85,25 +84,18 @@ class SpendTotals(msgspec.Struct, kw_only=True, array_like=True, gc=False):
     def add(self, other: SpendTotals) -> None:
         """Count what was summed before."""
         self.calls += other.calls
-        self.input += other.input
-        self.cache_read += other.cache_read
-        self.cache_write += other.cache_write
-        self.cache_write_1h += other.cache_write_1h
-        self.output += other.output
-        self.nusd += other.nusd
+        self.add_amount(other.tokens, other.nusd)
         self.unpriced_calls += other.unpriced_calls
         self.unpriced_input += other.unpriced_input
         self.unpriced_output += other.unpriced_output
-        if other.thinking is not None:
-            self.thinking = (self.thinking or 0) + other.thinking
 
     def as_arguments(self) -> dict[str, Any]:
         """Return the figures as keyword arguments of an entry, none larger than 64 bits.
 
         A damaged log may claim any number; no bill exceeds what 64 bits can hold.
         """
-        found = {name: getattr(self, name) for name in SpendTotals.__struct_fields__}
-        return {name: value and min(value, _LARGEST) for name, value in found.items()}
+        figures = {name: getattr(self, name) for name in SpendTotals.__struct_fields__}
+        return {name: value and min(value, _LARGEST) for name, value in figures.items()}
 
     @property
     def tokens(self) -> Tokens:
@@ -145,111 +137,86 @@ class LedgerEntry(SpendTotals, kw_only=True, array_like=True, gc=False):
         return (own,) if self.alias is None else (own, self.alias)
 
 
-@dataclass(slots=True, frozen=True)
-class _About:
-    """What all cells of one session have in common."""
-
-    agent: str
-    session: str | None
-    created_at: datetime
-    cwd: str | None
-    reasons: tuple[str, ...]
-    alias: str | None = None
-
-    def entry(self, spent: SpendTotals, day: date, model: str) -> LedgerEntry:
-        return LedgerEntry(
-            agent=self.agent,
-            session=self.session,
-            created_at=self.created_at,
-            cwd=self.cwd,
-            day=day.isoformat(),
-            model=model,
-            reasons=self.reasons,
-            alias=self.alias,
-            **spent.as_arguments(),
-        )
-
-
 def ledger_entries(
-    assembly: Assembly, coster: CostCalculator, zone: tzinfo
+    assembly: Assembly, costs: CostCalculator, zone: tzinfo
 ) -> Iterator[LedgerEntry]:
     """The cells of all sessions of one agent, and those of its calls without a session."""
     aliases = unique_aliases(assembly.sessions)
     for session in assembly.sessions:
-        yield from session_entries(session, coster, zone, alias=aliases.get(session))
-    for loose in assembly.unattributed:
-        yield from _unattributed_entries(loose, coster, zone)
+        yield from session_entries(session, costs, zone, alias=aliases.get(session))
+    for session in assembly.unattributed:
+        yield from _unattributed_entries(session, costs, zone)
 
 
 def session_entries(
-    session: AssembledSession, coster: CostCalculator, zone: tzinfo, *, alias: str | None = None
+    session: AssembledSession, costs: CostCalculator, zone: tzinfo, *, alias: str | None = None
 ) -> list[LedgerEntry]:
     """All that one session spent, its sub-agents included."""
     created, _ = time_span(session)
-    cost = coster.cost_of(session)
-    about = _About(
-        agent=session.agent,
-        session=unified_id(session.agent, session.session_id),
-        created_at=created,
-        cwd=cwd_of(session),
-        reasons=reasons_of(session, cost),
-        alias=alias,
-    )
+    cost = costs.cost_of(session)
+    cwd, reasons = cwd_of(session), _reasons(session, cost)
+    kind: EntryKind = "spent"
     totals: dict[tuple[str, date], SpendTotals] = {}
     if cost is not None:
-        _add_calls(totals, cost.calls, cost.shares, created=created, zone=zone)
-        if has_extra(cost):
+        for model, day, calls in call_spans(cost.calls, zone, created=created):
+            spent = totals.setdefault((model or UNKNOWN_MODEL, day), SpendTotals())
+            spent.add_calls(cost.calls[calls], cost.shares[calls])
+        if _has_extra(cost):
             key = (primary_model(session) or UNKNOWN_MODEL, local_day(created, zone))
             totals.setdefault(key, SpendTotals()).add_amount(cost.extra_tokens, cost.extra_nusd)
-    cells = [about.entry(spent, day, model) for (model, day), spent in totals.items()]
-    if cells:
-        return cells
-    nothing = about.entry(
-        SpendTotals(), local_day(created, zone), primary_model(session) or UNKNOWN_MODEL
-    )
-    return [msgspec.structs.replace(nothing, kind="unrecorded" if cost is None else "unspent")]
+    if not totals:
+        kind = "unrecorded" if cost is None else "unspent"
+        key = (primary_model(session) or UNKNOWN_MODEL, local_day(created, zone))
+        totals[key] = SpendTotals()
+    return [
+        LedgerEntry(
+            agent=session.agent,
+            session=unified_id(session.agent, session.session_id),
+            created_at=created,
+            cwd=cwd,
+            day=day.isoformat(),
+            model=model,
+            kind=kind,
+            reasons=reasons,
+            alias=alias,
+            **spent.as_arguments(),
+        )
+        for (model, day), spent in totals.items()
+    ]
 
 
-def has_extra(cost: SessionCost) -> bool:
+def _has_extra(cost: SessionCost) -> bool:
     """Whether something was recorded for the session that belongs to none of its calls."""
     return bool(cost.extra_nusd or cost.extra_tokens.total)
 
 
-def reasons_of(session: AssembledSession, cost: SessionCost | None) -> tuple[str, ...]:
+def _reasons(session: AssembledSession, cost: SessionCost | None) -> tuple[str, ...]:
     """Why its figures are a lower bound; a missing price is known from the calls themselves."""
     gaps = gaps_of(session.with_children()) if cost is None else cost.incomplete
     return tuple(reason for reason in gaps if reason != UNPRICED_MODEL)
 
 
-def _add_calls(
-    totals: dict[tuple[str, date], SpendTotals],
-    calls: Sequence[Call],
-    shares: Sequence[int | None],
-    *,
-    created: datetime,
-    zone: tzinfo,
-) -> None:
-    for run in call_spans(calls, zone, created=created):
-        spent = totals.setdefault((run.model or UNKNOWN_MODEL, run.day), SpendTotals())
-        spent.add_calls(calls[run.calls], shares[run.calls])
-
-
 def _unattributed_entries(
-    loose: AssembledSession, coster: CostCalculator, zone: tzinfo
+    session: AssembledSession, costs: CostCalculator, zone: tzinfo
 ) -> Iterator[LedgerEntry]:
     """Calls of no session have no beginning to be chosen by: each moment is a cell."""
-    created, _ = time_span(loose)
-    reasons = gaps_of([loose])
+    created, _ = time_span(session)
+    cwd, reasons = cwd_of(session), gaps_of([session])
     totals: dict[tuple[str, datetime], SpendTotals] = {}
-    for call in loose.calls:
+    for call in session.calls:
         key = (call.model or UNKNOWN_MODEL, call.at or created)
-        totals.setdefault(key, SpendTotals()).add_calls([call], [coster.price(loose, call)])
+        totals.setdefault(key, SpendTotals()).add_calls([call], [costs.price(session, call)])
     for (model, at), spent in totals.items():
-        about = _About(loose.agent, None, at, cwd_of(loose), reasons)
-        yield about.entry(spent, local_day(at, zone), model)
-
-
-_OF_WHOLE_SOURCES: Final = frozenset({"unreadable", "unknown-format", "decoder-missing"})
+        yield LedgerEntry(
+            agent=session.agent,
+            session=None,
+            created_at=at,
+            cwd=cwd,
+            day=local_day(at, zone).isoformat(),
+            model=model,
+            reasons=reasons,
+            **spent.as_arguments(),
+        )
 
 
 class Spending(msgspec.Struct, frozen=True, array_like=True):
@@ -260,10 +227,10 @@ class Spending(msgspec.Struct, frozen=True, array_like=True):
     problems: tuple[Problem, ...] = ()  # of sources that tell nothing of what they hold
 
 
-def spending_of(assembly: Assembly, coster: CostCalculator, zone: tzinfo) -> Spending:
+def spending_of(assembly: Assembly, costs: CostCalculator, zone: tzinfo) -> Spending:
     """All that is known."""
     return Spending(
-        list(ledger_entries(assembly, coster, zone)),
+        list(ledger_entries(assembly, costs, zone)),
         tuple(dict.fromkeys(session.session_id for session in assembly.all_sessions())),
         unread_sources(assembly),
     )
@@ -275,19 +242,14 @@ def unread_sources(assembly: Assembly) -> tuple[Problem, ...]:
     A source that tells of calls does tell something. How much it says besides depends on what it
     was read for.
     """
-    told = {
-        problem for part in _parts(assembly) if part.facts.calls for problem in part.facts.problems
-    }
+    sessions = (*assembly.all_sessions(), *assembly.unattributed)
+    parts = [part for session in sessions for part in session.sources if part.facts.calls]
+    excused = {problem for part in parts for problem in part.facts.problems}
     return tuple(
         problem
         for problem in assembly.problems
-        if problem.code in _OF_WHOLE_SOURCES and problem not in told
+        if problem.code in SOURCE_FAILURES and problem not in excused
     )
-
-
-def _parts(assembly: Assembly) -> Iterator[SourceSession]:
-    for session in (*assembly.all_sessions(), *assembly.unattributed):
-        yield from session.sources
 
 
 class HourEntry(SpendTotals, kw_only=True, array_like=True, gc=False):
@@ -303,7 +265,7 @@ class HourEntry(SpendTotals, kw_only=True, array_like=True, gc=False):
     @property
     def begin(self) -> datetime:
         """The full hour."""
-        return full_hour(self.first_at)
+        return _full_hour(self.first_at)
 
 
 class HourlySpending(msgspec.Struct, frozen=True, array_like=True):
@@ -313,89 +275,71 @@ class HourlySpending(msgspec.Struct, frozen=True, array_like=True):
     problems: tuple[Problem, ...] = ()  # of sources that tell nothing of what they hold
 
 
-def hourly_spending(assembly: Assembly, coster: CostCalculator) -> HourlySpending:
+def hourly_spending(assembly: Assembly, costs: CostCalculator) -> HourlySpending:
     """All that is known."""
-    return HourlySpending(list(assembly_hours(assembly, coster)), unread_sources(assembly))
-
-
-def full_hour(moment: datetime) -> datetime:
-    """When the hour of a moment began."""
-    return moment.replace(minute=0, second=0, microsecond=0)
-
-
-def assembly_hours(assembly: Assembly, coster: CostCalculator) -> Iterator[HourEntry]:
-    """The hours of all sessions of one agent, and those of its calls without a session."""
     aliases = unique_aliases(assembly.sessions)
+    hours: list[HourEntry] = []
     for session in assembly.sessions:
         name = unified_id(session.agent, aliases.get(session, session.session_id))
-        yield from _session_hours(session, name, coster)
-    for loose in assembly.unattributed:
-        created, _ = time_span(loose)
-        sums = _Sums()
-        for call in loose.calls:
-            spent = sums.at(call.model, call.at or created)
-            spent.add_calls([call], [coster.price(loose, call)])
-        yield from sums.hours(None, gaps_of([loose]))
+        hours += _session_hours(session, name, costs)
+    for session in assembly.unattributed:
+        created, _ = time_span(session)
+        builder = _HourBuilder(None, gaps_of([session]))
+        for call in session.calls:
+            entry = builder.at(call.model, call.at or created)
+            entry.add_calls([call], [costs.price(session, call)])
+        hours += builder.entries()
+    return HourlySpending(hours, unread_sources(assembly))
 
 
-def _session_hours(
-    session: AssembledSession, name: str, coster: CostCalculator
-) -> Iterator[HourEntry]:
-    cost = coster.cost_of(session)
+def _session_hours(session: AssembledSession, name: str, costs: CostCalculator) -> list[HourEntry]:
+    cost = costs.cost_of(session)
     created, _ = time_span(session)
-    reasons = reasons_of(session, cost)
-    sums = _Sums()
+    reasons = _reasons(session, cost)
+    builder = _HourBuilder(name, reasons)
     if cost is not None:
         for call, share in zip(cost.calls, cost.shares, strict=True):
-            sums.at(call.model, call.at or created).add_calls([call], [share])
-        if has_extra(cost):
-            spent = sums.at(primary_model(session), created)
-            spent.add_amount(cost.extra_tokens, cost.extra_nusd)
-    if sums:
-        yield from sums.hours(name, reasons)
-    elif reasons:
-        sums.at(primary_model(session), created)
-        yield from sums.hours(name, reasons, is_gap=True)
+            builder.at(call.model, call.at or created).add_calls([call], [share])
+        if _has_extra(cost):
+            entry = builder.at(primary_model(session), created)
+            entry.add_amount(cost.extra_tokens, cost.extra_nusd)
+    entries = builder.entries()
+    if not entries and reasons:
+        builder.at(primary_model(session), created).is_gap = True
+        entries = builder.entries()
+    return entries
 
 
-@dataclass(slots=True)
-class _Sum:
-    first_at: datetime
-    last_at: datetime
-    spent: SpendTotals = field(default_factory=SpendTotals)
+class _HourBuilder:
+    """Sums the spending of one session by hour and model."""
 
+    def __init__(self, session: str | None, reasons: tuple[str, ...]) -> None:
+        self._session, self._reasons = session, reasons
+        self._entries: dict[tuple[datetime, str], HourEntry] = {}
 
-class _Sums:
-    """Sums by hour and model."""
-
-    def __init__(self) -> None:
-        self._sums: dict[tuple[datetime, str], _Sum] = {}
-
-    def at(self, model: str | None, at: datetime) -> SpendTotals:
+    def at(self, model: str | None, at: datetime) -> HourEntry:
         """Where to add what was spent at a time."""
         moment = at if at.tzinfo is UTC else at.astimezone(UTC)
-        key = (full_hour(moment), model or UNKNOWN_MODEL)
-        found = self._sums.get(key)
-        if found is None:
-            found = self._sums[key] = _Sum(moment, moment)
-        found.first_at = min(found.first_at, moment)
-        found.last_at = max(found.last_at, moment)
-        return found.spent
-
-    def __bool__(self) -> bool:
-        return bool(self._sums)
-
-    def hours(
-        self, session: str | None, reasons: tuple[str, ...], *, is_gap: bool = False
-    ) -> Iterator[HourEntry]:
-        """All sums."""
-        for (_, model), one in self._sums.items():
-            yield HourEntry(
-                session=session,
+        model = model or UNKNOWN_MODEL
+        key = (_full_hour(moment), model)
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._entries[key] = HourEntry(
+                session=self._session,
                 model=model,
-                first_at=one.first_at,
-                last_at=one.last_at,
-                reasons=reasons,
-                is_gap=is_gap,
-                **one.spent.as_arguments(),
+                first_at=moment,
+                last_at=moment,
+                reasons=self._reasons,
             )
+        entry.first_at = min(entry.first_at, moment)
+        entry.last_at = max(entry.last_at, moment)
+        return entry
+
+    def entries(self) -> list[HourEntry]:
+        """All sums."""
+        found = self._entries.values()
+        return [msgspec.structs.replace(entry, **entry.as_arguments()) for entry in found]
+
+
+def _full_hour(moment: datetime) -> datetime:
+    return moment.replace(minute=0, second=0, microsecond=0)

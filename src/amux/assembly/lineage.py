@@ -16,6 +16,7 @@ Calls do not tell the last: a session may be resumed after a fork of it went on.
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
@@ -80,12 +81,12 @@ def _families(
         return index
 
     position = {id(session): index for index, session in enumerate(sessions)}
-    seen: dict[int, int] = {}
+    first_with: dict[int, int] = {}
     for index, session in enumerate(sessions):
         if session.kind != "subagent" and session.parent in by_name:
             leader[find(index)] = find(position[id(by_name[session.parent])])
         for key in _copy_keys(session):
-            first = seen.setdefault(key, index)
+            first = first_with.setdefault(key, index)
             if first != index:
                 leader[find(index)] = find(first)
     groups: dict[int, list[AssembledSession]] = {}
@@ -123,15 +124,27 @@ class _Family:
 
     @cached_property
     def starts(self) -> dict[int, float]:
-        """When each member's own lines begin."""
-        return _own_starts(self.members)
+        """When each member's own lines begin, by its `id()`: lines no other member has; 0: none."""
+        holders: Counter[int] = Counter()
+        lines: dict[int, dict[int, int]] = {}
+        for member in self.members:
+            times = lines[id(member)] = dict[int, int]()
+            for part in member.sources:
+                trace = part.facts.trace
+                for key, at in zip(trace.key_list(), trace.time_list(), strict=True):
+                    times.setdefault(key, at)
+            holders.update(times.keys())
+        return {
+            member: min((at for key, at in times.items() if at and holders[key] == 1), default=0.0)
+            for member, times in lines.items()
+        }
 
     def assign_calls(self) -> None:
         """Find unrecorded parents, then give away the calls."""
-        identities = {id(member): _copy_keys(member) for member in self.members}
+        copy_keys = {id(member): _copy_keys(member) for member in self.members}
         for member in self.members:
             if _may_be_copy(member):
-                self._find_parent(member, identities)
+                self._find_parent(member, copy_keys)
         self._distribute_calls()
 
     def needs_full_read(self) -> bool:
@@ -145,37 +158,34 @@ class _Family:
         )
 
     def _is_undecided(self, candidates: list[tuple[AssembledSession, Call]]) -> bool:
-        claims = sorted(self._priority(candidate) for candidate in self._originals(candidates))
-        return len(claims) > 1 and claims[0] == claims[1]
+        priorities = sorted(self._priority(candidate) for candidate in self._originals(candidates))
+        return len(priorities) > 1 and priorities[0] == priorities[1]
 
-    def _find_parent(self, member: AssembledSession, identities: dict[int, set[int]]) -> None:
+    def _find_parent(self, member: AssembledSession, copy_keys: dict[int, set[int]]) -> None:
         """The older session that shares most content; of equals the one with least besides."""
-        own = identities[id(member)]
+        own, own_order = copy_keys[id(member)], self._order(member)
         best: tuple[int, int] | None = None
         for other in self.members:
-            if other is member or other.kind == "subagent" or not self._older(other, member):
+            if other is member or other.kind == "subagent" or self._order(other) >= own_order:
                 continue
             if self._descends(other, member):
                 continue  # what is recorded, or was found before, says the contrary
-            shared = len(own & identities[id(other)])
-            rank = (shared, shared - len(identities[id(other)]))
+            shared = len(own & copy_keys[id(other)])
+            rank = (shared, shared - len(copy_keys[id(other)]))
             if shared and (best is None or rank > best):
                 best = rank
                 member.parent, member.kind = other.session_id, member.facts.copy_kind
 
-    def _descends(self, one: AssembledSession, other: AssembledSession) -> bool:
+    def _descends(self, session: AssembledSession, ancestor: AssembledSession) -> bool:
         """Whether a session comes from another, over any number of generations."""
         seen: set[int] = set()
-        current: AssembledSession | None = one
+        current: AssembledSession | None = session
         while current is not None and id(current) not in seen:
-            if current is other:
+            if current is ancestor:
                 return True
             seen.add(id(current))
             current = self.by_name.get(current.parent or "")
         return False
-
-    def _older(self, one: AssembledSession, other: AssembledSession) -> bool:
-        return self._order(one) < self._order(other)
 
     def _order(self, member: AssembledSession) -> tuple[float, float, str]:
         created = member.facts.created_at
@@ -249,23 +259,3 @@ def _fullest(owner: AssembledSession, candidates: list[tuple[AssembledSession, C
     if best.tokens.output <= own.tokens.output:
         return own
     return msgspec.structs.replace(own, tokens=best.tokens, gaps=best.gaps)
-
-
-def _own_starts(members: Sequence[AssembledSession]) -> dict[int, float]:
-    """When each member's own lines begin: lines that no other member has; none at all = at once."""
-    count: dict[int, int] = {}
-    lines: list[tuple[AssembledSession, dict[int, int]]] = []
-    for member in members:
-        times: dict[int, int] = {}
-        for part in member.sources:
-            for key, at in zip(
-                part.facts.trace.key_list(), part.facts.trace.time_list(), strict=True
-            ):
-                times.setdefault(key, at)
-        for key in times:
-            count[key] = count.get(key, 0) + 1
-        lines.append((member, times))
-    return {
-        id(member): min((at for key, at in times.items() if at and count[key] == 1), default=0.0)
-        for member, times in lines
-    }

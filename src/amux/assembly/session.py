@@ -67,12 +67,8 @@ class AssembledSession:
     session_id: str
     sources: list[SourceSession]
     primary: SourceSession  # the part whose conversation is shown
-    disambiguator: str = (
-        ""  # tells it from others of its id: of whom it is a sub-agent, else the place
-    )
-    fragments: list[SourceSession] = field(
-        default_factory=list[SourceSession]
-    )  # the same, where it is in fragments
+    disambiguator: str = ""  # separates sessions with equal ids: the parent, or the namespace
+    fragments: list[SourceSession] = field(default_factory=list[SourceSession])  # shown as well
     kind: Kind = "session"
     parent: str | None = None
     title: str = ""
@@ -134,24 +130,24 @@ def unique_aliases(sessions: Iterable[AssembledSession]) -> dict[AssembledSessio
     found: dict[AssembledSession, str] = {}
     for group in by_id.values():
         if len(group) > 1:
-            held = Counter(name for session in group for name in session.names())
+            uses = Counter(name for session in group for name in session.names())
             for session in group:
-                alone = (name for name in session.names() if held[name] == 1)
-                found[session] = next(alone, session.session_id)
+                unique = (name for name in session.names() if uses[name] == 1)
+                found[session] = next(unique, session.session_id)
     return found
 
 
 def join_sources(agent: str, parts: Iterable[SourceSession]) -> list[AssembledSession]:
     """Bring the parts of each session together, the richest or newest one in front."""
     groups: dict[tuple[str, ...], list[SourceSession]] = {}
-    left_behind: list[SourceSession] = []
+    superseded: list[SourceSession] = []
     for part in parts:
         if part.source.superseded:
-            left_behind.append(part)
+            superseded.append(part)
         else:
             groups.setdefault(_group_key(part), []).append(part)
     by_id = {key[-1]: group for key, group in groups.items()}
-    for part in left_behind:  # such a copy may not know that it is a sub-agent's
+    for part in superseded:  # such a copy may not know that it is a sub-agent's
         group = by_id.get(part.facts.session_id)
         (groups.setdefault(_group_key(part), []) if group is None else group).append(part)
     return [_join(agent, group, key) for key, group in groups.items()]
@@ -211,14 +207,14 @@ def _fragments(parts: list[SourceSession]) -> list[SourceSession]:
         key=lambda part: (count_messages(part.facts.trace.kinds), str(part.source.path)),
         reverse=True,
     )
-    pieces: list[SourceSession] = []
+    shown: list[SourceSession] = []
     seen: set[int] = set()
     for part in richest_first:
         keys = set(part.facts.trace.key_list())
         if not keys <= seen:
-            pieces.append(part)
+            shown.append(part)
             seen |= keys
-    return sorted(pieces, key=lambda part: (_created(part), str(part.source.path)))
+    return sorted(shown, key=lambda part: (_created(part), str(part.source.path)))
 
 
 def _created(part: SourceSession) -> float:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final
 
-from amux.adapters._base import SourceRef
 from amux.assembly.cost import SessionCost
 from amux.assembly.session import AssembledSession, time_span
 from amux.model.annotation import Note
@@ -34,7 +33,6 @@ def summarize(
 ) -> SessionSummary:
     """The light view: counts and cost, no bodies."""
     created, updated = time_span(session)
-    models = models_of(session)
     return SessionSummary(
         agent=session.agent,
         session_id=session.session_id,
@@ -49,7 +47,7 @@ def summarize(
         cost=None if cost is None else cost.record(),
         cwd=cwd_of(session),
         forked_from=session.parent if session.kind == "fork" else None,
-        models=models,
+        models=models_of(session),
         kind=session.kind,
         parent=session.parent,
         archived=session.archived,
@@ -98,16 +96,15 @@ def full_session(
     )
 
 
-def _shown(source: SourceRef) -> str:
-    return source.path.as_posix() if source.has_path else source.location
-
-
 def _raw(session: AssembledSession) -> dict[str, Any]:
     raw: dict[str, Any] = dict(session.facts.raw)
     for part in session.sources:
         for name in _PASSED_OVER & part.facts.raw.keys():
             raw.setdefault(name, part.facts.raw[name])
-    raw["sources"] = sorted(_shown(part.source) for part in session.sources)
+    raw["sources"] = sorted(
+        part.source.path.as_posix() if part.source.has_path else part.source.location
+        for part in session.sources
+    )
     if session.facts.version:
         raw["agentVersion"] = session.facts.version
     compactions = _compactions(session)
@@ -136,9 +133,9 @@ def cwd_of(session: AssembledSession) -> str | None:
 
 def models_of(session: AssembledSession) -> tuple[str, ...]:
     """Every model it used, in order of appearance."""
-    named = (call.model for call in _model_calls(session) if call.model)
-    told = (model for part in session.sources for model in part.facts.models)
-    return tuple(dict.fromkeys((*named, *session.facts.models, *told)))
+    called = (call.model for call in _model_calls(session) if call.model)
+    recorded = (model for part in session.sources for model in part.facts.models)
+    return tuple(dict.fromkeys((*called, *session.facts.models, *recorded)))
 
 
 def primary_model(session: AssembledSession) -> str | None:

@@ -19,13 +19,13 @@ class AdapterManager:
         self,
         host: Host,
         registry: AdapterRegistry,
-        library: SourceCatalog,
+        catalog: SourceCatalog,
         *,
         detect: Callable[[Adapter, Host], InstalledAgent | None],
         capabilities: Callable[[AdapterRegistry, Host, str], Capabilities],
     ) -> None:
         """`detect` and `capabilities` look for the installed program; they run other programs."""
-        self._host, self._registry, self._library = host, registry, library
+        self._host, self._registry, self._catalog = host, registry, catalog
         self._detect, self._capabilities = detect, capabilities
 
     def register(self, adapter: object) -> None:
@@ -39,7 +39,7 @@ class AdapterManager:
     def get(self, agent: str) -> SpecAdapter | None:
         """The adapter with the specification's session methods, or None."""
         adapter = self._registry.get(agent)
-        return None if adapter is None else SpecAdapter(adapter, self._host, self._library)
+        return None if adapter is None else SpecAdapter(adapter, self._host, self._catalog)
 
     def list(self) -> list[AgentInfo]:
         """Who the known agents are."""

@@ -5,36 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import chain
-from typing import Protocol
 
-from amux.adapters._base import Adapter, Item, Reading, SelectedSessions, SourceRef
+from amux.adapters._base import (
+    Adapter,
+    Item,
+    Reading,
+    SelectedSessions,
+    Selective,
+    SourceRef,
+)
+from amux.adapters._kit.related import FindsRelated
 from amux.assembly.assemble import Assembly, assemble
 from amux.assembly.session import SourceSession
 from amux.model.facts import Facts
 from amux.model.problems import Problem
 
 
-class ReadsSelected(Protocol):
-    """Whoever can read some sessions of a source."""
-
-    def read_selected(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
-        """What `read` tells of them."""
-        ...
-
-
 def collect(items: Iterable[Item]) -> Reading:
     """The facts among some items; problems that they tell of themselves are not told twice."""
     facts: list[Facts] = []
-    loose: list[Problem] = []
+    problems: list[Problem] = []
     for item in items:
         if isinstance(item, Facts):
             facts.append(item)
         elif isinstance(item, Problem):
-            loose.append(item)
-    told = {problem for each in facts for problem in each.problems}
-    return Reading(
-        facts=tuple(facts), problems=tuple(problem for problem in loose if problem not in told)
-    )
+            problems.append(item)
+    in_facts = {problem for each in facts for problem in each.problems}
+    others = tuple(problem for problem in problems if problem not in in_facts)
+    return Reading(facts=tuple(facts), problems=others)
 
 
 def source_sessions(source: SourceRef, facts: Iterable[Facts]) -> list[SourceSession]:
@@ -58,10 +56,10 @@ def read_facts(
     adapter: Adapter, source: SourceRef, parts: list[SourceSession], problems: list[Problem]
 ) -> None:
     """Add what a source says; problems that concern no session are kept apart."""
-    take_facts(adapter.read(source, want="facts"), source, parts, problems)
+    _add_facts(adapter.read(source, want="facts"), source, parts, problems)
 
 
-def take_facts(
+def _add_facts(
     items: Iterable[Item], source: SourceRef, parts: list[SourceSession], problems: list[Problem]
 ) -> None:
     """Add what was read of a source."""
@@ -84,31 +82,26 @@ class CollectedFacts:
         read_facts(adapter, source, self._parts.setdefault(source.location, []), self._problems)
 
     def add_selected(
-        self, adapter: ReadsSelected, chosen: SelectedSessions
+        self, adapter: Selective | FindsRelated, selected: SelectedSessions
     ) -> list[tuple[SourceRef, Facts]]:
         """What was chosen of some sources; returns what they say."""
         read: list[tuple[SourceRef, Facts]] = []
-        for source, ids in chosen.items():
+        for source, ids in selected.items():
             parts = self._parts.setdefault(source.location, [])
-            take_facts(adapter.read_selected(source, chosen=ids), source, parts, self._problems)
+            _add_facts(adapter.read_selected(source, chosen=ids), source, parts, self._problems)
             read += ((source, part.facts) for part in parts)
         return read
 
     def names(self) -> Iterator[str]:
         """Every session that was spoken of."""
         for part in chain.from_iterable(self._parts.values()):
-            yield from _names(part)
+            facts = part.facts
+            prefix = None if facts.prefix is None else facts.prefix.of
+            noted = (note.session_id for note in facts.notes)
+            own = (facts.session_id, *facts.aliases)
+            yield from filter(None, (*own, facts.parent, prefix, *facts.children, *noted))
 
     def assembly(self) -> Assembly:
         """All of it."""
         in_order = (self._parts.get(source.location, ()) for source in self._sources)
         return assemble(self._agent, chain.from_iterable(in_order), self._problems)
-
-
-def _names(part: SourceSession) -> Iterator[str]:
-    """Every session a part speaks of."""
-    facts = part.facts
-    prefix = None if facts.prefix is None else facts.prefix.of
-    noted = (note.session_id for note in facts.notes)
-    named = (facts.session_id, *facts.aliases, facts.parent, prefix, *facts.children, *noted)
-    yield from filter(None, named)

@@ -38,8 +38,12 @@ class AdapterRegistry:
         """The adapter of that name, or None."""
         if agent in self._removed:
             return None
-        known = self._registered.get(agent) or self._loaded.get(agent)
-        return known or self._load(agent)
+        adapter = self._registered.get(agent) or self._loaded.get(agent)
+        if adapter is None:
+            adapter = load_builtin(agent) or load_plugin(agent)
+            if adapter is not None:
+                self._loaded[agent] = adapter
+        return adapter
 
     def require(self, agent: str) -> Adapter:
         """The adapter of that name; raises when there is none."""
@@ -100,9 +104,3 @@ class AdapterRegistry:
             can_resume=declared.can_resume and can("resume"),
             can_fork=declared.can_fork and can("fork"),
         )
-
-    def _load(self, agent: str) -> Adapter | None:
-        adapter = load_builtin(agent) or load_plugin(agent)
-        if adapter is not None:
-            self._loaded[agent] = adapter
-        return adapter

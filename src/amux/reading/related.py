@@ -13,16 +13,18 @@ from amux.model.problems import Problem
 from amux.reading.facts import CollectedFacts, read_facts
 
 
-def read_kin(adapter: Adapter, sources: Sequence[SourceRef], session_id: str) -> Assembly | None:
+def read_related(
+    adapter: Adapter, sources: Sequence[SourceRef], session_id: str
+) -> Assembly | None:
     """The session and everything related, as the adapter tells; None: it does not."""
-    kin = adapter.related(sources, session_id) if isinstance(adapter, FindsRelated) else None
-    if kin is None or not isinstance(adapter, FindsRelated):
+    related = adapter.related(sources, session_id) if isinstance(adapter, FindsRelated) else None
+    if related is None or not isinstance(adapter, FindsRelated):
         return None
-    readings = CollectedFacts(adapter.info.name, sources)
-    chosen = kin.more(())
-    while chosen:
-        chosen = kin.more(readings.add_selected(adapter, chosen))
-    return readings.assembly()
+    facts = CollectedFacts(adapter.info.name, sources)
+    selected = related.more(())
+    while selected:
+        selected = related.more(facts.add_selected(adapter, selected))
+    return facts.assembly()
 
 
 def read_by_names(adapter: Adapter, sources: Sequence[SourceRef], session_id: str) -> Assembly:
@@ -74,20 +76,23 @@ class _Scope:
             *self._by_name.get(session_id, []),
             *(s for s in self._by_prefix if session_id.startswith(s.id_prefix or "")),
         ]
-        if not found:
-            return []
         # A source whose name promises no session (a database, a list of names) may hold any.
-        return [*found, *(s for s in self._sources if _promises_nothing(s))]
+        unnamed = (
+            s
+            for s in self._sources
+            if s.role != "subagent" and not s.session_id and not s.id_prefix
+        )
+        return [*found, *unnamed] if found else []
 
     def _related(self, part: SourceSession) -> list[SourceRef]:
         facts = part.facts
-        if facts.unnamed_copies or self._has_lost_parent(facts):
+        if facts.unnamed_copies or self._has_missing_parent(facts):
             group = part.source.group
             return [source for source in self._sources if source.group == group]
         names = (facts.parent, facts.prefix.of if facts.prefix else None, *facts.children)
         return [source for name in names if name for source in self._holding(name)]
 
-    def _has_lost_parent(self, facts: Facts) -> bool:
+    def _has_missing_parent(self, facts: Facts) -> bool:
         """Whether it is a copy of what is gone: others may be, too, and hold the same calls."""
         is_copy = facts.kind in {"fork", "continuation"} and facts.parent is not None
         return is_copy and not self._holding(facts.parent or "")
@@ -109,7 +114,3 @@ def _descendants(session_id: str, parts: Sequence[SourceSession]) -> set[str]:
         if not more:
             return names - {session_id}
         names |= more
-
-
-def _promises_nothing(source: SourceRef) -> bool:
-    return source.role != "subagent" and not source.session_id and not source.id_prefix

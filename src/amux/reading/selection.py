@@ -35,18 +35,16 @@ class AgentSelection:
     `began` tells when those began that are shown for sure, unless others come before them.
     """
 
-    def __init__(self, adapter: Selective, choice: Selection, reading: CollectedFacts) -> None:
-        self._adapter = adapter
-        self._choice = choice
-        self._reading = reading
-        self.began = choice.began()
+    def __init__(self, adapter: Selective, selection: Selection, facts: CollectedFacts) -> None:
+        self._adapter, self._selection, self._facts = adapter, selection, facts
+        self.began = selection.began()
 
     def read(self, bound: datetime | None) -> tuple[Assembly, SkippedCounts]:
         """The sessions, and counts of the others; what comes behind the `bound` is not shown."""
-        chosen = self._choice.first(bound)
-        while chosen:
-            chosen = self._choice.more(self._reading.add_selected(self._adapter, chosen))
-        return self._reading.assembly(), self._choice.skipped()
+        selected = self._selection.first(bound)
+        while selected:
+            selected = self._selection.more(self._facts.add_selected(self._adapter, selected))
+        return self._facts.assembly(), self._selection.skipped()
 
 
 class FullRead:
@@ -70,22 +68,22 @@ def select_sessions(
     bound: datetime | None = None,
 ) -> AgentSelection | FullRead:
     """What a list may show of an agent. `bound`: others are to be shown already, up to this one."""
-    reading = CollectedFacts(adapter.info.name, sources)
-    telling: list[SourceRef] = []
+    facts = CollectedFacts(adapter.info.name, sources)
+    selectable: list[SourceRef] = []
     if isinstance(adapter, Selective) and leaves_out(options):
-        telling = [source for source in sources if adapter.can_select(source)]
-    told = {source.location for source in telling}
+        selectable = [source for source in sources if adapter.can_select(source)]
+    locations = {source.location for source in selectable}
     for source in sources:
-        if source.location not in told:
-            reading.add_source(adapter, source)
-    if isinstance(adapter, Selective) and telling:
-        named = frozenset(reading.names())
-        choice = adapter.select(telling, _filter_of(options, bound=bound, named=named))
-        if choice is not None:
-            return AgentSelection(adapter, choice, reading)
-    for source in telling:
-        reading.add_source(adapter, source)
-    return FullRead(reading.assembly(), options)
+        if source.location not in locations:
+            facts.add_source(adapter, source)
+    if isinstance(adapter, Selective) and selectable:
+        named = frozenset(facts.names())
+        selection = adapter.select(selectable, _filter_of(options, bound=bound, named=named))
+        if selection is not None:
+            return AgentSelection(adapter, selection, facts)
+    for source in selectable:
+        facts.add_source(adapter, source)
+    return FullRead(facts.assembly(), options)
 
 
 def leaves_out(options: SessionListOptions) -> bool:
@@ -98,10 +96,10 @@ def _limit(options: SessionListOptions) -> int | None:
 
     The models, the cost and the last change of a session cannot; tags lie elsewhere.
     """
-    return None if options.sort != "date" or _asks_for_more(options) else options.limit
+    return None if options.sort != "date" or _needs_full_read(options) else options.limit
 
 
-def _asks_for_more(options: SessionListOptions) -> bool:
+def _needs_full_read(options: SessionListOptions) -> bool:
     """Whether there are filters that only a reading can answer: also to count what is hidden."""
     return options.model is not None or bool(options.tags) or options.starred
 
@@ -129,13 +127,13 @@ def _shown_times(assembly: Assembly, options: SessionListOptions) -> Iterator[da
 def _filter_of(
     options: SessionListOptions, *, bound: datetime | None, named: frozenset[str]
 ) -> ListFilter:
-    asks_for_more = _asks_for_more(options)
+    needs_full_read = _needs_full_read(options)
     return ListFilter(
         since=options.since,
         until=options.until,
         cwd=options.cwd,
-        children=options.include_children or asks_for_more,
-        archived=options.include_archived or asks_for_more,
+        children=options.include_children or needs_full_read,
+        archived=options.include_archived or needs_full_read,
         descending=options.sort_direction == "desc",
         limit=_limit(options),
         bound=bound,

@@ -22,32 +22,32 @@ UNSETTLED_NS: Final = 50_000_000
 BY_ADAPTER: Final = b"adapter\n"
 """Begins the state of an agent that only its adapter can tell, so that no quick answer uses it."""
 
-_MOST_ENTRIES: Final = 200_000
+_MAX_ENTRIES: Final = 200_000
 _SHARED_MEMORY: Final = "-shm"  # changes with every reader of a database, ours included
 _BY_HANDLE: Final = os.scandir in os.supports_fd  # no path is looked up once per file
-_FOLDER: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)  # a pipe would keep us waiting
-_PLAIN: Final = 2  # later formats of marshal depend on who else holds an object
+_OPEN_FLAGS: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)  # a pipe would keep us waiting
+_MARSHAL_VERSION: Final = 2  # later formats of marshal depend on who else holds an object
 
 
 def take_snapshot(roots: Iterable[str], files: Iterable[str] = ()) -> bytes:
     """The state of all files below some folders and of some more; b"" when none can be told."""
     from _blake2 import blake2b
 
-    look = _Look()
+    found = _Entries()
     for root in roots:
-        look.walk(root)
+        found.walk(root)
     for path in files:
-        look.add_file(path)
-    newest = max(look.times, default=0)
-    if len(look.names) > _MOST_ENTRIES or newest > time.time_ns() - UNSETTLED_NS:
+        found.add_file(path)
+    newest = max(found.times, default=0)
+    if len(found.names) > _MAX_ENTRIES or newest > time.time_ns() - UNSETTLED_NS:
         return b""
-    digest = blake2b("\n".join(look.names).encode("utf-8", "surrogateescape"), digest_size=16)
-    digest.update(marshal.dumps(look.times, _PLAIN))
-    digest.update(marshal.dumps(look.others, _PLAIN))
+    digest = blake2b("\n".join(found.names).encode("utf-8", "surrogateescape"), digest_size=16)
+    digest.update(marshal.dumps(found.times, _MARSHAL_VERSION))
+    digest.update(marshal.dumps(found.others, _MARSHAL_VERSION))
     return digest.digest()
 
 
-class _Look:
+class _Entries:
     """Names and numbers of what was seen; bare ones, since there are tens of thousands."""
 
     __slots__ = ("names", "others", "times")
@@ -75,24 +75,28 @@ class _Look:
             folder = waiting.pop()
             self.names.append(folder)
             try:
-                place = os.open(folder, _FOLDER) if _BY_HANDLE else folder
+                handle = os.open(folder, _OPEN_FLAGS) if _BY_HANDLE else folder
                 try:
-                    inner = self._add_entries(place)
+                    inner = self._add_entries(handle)
                 finally:
-                    if isinstance(place, int):
-                        os.close(place)
-            except PermissionError:
-                self.names.append(f"! {_closed_door(folder)}")
+                    if isinstance(handle, int):
+                        os.close(handle)
+            except PermissionError:  # so rare that only then `amux.host` is imported
+                from pathlib import Path
+
+                from amux.host import unreadable_parent
+
+                self.names.append(f"! {unreadable_parent(Path(folder))}")
             except OSError as error:
                 self.names.append(f"! {error.errno}")
             else:
                 waiting += [f"{folder}{os.sep}{name}" for name in inner]
 
-    def _add_entries(self, place: int | str) -> list[str]:
+    def _add_entries(self, folder: int | str) -> list[str]:
         """Add the files of one folder; the names of the folders in it."""
         folders: list[str] = []
         files: list[os.DirEntry[str]] = []
-        with os.scandir(place) as entries:
+        with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.name)
@@ -115,12 +119,3 @@ class _Look:
         except OSError as error:
             self.names += (entry.name, f"! {error.errno}")
             return None
-
-
-def _closed_door(path: str) -> str:
-    """Which folder is closed: an answer names it. Rare, so that only then adapters are imported."""
-    from pathlib import Path
-
-    from amux.host import unreadable_parent
-
-    return str(unreadable_parent(Path(path)))

@@ -31,7 +31,7 @@ from amux.model.problems import Problem
 from amux.reading.facts import read_facts
 from amux.reading.messages import read_messages, with_tool_results
 from amux.reading.registry import AdapterRegistry
-from amux.reading.related import read_by_names, read_kin
+from amux.reading.related import read_by_names, read_related
 
 _EVERY_HIT = 1_000_000
 _WITHOUT_FILES = ("none", "in-memory")
@@ -68,25 +68,21 @@ class SourceCatalog:
             return []
         own = [*adapter.roots(self._host)]
         added = self._settings.get(agent, AgentSettings()).roots
-        return list(dict.fromkeys([*own, *(_sessions_in(place, own) for place in added)]))
+        return list(dict.fromkeys([*own, *(_session_root(root, own) for root in added)]))
 
     def roots_and_env(self, agent: str) -> tuple[list[Path], dict[str, str | None]]:
         """The same, and the environment variables that were asked, with what they said."""
-        asked = RecordingEnvironment(self._host.env)
-        host = Host(self._host.home, env=asked, platform=self._host.platform, now=self._host.now)
-        return SourceCatalog(host, self._registry, self._settings).configured_roots(
-            agent
-        ), asked.answers
+        env = RecordingEnvironment(self._host.env)
+        host = Host(self._host.home, env=env, platform=self._host.platform, now=self._host.now)
+        roots = SourceCatalog(host, self._registry, self._settings).configured_roots(agent)
+        return roots, env.answers
 
     def roots(self, agent: str) -> list[Path]:
         """Those that exist; all of them where only the adapter can tell."""
         if isinstance(self._registry.require(agent), Fingerprinted):
             return self.configured_roots(agent)
-        return [
-            root
-            for root in self.configured_roots(agent)
-            if not is_path(str(root)) or is_folder(root)
-        ]
+        configured = self.configured_roots(agent)
+        return [root for root in configured if not is_path(str(root)) or is_folder(root)]
 
     def sources(self, agent: str, *, cwd: str | None = None) -> list[SourceRef]:
         """Every source of the agent, by name alone, each once."""
@@ -107,14 +103,14 @@ class SourceCatalog:
         """One session with all that bears on it, from databases; None: there is none to ask."""
         if all(source.session_id or source.role != "session" for source in sources):
             return None
-        return read_kin(self._registry.require(agent), sources, session_id)
+        return read_related(self._registry.require(agent), sources, session_id)
 
     def assembly_for(
         self, agent: str, session_id: str, *, sources: Sequence[SourceRef]
     ) -> Assembly:
         """One session with all that bears on it, from as few sources as an exact answer needs."""
         adapter = self._registry.require(agent)
-        found = read_kin(adapter, sources, session_id)
+        found = read_related(adapter, sources, session_id)
         return found or read_by_names(adapter, sources, session_id)
 
     def assemble_sources(self, agent: str, sources: Sequence[SourceRef]) -> Assembly:
@@ -128,8 +124,8 @@ class SourceCatalog:
 
     def messages(self, assembly: Assembly, session: AssembledSession) -> Iterator[SessionMessage]:
         """The session's messages in order, history kept by reference first. Streams."""
-        conversation = message_sources(assembly, session)
-        return with_tool_results(self._messages(assembly.agent, conversation, "all"))
+        sources = message_sources(assembly, session)
+        return with_tool_results(self._messages(assembly.agent, sources, "all"))
 
     def native_search(self, agent: str, terms: Sequence[str]) -> set[str] | None:
         """Ids of sessions that may have a text with all terms, by the agent's own index, if any.
@@ -161,36 +157,32 @@ class SourceCatalog:
             for root in self.roots(agent):
                 yield from adapter.not_in_native_index(root)
 
-    def searchable(self, agent: str, conversation: MessageSources) -> Iterator[SessionMessage]:
+    def searchable(self, agent: str, sources: MessageSources) -> Iterator[SessionMessage]:
         """The same to search in: texts of many megabytes are cut; `long_texts` has them whole."""
-        return self._messages(agent, conversation, "texts")
+        return self._messages(agent, sources, "texts")
 
-    def long_texts(self, conversation: MessageSources) -> Iterator[Iterator[str]]:
+    def long_texts(self, sources: MessageSources) -> Iterator[Iterator[str]]:
         """The texts that are too long to be held, each in pieces."""
-        for each in conversation.slices:
-            if not each.source.has_path:
-                continue
-            for _, windows in groupby(read_long_texts(each.source.path), key=itemgetter(0)):
+        for path in (each.source.path for each in sources.slices if each.source.has_path):
+            for _, windows in groupby(read_long_texts(path), key=itemgetter(0)):
                 yield (window for _, window in windows)
 
     def _messages(
-        self, agent: str, conversation: MessageSources, want: Want
+        self, agent: str, sources: MessageSources, want: Want
     ) -> Iterator[SessionMessage]:
-        adapter = self._registry.require(agent)
-        for item in read_messages(adapter, conversation, want=want):
-            if isinstance(item, SessionMessage):
-                yield item
+        items = read_messages(self._registry.require(agent), sources, want=want)
+        return (item for item in items if isinstance(item, SessionMessage))
 
 
-def _sessions_in(place: Path, own: Sequence[Path]) -> Path:
+def _session_root(root: Path, own: Sequence[Path]) -> Path:
     """Where sessions are in a place a person named: it may be a copy of the agent's whole folder.
 
     Agents that keep them in a folder of their folder are known by the names of their own places.
     """
     names = {each.name for each in own}
-    if len(names) == 1 and names < _INNER_FOLDERS and is_folder(inner := place / names.pop()):
+    if len(names) == 1 and names < _INNER_FOLDERS and is_folder(inner := root / names.pop()):
         return inner
-    return place
+    return root
 
 
 class RecordingEnvironment(Mapping[str, str]):

@@ -21,10 +21,10 @@ from amux.reading.sources import SourceCatalog
 class SpecAdapter:
     """What the specification calls an agent adapter."""
 
-    def __init__(self, adapter: Adapter, host: Host, library: SourceCatalog) -> None:
+    def __init__(self, adapter: Adapter, host: Host, catalog: SourceCatalog) -> None:
         self._adapter = adapter
         self._host = host
-        self._library = library
+        self._catalog = catalog
 
     @property
     def info(self) -> AgentInfo:
@@ -53,36 +53,34 @@ class SpecAdapter:
 
     def session_dir(self, cwd: str | None = None) -> Path:
         """Where the agent keeps its sessions: the first place that exists, else the usual one."""
-        places = self._adapter.roots(self._host)
-        for source in self._library.sources(self.agent, cwd=cwd) if cwd is not None else ():
+        roots = self._adapter.roots(self._host)
+        for source in self._catalog.sources(self.agent, cwd=cwd) if cwd is not None else ():
             if source.has_path:
                 return source.path.parent
-        if not places:
+        if not roots:
             raise AmuxError(
                 f"{self.display_name} has no place for sessions", code=ErrorCode.PLUGIN_ERROR
             )
-        folders = (place for place in places if is_path(str(place)) and is_folder(place))
-        return next(folders, places[0])
+        existing = (root for root in roots if is_path(str(root)) and is_folder(root))
+        return next(existing, roots[0])
 
     def list_session_files(self, cwd: str | None = None) -> Iterator[Path]:
         """The files of all sessions; nothing when the place is missing or forbidden."""
-        for source in self._library.sources(self.agent, cwd=cwd):
+        for source in self._catalog.sources(self.agent, cwd=cwd):
             if source.role == "session" and source.has_path:
                 yield source.path
 
     def parse_session_file(self, file: str | Path) -> Session:
         """One file as a session, on its own: copies of other sessions are not told apart here."""
-        source = self._source_of(Path(file))
-        assembly = self._library.assemble_sources(self.agent, [source])
+        path = Path(file)
+        found = (source for source in self._catalog.sources(self.agent) if source.path == path)
+        source = next(found, None) or SourceRef(
+            agent=self.agent, path=path, root=path.parent, session_id=path.stem
+        )
+        assembly = self._catalog.assemble_sources(self.agent, [source])
         for session in assembly.sessions:
             if session.listed:
-                messages = self._library.messages(assembly, session)
+                messages = self._catalog.messages(assembly, session)
                 return full_session(session, messages, cost=None)
         reason = f": {assembly.problems[0]}" if assembly.problems else ""
         raise ParseError(f"`{file}` holds no session of {self.display_name}{reason}")
-
-    def _source_of(self, path: Path) -> SourceRef:
-        for source in self._library.sources(self.agent):
-            if source.path == path:
-                return source
-        return SourceRef(agent=self.agent, path=path, root=path.parent, session_id=path.stem)

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Final
 
 from amux.adapters._base import SourceRef
+from amux.assembly.assemble import SOURCE_FAILURES
 from amux.assembly.session import SourceSession
 from amux.errors import ParseError
 from amux.model.problems import Problem
 from amux.reading.facts import read_facts
 from amux.reading.sources import SourceCatalog
 
-_OF_WHOLE_SOURCES: Final = frozenset({"unreadable", "unknown-format", "decoder-missing"})
 _HINTS: Final = {
     "decoder-missing": "`pip install zstandard` installs the decoder",
     "unreadable": "the operating system refused it; `amux doctor` shows what else it refuses",
@@ -28,11 +28,11 @@ _SHOWN: Final = 3
 _BLANK_BYTES: Final = 1 << 16
 
 
-def find_read_error(library: SourceCatalog, agent: str, name: str) -> Problem | None:
+def find_read_error(catalog: SourceCatalog, agent: str, name: str) -> Problem | None:
     """Why there is no session in the source whose name promises it; None: it is not damaged."""
-    adapter = library.adapter(agent)
-    for source in library.sources(agent):
-        if not _promises(source, name):
+    adapter = catalog.adapter(agent)
+    for source in catalog.sources(agent):
+        if not _may_hold(source, name):
             continue
         parts: list[SourceSession] = []
         problems: list[Problem] = []
@@ -41,7 +41,7 @@ def find_read_error(library: SourceCatalog, agent: str, name: str) -> Problem | 
             continue
         problems += (problem for part in parts for problem in part.facts.problems)
         if problems:
-            return (*_of_whole_sources(problems), *problems)[0]
+            return (*_source_failures(problems), *problems)[0]
         if source.has_path and _is_blank(source.path):
             message = "there is nothing to read"
             return Problem(code="unknown-format", message=message, path=source.location)
@@ -58,39 +58,39 @@ def damaged(agent: str, name: str, problem: Problem) -> ParseError:
 
 def unreadable_hint(problems: Iterable[Problem]) -> str:
     """What to add to the news that a session is missing: where it may lie all the same."""
-    unread = _in_a_line(problems)
+    unread = _summary(problems)
     return f"; it may lie in what could not be read: {unread}" if unread else ""
 
 
 def log_unread(agent: str, problems: Iterable[Problem]) -> None:
     """Tell whoever listens to the log, with one warning, which sources could not be read."""
-    unread = _in_a_line(problems)
+    unread = _summary(problems)
     if unread:
         import logging
 
         logging.getLogger("amux").warning("not all of %s could be read: %s", agent, unread)
 
 
-def _in_a_line(problems: Iterable[Problem]) -> str:
+def _summary(problems: Iterable[Problem]) -> str:
     """Those of whole sources; the name of a file may be anything, and a line stays one."""
-    lines = [str(each) for each in _of_whole_sources(problems)]
-    more = f"; and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
-    text = "; ".join(lines[:_SHOWN]) + more
-    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
+    failures = [str(problem) for problem in _source_failures(problems)]
+    more = f"; and {len(failures) - _SHOWN} more" if len(failures) > _SHOWN else ""
+    text = "; ".join(failures[:_SHOWN]) + more
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
-def _of_whole_sources(problems: Iterable[Problem]) -> list[Problem]:
+def _source_failures(problems: Iterable[Problem]) -> list[Problem]:
     """Those for which a source tells of no session, each once."""
-    return list(dict.fromkeys(each for each in problems if each.code in _OF_WHOLE_SOURCES))
+    return list(dict.fromkeys(each for each in problems if each.code in SOURCE_FAILURES))
 
 
-def _promises(source: SourceRef, name: str) -> bool:
+def _may_hold(source: SourceRef, name: str) -> bool:
     """Whether a source, going by its name, holds a session whose id begins like this."""
     if source.role == "names":
         return False
-    begins = source.id_prefix or source.session_id or ""
-    is_cut = source.id_prefix and name.startswith(begins)
-    return bool(is_cut) or begins.startswith(name) or source.name.split(".")[0] == name
+    known_id = source.id_prefix or source.session_id or ""
+    is_longer = source.id_prefix and name.startswith(known_id)
+    return bool(is_longer) or known_id.startswith(name) or source.name.split(".")[0] == name
 
 
 def _is_blank(path: Path) -> bool:
