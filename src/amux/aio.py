@@ -322,25 +322,25 @@ class AdapterManager:
         return self._inner.register(adapter)
 
     def unregister(self, agent: str) -> None:
-        """Forget an adapter."""
+        """Remove an adapter."""
         return self._inner.unregister(agent)
 
     async def get(self, agent: str) -> SpecAdapter | None:
-        """The adapter with the specification's session methods, or None."""
+        """Return the adapter with the specification's session methods; None if it is unknown."""
         return await asyncio.to_thread(self._inner.get, agent)
 
     async def list(self) -> list[AgentInfo]:
-        """Who the known agents are."""
+        """Return the known agents."""
         return await asyncio.to_thread(self._inner.list)
 
     async def detect(self, agent: str) -> InstalledAgent | None:
-        """Whether the agent itself is installed, where, and which version; None: it is not."""
+        """Return the path and version of the installed agent; None if it is not installed."""
         return await asyncio.to_thread(self._inner.detect, agent)
 
     async def capabilities(self, agent: str, *, version: str | None = None) -> Capabilities:
-        """What an agent can do: in that version, else in the one that is installed here.
+        """Return the capabilities of an agent in a version, by default the installed one.
 
-        Where it is not installed, what the newest known version can do.
+        If the agent is not installed, these are the capabilities of the newest known version.
         """
         return await asyncio.to_thread(self._inner.capabilities, agent, version=version)
 

@@ -1,1 +1,1 @@
-"""From facts to sessions: joined, related, named, costed. Pure: no file or database is read."""
+"""Builds sessions from facts: sources, lineage, titles, cost. Pure: reads no file or database."""

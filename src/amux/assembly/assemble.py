@@ -1,4 +1,4 @@
-"""From the facts of many sources to sessions: joined, named, related, every call owned once."""
+"""Assembles the sessions of one agent from the facts of its sources."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ from amux.model.titles import choose_title, fold_name
 from amux.model.trace import LineKind, merged_trace
 
 SOURCE_FAILURES: Final = frozenset({"unreadable", "unknown-format", "decoder-missing"})
+"""Codes of problems that make a whole source unreadable."""
 
 
 @dataclass(slots=True)
 class Assembly:
-    """All sessions of one agent, as far as the given parts tell."""
+    """All sessions of one agent that the given sources contain."""
 
     agent: str
-    sessions: list[AssembledSession]  # top level: sub-agents hang below their parents
-    unattributed: list[AssembledSession]  # billed calls of no session
+    sessions: list[AssembledSession]  # top level; sub-agents are children of their parents
+    unattributed: list[AssembledSession]  # billed calls that belong to no session
     problems: list[Problem]
     _by_rollout: dict[str, SourceSession] = field(default_factory=dict[str, SourceSession])
 
     def find(self, session_id: str) -> AssembledSession | None:
-        """The session with that id or alias, sub-agents included; of equals the newest."""
+        """Return the newest session or sub-agent with that id, else the first with that alias."""
         by_id: list[AssembledSession] = []
         by_alias: list[AssembledSession] = []
         for session in self.all_sessions():
@@ -44,12 +45,12 @@ class Assembly:
         return max(by_id or by_alias[:1], key=_updated, default=None)
 
     def all_sessions(self) -> Iterator[AssembledSession]:
-        """All sessions, sub-agents too."""
+        """Yield all sessions, each followed by its sub-agents."""
         for session in self.sessions:
             yield from session.with_children()
 
     def source_path(self, session: AssembledSession) -> list[tuple[SourceSession, int | None]]:
-        """The parts to read for the session's messages, in order, each up to a trace key."""
+        """Return the sources of the session's messages in order, each with the key it ends at."""
         prefixes = [*_prefixes(session.primary, self._by_rollout)]
         return [*reversed(prefixes), *((fragment, None) for fragment in session.fragments)]
 
@@ -57,7 +58,7 @@ class Assembly:
 def assemble(
     agent: str, parts: Iterable[SourceSession], problems: Iterable[Problem] = ()
 ) -> Assembly:
-    """Join sources into sessions and give every call to one of them."""
+    """Join sources into sessions and assign every call to exactly one of them."""
     sessions = join_sources(agent, parts)
     by_rollout = _rollouts(sessions)
     for session in sessions:
@@ -75,7 +76,7 @@ def assemble(
 
 
 def message_sources(assembly: Assembly, session: AssembledSession) -> MessageSources:
-    """Where the session's messages lie."""
+    """Return the sources of the session's messages, in order."""
     return MessageSources(
         session.session_id,
         tuple(
@@ -92,7 +93,7 @@ def _updated(session: AssembledSession) -> float:
 
 
 def _rollouts(sessions: Iterable[AssembledSession]) -> dict[str, SourceSession]:
-    """Every id by which a prefix may refer to a log."""
+    """Map every id by which a prefix may refer to a log to that log."""
     rollouts: dict[str, SourceSession] = {}
     for session in sessions:
         for part in session.sources:
@@ -104,7 +105,7 @@ def _rollouts(sessions: Iterable[AssembledSession]) -> dict[str, SourceSession]:
 def _prefixes(
     part: SourceSession, by_rollout: dict[str, SourceSession]
 ) -> Iterator[tuple[SourceSession, int]]:
-    """The logs a part refers to, nearest first. A later cut never reaches beyond an earlier one."""
+    """Yield the logs a source refers to, nearest first, each with the trace key it is cut at."""
     seen = {id(part)}
     prefix = part.facts.prefix
     limit: int | None = None
@@ -113,13 +114,14 @@ def _prefixes(
         if parent is None or id(parent) in seen:
             return
         seen.add(id(parent))
+        # A log further back is never read beyond the cut of a nearer one.
         limit = prefix.until if limit is None else min(limit, prefix.until)
         yield parent, limit
         prefix = parent.facts.prefix
 
 
 def _read_through_prefix(session: AssembledSession, by_rollout: dict[str, SourceSession]) -> None:
-    """Trace and first prompt of the whole conversation."""
+    """Set the trace and the first prompt of the whole conversation, referenced logs included."""
     session.trace = merged_trace([fragment.facts.trace for fragment in session.fragments])
     prompts = (fragment.facts.first_prompt for fragment in session.fragments)
     session.first_prompt = next((prompt for prompt in prompts if prompt), None)
@@ -142,7 +144,7 @@ def _read_through_prefix(session: AssembledSession, by_rollout: dict[str, Source
 
 
 def _assign_titles(sessions: list[AssembledSession]) -> None:
-    """A given name, a title noted elsewhere, the first prompt: in this order."""
+    """Set each title: the given name, else a title noted in any source, else the first prompt."""
     by_id: dict[str, str] = {}
     by_entry: dict[int, str] = {}
     for note in _notes(sessions):
@@ -161,7 +163,7 @@ def _assign_titles(sessions: list[AssembledSession]) -> None:
 
 
 def _inherit_directories(sessions: list[AssembledSession]) -> None:
-    """Where a session was started, if only another source knows."""
+    """Set the directories that other sources note for a session."""
     noted = {note.session_id: note.cwd for note in _notes(sessions) if note.cwd}
     for session in sessions:
         session.inherited_cwd = noted.get(session.session_id)
@@ -174,13 +176,13 @@ def _notes(sessions: list[AssembledSession]) -> Iterator[TitleNote]:
 
 
 def _noted_title(session: AssembledSession, by_entry: dict[int, str]) -> str | None:
-    """The title of the last line of this session that one was noted for."""
+    """Return the title noted for the last line that has one; None if no line has one."""
     keys = reversed(session.trace.key_list()) if by_entry else ()
     return next((by_entry[key] for key in keys if key in by_entry), None)
 
 
 def _nest_children(sessions: list[AssembledSession]) -> list[AssembledSession]:
-    """Hang sub-agents below their parents; one whose parent is gone stays on top."""
+    """Move sub-agents below their parents; those without one stay at the top level."""
     by_id: dict[str, AssembledSession] = {}
     for session in sessions:
         by_id.setdefault(session.session_id, session)

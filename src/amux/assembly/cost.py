@@ -1,7 +1,8 @@
-"""What a session cost: every owned call priced once, by the agent's own figure where there is one.
+"""Computes the cost of sessions. Each call is priced once, in the session that owns it.
 
-Sources in order: the agent's record, the run index, the price catalogue. Money is integer nano-USD;
-a call without a known price stays `None` and makes the sum incomplete, never zero.
+The sources of a price are, in this order, the agent's own record, the run index and the price
+catalogue. Money is integer nano-USD. A call without a known price has the price None, not zero, and
+makes the sum incomplete.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from amux.run_index import RunIndex
 
 
 def local_day(at: datetime, zone: tzinfo) -> date:
-    """The day of a moment in a zone; a broken clock at the end of all days keeps its own."""
+    """Return the day of a moment in a zone, or its own day if that is out of the range of dates."""
     try:
         return (at if at.tzinfo is zone else at.astimezone(zone)).date()
     except OverflowError:
@@ -32,7 +33,7 @@ def local_day(at: datetime, zone: tzinfo) -> date:
 
 
 class CallSpan(NamedTuple):
-    """Calls in a row of one model on one day."""
+    """Consecutive calls of one model on one day."""
 
     model: str | None
     day: date
@@ -40,7 +41,7 @@ class CallSpan(NamedTuple):
 
 
 def call_spans(calls: Sequence[Call], zone: tzinfo, *, created: datetime) -> Iterator[CallSpan]:
-    """All calls, run by run; one without a time is taken for one of when its session began."""
+    """Yield the spans of the calls; a call without a time counts as made at `created`."""
     if not calls:
         return
     start, model, first = 0, calls[0].model, calls[0].at or created
@@ -56,7 +57,7 @@ def call_spans(calls: Sequence[Call], zone: tzinfo, *, created: datetime) -> Ite
 
 
 def _limits(at: datetime, zone: tzinfo) -> tuple[datetime, datetime]:
-    """Between which moments the day lasts; nothing on a day when the clocks are changed."""
+    """Return the start and end of the day; an empty range if the zone's offset changes that day."""
     try:
         local = at.astimezone(zone)
         offset = local.utcoffset() or timedelta()
@@ -73,28 +74,28 @@ def _limits(at: datetime, zone: tzinfo) -> tuple[datetime, datetime]:
 
 @dataclass(slots=True, frozen=True)
 class SessionCost:
-    """Everything a session was billed for, sub-agents included."""
+    """The cost of a session, sub-agents included."""
 
     calls: Sequence[Call]
-    shares: Sequence[int | None]  # nano-USD of each of the calls; None: no price is known
+    shares: Sequence[int | None]  # nano-USD of each call; None: no price is known
     source: CostSource
-    extra_nusd: int  # recorded for the session, but for none of its calls
+    extra_nusd: int  # recorded for the session, but for no single call
     incomplete: tuple[str, ...]
-    extra_tokens: Tokens = field(default_factory=Tokens)  # likewise
+    extra_tokens: Tokens = field(default_factory=Tokens)  # recorded likewise
 
     @property
     def nusd(self) -> int:
-        """The known part of the sum."""
+        """Return the sum of all known prices."""
         return self.extra_nusd + sum(share for share in self.shares if share is not None)
 
     def record(self) -> CostRecord:
-        """The same at the JSON edge."""
+        """Return the cost as a record for JSON."""
         tokens = self.extra_tokens + sum_tokens(self.calls)
         return cost_record(tokens, self.nusd, source=self.source, incomplete=self.incomplete)
 
 
 def sum_tokens(calls: Iterable[Call]) -> Tokens:
-    """All tokens of some calls; plain additions, as there may be many."""
+    """Return the tokens of all calls; `sum` would build a `Tokens` for each of many calls."""
     used = read = written = written_1h = output = 0
     thinking: int | None = None
     for call in calls:
@@ -119,7 +120,7 @@ def sum_tokens(calls: Iterable[Call]) -> Tokens:
 def cost_record(
     tokens: Tokens, nusd: int, *, source: CostSource | None, incomplete: Sequence[str]
 ) -> CostRecord:
-    """Tokens and money in the specification's shape."""
+    """Return tokens and money as the record of the specification."""
     return CostRecord(
         total_usd=nusd / NANO,
         input_tokens=tokens.input,
@@ -196,7 +197,7 @@ class CostCalculator:
         return self.annotations.is_starred(session.agent, session.names())
 
     def price(self, session: AssembledSession, call: Call) -> int | None:
-        """The agent's own figure, else the catalogue's; None when neither knows."""
+        """Return the price the agent recorded, else the catalogue's; None if both are missing."""
         if call.native_nusd is not None:
             return call.native_nusd
         rates = self._rates(session, call)
@@ -205,7 +206,7 @@ class CostCalculator:
     def rates_used(
         self, session: AssembledSession, call: Call
     ) -> tuple[dict[str, float] | None, str | None]:
-        """USD per million tokens by bucket, and who says so; no rates for an agent's own figure."""
+        """Return the USD per million tokens by kind (None: recorded price), and their origin."""
         if call.native_nusd is not None:
             return None, "native"
         rates = self._rates(session, call)
@@ -224,12 +225,12 @@ class CostCalculator:
     def _rates(self, session: AssembledSession, call: Call) -> Rates | None:
         if call.model is None:
             return None
-        # A call whose time was not recorded has the price of the day on which its session began.
+        # A call without a recorded time has the price of the day on which its session began.
         day = local_day(call.at or time_span(session)[0], UTC)
         return self._registry.rates(session.agent, call.model, day)
 
     def _prices_of(self, session: AssembledSession, calls: Sequence[Call]) -> list[int | None]:
-        """As `price`, for many: rates are looked up when the model or the day changes."""
+        """Return the `price` of each call; rates are looked up once per model and day."""
         prices: list[int | None] = []
         for model, day, span in call_spans(calls, UTC, created=time_span(session)[0]):
             rates = None
@@ -245,12 +246,12 @@ class CostCalculator:
         return prices
 
     def cost_of(self, session: AssembledSession) -> SessionCost | None:
-        """The session's cost; None when nothing at all was recorded."""
+        """Return the session's cost (0 if others count all its calls); None if it is unrecorded."""
         members = list(session.with_children())
         calls = [call for member in members for call in member.calls]
         prices = self._prices_of(session, calls)
         gaps = gaps_of(members)
-        # A copy that no record declares starts from the original's total, which is of no use here.
+        # The recorded total of an undeclared copy starts from that of the original: ignore it.
         is_declared = session.kind == session.facts.kind
         recorded = session.facts.native_nusd if is_declared else None
         if recorded is not None:
@@ -272,7 +273,7 @@ class CostCalculator:
 
 
 def gaps_of(members: Iterable[AssembledSession]) -> tuple[str, ...]:
-    """Why the figures are a lower bound, each reason once, in order of appearance."""
+    """Return the reasons why the figures are a lower bound, without duplicates."""
     reasons: dict[str, None] = {}
     for member in members:
         for part in member.sources:
@@ -284,7 +285,7 @@ def gaps_of(members: Iterable[AssembledSession]) -> tuple[str, ...]:
 
 
 def why_unknown(session: AssembledSession) -> tuple[str, ...]:
-    """Why nothing is known of what it cost, when nothing is."""
+    """Return the reasons why the cost of a session without a recorded cost is unknown."""
     return gaps_of(session.with_children()) or (USAGE_NOT_RECORDED,)
 
 
@@ -295,7 +296,7 @@ def _cost_of_runs(
     *,
     gaps: tuple[str, ...],
 ) -> SessionCost:
-    """What the runs cost; their tokens only where the session itself tells of none."""
+    """Return the cost of the runs, with their tokens if the session itself records none."""
     recorded = sum(nano_usd(record) for record in billed)
     cost = _spread(calls, prices, recorded, source="run-index", gaps=gaps)
     if any(call.tokens.total for call in calls):
@@ -304,12 +305,12 @@ def _cost_of_runs(
 
 
 def nano_usd(record: CostRecord) -> int:
-    """A recorded amount in the unit that sums are made in."""
+    """Return a recorded amount in nano-USD."""
     return round(record.total_usd * NANO)
 
 
 def recorded_tokens(record: CostRecord) -> Tokens:
-    """The tokens of a cost record, as buckets."""
+    """Return the tokens of a cost record."""
     return Tokens(
         input=record.input_tokens,
         cache_read=record.cached_tokens or 0,
@@ -327,7 +328,7 @@ def _spread(
     source: CostSource,
     gaps: tuple[str, ...],
 ) -> SessionCost:
-    """Share a recorded total among the calls by weight, so that groups add up to it exactly."""
+    """Divide a recorded total among the calls by weight; the shares add up to it exactly."""
     weights = [price for price in prices if price is not None]
     if len(weights) != len(calls):
         weights = [call.tokens.total for call in calls]

@@ -1,12 +1,12 @@
-"""Cells: what one session spent on one model on one day, as a plain value.
+"""Ledger entries: the spending of one session on one model in one day or hour.
 
-A cost report is a sum over cells, so a report over many sessions needs their cells and none of
-their calls. A cell holds for the sessions as they were read, one list of prices, one run index and
-one time zone. Tags are not in it: they belong to the session's id and may change any day.
+A cost report is a sum of entries, so it needs no calls. An entry is valid for the sessions as they
+were read, one price list, one run index and one time zone. It has no tags: they belong to the id of
+the session and can change at any time.
 
-Sums over the cells of a session equal the sums over its calls, to the nano-USD. A billed call of no
-session is a cell of its own, whose `created_at` is the time of the call. A session of which no
-spending is known still has a cell: it is a session all the same.
+The entries of a session add up to the sum of its calls, to the nano-USD. Billed calls of no session
+have entries of their own, whose `created_at` is the time of the call. A session without known
+spending still has one entry, so that reports count it.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ UNKNOWN_MODEL = "unknown"
 _LARGEST = 2**63 - 1
 
 EntryKind = Literal["spent", "unspent", "unrecorded"]
-"""What a cell says of its session. `spent`: it spent this. `unspent`: it spent nothing of its own.
-`unrecorded`: nothing tells of any spending. Without any the model is the one that it names first.
+"""`spent`: the session spent this. `unspent`: it spent nothing of its own. `unrecorded`: no
+spending is recorded. The last two have the primary model of the session and the day it began.
 """
 
 
@@ -53,13 +53,13 @@ class SpendTotals(msgspec.Struct, kw_only=True, array_like=True, gc=False):
     cache_write_1h: int = 0
     output: int = 0
     thinking: int | None = None
-    nusd: int = 0  # the known part
+    nusd: int = 0  # sum of the known prices
     unpriced_calls: int = 0
     unpriced_input: int = 0
     unpriced_output: int = 0
 
     def add_calls(self, calls: Sequence[Call], shares: Sequence[int | None]) -> None:
-        """Count some calls and what each has cost; None: no price is known."""
+        """Add calls and the cost of each; None: no price is known."""
         self.calls += len(calls)
         known = [share for share in shares if share is not None]
         self.add_amount(sum_tokens(calls), sum(known))
@@ -71,7 +71,7 @@ class SpendTotals(msgspec.Struct, kw_only=True, array_like=True, gc=False):
             self.unpriced_output += unpriced.output
 
     def add_amount(self, tokens: Tokens, nusd: int) -> None:
-        """Count what was recorded for no call."""
+        """Add an amount that is recorded for no single call."""
         self.input += tokens.input
         self.cache_read += tokens.cache_read
         self.cache_write += tokens.cache_write
@@ -82,7 +82,7 @@ class SpendTotals(msgspec.Struct, kw_only=True, array_like=True, gc=False):
             self.thinking = (self.thinking or 0) + tokens.thinking
 
     def add(self, other: SpendTotals) -> None:
-        """Count what was summed before."""
+        """Add another sum."""
         self.calls += other.calls
         self.add_amount(other.tokens, other.nusd)
         self.unpriced_calls += other.unpriced_calls
@@ -92,14 +92,14 @@ class SpendTotals(msgspec.Struct, kw_only=True, array_like=True, gc=False):
     def as_arguments(self) -> dict[str, Any]:
         """Return the figures as keyword arguments of an entry, none larger than 64 bits.
 
-        A damaged log may claim any number; no bill exceeds what 64 bits can hold.
+        A damaged log may contain any number; no bill exceeds 64 bits.
         """
         figures = {name: getattr(self, name) for name in SpendTotals.__struct_fields__}
         return {name: value and min(value, _LARGEST) for name, value in figures.items()}
 
     @property
     def tokens(self) -> Tokens:
-        """The tokens alone."""
+        """Return the tokens."""
         return Tokens(
             input=self.input,
             cache_read=self.cache_read,
@@ -115,22 +115,22 @@ class LedgerEntry(SpendTotals, kw_only=True, array_like=True, gc=False):
 
     agent: str
     session: str | None  # unified id; None: billed calls of no session
-    created_at: datetime  # when the session began: what `since` and `until` choose by
+    created_at: datetime  # when the session began, for the filters `since` and `until`
     cwd: str | None
     day: str  # ISO date in the zone of the report
     model: str
     kind: EntryKind = "spent"
     reasons: tuple[str, ...] = ()  # why the figures are a lower bound, beyond a missing price
-    alias: str | None = None  # what names the session alone, where another one has its id
+    alias: str | None = None  # unique name, if another session has the same id
 
     @property
     def address(self) -> str | None:
-        """The unified id that means no other session."""
+        """Return a unified id that no other session has."""
         return self.session if self.alias is None else unified_id(self.agent, self.alias)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The agent's own ids of the session, the one it shares first; of none nothing."""
+        """Return the native id of the session, then its alias; empty for calls of no session."""
         if self.session is None:
             return ()
         own = self.session.removeprefix(f"{self.agent}:")
@@ -140,7 +140,7 @@ class LedgerEntry(SpendTotals, kw_only=True, array_like=True, gc=False):
 def ledger_entries(
     assembly: Assembly, costs: CostCalculator, zone: tzinfo
 ) -> Iterator[LedgerEntry]:
-    """The cells of all sessions of one agent, and those of its calls without a session."""
+    """Yield the entries of all sessions of one agent and of its calls without a session."""
     aliases = unique_aliases(assembly.sessions)
     for session in assembly.sessions:
         yield from session_entries(session, costs, zone, alias=aliases.get(session))
@@ -151,7 +151,7 @@ def ledger_entries(
 def session_entries(
     session: AssembledSession, costs: CostCalculator, zone: tzinfo, *, alias: str | None = None
 ) -> list[LedgerEntry]:
-    """All that one session spent, its sub-agents included."""
+    """Return the entries of one session, sub-agents included."""
     created, _ = time_span(session)
     cost = costs.cost_of(session)
     cwd, reasons = cwd_of(session), _reasons(session, cost)
@@ -186,12 +186,12 @@ def session_entries(
 
 
 def _has_extra(cost: SessionCost) -> bool:
-    """Whether something was recorded for the session that belongs to none of its calls."""
+    """Return whether the session has a recorded amount that belongs to no single call."""
     return bool(cost.extra_nusd or cost.extra_tokens.total)
 
 
 def _reasons(session: AssembledSession, cost: SessionCost | None) -> tuple[str, ...]:
-    """Why its figures are a lower bound; a missing price is known from the calls themselves."""
+    """Return why the figures are a lower bound; missing prices are counted by the totals."""
     gaps = gaps_of(session.with_children()) if cost is None else cost.incomplete
     return tuple(reason for reason in gaps if reason != UNPRICED_MODEL)
 
@@ -199,7 +199,7 @@ def _reasons(session: AssembledSession, cost: SessionCost | None) -> tuple[str, 
 def _unattributed_entries(
     session: AssembledSession, costs: CostCalculator, zone: tzinfo
 ) -> Iterator[LedgerEntry]:
-    """Calls of no session have no beginning to be chosen by: each moment is a cell."""
+    """Yield one entry per moment and model: such calls can only be filtered by their own time."""
     created, _ = time_span(session)
     cwd, reasons = cwd_of(session), gaps_of([session])
     totals: dict[tuple[str, datetime], SpendTotals] = {}
@@ -220,15 +220,15 @@ def _unattributed_entries(
 
 
 class Spending(msgspec.Struct, frozen=True, array_like=True):
-    """What the sessions of one agent, or some of them, spent."""
+    """The spending of sessions of one agent by day."""
 
     entries: list[LedgerEntry]
-    session_ids: tuple[str, ...] = ()  # of sub-agents too: runs of other sessions are lost
-    problems: tuple[Problem, ...] = ()  # of sources that tell nothing of what they hold
+    session_ids: tuple[str, ...] = ()  # with sub-agents; a run of any other id has lost its session
+    problems: tuple[Problem, ...] = ()  # of sources that cannot be read at all
 
 
 def spending_of(assembly: Assembly, costs: CostCalculator, zone: tzinfo) -> Spending:
-    """All that is known."""
+    """Return the spending of all sessions of an assembly, by day."""
     return Spending(
         list(ledger_entries(assembly, costs, zone)),
         tuple(dict.fromkeys(session.session_id for session in assembly.all_sessions())),
@@ -237,10 +237,9 @@ def spending_of(assembly: Assembly, costs: CostCalculator, zone: tzinfo) -> Spen
 
 
 def unread_sources(assembly: Assembly) -> tuple[Problem, ...]:
-    """The problems because of which sources tell nothing of what they hold.
+    """Return the problems that made whole sources unreadable.
 
-    A source that tells of calls does tell something. How much it says besides depends on what it
-    was read for.
+    A source with calls is not one of them: its other contents depend on what it was read for.
     """
     sessions = (*assembly.all_sessions(), *assembly.unattributed)
     parts = [part for session in sessions for part in session.sources if part.facts.calls]
@@ -253,30 +252,30 @@ def unread_sources(assembly: Assembly) -> tuple[Problem, ...]:
 
 
 class HourEntry(SpendTotals, kw_only=True, array_like=True, gc=False):
-    """The spending of one session, sub-agents included; `session` None: of calls of none."""
+    """The spending of one session, sub-agents included, on one model in one hour."""
 
-    session: str | None  # a unified id that means no other session
+    session: str | None  # a unified id that no other session has; None: calls of no session
     model: str
-    first_at: datetime  # within the hour
+    first_at: datetime  # the first and last call within the hour
     last_at: datetime
-    reasons: tuple[str, ...] = ()  # why it is a lower bound, beyond a missing price
-    is_gap: bool = False  # nothing but a reason why more was spent than is known
+    reasons: tuple[str, ...] = ()  # why the figures are a lower bound, beyond a missing price
+    is_gap: bool = False  # no known spending, only the reasons
 
     @property
     def begin(self) -> datetime:
-        """The full hour."""
+        """Return the start of the hour."""
         return _full_hour(self.first_at)
 
 
 class HourlySpending(msgspec.Struct, frozen=True, array_like=True):
-    """What the sessions of one agent, or some of them, spent."""
+    """The spending of sessions of one agent by hour."""
 
     hours: list[HourEntry]
-    problems: tuple[Problem, ...] = ()  # of sources that tell nothing of what they hold
+    problems: tuple[Problem, ...] = ()  # of sources that cannot be read at all
 
 
 def hourly_spending(assembly: Assembly, costs: CostCalculator) -> HourlySpending:
-    """All that is known."""
+    """Return the spending of all sessions of an assembly, by hour."""
     aliases = unique_aliases(assembly.sessions)
     hours: list[HourEntry] = []
     for session in assembly.sessions:
@@ -318,7 +317,7 @@ class _HourBuilder:
         self._entries: dict[tuple[datetime, str], HourEntry] = {}
 
     def at(self, model: str | None, at: datetime) -> HourEntry:
-        """Where to add what was spent at a time."""
+        """Return the entry for a model and the hour of a time."""
         moment = at if at.tzinfo is UTC else at.astimezone(UTC)
         model = model or UNKNOWN_MODEL
         key = (_full_hour(moment), model)
@@ -336,7 +335,7 @@ class _HourBuilder:
         return entry
 
     def entries(self) -> list[HourEntry]:
-        """All sums."""
+        """Return all entries, no figure larger than 64 bits."""
         found = self._entries.values()
         return [msgspec.structs.replace(entry, **entry.as_arguments()) for entry in found]
 

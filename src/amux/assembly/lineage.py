@@ -1,16 +1,16 @@
-"""Who descends from whom, and which session a copied call belongs to.
+"""Resolves which session descends from which, and which session a copied call belongs to.
 
-Agents copy history: forks, resumes and rewinds repeat earlier records in a new file, sometimes with
-a link to the original, often without. Sessions are related when one names the other or when both
-hold content that only a copy can share (message ids, call ids). Among related sessions, calls with
-equal keys are one billed call, and it belongs to
+Agents copy history: forks, resumes and rewinds repeat earlier records in a new file, often without
+a link to the original. Sessions are related if one names the other or if both contain content that
+only a copy can share (message ids, call ids). Among related sessions, calls with equal keys are one
+billed call. It belongs to
 
 1. a recorded ancestor of the others;
-2. else the session where it is earliest;
-3. else one whose record is not marked as a copy;
+2. else the session with the earliest record of it;
+3. else a session whose record is not marked as a copy;
 4. else the session whose own lines (those in no related session) begin first, or that has none.
 
-Calls do not tell the last: a session may be resumed after a fork of it went on.
+Calls cannot replace lines in the last rule: a session may be resumed after a fork was continued.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _NEVER = float("inf")
 
 
 def resolve_lineage(sessions: Sequence[AssembledSession]) -> None:
-    """Set parents that no record names and give every call to one session."""
+    """Find parents that no record names, and assign every call to one session."""
     by_name = _names(sessions)
     for session in sessions:
         parent = by_name.get(session.parent or "")
         if parent is not None and parent is not session:
-            session.parent = parent.session_id  # it may be recorded by another of its names
+            session.parent = parent.session_id  # the record may use another of its names
     for family in _families(sessions, by_name):
         if len(family) == 1:
             family[0].calls = _distinct_calls(family[0])
@@ -44,7 +44,7 @@ def resolve_lineage(sessions: Sequence[AssembledSession]) -> None:
 
 
 def needs_full_read(sessions: Sequence[AssembledSession]) -> bool:
-    """Whether it takes the lines of some sessions to say what each has spent."""
+    """Return whether the spending of some sessions can be determined only from their lines."""
     by_name = _names(sessions)
     families = _families(sessions, by_name)
     return any(len(session.sources) > 1 for session in sessions) or any(
@@ -53,7 +53,7 @@ def needs_full_read(sessions: Sequence[AssembledSession]) -> bool:
 
 
 def _names(sessions: Iterable[AssembledSession]) -> dict[str, AssembledSession]:
-    """Every id a session goes by, the id itself before aliases."""
+    """Map every id, alias and log id to its session; ids take precedence."""
     names: dict[str, AssembledSession] = {}
     sessions = list(sessions)
     for session in sessions:
@@ -69,7 +69,7 @@ def _names(sessions: Iterable[AssembledSession]) -> dict[str, AssembledSession]:
 def _families(
     sessions: Sequence[AssembledSession], by_name: dict[str, AssembledSession]
 ) -> list[list[AssembledSession]]:
-    """Connected groups: by recorded parents and by shared identity."""
+    """Return the groups of sessions connected by recorded parents or shared copy keys."""
     if len(sessions) == 1:
         return [list(sessions)]
     leader = list(range(len(sessions)))
@@ -103,7 +103,7 @@ def _copy_keys(session: AssembledSession) -> set[int]:
 
 
 def _distinct_calls(session: AssembledSession) -> list[Call]:
-    """The calls of all parts; parts of one session may repeat each other."""
+    """Return the calls of all sources without the duplicates; the primary source comes first."""
     if len(session.sources) == 1:
         return list(session.facts.calls)
     distinct: dict[str, Call] = {}
@@ -114,7 +114,7 @@ def _distinct_calls(session: AssembledSession) -> list[Call]:
 
 
 class _Family:
-    """Related sessions: their order of making, parents, and who owns which call."""
+    """Related sessions: determines their parents and the owner of each call."""
 
     def __init__(
         self, members: list[AssembledSession], by_name: dict[str, AssembledSession]
@@ -124,7 +124,7 @@ class _Family:
 
     @cached_property
     def starts(self) -> dict[int, float]:
-        """When each member's own lines begin, by its `id()`: lines no other member has; 0: none."""
+        """Return by `id()` when the lines begin that only this member has; 0.0 if it has none."""
         holders: Counter[int] = Counter()
         lines: dict[int, dict[int, int]] = {}
         for member in self.members:
@@ -140,7 +140,7 @@ class _Family:
         }
 
     def assign_calls(self) -> None:
-        """Find unrecorded parents, then give away the calls."""
+        """Find unrecorded parents, then assign each call to its owner."""
         copy_keys = {id(member): _copy_keys(member) for member in self.members}
         for member in self.members:
             if _may_be_copy(member):
@@ -148,7 +148,7 @@ class _Family:
         self._distribute_calls()
 
     def needs_full_read(self) -> bool:
-        """Whether a call, or the agent's own total, could be one member's or another's."""
+        """Return whether only lines decide which member owns a call or the agent's own total."""
         if any(_may_be_copy(each) and each.facts.native_nusd is not None for each in self.members):
             return True
         return any(
@@ -162,14 +162,14 @@ class _Family:
         return len(priorities) > 1 and priorities[0] == priorities[1]
 
     def _find_parent(self, member: AssembledSession, copy_keys: dict[int, set[int]]) -> None:
-        """The older session that shares most content; of equals the one with least besides."""
+        """Set the parent: the older session sharing the most content, with the least of its own."""
         own, own_order = copy_keys[id(member)], self._order(member)
         best: tuple[int, int] | None = None
         for other in self.members:
             if other is member or other.kind == "subagent" or self._order(other) >= own_order:
                 continue
             if self._descends(other, member):
-                continue  # what is recorded, or was found before, says the contrary
+                continue  # contradicts a parent recorded or found before
             shared = len(own & copy_keys[id(other)])
             rank = (shared, shared - len(copy_keys[id(other)]))
             if shared and (best is None or rank > best):
@@ -177,7 +177,7 @@ class _Family:
                 member.parent, member.kind = other.session_id, member.facts.copy_kind
 
     def _descends(self, session: AssembledSession, ancestor: AssembledSession) -> bool:
-        """Whether a session comes from another, over any number of generations."""
+        """Return whether a session descends from another over any number of generations."""
         seen: set[int] = set()
         current: AssembledSession | None = session
         while current is not None and id(current) not in seen:
@@ -196,7 +196,7 @@ class _Family:
         )
 
     def _holders(self) -> dict[str, list[tuple[AssembledSession, Call]]]:
-        """Who has a record of each call."""
+        """Return the members with a record of each call, by the key of the call."""
         holders: dict[str, list[tuple[AssembledSession, Call]]] = {}
         for member in self.members:
             for call in _distinct_calls(member):
@@ -221,7 +221,7 @@ class _Family:
     def _originals(
         self, candidates: list[tuple[AssembledSession, Call]]
     ) -> list[tuple[AssembledSession, Call]]:
-        """Those whose recorded ancestors have no record of the call; all of them in a circle."""
+        """Return the candidates with no candidate among their ancestors; all if in a cycle."""
         holders = {id(member) for member, _ in candidates}
         originals = [
             candidate
@@ -236,7 +236,7 @@ class _Family:
         return call.at.timestamp() if call.at else _NEVER, call.copied
 
     def _ancestors(self, member: AssembledSession) -> Iterable[AssembledSession]:
-        """Recorded ancestors only: found ones were derived from the calls in the first place."""
+        """Yield the recorded ancestors only: the others were derived from the calls."""
         seen = {id(member)}
         current = member
         while current.facts.kind != "subagent" and current.facts.parent:
@@ -253,7 +253,7 @@ def _may_be_copy(member: AssembledSession) -> bool:
 
 
 def _fullest(owner: AssembledSession, candidates: list[tuple[AssembledSession, Call]]) -> Call:
-    """The owner's record with the final figures: a copy may have them where the owner's was cut."""
+    """Return the owner's record with the final figures, which only a copy may have."""
     own = next(call for member, call in candidates if member is owner)
     best = max((call for _, call in candidates), key=lambda call: call.tokens.output)
     if best.tokens.output <= own.tokens.output:

@@ -1,7 +1,7 @@
-"""Parts and joined sessions: what one source says of a session, and all that belongs to one.
+"""Sessions as one source records them, and assembled from all their sources.
 
-The same session may lie in several sources: a rewound Codex thread has a second file, an archived
-file may exist twice, the specification's place and the real one may hold the same id.
+A session can have several sources: a rewound Codex thread has a second file, an archived file may
+exist twice, and the directory of the specification may hold the same id as the agent's own.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from amux.model.usage import Call
 
 @dataclass(slots=True, frozen=True)
 class SourceSession:
-    """One session as one source tells it."""
+    """One session as one source records it."""
 
     facts: Facts
     source: SourceRef
-    file_time: datetime | None = None  # mtime of the file, set where the facts tell no date
+    file_time: datetime | None = None  # mtime of the file, set if the facts have no date
 
 
 class SourceSlice(msgspec.Struct, frozen=True, array_like=True):
-    """One session within one source, up to a trace key."""
+    """The messages of one session within one source, up to a trace key."""
 
     source: SourceRef
     session_id: str
@@ -39,21 +39,21 @@ class SourceSlice(msgspec.Struct, frozen=True, array_like=True):
 
 
 class MessageSources(msgspec.Struct, frozen=True, array_like=True):
-    """The messages of one session, sub-agents not included; history kept by reference first."""
+    """The sources of one session's messages, without sub-agents; referenced history comes first."""
 
     session_id: str
     slices: tuple[SourceSlice, ...]
-    in_fragments: bool = False  # several sources may hold the same message
+    in_fragments: bool = False  # several sources may contain the same message
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all of what one source says of one session."""
+        """Whether the messages are all messages that one source has for one session."""
         return len(self.slices) == 1 and self.slices[0].until is None
 
 
 @dataclass(slots=True, frozen=True)
 class IgnoredCall:
-    """A record of a call that is counted elsewhere."""
+    """A record of a call that another session counts."""
 
     call: Call
     owner: str  # unified id of the session that counts it
@@ -61,69 +61,68 @@ class IgnoredCall:
 
 @dataclass(slots=True, eq=False)
 class AssembledSession:
-    """One session with everything that belongs to it. Filled step by step by `assemble`."""
+    """One session with all its sources; `assemble` fills in its fields step by step."""
 
     agent: str
     session_id: str
     sources: list[SourceSession]
-    primary: SourceSession  # the part whose conversation is shown
-    disambiguator: str = ""  # separates sessions with equal ids: the parent, or the namespace
-    fragments: list[SourceSession] = field(default_factory=list[SourceSession])  # shown as well
+    primary: SourceSession  # the source whose conversation is shown
+    disambiguator: str = ""  # separates sessions with equal ids: the parent or namespace
+    fragments: list[SourceSession] = field(default_factory=list[SourceSession])  # shown, in order
     kind: Kind = "session"
     parent: str | None = None
     title: str = ""
     first_prompt: str | None = None
-    inherited_cwd: str | None = None  # where another source says it was started
-    trace: Trace = field(default_factory=Trace)  # the prefix kept by reference included
+    inherited_cwd: str | None = None  # the working directory that another source notes
+    trace: Trace = field(default_factory=Trace)  # includes history kept by reference
     calls: list[Call] = field(default_factory=list[Call])  # billed to this session, each once
     ignored: list[IgnoredCall] = field(default_factory=list[IgnoredCall])
     children: list[AssembledSession] = field(default_factory=list["AssembledSession"])
-    problems: list[Problem] = field(default_factory=list[Problem])  # found while joining
+    problems: list[Problem] = field(default_factory=list[Problem])  # found while assembling
 
     @property
     def facts(self) -> Facts:
-        """The facts of the part that is shown."""
+        """Return the facts of the source that is shown."""
         return self.primary.facts
 
     @property
     def attributed(self) -> bool:
-        """Whether its calls belong to a conversation at all."""
+        """Whether its calls belong to a conversation."""
         return self.facts.attributed
 
     @property
     def archived(self) -> bool:
-        """Archived everywhere it lies; copies left behind have no say."""
+        """Whether all its sources are archived, except for superseded copies."""
         return all(part.facts.archived for part in _without_superseded(self.sources))
 
     @property
     def listed(self) -> bool:
-        """Whether a list may show it (archived sessions and sub-agents only on request)."""
+        """Whether a list may show it; archived sessions and sub-agents appear only on request."""
         return self.facts.attributed and self.facts.addressable
 
     @property
     def sort_key(self) -> bytes:
-        """What sessions go by that a list finds equal: their ids, then what tells these apart.
+        """Return the unique key that orders sessions a list finds equal: id, then disambiguator.
 
-        No two have the same. Bytes are in the order of the characters, and so everybody can
-        compare them, a database too.
+        Bytes have the order of the characters, so SQLite sorts them equally.
         """
         name = unified_id(self.agent, self.session_id)
         return f"{name}\0{self.disambiguator}".encode("utf-8", "surrogatepass")
 
     def names(self) -> tuple[str, ...]:
-        """Every id it can be found by: of two sessions with one id, an alias names just one."""
+        """Return every id it can be found by; an alias may be unique where the id is not."""
         aliases = (alias for part in self.sources for alias in part.facts.aliases)
         return tuple(dict.fromkeys((self.session_id, *aliases)))
 
     def with_children(self) -> Iterable[AssembledSession]:
-        """This session and all sub-agents below it."""
+        """Yield this session and all sub-agents below it."""
         yield self
         for child in self.children:
             yield from child.with_children()
 
 
 def unique_aliases(sessions: Iterable[AssembledSession]) -> dict[AssembledSession, str]:
-    """Of sessions that share their id, the name that each of them has alone."""
+    """Return, for sessions that share their id, the name that is unique to each, or else the id."""
     by_id: dict[str, list[AssembledSession]] = {}
     for session in sessions:
         by_id.setdefault(session.session_id, []).append(session)
@@ -138,7 +137,7 @@ def unique_aliases(sessions: Iterable[AssembledSession]) -> dict[AssembledSessio
 
 
 def join_sources(agent: str, parts: Iterable[SourceSession]) -> list[AssembledSession]:
-    """Bring the parts of each session together, the richest or newest one in front."""
+    """Group sources by session and select the primary source of each."""
     groups: dict[tuple[str, ...], list[SourceSession]] = {}
     superseded: list[SourceSession] = []
     for part in parts:
@@ -147,7 +146,7 @@ def join_sources(agent: str, parts: Iterable[SourceSession]) -> list[AssembledSe
         else:
             groups.setdefault(_group_key(part), []).append(part)
     by_id = {key[-1]: group for key, group in groups.items()}
-    for part in superseded:  # such a copy may not know that it is a sub-agent's
+    for part in superseded:  # such a copy may not record that it is a sub-agent
         group = by_id.get(part.facts.session_id)
         (groups.setdefault(_group_key(part), []) if group is None else group).append(part)
     return [_join(agent, group, key) for key, group in groups.items()]
@@ -157,7 +156,7 @@ def _group_key(part: SourceSession) -> tuple[str, ...]:
     facts = part.facts
     if not facts.attributed:
         return ("unattributed", str(part.source.path), facts.session_id)
-    if facts.kind == "subagent":  # short ids: unique only below their parent
+    if facts.kind == "subagent":  # their short ids are unique only below the parent
         return ("subagent", facts.parent or "", facts.session_id)
     return ("session", facts.namespace, facts.session_id)
 
@@ -178,12 +177,12 @@ def _join(agent: str, parts: list[SourceSession], key: tuple[str, ...]) -> Assem
 
 
 def _without_superseded(parts: list[SourceSession]) -> list[SourceSession]:
-    """The parts the agent still writes; all of them when there is none."""
+    """Return the sources the agent still writes, or all of them if there is none."""
     return [part for part in parts if not part.source.superseded] or parts
 
 
 def _primary(parts: list[SourceSession]) -> SourceSession:
-    """The continued log of a rewound session, else the copy that holds most."""
+    """Return the continued log of a rewound session, or else the copy with the most messages."""
     parts = [part for part in _without_superseded(parts) if part.facts.trace] or parts
     own = {part.facts.rollout for part in parts} - {None}
     continued = [part for part in parts if part.facts.prefix and part.facts.prefix.of in own]
@@ -200,7 +199,7 @@ def _primary(parts: list[SourceSession]) -> SourceSession:
 
 
 def _fragments(parts: list[SourceSession]) -> list[SourceSession]:
-    """The fragments a conversation consists of, in order; copies that add nothing are left out."""
+    """Return the fragments of a conversation in order, without copies that add no line."""
     fragments = [part for part in _without_superseded(parts) if part.facts.fragment]
     richest_first = sorted(
         fragments,
@@ -225,7 +224,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def time_span(session: AssembledSession) -> tuple[datetime, datetime]:
-    """When it began and when it last changed: from its records, else from the file."""
+    """Return when it began and last changed, from its records or else from the file's mtime."""
     created = [part.facts.created_at for part in session.sources if part.facts.created_at]
     updated = [part.facts.updated_at for part in session.sources if part.facts.updated_at]
     first = min(created) if created else session.primary.file_time or _EPOCH

@@ -1,4 +1,4 @@
-"""From a joined session to the specification's types."""
+"""Converts assembled sessions to `SessionSummary` and `Session`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from amux.model.trace import count_messages, count_turns
 from amux.model.usage import Call
 
 _LISTED: Final = ("channel",)
-"""What a list tells of the agent's own data: which of two sessions with one id it is."""
+"""The raw fields shown in a list: they distinguish sessions with equal ids."""
 
 _PASSED_OVER: Final = frozenset({"unknownTypes", "unknownRecords"})
-"""What is shown of a source whose conversation is not, if that which is shown has none."""
+"""The raw fields taken from any source if the shown one lacks them."""
 
 
 def summarize(
@@ -31,7 +31,7 @@ def summarize(
     *,
     starred: bool = False,
 ) -> SessionSummary:
-    """The light view: counts and cost, no bodies."""
+    """Return the summary of a session: counts and cost, no messages."""
     created, updated = time_span(session)
     return SessionSummary(
         agent=session.agent,
@@ -67,7 +67,7 @@ def full_session(
     notes: tuple[Note, ...] = (),
     children: tuple[Session, ...] = (),
 ) -> Session:
-    """The whole view."""
+    """Return the session with its messages."""
     created, updated = time_span(session)
     return Session(
         agent=session.agent,
@@ -117,7 +117,7 @@ def _raw(session: AssembledSession) -> dict[str, Any]:
 
 
 def _compactions(session: AssembledSession) -> int:
-    """How often it was compacted; a log that lies in two places counts once."""
+    """Return the number of compactions; copies of one log count once."""
     by_log: dict[str | None, int] = {}
     for part in session.sources:
         log = part.facts.rollout
@@ -126,20 +126,20 @@ def _compactions(session: AssembledSession) -> int:
 
 
 def cwd_of(session: AssembledSession) -> str | None:
-    """Where it was started, with forward slashes on every platform."""
+    """Return its working directory, with forward slashes on every platform."""
     cwd = session.facts.cwd or session.inherited_cwd
     return None if cwd is None else forward_slashes(cwd)
 
 
 def models_of(session: AssembledSession) -> tuple[str, ...]:
-    """Every model it used, in order of appearance."""
+    """Return every model it used, in order of appearance."""
     called = (call.model for call in _model_calls(session) if call.model)
     recorded = (model for part in session.sources for model in part.facts.models)
     return tuple(dict.fromkeys((*called, *session.facts.models, *recorded)))
 
 
 def primary_model(session: AssembledSession) -> str | None:
-    """The model of most of its calls; of equals the first."""
+    """Return the model with the most calls, the first of several; None if no model is recorded."""
     counts = Counter(call.model for call in _model_calls(session) if call.model)
     if counts:
         return counts.most_common(1)[0][0]
@@ -147,13 +147,13 @@ def primary_model(session: AssembledSession) -> str | None:
 
 
 def _model_calls(session: AssembledSession) -> list[Call]:
-    # A fork that has made no call of its own yet still has a model: that of its copied history.
+    # A fork without a call of its own has the model of its copied history.
     calls = session.calls or [ignored.call for ignored in session.ignored]
-    # A small model that chose a title or a budget did not take part in the conversation.
+    # A small model that wrote a title or set a budget took no part in the conversation.
     return [call for call in calls if call.purpose != "auxiliary"] or calls
 
 
 def problems_of(session: AssembledSession) -> tuple[Problem, ...]:
-    """What could not be read in any of its sources."""
+    """Return the problems of all its sources."""
     read = [problem for part in session.sources for problem in part.facts.problems]
     return (*read, *session.problems)

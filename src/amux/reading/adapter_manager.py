@@ -1,4 +1,4 @@
-"""`client.adapters`: which agents there are, and adding one."""
+"""`client.adapters`: lists, adds and removes agent adapters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class AdapterManager:
         detect: Callable[[Adapter, Host], InstalledAgent | None],
         capabilities: Callable[[AdapterRegistry, Host, str], Capabilities],
     ) -> None:
-        """`detect` and `capabilities` look for the installed program; they run other programs."""
+        """Create the manager; `detect` and `capabilities` are functions that run other programs."""
         self._host, self._registry, self._catalog = host, registry, catalog
         self._detect, self._capabilities = detect, capabilities
 
@@ -33,26 +33,26 @@ class AdapterManager:
         self._registry.register(adapter)
 
     def unregister(self, agent: str) -> None:
-        """Forget an adapter."""
+        """Remove an adapter."""
         self._registry.unregister(agent)
 
     def get(self, agent: str) -> SpecAdapter | None:
-        """The adapter with the specification's session methods, or None."""
+        """Return the adapter with the specification's session methods; None if it is unknown."""
         adapter = self._registry.get(agent)
         return None if adapter is None else SpecAdapter(adapter, self._host, self._catalog)
 
     def list(self) -> list[AgentInfo]:
-        """Who the known agents are."""
+        """Return the known agents."""
         return self._registry.list()
 
     def detect(self, agent: str) -> InstalledAgent | None:
-        """Whether the agent itself is installed, where, and which version; None: it is not."""
+        """Return the path and version of the installed agent; None if it is not installed."""
         return self._detect(self._registry.require(agent), self._host)
 
     def capabilities(self, agent: str, *, version: str | None = None) -> Capabilities:
-        """What an agent can do: in that version, else in the one that is installed here.
+        """Return the capabilities of an agent in a version, by default the installed one.
 
-        Where it is not installed, what the newest known version can do.
+        If the agent is not installed, these are the capabilities of the newest known version.
         """
         if version is None:
             return self._capabilities(self._registry, self._host, agent)

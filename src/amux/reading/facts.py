@@ -1,4 +1,4 @@
-"""What sources say, gathered: of one source, or of those that an answer needs."""
+"""Collects the facts of sources."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from amux.model.problems import Problem
 
 
 def collect(items: Iterable[Item]) -> Reading:
-    """The facts among some items; problems that they tell of themselves are not told twice."""
+    """Return the facts among some items, and the problems that these facts do not contain."""
     facts: list[Facts] = []
     problems: list[Problem] = []
     for item in items:
@@ -36,7 +36,7 @@ def collect(items: Iterable[Item]) -> Reading:
 
 
 def source_sessions(source: SourceRef, facts: Iterable[Facts]) -> list[SourceSession]:
-    """Pair the facts of a source's sessions with the source; undated ones get its file's time."""
+    """Pair the facts of a source's sessions with the source; undated ones get its file's mtime."""
     return [
         SourceSession(each, source, None if each.created_at else _file_time(source))
         for each in facts
@@ -55,21 +55,20 @@ def _file_time(source: SourceRef) -> datetime | None:
 def read_facts(
     adapter: Adapter, source: SourceRef, parts: list[SourceSession], problems: list[Problem]
 ) -> None:
-    """Add what a source says; problems that concern no session are kept apart."""
+    """Add the sessions of a source to `parts`, and problems of no session to `problems`."""
     _add_facts(adapter.read(source, want="facts"), source, parts, problems)
 
 
 def _add_facts(
     items: Iterable[Item], source: SourceRef, parts: list[SourceSession], problems: list[Problem]
 ) -> None:
-    """Add what was read of a source."""
     reading = collect(items)
     parts.extend(source_sessions(source, reading.facts))
     problems.extend(reading.problems)
 
 
 class CollectedFacts:
-    """What was read of one agent; put together in the order of its sources."""
+    """Collects the facts of one agent in any order; assembles them in the order of its sources."""
 
     def __init__(self, agent: str, sources: Sequence[SourceRef]) -> None:
         self._agent = agent
@@ -78,13 +77,13 @@ class CollectedFacts:
         self._problems: list[Problem] = []
 
     def add_source(self, adapter: Adapter, source: SourceRef) -> None:
-        """All of a source."""
+        """Read and add all sessions of a source."""
         read_facts(adapter, source, self._parts.setdefault(source.location, []), self._problems)
 
     def add_selected(
         self, adapter: Selective | FindsRelated, selected: SelectedSessions
     ) -> list[tuple[SourceRef, Facts]]:
-        """What was chosen of some sources; returns what they say."""
+        """Read and add the selected sessions of some sources; return the facts of these sources."""
         read: list[tuple[SourceRef, Facts]] = []
         for source, ids in selected.items():
             parts = self._parts.setdefault(source.location, [])
@@ -93,7 +92,7 @@ class CollectedFacts:
         return read
 
     def names(self) -> Iterator[str]:
-        """Every session that was spoken of."""
+        """Yield every session id that the collected facts mention."""
         for part in chain.from_iterable(self._parts.values()):
             facts = part.facts
             prefix = None if facts.prefix is None else facts.prefix.of
@@ -102,6 +101,6 @@ class CollectedFacts:
             yield from filter(None, (*own, facts.parent, prefix, *facts.children, *noted))
 
     def assembly(self) -> Assembly:
-        """All of it."""
+        """Assemble all sessions collected so far."""
         in_order = (self._parts.get(source.location, ()) for source in self._sources)
         return assemble(self._agent, chain.from_iterable(in_order), self._problems)

@@ -2,8 +2,8 @@
 
 A fingerprint holds the size, mtime, inode and mode of every file that a source and its companions
 consist of. A file modified less than 50 ms ago can change again without a new mtime, so the
-fingerprint of such a source is not settled: the index takes it for unequal to everything. The bytes
-of an adapter that knows its sources' state itself (`Fingerprinted`) replace all this.
+fingerprint of such a source is not settled: for the index it differs from everything. An adapter
+that determines the state of its sources itself (`Fingerprinted`) replaces all this.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from amux.reading.snapshot import BY_ADAPTER, UNSETTLED_NS, take_snapshot
 
 UNSETTLED: Final = b"?"
 _LOGS: Final = (".jsonl", ".json", ".zst")
-_JOURNALS: Final = ("-wal", "-journal")  # a live database grows in these; a log has none
+_JOURNALS: Final = ("-wal", "-journal")  # an open database grows in these; a log has none
 
 
 class Fingerprint(NamedTuple):
@@ -43,10 +43,10 @@ class Fingerprint(NamedTuple):
 
 
 class Fingerprints:
-    """Takes the fingerprints of an adapter's sources in one pass; each folder is walked once.
+    """Takes the fingerprints of an adapter's sources in one pass, walking each folder once.
 
-    An instance must not outlive its pass. Within it, a folder may have been walked before a source
-    is read: a change in between makes the fingerprint too old, so that the source is read again.
+    An instance must not outlive its pass. A folder may be walked before a source is read: a change
+    in between makes the fingerprint outdated, so that the source is read again.
     """
 
     def __init__(self, adapter: Adapter) -> None:
@@ -84,8 +84,8 @@ class Fingerprints:
 def state_of_roots(adapter: Adapter, roots: Sequence[str]) -> bytes:
     """Return the state of everything below an agent's roots; b"" if it is unknown.
 
-    The state of an adapter of another package names that adapter: files do not show that another
-    one reads them, as they show another version of amux.
+    The state for an adapter from another package includes its name and revision, since files do not
+    show that a different adapter reads them.
     """
     if isinstance(adapter, Fingerprinted):
         states = [adapter.fingerprint(Path(root)) for root in roots]
@@ -99,18 +99,18 @@ def state_of_roots(adapter: Adapter, roots: Sequence[str]) -> bytes:
 
 
 def file_fingerprint(found: os.stat_result) -> str:
-    """Return the state of a file; its mode, too, since a readable file may become unreadable."""
+    """Return the state of a file, with its mode, since a readable file may become unreadable."""
     return f"{found.st_size} {found.st_mtime_ns} {found.st_ino} {found.st_mode}"
 
 
 def fingerprint_in(state: bytes, path: Path) -> bytes:
-    """Return the state of the source's own file within a fingerprint; b"" if it is not known."""
+    """Return the state of the source's own file within a fingerprint; b"" if it is missing."""
     name = os.fsencode(path) + b"\n"
     return state[len(name) :].partition(b"\n")[0] if state.startswith(name) else b""
 
 
 class _Files:
-    """States of some files; settled if all of them are older than the first look at them."""
+    """States of some files; settled if all are older than the creation of this object."""
 
     __slots__ = ("_began_ns", "_is_settled", "_newest_ns", "_parts")
 
@@ -128,13 +128,13 @@ class _Files:
     def add(self, path: str) -> os.stat_result | None:
         try:
             found = os.stat(path)  # noqa: PTH116 - thousands of times per command
-        except PermissionError:  # a problem names the folder that is closed
+        except PermissionError:  # the reported problem names the unreadable folder
             self._parts += (path, f"! {unreadable_parent(Path(path))}")
             return None
         except OSError:
             self._parts += (path, "-")
             return None
-        self._parts += (path, file_fingerprint(found))  # a companion may become another file
+        self._parts += (path, file_fingerprint(found))  # the path: a companion may be replaced
         self._newest_ns = max(self._newest_ns, found.st_mtime_ns)
         return found
 
@@ -150,12 +150,12 @@ def _walk(folder: str) -> Fingerprint:
         folders.sort()
         for name in sorted(names):
             files.add(os.path.join(parent, name))  # noqa: PTH118 - likewise
-    found = files.fingerprint()  # of which a digest is enough: there may be thousands of files
+    found = files.fingerprint()  # reduced to a digest: there may be thousands of files
     return found._replace(state=blake2b(found.state, digest_size=16).digest())
 
 
 def total_size(sources: Iterable[SourceRef]) -> int:
-    """How many bytes there are to read; what cannot be asked counts as nothing."""
+    """Return the total size of the sources' files; a missing or unreadable file counts as 0."""
     size = 0
     for source in sources:
         try:

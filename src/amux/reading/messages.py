@@ -1,4 +1,8 @@
-"""Streaming the messages of a session from its sources, each tool call with its result."""
+"""Streams the messages of a session from its sources, each tool call with its result.
+
+A message with tool calls is delayed until all their results have been read, or until a limit of
+messages or characters is reached. Whole sessions and streams use this one way, so both are equal.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ _MAX_CHARACTERS = 4_000_000
 def read_messages(
     adapter: Adapter, sources: MessageSources, *, want: Want
 ) -> Iterator[SessionMessage | Problem]:
-    """Messages in order, and what could not be read. Streams."""
+    """Yield the messages in order and the problems met; reads lazily."""
     seen: set[str] = set()
     for each in sources.slices:
         inside = False
@@ -35,7 +39,7 @@ def read_messages(
 
 
 def with_tool_results(messages: Iterable[SessionMessage]) -> Iterator[SessionMessage]:
-    """Yield the messages in order, tool calls completed."""
+    """Yield the messages in order, with the output of their tool calls filled in."""
     window = _Window()
     for message in messages:
         window.push(message)
@@ -46,7 +50,7 @@ def with_tool_results(messages: Iterable[SessionMessage]) -> Iterator[SessionMes
 
 
 class _Window:
-    """Messages held back, and the results seen for their open calls."""
+    """Delayed messages, and the results read so far for their tool calls."""
 
     def __init__(self) -> None:
         self.messages: deque[SessionMessage] = deque()

@@ -1,4 +1,4 @@
-"""The adapters this client knows: built-in, installed by packages, registered at run time."""
+"""The adapters of a client: built in, installed by packages, or registered at run time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from amux.errors import AgentNotFoundError
 
 
 class AdapterRegistry:
-    """Finds adapters by name; loads one only when it is asked for."""
+    """Finds adapters by name and imports each on first use."""
 
     def __init__(self) -> None:
         self._loaded: dict[str, Adapter] = {}
@@ -29,13 +29,13 @@ class AdapterRegistry:
         self._removed.discard(checked.info.name)
 
     def unregister(self, agent: str) -> None:
-        """Forget an adapter; its name is unknown from now on."""
+        """Remove an adapter; its name is unknown from now on."""
         self._registered.pop(agent, None)
         self._loaded.pop(agent, None)
         self._removed.add(agent)
 
     def get(self, agent: str) -> Adapter | None:
-        """The adapter of that name, or None."""
+        """Return the adapter with that name, or None."""
         if agent in self._removed:
             return None
         adapter = self._registered.get(agent) or self._loaded.get(agent)
@@ -46,7 +46,7 @@ class AdapterRegistry:
         return adapter
 
     def require(self, agent: str) -> Adapter:
-        """The adapter of that name; raises when there is none."""
+        """Return the adapter with that name; raise `AgentNotFoundError` if there is none."""
         adapter = self.get(agent)
         if adapter is None:
             raise AgentNotFoundError(
@@ -55,14 +55,14 @@ class AdapterRegistry:
         return adapter
 
     def knows(self, agent: str) -> bool:
-        """Whether the name is valid in unified ids; imports no adapter."""
+        """Return whether the name is valid in unified ids; imports no adapter."""
         if agent in self._removed:
             return False
         return agent in self._registered or agent in BUILTIN or agent in external_names()
 
     def is_indexable(self, agent: str) -> bool:
         """Return whether the agent's sessions may be indexed; imports no built-in adapter."""
-        if agent in BUILTIN:  # an adapter that replaces one must not find what that one has read
+        if agent in BUILTIN:  # a replacement must not use the index of the adapter it replaces
             return agent not in self._registered and agent not in self._removed
         adapter = self.get(agent)
         return adapter is not None and adapter.info.indexable
@@ -73,27 +73,27 @@ class AdapterRegistry:
         return not (self._registered or self._removed)
 
     def names(self, offered: Sequence[str] | None = None) -> tuple[str, ...]:
-        """All names: built-in ones first, then what packages and callers added.
+        """Return all names: built-in ones first, then those of packages and of callers.
 
-        `offered` is what packages add, if that has been looked for already.
+        `offered` are the names of adapters in packages, if the caller has them already.
         """
         offered = external_names() if offered is None else offered
         names = dict.fromkeys((*BUILTIN, *offered, *self._registered))
         return tuple(name for name in names if name not in self._removed)
 
     def list(self) -> builtins.list[AgentInfo]:
-        """Who the known agents are."""
+        """Return the known agents."""
         return [self.require(name).info for name in self.names()]
 
     def capabilities(self, agent: str, *, version: str | None = None) -> Capabilities:
-        """What an agent can do; with a version, what that version could."""
+        """Return the capabilities of an agent, by default those of the newest known version."""
         adapter = self.require(agent)
         declared = adapter.info.capabilities
         if version is None:
             return declared
 
         def can(action: Literal["resume", "fork"]) -> bool:
-            # Some agents do it only in a terminal, some only with a prompt.
+            # Some agents support the action only in a terminal, some only with a prompt.
             return any(
                 adapter.command(action, session_id="id", prompt=prompt, version=version)
                 for prompt in (None, "prompt")

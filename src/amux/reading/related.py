@@ -1,4 +1,4 @@
-"""One session with all that bears on it, from as few sources as an exact answer needs."""
+"""Reads one session and all sessions that affect it, from as few sources as possible."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from amux.reading.facts import CollectedFacts, read_facts
 def read_related(
     adapter: Adapter, sources: Sequence[SourceRef], session_id: str
 ) -> Assembly | None:
-    """The session and everything related, as the adapter tells; None: it does not."""
+    """Read the session and its related sessions; None if the adapter cannot determine them."""
     related = adapter.related(sources, session_id) if isinstance(adapter, FindsRelated) else None
     if related is None or not isinstance(adapter, FindsRelated):
         return None
@@ -28,15 +28,15 @@ def read_related(
 
 
 def read_by_names(adapter: Adapter, sources: Sequence[SourceRef], session_id: str) -> Assembly:
-    """The same by names alone; where these do not tell, everything is read."""
+    """Read the session and its related sessions, found by names; if in doubt read all sources."""
     return assemble(adapter.info.name, *_Scope(adapter, sources).read(session_id))
 
 
 class _Scope:
-    """Which sources an exact answer about one session needs.
+    """Determines which sources must be read for one session.
 
-    Its own and its sub-agents' are known by name; sessions it names are followed; sources that may
-    hold copies without saying so bring in their whole group.
+    These are its own sources and those of its sub-agents, found by name, those of the sessions it
+    names, and the whole group of any source that may contain copies from sessions it does not name.
     """
 
     def __init__(self, adapter: Adapter, sources: Sequence[SourceRef]) -> None:
@@ -49,11 +49,11 @@ class _Scope:
         self._by_prefix = [source for source in sources if source.id_prefix]
 
     def read(self, session_id: str) -> tuple[list[SourceSession], list[Problem]]:
-        """The parts of the session and of everything related, and the problems met."""
+        """Return the source sessions of the session and of all related ones, and the problems."""
         parts: list[SourceSession] = []
         problems: list[Problem] = []
         done: set[str] = set()
-        # An id that no name shows (a database, a nested session) needs a look at everything.
+        # An id in no name (that of a session in a database, or a nested one) may be in any source.
         waiting = self._named(session_id) or list(self._sources)
         while waiting:
             source = waiting.pop()
@@ -68,7 +68,7 @@ class _Scope:
                 named = (s for name in names for s in self._holding(name))
                 waiting = [source for source in named if source.location not in done]
         order = {source.location: number for number, source in enumerate(self._sources)}
-        parts.sort(key=lambda part: order[part.source.location])  # as reading everything has them
+        parts.sort(key=lambda part: order[part.source.location])  # the order of a full read
         return parts, problems
 
     def _named(self, session_id: str) -> list[SourceRef]:
@@ -76,7 +76,7 @@ class _Scope:
             *self._by_name.get(session_id, []),
             *(s for s in self._by_prefix if session_id.startswith(s.id_prefix or "")),
         ]
-        # A source whose name promises no session (a database, a list of names) may hold any.
+        # A source without an id in its name (a database, a list of names) may contain any session.
         unnamed = (
             s
             for s in self._sources
@@ -93,17 +93,17 @@ class _Scope:
         return [source for name in names if name for source in self._holding(name)]
 
     def _has_missing_parent(self, facts: Facts) -> bool:
-        """Whether it is a copy of what is gone: others may be, too, and hold the same calls."""
+        """Return whether its parent is missing: other copies of it may contain the same calls."""
         is_copy = facts.kind in {"fork", "continuation"} and facts.parent is not None
         return is_copy and not self._holding(facts.parent or "")
 
     def _holding(self, name: str) -> list[SourceRef]:
-        """Sources of that name; else those whose file name mentions it (a log within a thread)."""
+        """Return the sources of that name, else those with it in their file name (other logs)."""
         return self._by_name.get(name) or [s for s in self._sources if name in s.name]
 
 
 def _descendants(session_id: str, parts: Sequence[SourceSession]) -> set[str]:
-    """The sub-agents of a session, at any depth: each may lie in further sources of its own."""
+    """Return the sub-agents of a session at any depth; each may have further sources."""
     names = {session_id}
     while True:
         more = {

@@ -1,8 +1,8 @@
-"""A list reads what it can show: which sessions these are, the adapter tells.
+"""Selects the sessions that a list must read, with the help of the adapter.
 
-A list that ends after some sessions, or begins at a day, need not read what it cannot show. What is
-left out is left out by exactly the rules of `listing`, so that the list and its counts are equal to
-those of a list that reads everything. Whatever an adapter does not tell is read.
+A list with a limit or a filter need not read the sessions it cannot show. They are skipped by
+exactly the rules of `sessions.list`, so the list and its counts equal those of a full read. Sources
+that an adapter cannot select from are read whole.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ NOTHING_SKIPPED: Final = SkippedCounts()
 
 
 class AgentSelection:
-    """The sessions of one agent that a list may show: known by their beginnings, then read.
+    """The sessions of one agent that a list may show, selected by the adapter and then read.
 
-    `began` tells when those began that are shown for sure, unless others come before them.
+    `began` has the start times of sessions that are shown unless others precede them.
     """
 
     def __init__(self, adapter: Selective, selection: Selection, facts: CollectedFacts) -> None:
@@ -40,7 +40,7 @@ class AgentSelection:
         self.began = selection.began()
 
     def read(self, bound: datetime | None) -> tuple[Assembly, SkippedCounts]:
-        """The sessions, and counts of the others; what comes behind the `bound` is not shown."""
+        """Read the sessions up to `bound`; return them with the counts of the skipped ones."""
         selected = self._selection.first(bound)
         while selected:
             selected = self._selection.more(self._facts.add_selected(self._adapter, selected))
@@ -48,14 +48,14 @@ class AgentSelection:
 
 
 class FullRead:
-    """All sessions of an agent, where nothing tells which of them can be shown."""
+    """All sessions of an agent, for adapters that cannot select."""
 
     def __init__(self, assembly: Assembly, options: SessionListOptions) -> None:
         self._assembly = assembly
         self.began = [*_shown_times(assembly, options)] if _limit(options) else []
 
     def read(self, bound: datetime | None) -> tuple[Assembly, SkippedCounts]:
-        """They were read already."""
+        """Return all sessions, which have been read already."""
         del bound
         return self._assembly, NOTHING_SKIPPED
 
@@ -67,7 +67,7 @@ def select_sessions(
     *,
     bound: datetime | None = None,
 ) -> AgentSelection | FullRead:
-    """What a list may show of an agent. `bound`: others are to be shown already, up to this one."""
+    """Return the sessions an agent may show in a list that other agents fill up to `bound`."""
     facts = CollectedFacts(adapter.info.name, sources)
     selectable: list[SourceRef] = []
     if isinstance(adapter, Selective) and leaves_out(options):
@@ -87,25 +87,25 @@ def select_sessions(
 
 
 def leaves_out(options: SessionListOptions) -> bool:
-    """Whether there is anything that such a list need not read."""
+    """Return whether such a list can skip sessions."""
     return _limit(options) is not None or any((options.since, options.until, options.cwd))
 
 
 def _limit(options: SessionListOptions) -> int | None:
-    """After how many sessions nothing more is shown, if that can be told before they are read.
+    """Return the limit of the list if it can be applied before reading, else None.
 
-    The models, the cost and the last change of a session cannot; tags lie elsewhere.
+    It cannot if the order or a filter depends on what only a read or the annotations tell.
     """
     return None if options.sort != "date" or _needs_full_read(options) else options.limit
 
 
 def _needs_full_read(options: SessionListOptions) -> bool:
-    """Whether there are filters that only a reading can answer: also to count what is hidden."""
+    """Return whether a filter needs full reads, also of hidden sessions to count them."""
     return options.model is not None or bool(options.tags) or options.starred
 
 
 def last_shown(began: Iterable[datetime], options: SessionListOptions) -> datetime | None:
-    """When the session began with which a list ends, if it is as long as it may be."""
+    """Return the start time of the last session within the limit; None if there are fewer."""
     limit = _limit(options)
     if not limit:
         return None

@@ -1,8 +1,8 @@
-"""One look at everything an answer was made from, as a single number: unchanged or not.
+"""Takes snapshots: digests of the state of all files an answer depends on.
 
-What is kept of many sources stays true as long as every file below the agent's places, and the few
-beside them that matter, has the size, time and inode it had. The look needs no adapter and opens no
-file, which is what makes the usual case quick: nothing has changed since the last command.
+Results computed from many sources stay valid as long as every file below the agent's roots, and a
+few others that matter, has the same size, mtime, inode and mode. A snapshot needs no adapter and
+opens no file, so the usual case is fast: nothing has changed since the last command.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ import os
 import time
 from collections.abc import Iterable
 
-TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
+TYPE_CHECKING = False  # importing `typing` would take a tenth of a fast list
 if TYPE_CHECKING:
     from typing import Final
 
 UNSETTLED_NS: Final = 50_000_000
-"""Clocks of file systems tick in steps of a few milliseconds: a newer change may hide another."""
+"""File system clocks tick every few ms: a file modified since may change again unnoticed."""
 
 BY_ADAPTER: Final = b"adapter\n"
-"""Begins the state of an agent that only its adapter can tell, so that no quick answer uses it."""
+"""Prefix of states that only an adapter can compute; the fast list does not use them."""
 
 _MAX_ENTRIES: Final = 200_000
-_SHARED_MEMORY: Final = "-shm"  # changes with every reader of a database, ours included
-_BY_HANDLE: Final = os.scandir in os.supports_fd  # no path is looked up once per file
-_OPEN_FLAGS: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)  # a pipe would keep us waiting
-_MARSHAL_VERSION: Final = 2  # later formats of marshal depend on who else holds an object
+_SHARED_MEMORY: Final = "-shm"  # changes with every reader of a database, amux included
+_BY_HANDLE: Final = os.scandir in os.supports_fd  # avoids resolving a path for each file
+_OPEN_FLAGS: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)  # opening a pipe would block
+_MARSHAL_VERSION: Final = 2  # later versions depend on reference counts
 
 
 def take_snapshot(roots: Iterable[str], files: Iterable[str] = ()) -> bytes:
-    """The state of all files below some folders and of some more; b"" when none can be told."""
+    """Return a digest of all files below `roots` and of `files`; b"" if unsettled or too many."""
     from _blake2 import blake2b
 
     found = _Entries()
@@ -48,7 +48,7 @@ def take_snapshot(roots: Iterable[str], files: Iterable[str] = ()) -> bytes:
 
 
 class _Entries:
-    """Names and numbers of what was seen; bare ones, since there are tens of thousands."""
+    """Names and numbers of the files found; plain lists, since there are tens of thousands."""
 
     __slots__ = ("names", "others", "times")
 
@@ -58,7 +58,7 @@ class _Entries:
         self.others: list[int] = []
 
     def add_file(self, path: str) -> None:
-        """Add one file; that it is not there is a state, too."""
+        """Add one file; that it is missing is part of the state."""
         self.names.append(path)
         try:
             found = os.stat(path)  # noqa: PTH116 - pathlib would be most of the work
@@ -69,7 +69,7 @@ class _Entries:
         self.others += (found.st_size, found.st_ino, found.st_mode)
 
     def walk(self, root: str) -> None:
-        """Add every folder and file below; links to folders are not followed, as nobody does."""
+        """Add every folder and file below a root; links to folders are not followed."""
         waiting = [root]
         while waiting:
             folder = waiting.pop()
@@ -81,7 +81,7 @@ class _Entries:
                 finally:
                     if isinstance(handle, int):
                         os.close(handle)
-            except PermissionError:  # so rare that only then `amux.host` is imported
+            except PermissionError:  # rare, so `amux.host` is imported only here
                 from pathlib import Path
 
                 from amux.host import unreadable_parent
@@ -93,7 +93,7 @@ class _Entries:
                 waiting += [f"{folder}{os.sep}{name}" for name in inner]
 
     def _add_entries(self, folder: int | str) -> list[str]:
-        """Add the files of one folder; the names of the folders in it."""
+        """Add the files of one folder; return the names of the folders in it."""
         folders: list[str] = []
         files: list[os.DirEntry[str]] = []
         with os.scandir(folder) as entries:
@@ -102,9 +102,9 @@ class _Entries:
                     folders.append(entry.name)
                 elif not entry.name.endswith(_SHARED_MEMORY):
                     files.append(entry)
-            try:  # while the folder is open, since they may be told by its handle
+            try:  # while the folder is open: `stat` may use its handle
                 found = [entry.stat() for entry in files]
-            except OSError:  # a link to nothing, or a file gone meanwhile
+            except OSError:  # a broken link, or a file deleted meanwhile
                 found = [stat for entry in files if (stat := self._stat(entry))]
         self.names += [entry.name for entry in files]
         self.times += [stat.st_mtime_ns for stat in found]

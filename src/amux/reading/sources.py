@@ -1,6 +1,6 @@
-"""Reading the agents' sources directly: which there are, what they say, their messages.
+"""Finds and reads the sources of all agents.
 
-Nothing is kept between calls; every answer comes from the files as they are now.
+Nothing is cached between calls: every result comes from the files as they are now.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ class SourceCatalog:
 
     @property
     def env(self) -> Mapping[str, str]:
-        """The environment that places are resolved with."""
+        """Return the environment that roots are resolved with."""
         return self._host.env
 
     def adapter(self, agent: str) -> Adapter:
-        """Who reads the agent's sessions."""
+        """Return the adapter that reads the agent's sessions."""
         return self._registry.require(agent)
 
     def configured_roots(self, agent: str) -> list[Path]:
-        """Every place of the agent, existing or not: its own, then those the settings add."""
+        """Return every root of the agent, existing or not: its own, then those of the settings."""
         adapter = self._registry.require(agent)
         has_files = adapter.info.capabilities.session_persistence not in _WITHOUT_FILES
         if not has_files and not isinstance(adapter, Fingerprinted):
@@ -71,21 +71,21 @@ class SourceCatalog:
         return list(dict.fromkeys([*own, *(_session_root(root, own) for root in added)]))
 
     def roots_and_env(self, agent: str) -> tuple[list[Path], dict[str, str | None]]:
-        """The same, and the environment variables that were asked, with what they said."""
+        """Return the configured roots and the environment variables they were resolved with."""
         env = RecordingEnvironment(self._host.env)
         host = Host(self._host.home, env=env, platform=self._host.platform, now=self._host.now)
         roots = SourceCatalog(host, self._registry, self._settings).configured_roots(agent)
         return roots, env.answers
 
     def roots(self, agent: str) -> list[Path]:
-        """Those that exist; all of them where only the adapter can tell."""
+        """Return the roots that exist, or all of them if only the adapter can determine that."""
         if isinstance(self._registry.require(agent), Fingerprinted):
             return self.configured_roots(agent)
         configured = self.configured_roots(agent)
         return [root for root in configured if not is_path(str(root)) or is_folder(root)]
 
     def sources(self, agent: str, *, cwd: str | None = None) -> list[SourceRef]:
-        """Every source of the agent, by name alone, each once."""
+        """Return every source of the agent once, judged by names alone."""
         adapter = self._registry.require(agent)
         found: dict[str, SourceRef] = {}
         for root in self.roots(agent):
@@ -94,13 +94,13 @@ class SourceCatalog:
         return list(found.values())
 
     def assembly(self, agent: str, *, cwd: str | None = None) -> Assembly:
-        """All sessions of an agent."""
+        """Read and assemble all sessions of an agent."""
         return self.assemble_sources(agent, self.sources(agent, cwd=cwd))
 
     def queried_assembly(
         self, agent: str, session_id: str, *, sources: Sequence[SourceRef]
     ) -> Assembly | None:
-        """One session with all that bears on it, from databases; None: there is none to ask."""
+        """Read a session and its related sessions; None if no source is a database."""
         if all(source.session_id or source.role != "session" for source in sources):
             return None
         return read_related(self._registry.require(agent), sources, session_id)
@@ -108,13 +108,13 @@ class SourceCatalog:
     def assembly_for(
         self, agent: str, session_id: str, *, sources: Sequence[SourceRef]
     ) -> Assembly:
-        """One session with all that bears on it, from as few sources as an exact answer needs."""
+        """Read a session and its related sessions from as few sources as possible."""
         adapter = self._registry.require(agent)
         found = read_related(adapter, sources, session_id)
         return found or read_by_names(adapter, sources, session_id)
 
     def assemble_sources(self, agent: str, sources: Sequence[SourceRef]) -> Assembly:
-        """The sessions that these sources hold."""
+        """Read and assemble the sessions of some sources."""
         adapter = self._registry.require(agent)
         parts: list[SourceSession] = []
         problems: list[Problem] = []
@@ -123,14 +123,15 @@ class SourceCatalog:
         return assemble(agent, parts, problems)
 
     def messages(self, assembly: Assembly, session: AssembledSession) -> Iterator[SessionMessage]:
-        """The session's messages in order, history kept by reference first. Streams."""
+        """Yield the session's messages in order, beginning with history kept by reference."""
         sources = message_sources(assembly, session)
         return with_tool_results(self._messages(assembly.agent, sources, "all"))
 
     def native_search(self, agent: str, terms: Sequence[str]) -> set[str] | None:
-        """Ids of sessions that may have a text with all terms, by the agent's own index, if any.
+        """Return the ids of sessions that may contain all terms, using the agent's own index.
 
-        Terms are ASCII words. No session that has them is missing.
+        Terms are ASCII words. The result includes every session that contains them; it is None if
+        the agent has no index.
         """
         adapter = self._registry.require(agent)
         if not isinstance(adapter, NativeSearch):
@@ -142,27 +143,27 @@ class SourceCatalog:
         )
         try:
             return {session_id for session_id, _ in hits}.union(self._not_in_native_index(agent))
-        except AmuxError:  # somebody else's adapter failed: half an answer would hide sessions
+        except AmuxError:  # an adapter failed: a partial result would hide sessions
             return None
 
     def has_complete_native_index(self, agent: str) -> bool:
-        """Whether the agent has a full-text index that is sure of all its sessions."""
+        """Return whether the agent has a full-text index that covers all its sessions."""
         has_index = isinstance(self._registry.require(agent), NativeSearch)
         return has_index and next(self._not_in_native_index(agent), None) is None
 
     def _not_in_native_index(self, agent: str) -> Iterator[str]:
-        """Sessions of which an agent's own index is not sure."""
+        """Yield the ids of sessions that the agent's own index may not cover."""
         adapter = self._registry.require(agent)
         if isinstance(adapter, PartlyIndexed):
             for root in self.roots(agent):
                 yield from adapter.not_in_native_index(root)
 
     def searchable(self, agent: str, sources: MessageSources) -> Iterator[SessionMessage]:
-        """The same to search in: texts of many megabytes are cut; `long_texts` has them whole."""
+        """Yield the messages for a search; very long texts are cut (see `long_texts`)."""
         return self._messages(agent, sources, "texts")
 
     def long_texts(self, sources: MessageSources) -> Iterator[Iterator[str]]:
-        """The texts that are too long to be held, each in pieces."""
+        """Yield each text that is too long for memory as an iterator over its pieces."""
         for path in (each.source.path for each in sources.slices if each.source.has_path):
             for _, windows in groupby(read_long_texts(path), key=itemgetter(0)):
                 yield (window for _, window in windows)
@@ -175,9 +176,9 @@ class SourceCatalog:
 
 
 def _session_root(root: Path, own: Sequence[Path]) -> Path:
-    """Where sessions are in a place a person named: it may be a copy of the agent's whole folder.
+    """Return the root within a configured directory, which may be a copy of the agent's home.
 
-    Agents that keep them in a folder of their folder are known by the names of their own places.
+    Agents whose own roots all end in `projects` or `sessions` keep their sessions in that folder.
     """
     names = {each.name for each in own}
     if len(names) == 1 and names < _INNER_FOLDERS and is_folder(inner := root / names.pop()):
@@ -186,7 +187,7 @@ def _session_root(root: Path, own: Sequence[Path]) -> Path:
 
 
 class RecordingEnvironment(Mapping[str, str]):
-    """An environment that remembers what was asked of it."""
+    """An environment that records the variables that are read, with their values."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self._env = env

@@ -1,7 +1,7 @@
-"""An adapter bound to a host: the specification's three session methods, derived.
+"""The specification's three session methods, derived from an adapter and a host.
 
-They stand beside the session manager, for callers who know the specification's adapter interface;
-the manager itself works from the adapter's own protocol.
+They serve callers that use the adapter interface of the specification; the session manager uses the
+adapter's own protocol.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from amux.reading.sources import SourceCatalog
 
 
 class SpecAdapter:
-    """What the specification calls an agent adapter."""
+    """An agent adapter as defined by the specification."""
 
     def __init__(self, adapter: Adapter, host: Host, catalog: SourceCatalog) -> None:
         self._adapter = adapter
@@ -28,50 +28,50 @@ class SpecAdapter:
 
     @property
     def info(self) -> AgentInfo:
-        """Who the agent is."""
+        """Return the description of the agent."""
         return self._adapter.info
 
     @property
     def agent(self) -> str:
-        """The agent's name."""
+        """Return the agent's name."""
         return self.info.name
 
     @property
     def display_name(self) -> str:
-        """The agent's name for people."""
+        """Return the agent's display name."""
         return self.info.label
 
     @property
     def cli_command(self) -> str:
-        """The program that starts the agent."""
+        """Return the command that starts the agent."""
         return self.info.cli_command
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the agent can do."""
+        """Return the capabilities of the agent."""
         return self.info.capabilities
 
     def session_dir(self, cwd: str | None = None) -> Path:
-        """Where the agent keeps its sessions: the first place that exists, else the usual one."""
+        """Return the directory of the agent's sessions: the first that exists, else the default."""
         roots = self._adapter.roots(self._host)
         for source in self._catalog.sources(self.agent, cwd=cwd) if cwd is not None else ():
             if source.has_path:
                 return source.path.parent
         if not roots:
             raise AmuxError(
-                f"{self.display_name} has no place for sessions", code=ErrorCode.PLUGIN_ERROR
+                f"{self.display_name} has no directory for sessions", code=ErrorCode.PLUGIN_ERROR
             )
         existing = (root for root in roots if is_path(str(root)) and is_folder(root))
         return next(existing, roots[0])
 
     def list_session_files(self, cwd: str | None = None) -> Iterator[Path]:
-        """The files of all sessions; nothing when the place is missing or forbidden."""
+        """Yield the files of all sessions; nothing if the directory is missing or unreadable."""
         for source in self._catalog.sources(self.agent, cwd=cwd):
             if source.role == "session" and source.has_path:
                 yield source.path
 
     def parse_session_file(self, file: str | Path) -> Session:
-        """One file as a session, on its own: copies of other sessions are not told apart here."""
+        """Parse one file as a session; calls copied from other sessions are not recognized."""
         path = Path(file)
         found = (source for source in self._catalog.sources(self.agent) if source.path == path)
         source = next(found, None) or SourceRef(

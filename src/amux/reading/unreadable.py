@@ -1,8 +1,8 @@
-"""Sources that are there but cannot be read: what is said of a session that was asked for.
+"""Explains why a requested session cannot be read: errors and hints about unreadable sources.
 
-Whoever asks for a session must learn whether it is missing or damaged. A source whose name promises
-the session is damaged if it tells of no session at all. Where no name promises it, it may still lie
-in a database or a folder that could not be read, and these are named.
+A source with the id of the session in its name is damaged if it contains no session at all. If no
+name has the id, the session may still be in a database or folder that could not be read, and the
+error names these.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from amux.reading.sources import SourceCatalog
 
 _HINTS: Final = {
     "decoder-missing": "`pip install zstandard` installs the decoder",
-    "unreadable": "the operating system refused it; `amux doctor` shows what else it refuses",
+    "unreadable": "the operating system denied access; `amux doctor` lists all unreadable sources",
 }
 _DAMAGED: Final = "the file is damaged or newer than this version of amux"
 _SHOWN: Final = 3
@@ -29,7 +29,7 @@ _BLANK_BYTES: Final = 1 << 16
 
 
 def find_read_error(catalog: SourceCatalog, agent: str, name: str) -> Problem | None:
-    """Why there is no session in the source whose name promises it; None: it is not damaged."""
+    """Return the problem of the source with that session in its name; None if it is readable."""
     adapter = catalog.adapter(agent)
     for source in catalog.sources(agent):
         if not _may_hold(source, name):
@@ -43,13 +43,13 @@ def find_read_error(catalog: SourceCatalog, agent: str, name: str) -> Problem | 
         if problems:
             return (*_source_failures(problems), *problems)[0]
         if source.has_path and _is_blank(source.path):
-            message = "there is nothing to read"
+            message = "no records"
             return Problem(code="unknown-format", message=message, path=source.location)
     return None
 
 
 def damaged(agent: str, name: str, problem: Problem) -> ParseError:
-    """The error to raise for a session whose source is damaged."""
+    """Return the error for a session whose source is damaged."""
     return ParseError(
         f"session `{name}` of {agent} cannot be read: {problem}",
         hint=_HINTS.get(problem.code, _DAMAGED),
@@ -57,22 +57,22 @@ def damaged(agent: str, name: str, problem: Problem) -> ParseError:
 
 
 def unreadable_hint(problems: Iterable[Problem]) -> str:
-    """What to add to the news that a session is missing: where it may lie all the same."""
+    """Return a suffix for 'not found' errors: the unreadable sources it may be in; else empty."""
     unread = _summary(problems)
-    return f"; it may lie in what could not be read: {unread}" if unread else ""
+    return f"; it may be in a source that could not be read: {unread}" if unread else ""
 
 
 def log_unread(agent: str, problems: Iterable[Problem]) -> None:
-    """Tell whoever listens to the log, with one warning, which sources could not be read."""
+    """Log one warning that names the sources that could not be read, if there are any."""
     unread = _summary(problems)
     if unread:
         import logging
 
-        logging.getLogger("amux").warning("not all of %s could be read: %s", agent, unread)
+        logging.getLogger("amux").warning("some sources of %s could not be read: %s", agent, unread)
 
 
 def _summary(problems: Iterable[Problem]) -> str:
-    """Those of whole sources; the name of a file may be anything, and a line stays one."""
+    """Return the problems of whole sources in one line; file names may contain any character."""
     failures = [str(problem) for problem in _source_failures(problems)]
     more = f"; and {len(failures) - _SHOWN} more" if len(failures) > _SHOWN else ""
     text = "; ".join(failures[:_SHOWN]) + more
@@ -80,12 +80,12 @@ def _summary(problems: Iterable[Problem]) -> str:
 
 
 def _source_failures(problems: Iterable[Problem]) -> list[Problem]:
-    """Those for which a source tells of no session, each once."""
+    """Return the distinct problems that make a whole source unreadable."""
     return list(dict.fromkeys(each for each in problems if each.code in SOURCE_FAILURES))
 
 
 def _may_hold(source: SourceRef, name: str) -> bool:
-    """Whether a source, going by its name, holds a session whose id begins like this."""
+    """Return whether the name of a source shows a session whose id begins with `name`."""
     if source.role == "names":
         return False
     known_id = source.id_prefix or source.session_id or ""
@@ -94,7 +94,7 @@ def _may_hold(source: SourceRef, name: str) -> bool:
 
 
 def _is_blank(path: Path) -> bool:
-    """Whether a file holds no record: nothing, or nothing but blanks."""
+    """Return whether a file is empty or contains only whitespace and zero bytes."""
     try:
         with path.open("rb") as stream:
             data = stream.read(_BLANK_BYTES)
