@@ -35,14 +35,9 @@ class Assembly:
 
     def find(self, session_id: str) -> AssembledSession | None:
         """Return the newest session or sub-agent with that id, else the first with that alias."""
-        by_id: list[AssembledSession] = []
-        by_alias: list[AssembledSession] = []
-        for session in self.all_sessions():
-            if session.session_id == session_id:
-                by_id.append(session)
-            elif any(session_id in part.facts.aliases for part in session.sources):
-                by_alias.append(session)
-        return max(by_id or by_alias[:1], key=_updated, default=None)
+        named = [session for session in self.all_sessions() if session_id in session.names()]
+        by_id = [session for session in named if session.session_id == session_id]
+        return max(by_id or named[:1], key=_updated, default=None)
 
     def all_sessions(self) -> Iterator[AssembledSession]:
         """Yield all sessions, each followed by its sub-agents."""
@@ -70,7 +65,10 @@ def assemble(
         agent=agent,
         sessions=_nest_children([session for session in sessions if session.attributed]),
         unattributed=[session for session in sessions if not session.attributed],
-        problems=[*problems, *_problems(sessions)],
+        problems=[
+            *problems,
+            *(problem for session in sessions for problem in session.all_problems()),
+        ],
         _by_rollout=by_rollout,
     )
 
@@ -194,10 +192,3 @@ def _nest_children(sessions: list[AssembledSession]) -> list[AssembledSession]:
         else:
             parent.children.append(session)
     return top
-
-
-def _problems(sessions: Iterable[AssembledSession]) -> Iterator[Problem]:
-    for session in sessions:
-        for part in session.sources:
-            yield from part.facts.problems
-        yield from session.problems

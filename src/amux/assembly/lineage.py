@@ -52,12 +52,9 @@ def needs_full_read(sessions: Sequence[AssembledSession]) -> bool:
     )
 
 
-def _names(sessions: Iterable[AssembledSession]) -> dict[str, AssembledSession]:
+def _names(sessions: Sequence[AssembledSession]) -> dict[str, AssembledSession]:
     """Map every id, alias and log id to its session; ids take precedence."""
-    names: dict[str, AssembledSession] = {}
-    sessions = list(sessions)
-    for session in sessions:
-        names.setdefault(session.session_id, session)
+    names = {session.session_id: session for session in reversed(sessions)}  # the first of equals
     for session in sessions:
         for part in session.sources:
             for alias in (*part.facts.aliases, part.facts.rollout):
@@ -96,10 +93,7 @@ def _families(
 
 
 def _copy_keys(session: AssembledSession) -> set[int]:
-    keys: set[int] = set()
-    for part in session.sources:
-        keys.update(array("q", part.facts.copy_keys))
-    return keys
+    return set[int]().union(*(array("q", part.facts.copy_keys) for part in session.sources))
 
 
 def _distinct_calls(session: AssembledSession) -> list[Call]:

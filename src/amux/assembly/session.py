@@ -114,6 +114,11 @@ class AssembledSession:
         aliases = (alias for part in self.sources for alias in part.facts.aliases)
         return tuple(dict.fromkeys((self.session_id, *aliases)))
 
+    def all_problems(self) -> tuple[Problem, ...]:
+        """Return the problems of all its sources, then those found while assembling."""
+        read = [problem for part in self.sources for problem in part.facts.problems]
+        return (*read, *self.problems)
+
     def with_children(self) -> Iterable[AssembledSession]:
         """Yield this session and all sub-agents below it."""
         yield self

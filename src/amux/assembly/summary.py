@@ -12,7 +12,6 @@ from amux.model.annotation import Note
 from amux.model.directories import forward_slashes
 from amux.model.ids import unified_id
 from amux.model.message import SessionMessage
-from amux.model.problems import Problem
 from amux.model.session import Session, SessionSummary
 from amux.model.trace import count_messages, count_turns
 from amux.model.usage import Call
@@ -52,7 +51,7 @@ def summarize(
         parent=session.parent,
         archived=session.archived,
         starred=starred,
-        problems=problems_of(session),
+        problems=session.all_problems(),
         raw={name: session.facts.raw[name] for name in _LISTED if name in session.facts.raw},
     )
 
@@ -91,7 +90,7 @@ def full_session(
         notes=notes,
         calls=tuple(session.calls),
         children=children,
-        problems=problems_of(session),
+        problems=session.all_problems(),
         raw=_raw(session),
     )
 
@@ -110,7 +109,7 @@ def _raw(session: AssembledSession) -> dict[str, Any]:
     compactions = _compactions(session)
     if compactions:
         raw["compactions"] = compactions
-    warnings = [str(problem) for problem in problems_of(session)]
+    warnings = [str(problem) for problem in session.all_problems()]
     if warnings:
         raw["warnings"] = warnings
     return raw
@@ -151,9 +150,3 @@ def _model_calls(session: AssembledSession) -> list[Call]:
     calls = session.calls or [ignored.call for ignored in session.ignored]
     # A small model that wrote a title or set a budget took no part in the conversation.
     return [call for call in calls if call.purpose != "auxiliary"] or calls
-
-
-def problems_of(session: AssembledSession) -> tuple[Problem, ...]:
-    """Return the problems of all its sources."""
-    read = [problem for part in session.sources for problem in part.facts.problems]
-    return (*read, *session.problems)

@@ -36,7 +36,9 @@ class AgentSelection:
     """
 
     def __init__(self, adapter: Selective, selection: Selection, facts: CollectedFacts) -> None:
-        self._adapter, self._selection, self._facts = adapter, selection, facts
+        self._adapter = adapter
+        self._selection = selection
+        self._facts = facts
         self.began = selection.began()
 
     def read(self, bound: datetime | None) -> tuple[Assembly, SkippedCounts]:
