@@ -83,6 +83,10 @@ INFO: Final = AgentInfo(
 )
 
 
+class _Settings(msgspec.Struct):
+    cleanup_period_days: float | None = msgspec.field(default=None, name="cleanupPeriodDays")
+
+
 class ClaudeAdapter:
     """Reads the transcripts of Claude Code. Stateless."""
 
@@ -109,7 +113,11 @@ class ClaudeAdapter:
         folders = Folders()
         for folder in folders.entries(root):
             if folder.is_dir(follow_symlinks=False) and (wanted is None or wanted(folder.name)):
-                yield from _project_sources(root, folder, folders)
+                for entry in folders.entries(folder.path):
+                    if entry.is_dir(follow_symlinks=False):
+                        yield from _session_folder(root, folder.name, entry, folders)
+                    elif _is_log(entry):
+                        yield _transcript(root, entry, group=folder.name)
         yield from folders.sources(NAME, root)
 
     def read(
@@ -145,7 +153,11 @@ class ClaudeAdapter:
     ) -> Reading:
         """Return the facts of a file, reading only the lines after `checkpoint`."""
         if source.role == "names":
-            return _whole_reading(_read_title(source))
+            items = list(_read_title(source))
+            return Reading(
+                facts=tuple(item for item in items if isinstance(item, Facts)),
+                problems=tuple(item for item in items if isinstance(item, Problem)),
+            )
         return TranscriptReader(source, want=want).resume_read(want, checkpoint)
 
     def can_select(self, source: SourceRef) -> bool:
@@ -173,13 +185,16 @@ class ClaudeAdapter:
         """Select by the heads of the project; None if no file name contains the id."""
         from amux.adapters.claude.related import SessionSelection
 
-        kin = SessionSelection(sources, session_id)
-        return kin if kin.is_known else None
+        selection = SessionSelection(sources, session_id)
+        return selection if selection.is_known else None
 
     def retention(self, root: Path) -> Retention:
         """Return after how many days without change Claude Code deletes a transcript."""
         settings = root.parent / "settings.json"
-        days = _cleanup_days(settings)
+        try:
+            days = msgspec.json.decode(settings.read_bytes(), type=_Settings).cleanup_period_days
+        except (OSError, msgspec.DecodeError, UnicodeError):
+            days = None
         if days is None:
             return Retention(days=CLEANUP_DAYS, reason="the default of `cleanupPeriodDays`")
         return Retention(days=days, reason=f"`cleanupPeriodDays` in {settings}")
@@ -210,14 +225,6 @@ class FolderMatch:
 
 
 Entry = os.DirEntry[str]
-
-
-def _project_sources(root: Path, folder: Entry, folders: Folders) -> Iterator[SourceRef]:
-    for entry in folders.entries(folder.path):
-        if entry.is_dir(follow_symlinks=False):
-            yield from _session_folder(root, folder.name, entry, folders)
-        elif _is_log(entry):
-            yield _transcript(root, entry, group=folder.name)
 
 
 def _session_folder(root: Path, group: str, folder: Entry, folders: Folders) -> Iterator[SourceRef]:
@@ -282,26 +289,6 @@ def _read_title(source: SourceRef) -> Iterator[Item]:
     text = text_of(title)
     notes = () if text is None else (TitleNote(text=text, session_id=session_id),)
     yield Facts(session_id=session_id, addressable=False, attributed=False, notes=notes)
-
-
-def _whole_reading(items: Iterator[Item]) -> Reading:
-    found = list(items)
-    return Reading(
-        facts=tuple(item for item in found if isinstance(item, Facts)),
-        problems=tuple(item for item in found if isinstance(item, Problem)),
-    )
-
-
-class _Settings(msgspec.Struct):
-    cleanup_period_days: float | None = msgspec.field(default=None, name="cleanupPeriodDays")
-
-
-def _cleanup_days(settings: Path) -> float | None:
-    """Return the setting; None if it is missing or the file is not readable as settings."""
-    try:
-        return msgspec.json.decode(settings.read_bytes(), type=_Settings).cleanup_period_days
-    except (OSError, msgspec.DecodeError, UnicodeError):
-        return None
 
 
 ADAPTER: Final = ClaudeAdapter()

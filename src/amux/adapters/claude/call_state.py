@@ -37,7 +37,7 @@ from amux.adapters.claude.records import (
 )
 from amux.model.incomplete import CALL_INTERRUPTED, COMPACTION_NOT_RECORDED, USAGE_NOT_RECORDED
 from amux.model.trace import LineKind, key_of
-from amux.model.usage import Call, Purpose
+from amux.model.usage import Purpose
 
 WAITING_LIMIT: Final = 256
 """Number of messages queued behind an open answer after which it is considered complete."""
@@ -67,16 +67,9 @@ class PendingCall(msgspec.Struct):
         """Whether it ends with a recorded request."""
         return self.state == "requested"
 
-    def note_notice(self, entry: Entry) -> None:
-        """Record that a notice takes the place of an answer."""
-        if entry.line.is_api_error_message is True:
-            self.state = "idle"
-        else:
-            self._give_up()  # on resume the agent closes what was open
-
-    def note_message(self, entry: Entry, mark: LineKind, *, tools_at_work: bool) -> None:
+    def note_message(self, entry: Entry, kind: LineKind, *, tools_at_work: bool) -> None:
         """Record the beginning of any other message."""
-        comes_back = mark is _TOOL and not tools_at_work and not entry.copied
+        comes_back = kind is _TOOL and not tools_at_work and not entry.copied
         self.state = "tools-back" if comes_back else "idle"
 
     def note_record(self, kind: str) -> None:
@@ -84,9 +77,10 @@ class PendingCall(msgspec.Struct):
         if kind == "api-request" and self.is_pending:
             self.state = "requested"
         elif kind == "cost-state":  # the process ended
-            self._give_up()
+            self.give_up()
 
-    def _give_up(self) -> None:
+    def give_up(self) -> None:
+        """Record that an open request will get no answer."""
         self.cut_short |= self.is_requested
         self.state = "idle"
 
@@ -95,7 +89,7 @@ class UserLine(msgspec.Struct, gc=False):
     """The classified content of a user line."""
 
     parts: UserParts[Block]
-    marks: list[LineKind]  # one per message that the line begins
+    kinds: list[LineKind]  # one per message that the line begins
     tool_names: list[str | None]  # of its results; None if there is no such call
     compaction: bool
     warm_up: bool
@@ -112,7 +106,7 @@ class CallState(msgspec.Struct):
     open: str | None = None  # key of the answer that may get more lines
     answer_id: str = ""  # message id of that answer
     waiting: int = 0
-    last_mark: LineKind = LineKind.LINE  # mark of the last line that began a message
+    last_kind: LineKind = LineKind.LINE  # kind of the last line that began a message
     boundary_seen: bool = False
     seen_gaps: dict[str, None] = {}
     at_work: set[str] = set()  # tools called by the newest answer, without result
@@ -124,7 +118,7 @@ class CallState(msgspec.Struct):
     @property
     def has_messages(self) -> bool:
         """Whether the file holds a conversation at all."""
-        return self.last_mark is not _LINE
+        return self.last_kind is not _LINE
 
     @property
     def gaps(self) -> tuple[str, ...]:
@@ -135,10 +129,6 @@ class CallState(msgspec.Struct):
         if pending.cut_short or ends_early:
             return tuple({**self.seen_gaps, CALL_INTERRUPTED: None})
         return tuple(self.seen_gaps)
-
-    def settled_calls(self) -> tuple[Call, ...]:
-        """Return the calls; those of a warm-up are auxiliary."""
-        return self.book.settled("auxiliary" if self.warm_up else self.purpose)
 
     def take(self, entry: Entry) -> None:
         """Record one line."""
@@ -166,10 +156,13 @@ class CallState(msgspec.Struct):
         if not isinstance(key, str) or not key:
             key = text_of(line.request_id) or entry.id
         notice = message.model == SYNTHETIC_MODEL or line.is_api_error_message is True
-        mark = _LINE
+        kind = _LINE
         if key != self.open:
-            mark = _NOTICE if notice else _REPLY
-            self._begin_answer(entry, key, mark)
+            kind = _NOTICE if notice else _REPLY
+            if notice:
+                self._begin_notice(entry, key)
+            else:
+                self.begin_reply(key, entry.id)
             if key is message.id:
                 self.identity += packed(key_of(key))
         if not notice and not self.book.take(key, entry, message, message_id=self.answer_id):
@@ -178,16 +171,22 @@ class CallState(msgspec.Struct):
                 self.models[model] = None
         if isinstance(content, list):
             self._learn_tools(content)
-        return mark
+        return kind
 
     def take_user(self, entry: Entry) -> UserLine:
         """Record a user line."""
         line = entry.line
         blocks = content_blocks(line)
-        warm_up = self._begins_warm_up(blocks)
+        warm_up = (
+            self.purpose == "subagent"
+            and not self.has_messages
+            and len(blocks) == 1
+            and (text_of(blocks[0].text) or "").strip() == WARM_UP
+        )
+        self.warm_up |= warm_up
         parts = split_user(line, blocks, synthetic=warm_up)
-        marks = parts.marks()
-        if _PROMPT in marks:
+        kinds = parts.kinds()
+        if _PROMPT in kinds:
             self._close()
         # A line with tool results is nothing else, whatever follows them.
         compaction = not parts.results and is_compact_summary(line, parts)
@@ -198,8 +197,8 @@ class CallState(msgspec.Struct):
                 self._count_compaction(entry)
             self.boundary_seen = False
         names = [self._tool_returned(block) for block in parts.results]
-        self._begin(entry, marks)
-        return UserLine(parts, marks, names, compaction, warm_up)
+        self._begin(entry, kinds)
+        return UserLine(parts, kinds, names, compaction, warm_up)
 
     def _take_lone_result(self, entry: Entry) -> bool:
         """Record a line with a single tool result (most user lines); False for others."""
@@ -209,22 +208,20 @@ class CallState(msgspec.Struct):
         if not isinstance(content, list) or len(content) != 1:
             return False
         block = content[0]
-        if not isinstance(block, Block) or block.type != "tool_result":
-            return False
-        if self.last_mark is _LINE:
+        if not isinstance(block, Block) or block.type != "tool_result" or not self.has_messages:
             return False
         self._tool_returned(block)
         self._begin(entry, _ONE_RESULT)
         return True
 
     def take_system(self, entry: Entry) -> list[LineKind]:
-        """Record a system line; return the marks of the messages it begins."""
+        """Record a system line; return the kinds of the messages it begins."""
         if entry.line.subtype == "compact_boundary":
             self._count_compaction(entry)
             self.boundary_seen = True
-        marks = [LineKind.INJECTED] if text_of(entry.line.content) else []
-        self._begin(entry, marks)
-        return marks
+        kinds = [LineKind.INJECTED] if text_of(entry.line.content) else []
+        self._begin(entry, kinds)
+        return kinds
 
     def take_record(self, entry: Entry) -> None:
         """Record a line that is not a message."""
@@ -232,30 +229,30 @@ class CallState(msgspec.Struct):
         if isinstance(kind, str):
             self.pending_call.note_record(kind)
 
-    def _begin_answer(self, entry: Entry, key: str, mark: LineKind) -> None:
-        if mark is _REPLY:
-            self.begin_reply(key, entry.id)
-            return
+    def _begin_notice(self, entry: Entry, key: str) -> None:
         self.open, self.answer_id, self.waiting = key, entry.id, 0
-        self.last_mark = mark
-        self.pending_call.note_notice(entry)
+        self.last_kind = _NOTICE
+        if entry.line.is_api_error_message is True:  # it takes the place of an answer
+            self.pending_call.state = "idle"
+        else:
+            self.pending_call.give_up()  # on resume the agent closes what was open
 
     def begin_reply(self, key: str, message_id: str) -> None:
         """Begin an answer of the model: it has received the preceding tool results."""
         self.open, self.answer_id, self.waiting = key, message_id, 0
-        self.last_mark = _REPLY
+        self.last_kind = _REPLY
         self.at_work.clear()
         self.pending_call.state = "idle"
 
-    def _begin(self, entry: Entry, marks: Sequence[LineKind]) -> None:
+    def _begin(self, entry: Entry, kinds: Sequence[LineKind]) -> None:
         """Queue messages behind the open answer, up to a limit."""
-        if not marks:
+        if not kinds:
             return
-        for mark in marks:
-            self.pending_call.note_message(entry, mark, tools_at_work=bool(self.at_work))
-        self.last_mark = marks[-1]
+        for kind in kinds:
+            self.pending_call.note_message(entry, kind, tools_at_work=bool(self.at_work))
+        self.last_kind = kinds[-1]
         if self.open is not None:
-            self.waiting += len(marks)
+            self.waiting += len(kinds)
             if self.waiting > WAITING_LIMIT:
                 self._close()
 
@@ -278,13 +275,6 @@ class CallState(msgspec.Struct):
         # A call has one result: dropping answered calls bounds the memory.
         return None if self.tools is None else self.tools.pop(id, None)
 
-    def _begins_warm_up(self, blocks: Sequence[Block]) -> bool:
-        if self.purpose != "subagent" or self.has_messages or len(blocks) != 1:
-            return False
-        text = text_of(blocks[0].text) or ""
-        self.warm_up = text.strip() == WARM_UP
-        return self.warm_up
-
     def _note_interruption(self, entry: Entry, parts: UserParts[Block]) -> None:
         """Record that a person stopped an answer, whether or not its line was written."""
         named = text_of(entry.line.interrupted_message_id)
@@ -293,7 +283,7 @@ class CallState(msgspec.Struct):
             return
         if not parts.injected or parts.injected[0].text != INTERRUPTED or entry.copied:
             return
-        if self.last_mark in {LineKind.PROMPT, LineKind.TOOL}:
+        if self.last_kind in {_PROMPT, _TOOL}:
             self.seen_gaps[CALL_INTERRUPTED] = None
 
     def _count_compaction(self, entry: Entry) -> None:

@@ -152,7 +152,7 @@ class Description(msgspec.Struct):
     unknown: Unknowns = msgspec.field(default_factory=Unknowns)
     keys: bytearray = bytearray()
     times: bytearray = bytearray()
-    marks: bytearray = bytearray()
+    kinds: bytearray = bytearray()
 
     @property
     def name(self) -> str | None:
@@ -161,29 +161,29 @@ class Description(msgspec.Struct):
 
     def raw(self) -> dict[str, Any]:
         """Return native fields that have no field in `Facts`, limited in size."""
-        said = zip(_ENVELOPE, self.envelope, strict=False)
-        described = {name: text for name, text in said if text_of(text)}
+        fields = zip(_ENVELOPE, self.envelope, strict=False)
+        described = {name: text for name, text in fields if text_of(text)}
         return described | self.labels | self.unknown.raw()
 
     def settle(self) -> None:
         """Replace decoded values of unknown type, so that the state can be serialized."""
-        self.envelope = tuple(text_of(said) for said in self.envelope)
+        self.envelope = tuple(map(text_of, self.envelope))
 
     def trace(self) -> Trace:
         """Return one row per line, more if a line holds several messages."""
-        return Trace(keys=bytes(self.keys), times=bytes(self.times), kinds=bytes(self.marks))
+        return Trace(keys=bytes(self.keys), times=bytes(self.times), kinds=bytes(self.kinds))
 
-    def note_marks(self, entry: Entry, marks: Sequence[LineKind]) -> None:
-        """Add a line to the trace; without marks it begins no message."""
+    def note_kinds(self, entry: Entry, kinds: Sequence[LineKind]) -> None:
+        """Add a line to the trace; without kinds it begins no message."""
         key, at = packed(entry.key), packed(to_millis(entry.at))
-        if len(marks) < 2:  # noqa: PLR2004 - nearly all lines
+        if len(kinds) < 2:  # noqa: PLR2004 - nearly all lines
             self.keys += key
             self.times += at
-            self.marks.append(marks[0] if marks else _LINE)
+            self.kinds.append(kinds[0] if kinds else _LINE)
         else:
-            self.keys += key * len(marks)
-            self.times += at * len(marks)
-            self.marks += bytes(marks)
+            self.keys += key * len(kinds)
+            self.times += at * len(kinds)
+            self.kinds += bytes(kinds)
 
     def note_user(self, parts: UserParts[Block]) -> None:
         """Record a user line: the first prompt is the title, else the first command."""
@@ -191,14 +191,6 @@ class Description(msgspec.Struct):
             self.first_prompt = fold_title(text_of(parts.typed[0].text) or "") or None
         if self.first_command is None and parts.injected:
             self.first_command = command_title(text_of(parts.injected[0].text) or "")
-
-    def note_line(self, entry: Entry) -> None:
-        """Record the fields that any line may have."""
-        line, at = entry.line, entry.at
-        if at is not None and (self.updated is None or at > self.updated):
-            self.updated = at
-        if line.version is not None:  # only messages have these fields
-            self.envelope = (line.git_branch, line.entrypoint, line.slug)
 
     def note_record(self, entry: Entry) -> None:
         """Record a line that is not a message."""
@@ -212,23 +204,19 @@ class Description(msgspec.Struct):
                 self.custom_title = text_of(line.custom_title)
             case "ai-title":
                 self.ai_title = text_of(line.ai_title)
-            case "tag" | "pr-link":
-                self._note_label(entry)
+            case "tag":
+                self.labels.pop("tag", None)
+                if tag := text_of(line.tag):
+                    self.labels["tag"] = tag
+            case "pr-link":
+                links: list[str] = self.labels.setdefault("prLinks", [])
+                url = text_of(line.pr_url)
+                if url is not None and url not in links and len(links) < PR_LINKS_KEPT:
+                    links.append(url)
             case other:
                 name = text_of(other) or ""
                 if name not in KNOWN_TYPES:
                     self.unknown.take(name, bytes(entry.raw))
-
-    def _note_label(self, entry: Entry) -> None:
-        if entry.line.type == "tag":
-            self.labels.pop("tag", None)
-            if tag := text_of(entry.line.tag):
-                self.labels["tag"] = tag
-            return
-        links: list[str] = self.labels.setdefault("prLinks", [])
-        url = text_of(entry.line.pr_url)
-        if url is not None and url not in links and len(links) < PR_LINKS_KEPT:
-            links.append(url)
 
 
 OnProblem = Callable[[Problem], None]
@@ -265,38 +253,35 @@ class Conversation(msgspec.Struct):
         self.call_state.take(entry)
 
     def take(self, entry: Entry, on_problem: OnProblem) -> UserLine | Sequence[LineKind]:
-        """Record one line; return the user line, or the marks of the messages it begins."""
+        """Record one line; return the user line, or the kinds of the messages it begins."""
         description = self.description
         if description is None:
             self.take_cost(entry)
             return ()
         self.origin.take(entry)
-        description.note_line(entry)
-        match entry.line.type:
+        line, at = entry.line, entry.at
+        if at is not None and (description.updated is None or at > description.updated):
+            description.updated = at
+        if line.version is not None:  # only messages have these fields
+            description.envelope = (line.git_branch, line.entrypoint, line.slug)
+        match line.type:
             case "assistant":
-                marks: Sequence[LineKind] = (self.call_state.take_answer(entry),)
+                kinds: Sequence[LineKind] = (self.call_state.take_answer(entry),)
             case "user":
-                return self._take_user(entry, description, on_problem)
+                user = self.call_state.take_user(entry)
+                description.note_user(user.parts)
+                description.note_kinds(entry, user.kinds)
+                for _ in range(user.tool_names.count(None)):
+                    message = "a tool result belongs to no call"
+                    on_problem(Problem(code="orphan-result", message=message, line=entry.number))
+                return user
             case "system":
-                marks = self.call_state.take_system(entry)
+                kinds = self.call_state.take_system(entry)
             case _:
-                return self._take_record(entry, description)
-        description.note_marks(entry, marks)
-        return marks
-
-    def _take_user(self, entry: Entry, description: Description, on_problem: OnProblem) -> UserLine:
-        user = self.call_state.take_user(entry)
-        description.note_user(user.parts)
-        description.note_marks(entry, user.marks)
-        for name in user.tool_names:
-            if name is None:
-                message = "a tool result belongs to no call"
-                on_problem(Problem(code="orphan-result", message=message, line=entry.number))
-        return user
-
-    def _take_record(self, entry: Entry, description: Description) -> Sequence[LineKind]:
-        self.call_state.take_record(entry)
-        description.note_record(entry)
-        if text_of(entry.line.uuid) is not None or entry.at is not None:
-            description.note_marks(entry, ())
-        return ()
+                self.call_state.take_record(entry)
+                description.note_record(entry)
+                if text_of(line.uuid) is not None or at is not None:
+                    description.note_kinds(entry, ())
+                return ()
+        description.note_kinds(entry, kinds)
+        return kinds

@@ -25,7 +25,6 @@ from amux.adapters.claude.lines import LineReader
 from amux.adapters.claude.records import (
     SYNTHETIC_MODEL,
     Entry,
-    Line,
     Message,
     content_blocks,
     is_notice,
@@ -142,16 +141,22 @@ class FastAnswers:
 
     def take(self, line: AnswerLine) -> bool:
         """Record a line; False if it needs the slow path at this point."""
-        if not (self._has_begun or self._begins()):
-            return False
+        if not self._has_begun:
+            self._has_begun = self._origin.own_lines and not self._origin.lacks_beginning
+            if not self._has_begun:
+                return False
         message, usage = line.message, line.message.usage
         call = self._calls.get(message.id)
         if (message.id == self._call_state.open) is (call is None):  # its lines are not consecutive
             return False
         if call is None:
             call = self._begin(line)
-        elif not self._is_later(line.timestamp):
-            return False
+        elif (
+            line.timestamp < self._first_time
+            or len(line.timestamp) != len(self._first_time)
+            or line.timestamp[-1] != _UTC
+        ):
+            return False  # the line may be older than the first one
         self._origin.version, self._origin.total_nusd = line.version, None
         call.model = message.model
         if call.has_last_word(usage.output_tokens, stopped=message.stop_reason is not None):
@@ -168,15 +173,6 @@ class FastAnswers:
                         self._call_state.at_work.add(block.id)
             self._contents.clear()
         self._first_time = ""
-
-    def _begins(self) -> bool:
-        self._has_begun = self._origin.own_lines and not self._origin.lacks_beginning
-        return self._has_begun
-
-    def _is_later(self, stamp: str) -> bool:
-        return (
-            stamp >= self._first_time and len(stamp) == len(self._first_time) and stamp[-1] == _UTC
-        )
 
     def _begin(self, line: AnswerLine) -> OpenCall:
         call_state, key = self._call_state, line.message.id
@@ -250,8 +246,10 @@ class CostLineReader(LineReader):
                     yield from self._before(answer.message.id, deferred)
                 if answer is None or not fast.take(answer):
                     yield from self._slow_path(number, raw, deferred)
-            elif chunk.startswith(self._template.head, head_at) and self._is_result(
-                chunk, start, end
+            elif (
+                chunk.startswith(self._template.head, head_at)
+                and chunk.startswith(_BEGIN, start)
+                and chunk.endswith(self._template.tail, head_at + len(self._template.head), end)
             ):
                 deferred.append(Result(number, raw))
             else:
@@ -261,12 +259,6 @@ class CostLineReader(LineReader):
         self.number = number
         return start
 
-    def _is_result(self, chunk: bytes, start: int, end: int) -> bool:
-        """Return whether a line with the right head also begins and ends like the template."""
-        head, tail = self._template
-        rest_at = start + _HEAD_AT + len(head)
-        return chunk.startswith(_BEGIN, start) and chunk.endswith(tail, rest_at, end)
-
     def _slow_path(
         self, number: int, raw: memoryview, deferred: Deferred
     ) -> Iterator[Entry | Problem]:
@@ -275,14 +267,28 @@ class CostLineReader(LineReader):
         if entry is None:
             yield from self._read(deferred)
             yield from self._entry(raw, number)
-        elif deferred and self._can_wait(entry.line):
-            deferred.append(entry)
+            return
+        line = entry.line
+        is_aside = line.is_sidechain is True and self._own_id is not None  # an inline sub-agent
+        if deferred and line.type not in _DEPEND_ON_RESULTS and not is_aside:
+            deferred.append(entry)  # it may be processed after the results that precede it
         else:
             if deferred:
-                yield from self._before(self._reply_id(entry.line), deferred)
+                is_reply = line.type == "assistant" and not is_notice(line) and not is_aside
+                message = line.message if is_reply else None
+                reply_id = text_of(message.id) if isinstance(message, Message) else None
+                yield from self._before(reply_id, deferred)
             self._fast.settle()
             yield entry
-            self._learn_templates(entry)
+            if line.type == "assistant":
+                data = bytes(entry.raw)
+                self._answer_head = data[_HEAD_AT : data.find(_MESSAGE) + len(_MESSAGE)] or b"\n"
+            elif line.type == "user" and not is_aside and not entry.copied:
+                # Lines like a typical tool result say nothing new about the session.
+                names_all = text_of(line.cwd) and text_of(line.session_id) and entry.at is not None
+                blocks = content_blocks(line) if names_all else []
+                if blocks and blocks[0].type == "tool_result":
+                    self._template = template_of(bytes(entry.raw)) or self._template
 
     def _before(self, reply_id: str | None, deferred: Deferred) -> Iterator[Entry | Problem]:
         """Drop deferred results if a new reply begins, otherwise yield them decoded."""
@@ -302,35 +308,6 @@ class CostLineReader(LineReader):
             else:
                 yield from self._entry(each.raw, each.number)
         deferred.clear()
-
-    def _learn_templates(self, entry: Entry) -> None:
-        """Remember how lines with answers begin, and the template of tool results."""
-        if entry.line.type == "assistant":
-            raw = bytes(entry.raw)
-            self._answer_head = raw[_HEAD_AT : raw.find(_MESSAGE) + len(_MESSAGE)] or b"\n"
-        elif entry.line.type == "user" and self._is_typical_result(entry):
-            self._template = template_of(bytes(entry.raw)) or self._template
-
-    def _can_wait(self, line: Line) -> bool:
-        """Return whether a line may be processed after the results that precede it."""
-        return line.type not in _DEPEND_ON_RESULTS and not self._is_aside(line)
-
-    def _reply_id(self, line: Line) -> str | None:
-        """Return the message id of an answer line; None for other lines."""
-        message = line.message
-        is_reply = line.type == "assistant" and not is_notice(line) and not self._is_aside(line)
-        return text_of(message.id) if is_reply and isinstance(message, Message) else None
-
-    def _is_aside(self, line: Line) -> bool:
-        """Return whether a line belongs to a sidechain in the file of a session."""
-        return line.is_sidechain is True and self._own_id is not None
-
-    def _is_typical_result(self, entry: Entry) -> bool:
-        """Return whether lines like this tool result say nothing new about the session."""
-        line = entry.line
-        names_all = text_of(line.cwd) and text_of(line.session_id) and entry.at is not None
-        blocks = content_blocks(line) if names_all and not entry.copied else []
-        return bool(blocks) and blocks[0].type == "tool_result" and not self._is_aside(line)
 
 
 def template_of(raw: bytes) -> LineTemplate | None:

@@ -137,6 +137,7 @@ class _FastLine(msgspec.Struct, rename="camel", gc=False):
     is_compact_summary: AnyJson = None
 
 
+_NO_MESSAGE: Final = _FastMessage()
 _FAST_LINES: Final = msgspec.json.Decoder(_FastLine)
 
 
@@ -202,6 +203,7 @@ class _FastHead:
         if self._is_agent and data.find(_WARM_UP, 0, self._offset) >= 0:
             return None
         whose = self._source.parent or self._first_session
+        uuid = None if self._prompt is None else text_of(self._prompt.uuid)
         sketch = SessionHead(
             source=self._source,
             session_id=self._id,
@@ -216,7 +218,7 @@ class _FastHead:
             earliest=_seconds(self._earliest),
             size=self._offset,
             leaves=tuple(self._leaves),
-            prompt=None if self._answer is not None else _key_of_line(self._prompt),
+            prompt=None if self._answer is not None or uuid is None else key_of(uuid),
             is_compacted=_is_summary(self._prompt),
         )
 
@@ -236,27 +238,20 @@ class _FastHead:
         if at is not None:
             self._created = self._created or at
             self._earliest = at if self._earliest is None else min(at, self._earliest)
+        message = line.message if isinstance(line.message, _FastMessage) else _NO_MESSAGE
         if line.type == "assistant":
-            self._note_answer(line, at)
+            id = text_of(message.id)
+            if id is None or self._cwd is None or self._created is None:
+                self.is_unusual = True
+            else:
+                self._answer = Answer(id, _seconds(at), text_of(line.request_id) is not None)
         elif line.type == "user":
-            self._note_prompt(line)
+            self._prompt = self._prompt or line
+            # Any plain text is a message, even if Claude Code wrote it.
+            self._is_spoken |= _PLAIN_TEXT.match(message.content) is not None
+            self._is_newer |= _keeps_times(text_of(line.version))
         elif line.type == "summary" and (leaf := text_of(line.leaf_uuid)) is not None:
             self._leaves.append(key_of(leaf))
-
-    def _note_prompt(self, line: _FastLine) -> None:
-        """Record a user line; one with plain text is a message, whoever wrote it."""
-        self._prompt = self._prompt or line
-        content = line.message.content if isinstance(line.message, _FastMessage) else b""
-        self._is_spoken |= _PLAIN_TEXT.match(content) is not None
-        self._is_newer |= _keeps_times(text_of(line.version))
-
-    def _note_answer(self, line: _FastLine, at: datetime | None) -> None:
-        message = line.message
-        id = text_of(message.id) if isinstance(message, _FastMessage) else None
-        if id is None or self._cwd is None or self._created is None:
-            self.is_unusual = True
-        else:
-            self._answer = Answer(id, _seconds(at), text_of(line.request_id) is not None)
 
 
 @lru_cache
@@ -312,7 +307,10 @@ class _FullHead:
             if entry.line.is_sidechain is True and not self._is_agent:
                 continue
             self._take(entry)
-            if self._is_settled():
+            origin = self._one.origin
+            first = origin.first_session if self._is_agent else self._answer
+            has_begun = origin.created is not None and origin.cwd is not None
+            if has_begun and first is not None and self._one.call_state.has_messages:
                 break
         return self._info()
 
@@ -329,12 +327,6 @@ class _FullHead:
             self._answer = Answer(id or "", _seconds(at), has_request)
         elif line.type == "user":
             self._prompt = self._prompt or line
-
-    def _is_settled(self) -> bool:
-        origin = self._one.origin
-        if origin.created is None or origin.cwd is None or not self._one.call_state.has_messages:
-            return False
-        return origin.first_session is not None if self._is_agent else self._answer is not None
 
     def _info(self) -> HeadInfo:
         """Return the result of the lines so far, or of the whole file if it has ended."""
@@ -359,11 +351,6 @@ class _FullHead:
             leaves=tuple(self._leaves),
             is_compacted=_is_summary(self._prompt),
         )
-
-
-def _key_of_line(line: _FastLine | None) -> int | None:
-    uuid = None if line is None else text_of(line.uuid)
-    return None if uuid is None else key_of(uuid)
 
 
 def _is_summary(line: _FastLine | Line | None) -> bool:

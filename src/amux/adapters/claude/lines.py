@@ -49,7 +49,7 @@ class LineReader:
 
     def whole_lines(self, stream: BinaryIO) -> Iterator[Entry | Problem]:
         """Yield every line that has a line end."""
-        place = self.offset
+        chunk_start = self.offset
         for chunk in chunks(stream):
             start = 0
             if self._pending and (start := chunk.find(b"\n") + 1):
@@ -58,9 +58,9 @@ class LineReader:
                 yield from self._entry(self._pending.take(), self.number)
             if start or not self._pending:
                 start = yield from self._entries_of_chunk(chunk, start)
-                self.offset = place + start
+                self.offset = chunk_start + start
             self._pending.add(chunk[start:])
-            place += len(chunk)
+            chunk_start += len(chunk)
 
     def last_line(self) -> Iterator[Entry | Problem]:
         """Yield the record or the problem after the last line end, if there is one."""

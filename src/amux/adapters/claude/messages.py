@@ -17,7 +17,7 @@ import msgspec
 from amux.adapters._kit.usage import tokens_view
 from amux.adapters.claude.call_state import UserLine
 from amux.adapters.claude.conversation import Conversation, OnProblem
-from amux.adapters.claude.prompts import UserParts, split_user
+from amux.adapters.claude.prompts import UserParts, joined_text, split_user
 from amux.adapters.claude.records import (
     AnyJson,
     Block,
@@ -117,13 +117,6 @@ def body_blocks(entry: Entry) -> list[BodyBlock]:
     ]
 
 
-def whole_parts(entry: Entry, parts: UserParts[Block], *, synthetic: bool) -> UserParts[BodyBlock]:
-    """Return the parts of a user line with their bodies, in the order of `parts`."""
-    if isinstance(entry.line, _LINE):  # it was decoded with bodies
-        return cast("UserParts[BodyBlock]", parts)
-    return split_user(entry.line, body_blocks(entry), synthetic=synthetic)
-
-
 def user_messages(
     parts: UserParts[BodyBlock],
     headers: Sequence[MessageHeader],
@@ -131,20 +124,20 @@ def user_messages(
     tool_names: Sequence[str],
     compaction: bool,
 ) -> list[SessionMessage]:
-    """Return the messages of one user line, in the order of its marks."""
+    """Return the messages of one user line, in the order of its kinds."""
     messages: list[SessionMessage] = []
-    for mark, header in zip(parts.marks(), headers, strict=True):
-        if mark is LineKind.TOOL:
+    for kind, header in zip(parts.kinds(), headers, strict=True):
+        if kind is LineKind.TOOL:
             index = len(messages)
             messages.append(_tool_message(parts.results[index], tool_names[index], header))
             continue
-        typed = mark is LineKind.PROMPT
+        typed = kind is LineKind.PROMPT
         blocks = parts.typed if typed else parts.injected
         with_images = typed or not parts.is_prompt
         messages.append(
             SessionMessage(
                 role="user",
-                content="\n".join(b.text for b in blocks if isinstance(b.text, str)),
+                content=joined_text(blocks),
                 timestamp=header.at,
                 id=header.id,
                 parent_id=header.parent_id,
@@ -154,18 +147,6 @@ def user_messages(
             )
         )
     return messages
-
-
-def system_message(text: str, header: MessageHeader) -> SessionMessage:
-    """Return a notice of Claude Code itself: a compaction boundary or a command echo."""
-    return SessionMessage(
-        role="system",
-        content=text,
-        timestamp=header.at,
-        id=header.id,
-        parent_id=header.parent_id,
-        synthetic=True,
-    )
 
 
 def _tool_message(block: BodyBlock, tool_name: str, header: MessageHeader) -> SessionMessage:
@@ -208,7 +189,9 @@ class Draft:
             if kind == "thinking":
                 self._thinking.append(text_of(block.thinking) or "")
             elif kind.endswith("tool_use"):
-                self._calls.append(_tool_call(block))
+                id, name = text_of(block.id) or "", text_of(block.name) or ""
+                call = SessionToolCall(tool_call_id=id, tool_name=name, input=block.input)
+                self._calls.append(call)
             elif kind.endswith("tool_result"):  # the result of a tool that ran on the server
                 self._answer(text_of(block.tool_use_id), block.content, failed=False)
 
@@ -245,14 +228,6 @@ class Draft:
             return call
         output, failed = self._answers[call.tool_call_id]
         return msgspec.structs.replace(call, output=output, is_error=failed)
-
-
-def _tool_call(block: BodyBlock) -> SessionToolCall:
-    return SessionToolCall(
-        tool_call_id=text_of(block.id) or "",
-        tool_name=text_of(block.name) or "",
-        input=block.input,
-    )
 
 
 def result_text(content: AnyJson) -> str:
@@ -294,8 +269,18 @@ class Dialogue:
             case "assistant":
                 return self._assistant(entry, found[0])
             case "system":
-                text = text_of(entry.line.content) or ""
-                return self._queue([system_message(text, p) for p in self._begin(entry, found)])
+                notices = [
+                    SessionMessage(  # a compaction boundary or a command echo
+                        role="system",
+                        content=text_of(entry.line.content) or "",
+                        timestamp=header.at,
+                        id=header.id,
+                        parent_id=header.parent_id,
+                        synthetic=True,
+                    )
+                    for header in self._begin(entry, found)
+                ]
+                return self._queue(notices)
             case _:
                 if text_of(entry.line.uuid) is not None or entry.at is not None:
                     self._follow(entry)
@@ -307,13 +292,17 @@ class Dialogue:
         book = self._conversation.call_state.book
         return () if draft is None else draft.finish(book.tokens(self._key))
 
-    def _assistant(self, entry: Entry, mark: LineKind) -> Sequence[SessionMessage]:
+    def _assistant(self, entry: Entry, kind: LineKind) -> Sequence[SessionMessage]:
         complete: Sequence[SessionMessage] = ()
         call_state = self._conversation.call_state
-        if mark is not LineKind.LINE:
+        if kind is not LineKind.LINE:
             complete = self.flush()
             self._key = call_state.open or ""
-            self._draft = _draft_of(entry, self._header(entry), mark)
+            message, synthetic = entry.line.message, kind is LineKind.NOTICE
+            model = text_of(message.model) if isinstance(message, Message) else None
+            self._draft = Draft(
+                self._header(entry), model=None if synthetic else model, synthetic=synthetic
+            )
             self._last_message = entry.id
         self._message_of.setdefault(entry.id, call_state.answer_id)
         if self._draft is not None:
@@ -321,22 +310,25 @@ class Dialogue:
         return complete
 
     def _user(self, entry: Entry, user: UserLine) -> Sequence[SessionMessage]:
-        complete = self.flush() if LineKind.PROMPT in user.marks else ()
-        headers = self._begin(entry, user.marks)
+        complete = self.flush() if LineKind.PROMPT in user.kinds else ()
+        headers = self._begin(entry, user.kinds)
         if not headers:
             return complete
-        parts = whole_parts(entry, user.parts, synthetic=user.warm_up)
+        if isinstance(entry.line, _LINE):  # it was decoded with bodies
+            parts = cast("UserParts[BodyBlock]", user.parts)
+        else:
+            parts = split_user(entry.line, body_blocks(entry), synthetic=user.warm_up)
         names = [name or "" for name in user.tool_names]
         messages = user_messages(parts, headers, tool_names=names, compaction=user.compaction)
         return [*complete, *self._queue(messages)]
 
-    def _begin(self, entry: Entry, marks: Sequence[LineKind]) -> list[MessageHeader]:
+    def _begin(self, entry: Entry, kinds: Sequence[LineKind]) -> list[MessageHeader]:
         """Return the headers of the messages that a user or system line begins."""
-        if not marks:
+        if not kinds:
             self._follow(entry)
             return []
         headers = [self._header(entry)]
-        for index in range(1, len(marks)):
+        for index in range(1, len(kinds)):
             headers.append(MessageHeader(f"{entry.id}#{index}", headers[-1].id, entry.at))
         self._last_message = headers[-1].id
         self._message_of.setdefault(entry.id, entry.id)
@@ -366,10 +358,3 @@ class Dialogue:
         if isinstance(parent, str):
             return self._message_of.get(parent)
         return None if parent is None else self._last_message
-
-
-def _draft_of(entry: Entry, header: MessageHeader, mark: LineKind) -> Draft:
-    message = entry.line.message
-    synthetic = mark is LineKind.NOTICE
-    model = text_of(message.model) if isinstance(message, Message) and not synthetic else None
-    return Draft(header, model=model, synthetic=synthetic)

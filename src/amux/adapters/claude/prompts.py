@@ -7,15 +7,23 @@ them; copies made by older versions lose the flags, so the wording is checked as
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final, Generic, TypeVar
 
 import msgspec
 
 from amux.adapters._kit.values import opens_with_tag, starts_with_any
-from amux.adapters.claude.records import Block, Line, LineOrigin, text_of
+from amux.adapters.claude.records import (
+    AnyTextLine,
+    Block,
+    Line,
+    LineOrigin,
+    TextBlock,
+    text_of,
+)
 from amux.model.trace import LineKind
 
-B = TypeVar("B", bound=Block)
+B = TypeVar("B", bound=Block | TextBlock)
 
 _TOOL: Final = LineKind.TOOL
 INTERRUPTED: Final = "[Request interrupted by user]"
@@ -73,22 +81,37 @@ class UserParts(msgspec.Struct, Generic[B], gc=False):
         """Whether a person typed or pasted something."""
         return bool(self.typed) or (bool(self.images) and not self.synthetic)
 
-    def marks(self) -> list[LineKind]:
-        """Return one mark per message that the line begins, in order."""
-        marks = [_TOOL] * len(self.results)
+    def kinds(self) -> list[LineKind]:
+        """Return one kind per message that the line begins, in order."""
+        kinds = [_TOOL] * len(self.results)
         if self.injected or (self.images and self.synthetic):
-            marks.append(LineKind.INJECTED)
+            kinds.append(LineKind.INJECTED)
         if self.is_prompt:
-            marks.append(LineKind.PROMPT)
-        return marks
+            kinds.append(LineKind.PROMPT)
+        return kinds
 
 
-def split_user(line: Line, blocks: list[B], *, synthetic: bool = False) -> UserParts[B]:
+def joined_text(blocks: Sequence[Block | TextBlock]) -> str:
+    """Return the texts of blocks, one below the other."""
+    return "\n".join(block.text for block in blocks if isinstance(block.text, str))
+
+
+def split_user(
+    line: Line | AnyTextLine, blocks: list[B], *, synthetic: bool = False
+) -> UserParts[B]:
     """Classify the blocks of a user line; an IDE may put its own block before the typed one."""
     if len(blocks) == 1 and blocks[0].type == "tool_result":  # most user lines
         return UserParts(blocks)
-    synthetic = synthetic or _is_flagged(line)
-    human = isinstance(line.origin, LineOrigin) and line.origin.kind == "human"
+    author = line.origin.kind if isinstance(line.origin, LineOrigin) else None
+    human = author == "human"
+    synthetic = (
+        synthetic
+        or line.is_meta is True
+        or line.is_compact_summary is True
+        or line.is_visible_in_transcript_only is True
+        or line.prompt_source == "system"
+        or (isinstance(author, str) and not human)
+    )
     parts: UserParts[B] = UserParts([], synthetic=synthetic)
     for block in blocks:
         if block.type == "tool_result":
@@ -99,18 +122,6 @@ def split_user(line: Line, blocks: list[B], *, synthetic: bool = False) -> UserP
             injected = synthetic or is_injected(block.text, human=human)
             (parts.injected if injected else parts.typed).append(block)
     return parts
-
-
-def _is_flagged(line: Line) -> bool:
-    """Return whether the line is flagged as not typed by a person."""
-    origin = line.origin.kind if isinstance(line.origin, LineOrigin) else None
-    return (
-        line.is_meta is True
-        or line.is_compact_summary is True
-        or line.is_visible_in_transcript_only is True
-        or line.prompt_source == "system"
-        or (isinstance(origin, str) and origin != "human")
-    )
 
 
 def is_injected(text: str, *, human: bool = False) -> bool:

@@ -124,11 +124,8 @@ class TranscriptReader:
 
     def _resume(self, stream: BinaryIO, want: Depth, checkpoint: Checkpoint | None) -> None:
         """Restore the saved state, unless the file has shrunk: then it was rewritten."""
-        if checkpoint is None or stream.seek(0, SEEK_END) < checkpoint.offset:
-            state = None
-        else:
-            state = restore(checkpoint, want)
-        if checkpoint is None or state is None:
+        state = None if checkpoint is None else restore(checkpoint, want)
+        if checkpoint is None or state is None or stream.seek(0, SEEK_END) < checkpoint.offset:
             stream.seek(0)
             return
         stream.seek(checkpoint.offset)
@@ -143,7 +140,13 @@ class TranscriptReader:
             yield from self._items_of(self._lines.last_line())
         except OSError as error:
             self._note(unreadable(self._source.path, error))
-        yield from self._flush()
+        for number, dialogue in self._dialogues.items():
+            if dialogue is not None:
+                open_messages = dialogue.flush()
+                if number is None:
+                    yield from open_messages
+                else:
+                    self._sidechain_messages.setdefault(number, []).extend(open_messages)
         self._note_foreign_file()
         yield from self._drain()
 
@@ -182,8 +185,12 @@ class TranscriptReader:
 
     def _messages_of(self, entry: Entry) -> Sequence[SessionMessage]:
         number = self._transcript.route(entry)
-        dialogue = self._dialogue_of(number)
-        if dialogue is None:
+        if number not in self._dialogues:
+            name = self._id if number is None else self._session_facts().sidechain_id(number)
+            conversation = self._transcript.conversation(number)
+            self._dialogues[number] = Dialogue(conversation) if self._is_wanted(name) else None
+        dialogue = self._dialogues[number]
+        if dialogue is None:  # its messages are not requested
             self._transcript.conversation(number).take(entry, self._note)
             return ()
         messages = dialogue.take(entry, self._note)
@@ -191,24 +198,6 @@ class TranscriptReader:
             return messages
         self._sidechain_messages.setdefault(number, []).extend(messages)
         return ()
-
-    def _dialogue_of(self, number: int | None) -> Dialogue | None:
-        """Return the message builder of a conversation; None if it is not requested."""
-        if number not in self._dialogues:
-            name = self._id if number is None else self._session_facts().sidechain_id(number)
-            conversation = self._transcript.conversation(number)
-            self._dialogues[number] = Dialogue(conversation) if self._is_wanted(name) else None
-        return self._dialogues[number]
-
-    def _flush(self) -> Sequence[SessionMessage]:
-        """Return the messages that are still open at the end of the file."""
-        complete: Sequence[SessionMessage] = ()
-        for number, dialogue in self._dialogues.items():
-            if dialogue is not None and number is not None:
-                self._sidechain_messages.setdefault(number, []).extend(dialogue.flush())
-            elif dialogue is not None:
-                complete = dialogue.flush()
-        return complete
 
     def _session_facts(self) -> TranscriptFacts:
         return TranscriptFacts(self._source, self._id, self._transcript)

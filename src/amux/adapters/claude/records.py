@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from sys import byteorder
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -173,6 +173,56 @@ class Line(msgspec.Struct, rename="camel", gc=False):
 
 
 LINES: Final = msgspec.json.Decoder(Line)
+
+
+class TextBlock(msgspec.Struct, gc=False):
+    """A content block without tool input and output, decoded strictly."""
+
+    type: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    name: str | None = None
+
+
+class FullTextBlock(TextBlock, gc=False):
+    """A content block with all its texts, decoded strictly."""
+
+    input: Any = None
+    content: Any = None
+
+
+TB = TypeVar("TB", bound=TextBlock)
+
+
+class TextMessage(msgspec.Struct, Generic[TB], gc=False):
+    """The API message of a line, decoded strictly."""
+
+    id: str | None = None
+    model: Any = None
+    content: str | list[TB | str] | None = None
+
+
+class TextLine(msgspec.Struct, Generic[TB], rename="camel", gc=False):
+    """The fields of a line that determine its texts, decoded strictly."""
+
+    type: str | None = None
+    uuid: str | None = None
+    request_id: str | None = None
+    is_sidechain: bool | None = None
+    is_meta: bool | None = None
+    is_compact_summary: bool | None = None
+    is_visible_in_transcript_only: bool | None = None
+    is_api_error_message: Any = None
+    prompt_source: str | None = None
+    origin: LineOrigin | None = None
+    content: str | None = None
+    agent_id: str | None = None
+    parent_uuid: str | None = None
+    timestamp: Any = None
+    message: TextMessage[TB] | None = None
+
+
+AnyTextLine = TextLine[TextBlock] | TextLine[FullTextBlock]
 
 
 def decode_more(raw: Buffer | memoryview, decoder: msgspec.json.Decoder[T]) -> T | None:

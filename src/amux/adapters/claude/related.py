@@ -43,7 +43,6 @@ from amux.adapters._kit.streams import RawFile
 from amux.adapters.claude.heads import (
     MAY_BE_TITLE,
     UNKNOWN,
-    Answer,
     HeadInfo,
     answer_of,
     last_time,
@@ -75,21 +74,19 @@ class RelatedTranscripts:
     def __init__(self, heads: Iterable[HeadInfo]) -> None:
         self._all = [*heads]
         self._are_all_related = False
-        self._by_place: dict[str, HeadInfo] = {}
+        self._by_location: dict[str, HeadInfo] = {}
         self._groups: dict[str, _Group] = {}
         self._by_answer: dict[int, list[HeadInfo]] = {}
         self._by_prompt: dict[int, list[HeadInfo]] = {}
         for one in self._all:
-            if not one.sketch.nested:
-                self._add(one)
-
-    def _add(self, one: HeadInfo) -> None:
-        self._by_place[one.sketch.source.location] = one
-        self._groups.setdefault(one.sketch.source.group, _Group()).add(one)
-        if one.answer is not None and one.answer is not UNSET:
-            self._by_answer.setdefault(key_of(one.answer.id), []).append(one)
-        if one.prompt is not None:
-            self._by_prompt.setdefault(one.prompt, []).append(one)
+            if one.sketch.nested:
+                continue
+            self._by_location[one.sketch.source.location] = one
+            self._groups.setdefault(one.sketch.source.group, _Group()).add(one)
+            if one.answer is not None and one.answer is not UNSET:
+                self._by_answer.setdefault(key_of(one.answer.id), []).append(one)
+            if one.prompt is not None:
+                self._by_prompt.setdefault(one.prompt, []).append(one)
 
     def related(
         self, source: SourceRef, facts: Facts, *, shown: bool
@@ -97,7 +94,7 @@ class RelatedTranscripts:
         """Yield copies and originals of a session, then transcripts with a title for it."""
         if self._are_all_related:
             return
-        own = self._by_place.get(source.location)
+        own = self._by_location.get(source.location)
         if _has_counted_ids(own, facts):
             self._are_all_related = True
             yield from ((one.sketch.source, True) for one in self._all)
@@ -152,25 +149,30 @@ class _Group:
         if answer is None:
             return
         id = answer.id.encode("utf-8", "replace")
-        for one in self._active_at(answer):
-            if one is not copy and _contains(one, id):
-                yield one
-
-    def _active_at(self, answer: Answer) -> Iterator[HeadInfo]:
         at = inf if answer.at is None else answer.at
         ends_later = at if answer.has_request and answer.at is not None else -inf
         for one in self._members:
-            if one.earliest is None or (one.earliest <= at and _end(one) >= ends_later):
-                yield one
+            is_active = one.earliest is None or (one.earliest <= at and _end(one) >= ends_later)
+            if is_active and one is not copy:
+                data = _bytes_of(one)
+                one.has_late_titles = data.find(MAY_BE_TITLE, one.size) >= 0
+                if id in data:
+                    yield one
 
     def with_titles_for(self, own: HeadInfo, facts: Facts) -> Iterator[HeadInfo]:
         """Yield transcripts that may hold a title for a line of a session."""
         if self._by_leaf:
             yield from _matching(set(facts.trace.key_list()), self._by_leaf)
-        first = _first_written(own)
+        # Titles are written after their lines, but the time of a copied line is that of copying.
+        answer = answer_of(own)
+        is_copied = answer is not None and not answer.has_request
+        first = -inf if own.earliest is None or is_copied else own.earliest
         for one in self._members:
-            if one is not own and _end(one) >= first and _has_late_titles(one):
-                yield one
+            if one is not own and _end(one) >= first:
+                if one.has_late_titles is None:  # resuming in place writes them after the head
+                    one.has_late_titles = _bytes_of(one).find(MAY_BE_TITLE, one.size) >= 0
+                if one.has_late_titles:
+                    yield one
 
 
 def _matching(keys: set[int], filed: Mapping[int, Sequence[HeadInfo]]) -> Iterator[HeadInfo]:
@@ -186,14 +188,6 @@ def _has_counted_ids(own: HeadInfo | None, facts: Facts) -> bool:
     return any(len(call.key) < _UNIQUE for call in facts.calls)
 
 
-def _first_written(one: HeadInfo) -> float:
-    """Return the time since which titles for its lines may exist: copied lines are older."""
-    answer = answer_of(one)
-    if one.earliest is None or (answer is not None and not answer.has_request):
-        return -inf
-    return one.earliest
-
-
 def _end(one: HeadInfo) -> float:
     if one.end is None:
         try:
@@ -202,20 +196,6 @@ def _end(one: HeadInfo) -> float:
         except OSError:
             one.end = inf  # reading the file reports the error
     return one.end
-
-
-def _contains(one: HeadInfo, id: bytes) -> bool:
-    """Return whether a file contains an answer, and record whether it may contain titles."""
-    data = _bytes_of(one)
-    one.has_late_titles = data.find(MAY_BE_TITLE, one.size) >= 0
-    return id in data
-
-
-def _has_late_titles(one: HeadInfo) -> bool:
-    """Return whether titles may follow the head, where resuming in place writes them."""
-    if one.has_late_titles is None:
-        one.has_late_titles = _bytes_of(one).find(MAY_BE_TITLE, one.size) >= 0
-    return one.has_late_titles
 
 
 def _bytes_of(one: HeadInfo) -> bytes:
@@ -253,19 +233,17 @@ class SessionSelection:
         chosen: dict[SourceRef, Sequence[str]] = {}
         for group in set(chain.from_iterable(self._groups_by_name.get(name, ()) for name in named)):
             if group not in self._open:
-                self._open[group] = _open_group(self._projects[group])
+                by_path = [each for each in self._projects[group] if _names_its_session(each)]
+                others = [each for each in self._projects[group] if not _names_its_session(each)]
+                heads = [read_head(source) for source in others]
+                sketches = [*map(_head_from_path, by_path), *(one.sketch for one in heads)]
+                related = RelatedTranscripts(heads)
+                self._open[group] = HeadSelection(sketches, _NO_LIST, related)
                 chosen.update(self._open[group].first())
             own = [(source, facts) for source, facts in read if source.group == group]
             chosen.update(self._open[group].named(named))
             chosen.update(self._open[group].more(own))
         return chosen
-
-
-def _open_group(sources: Sequence[SourceRef]) -> HeadSelection:
-    sketches = [_head_from_path(source) for source in sources if _names_its_session(source)]
-    heads = [read_head(source) for source in sources if not _names_its_session(source)]
-    sketches += (one.sketch for one in heads)
-    return HeadSelection(sketches, _NO_LIST, RelatedTranscripts(heads))
 
 
 def _names_its_session(source: SourceRef) -> bool:

@@ -9,9 +9,8 @@ alone, `read_message_at` builds the searchable part of a message.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -19,11 +18,18 @@ from amux.adapters._base import Checkpoint, ExtractedTexts
 from amux.adapters._kit.jsonl import Span, object_lines
 from amux.adapters._kit.long_lines import LONG_LINE
 from amux.adapters._kit.streams import chunks, open_stream
-from amux.adapters._kit.values import parse_time
 from amux.adapters.claude.call_state import WAITING_LIMIT
 from amux.adapters.claude.messages import AnswerText, result_text
-from amux.adapters.claude.prompts import WARM_UP, is_injected
-from amux.adapters.claude.records import SYNTHETIC_MODEL
+from amux.adapters.claude.prompts import WARM_UP, joined_text, split_user
+from amux.adapters.claude.records import (
+    SYNTHETIC_MODEL,
+    AnyTextLine,
+    FullTextBlock,
+    TextBlock,
+    TextLine,
+    moment_of,
+)
+from amux.adapters.claude.transcript import sidechain_number
 from amux.model.message import SessionMessage, SessionToolCall, ToolResult
 from amux.model.texts import MessageLocation, TextDoc, output_strings, strings_in
 
@@ -39,80 +45,8 @@ _CHUNK: Final = 2 << 20
 _LARGEST: Final = 32 << 20  # all texts of a file are in memory at once
 
 
-class Block(msgspec.Struct, gc=False):
-    """A content block without tool input and output."""
-
-    type: str = ""
-    text: str | None = None
-    thinking: str | None = None
-    name: str | None = None
-
-
-class FullBlock(Block, gc=False):
-    """A content block with all its texts."""
-
-    input: Any = None
-    content: Any = None
-
-
-class _Origin(msgspec.Struct, gc=False):
-    kind: str | None = None
-
-
-class Flags(msgspec.Struct, rename="camel", gc=False):
-    """A line without its message."""
-
-    type: str | None = None
-    uuid: str | None = None
-    request_id: str | None = None
-    is_sidechain: bool | None = None
-    is_meta: bool | None = None
-    is_compact_summary: bool | None = None
-    is_visible_in_transcript_only: bool | None = None
-    prompt_source: str | None = None
-    origin: _Origin | None = None
-    content: str | None = None
-    agent_id: str | None = None
-    parent_uuid: str | None = None
-
-
-class _TextMessage(msgspec.Struct, gc=False):
-    id: str | None = None
-    content: str | list[Block | str] | None = None
-
-
-class _TextLine(Flags, rename="camel", gc=False):
-    message: _TextMessage | None = None
-
-
-class _FullMessage(msgspec.Struct, gc=False):
-    id: str | None = None
-    content: str | list[FullBlock | str] | None = None
-
-
-class _FullLine(Flags, rename="camel", gc=False):
-    message: _FullMessage | None = None
-
-
-_Content = str | list[Block | str] | list[FullBlock | str] | None
-_Line = _TextLine | _FullLine
-_TEXT_LINES: Final = msgspec.json.Decoder(_TextLine)
-_FULL_LINES: Final = msgspec.json.Decoder(_FullLine)
-
-
-class UserParts(msgspec.Struct, gc=False):
-    """The blocks of a user line by kind."""
-
-    synthetic: bool
-    results: list[Block] = []
-    injected: list[str] = []
-    typed: list[str] = []
-    has_images: bool = False
-
-    @property
-    def is_prompt(self) -> bool:
-        """Whether a person typed the message or sent images with it."""
-        return bool(self.typed) or (self.has_images and not self.synthetic)
+_TEXT_LINES: Final = msgspec.json.Decoder(TextLine[TextBlock])
+_FULL_LINES: Final = msgspec.json.Decoder(TextLine[FullTextBlock])
 
 
 class UnexpectedLineError(Exception):
@@ -144,16 +78,18 @@ def extract_texts(
         if checkpoint is not None:
             begin = ResumePoint(checkpoint.offset, _COUNT.decode(checkpoint.state))
         own = _Scan(tools=tools, begin=begin)
-        sidechains = Sidechains()
+        number_of: dict[str, int] = {}  # keyed by line id or agent id
+        ids: list[str] = []  # of the inline sub-agents; most are generated
         scans: list[_Scan] = []
         for line, span in _lines(path, tools=tools, offset=begin.offset):
             scan = own
             if line.is_sidechain and not is_agent:
                 if checkpoint is not None:
                     return None  # the line that identifies its sidechain may precede the offset
-                number = sidechains.number_of(line)
+                number = sidechain_number(number_of, len(scans), line, _blocks(line))
                 if number == len(scans):
                     scans.append(_Scan(tools=tools))
+                    ids.append(line.agent_id or f"{session_id}/sidechain-{number + 1}")
                 scan = scans[number]
             scan.take(line, span)
     except (UnexpectedLineError, OSError, msgspec.DecodeError, UnicodeError, RecursionError):
@@ -161,7 +97,6 @@ def extract_texts(
     rest = None if scans else own.rest
     for scan in (own, *scans):
         scan.flush()
-    ids = sidechains.ids(session_id)
     return ExtractedTexts(
         [(session_id, own.docs), *zip(ids, (scan.docs for scan in scans), strict=True)],
         None
@@ -170,7 +105,7 @@ def extract_texts(
     )
 
 
-def _lines(path: Path, *, tools: bool, offset: int) -> Iterator[tuple[_Line, Span | None]]:
+def _lines(path: Path, *, tools: bool, offset: int) -> Iterator[tuple[AnyTextLine, Span | None]]:
     """Yield every line after an offset with its span; None if the span is unknown."""
     decode = _FULL_LINES.decode_lines if tools else _TEXT_LINES.decode_lines
     rest = b""
@@ -189,51 +124,13 @@ def _lines(path: Path, *, tools: bool, offset: int) -> Iterator[tuple[_Line, Spa
             lines = decode(data[:end]) if end else []
             if spans is None or len(spans) != len(lines):
                 raise UnexpectedLineError
-            places: Sequence[Span | None] = spans if is_plain else [None] * len(spans)
-            yield from zip(lines, places, strict=True)
+            located: Sequence[Span | None] = spans if is_plain else [None] * len(spans)
+            yield from zip(lines, located, strict=True)
             rest, offset = data[end:], offset + end
     last = decode(rest)
     if len(last) > 1:
         raise UnexpectedLineError
     yield from ((line, None) for line in last)  # the line may still grow
-
-
-class Sidechains:
-    """Assigns lines to the inline sub-agents of a file, as `Transcript` does."""
-
-    def __init__(self) -> None:
-        self._agents: list[str | None] = []
-        self._number_of: dict[str, int] = {}  # keyed by line id or agent id
-
-    def number_of(self, line: _Line) -> int:
-        """Return the number of the sidechain of a line, in order of appearance."""
-        agent_id = line.agent_id or None
-        found = self._number_of.get(agent_id or line.parent_uuid or "")
-        if found is None and self._agents and agent_id is None and not _begins_task(line):
-            found = len(self._agents) - 1
-        if found is None:
-            found = len(self._agents)
-            self._agents.append(agent_id)
-            if agent_id is not None:
-                self._number_of[agent_id] = found
-        if line.uuid:
-            self._number_of[line.uuid] = found
-        return found
-
-    def ids(self, session_id: str) -> list[str]:
-        """Return the ids of the sidechains; most are generated."""
-        return [
-            agent_id or f"{session_id}/sidechain-{number}"
-            for number, agent_id in enumerate(self._agents, start=1)
-        ]
-
-
-def _begins_task(line: _Line) -> bool:
-    content = None if line.message is None else line.message.content
-    blocks = content if isinstance(content, list) else ()
-    return line.type == "user" and not any(
-        isinstance(block, Block) and block.type == "tool_result" for block in blocks
-    )
 
 
 class _Scan:
@@ -254,7 +151,7 @@ class _Scan:
         self._span: Span | None = None  # span of the current line
         self._answer_span: Span | None = None
 
-    def take(self, line: _Line, span: Span | None) -> None:
+    def take(self, line: AnyTextLine, span: Span | None) -> None:
         """Process one line."""
         kind = line.type
         self._span = span
@@ -278,13 +175,13 @@ class _Scan:
         if thinking := "\n\n".join(self._thinking):
             spoken = (*spoken, thinking)
         if (tool_text := "\n".join(self._tool_texts)) or spoken:
-            spot = _spot(self._answer_span, ANSWER)
-            self.docs.append(TextDoc(self._ordinal, spoken, tool_text, spot))
+            location = _location(self._answer_span, ANSWER)
+            self.docs.append(TextDoc(self._ordinal, spoken, tool_text, location))
         self.docs += self._queued
         self._text = AnswerText()
         self._thinking, self._tool_texts, self._queued = [], [], []
 
-    def _assistant(self, line: _Line) -> None:
+    def _assistant(self, line: AnyTextLine) -> None:
         message = line.message
         if message is None:
             raise UnexpectedLineError
@@ -298,54 +195,44 @@ class _Scan:
         elif self._answer_span is not None:
             end = None if self._span is None else self._span[1]
             self._answer_span = None if end is None else (self._answer_span[0], end)
-        content = message.content
-        if isinstance(content, str):
-            self._text.add(content)
-            return
-        for block in content or ():
-            self._answer(block)
+        for block in _blocks(line):
+            if block.type == "text":
+                self._text.add(block.text)
+                continue
+            self._text.part()
+            if block.type == "thinking":
+                if block.thinking:
+                    self._thinking.append(block.thinking)
+            elif isinstance(block, FullTextBlock) and block.type.endswith("tool_use"):
+                self._tool_texts.append(block.name or "")
+                self._tool_texts.extend(strings_in(block.input))
 
-    def _answer(self, block: Block | str) -> None:
-        if isinstance(block, str) or block.type == "text":
-            self._text.add(block if isinstance(block, str) else block.text)
-            return
-        self._text.part()
-        if block.type == "thinking":
-            if block.thinking:
-                self._thinking.append(block.thinking)
-        elif isinstance(block, FullBlock) and block.type.endswith("tool_use"):
-            self._tool_texts.append(block.name or "")
-            self._tool_texts.extend(strings_in(block.input))
-
-    def _user(self, line: _Line) -> None:
+    def _user(self, line: AnyTextLine) -> None:
         if line.message is None:
             raise UnexpectedLineError
-        parts = split_user(line, line.message.content)
+        parts = split_user(line, _blocks(line))
         begins = self._next
         if parts.is_prompt:
             self.flush()
-        for number, result in enumerate(parts.results):
-            self._add_result(result, RESULT + number)
-        if parts.injected or (parts.has_images and parts.synthetic):
-            self._add("\n".join(parts.injected), INJECTED)
+        for kind, block in enumerate(parts.results, start=RESULT):
+            if isinstance(block, FullTextBlock):
+                shown = result_text(block.content)
+                text = "\n".join([shown, *output_strings(block.content, shown)])
+                if text:
+                    self._keep(TextDoc(self._next, (), text, _location(self._span, kind)))
+            self._next += 1
+        if parts.injected or (parts.images and parts.synthetic):
+            self._add(joined_text(parts.injected), INJECTED)
         if parts.is_prompt:
-            self._add("\n".join(parts.typed), TYPED)
+            self._add(joined_text(parts.typed), TYPED)
         self._wait(self._next - begins)
 
     def _add(self, spoken: str, kind: int) -> None:
         if spoken:
             # Only the first message of all can be a warm-up.
             is_plain = self._next > 0 or spoken.strip() != WARM_UP
-            spot = _spot(self._span, kind) if is_plain else None
-            self._keep(TextDoc(self._next, (spoken,), "", spot))
-        self._next += 1
-
-    def _add_result(self, block: Block, kind: int) -> None:
-        if isinstance(block, FullBlock):
-            shown = result_text(block.content)
-            text = "\n".join([shown, *output_strings(block.content, shown)])
-            if text:
-                self._keep(TextDoc(self._next, (), text, _spot(self._span, kind)))
+            location = _location(self._span, kind) if is_plain else None
+            self._keep(TextDoc(self._next, (spoken,), "", location))
         self._next += 1
 
     def _keep(self, doc: TextDoc) -> None:
@@ -358,108 +245,40 @@ class _Scan:
                 self.flush()
 
 
-def _spot(span: Span | None, kind: int) -> MessageLocation | None:
+def _location(span: Span | None, kind: int) -> MessageLocation | None:
     if span is None or kind > _LAST_KIND:
         return None
     return MessageLocation(span[0], span[1] - span[0], kind)
-
-
-def split_user(line: Flags, content: _Content) -> UserParts:
-    """Classify the blocks of a user line."""
-    parts = UserParts(_is_flagged(line))
-    human = line.origin is not None and line.origin.kind == "human"
-    blocks = (content,) if isinstance(content, str) else content or ()
-    for block in blocks:
-        kind, text = ("text", block) if isinstance(block, str) else (block.type, block.text)
-        if kind == "tool_result" and not isinstance(block, str):
-            parts.results.append(block)
-        elif kind == "image":
-            parts.has_images = True
-        elif text and text.strip():
-            injected = parts.synthetic or is_injected(text, human=human)
-            (parts.injected if injected else parts.typed).append(text)
-    return parts
-
-
-def _is_flagged(line: Flags) -> bool:
-    origin = None if line.origin is None else line.origin.kind
-    return (
-        line.is_meta is True
-        or line.is_compact_summary is True
-        or line.is_visible_in_transcript_only is True
-        or line.prompt_source == "system"
-        or (origin is not None and origin != "human")
-    )
-
-
-class _MessageWithTools(msgspec.Struct, gc=False):
-    id: str | None = None
-    model: Any = None
-    content: str | list[FullBlock | str] | None = None
-
-
-class _MessageWithoutTools(msgspec.Struct, gc=False):
-    """A message without tool input."""
-
-    id: str | None = None
-    model: Any = None
-    content: str | list[Block | str] | None = None
-
-
-class _LineWithTools(Flags, rename="camel", gc=False):
-    message: _MessageWithTools | None = None
-    timestamp: Any = None
-    is_api_error_message: Any = None
-
-
-class _LineWithoutTools(Flags, rename="camel", gc=False):
-    message: _MessageWithoutTools | None = None
-    timestamp: Any = None
-    is_api_error_message: Any = None
-
-
-_AnyLine = _LineWithTools | _LineWithoutTools
-_LINES_WITH_TOOLS: Final = msgspec.json.Decoder(_LineWithTools)
-_LINES_WITHOUT_TOOLS: Final = msgspec.json.Decoder(_LineWithoutTools)
 
 
 def read_message_at(data: bytes, kind: int, *, tools: bool) -> SessionMessage | None:
     """Return the message at a location; None if the bytes hold no such message."""
     try:
         if kind == ANSWER:
-            return _answer(
-                _LINES_WITH_TOOLS.decode_lines(data)
-                if tools
-                else _LINES_WITHOUT_TOOLS.decode_lines(data)
-            )
-        return _other(
-            _LINES_WITH_TOOLS.decode(data) if kind >= RESULT else _LINES_WITHOUT_TOOLS.decode(data),
-            kind,
-        )
+            return _answer((_FULL_LINES if tools else _TEXT_LINES).decode_lines(data))
+        return _other((_FULL_LINES if kind >= RESULT else _TEXT_LINES).decode(data), kind)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
 
 
-def _other(line: _AnyLine, kind: int) -> SessionMessage | None:
-    at = _moment(line)
+def _other(line: AnyTextLine, kind: int) -> SessionMessage | None:
+    at = moment_of(line.timestamp)
     if kind == SYSTEM:
         return SessionMessage(
             role="system", content=line.content or "", timestamp=at, synthetic=True
         )
     if line.message is None:
         return None
-    parts = split_user(line, line.message.content)
+    parts = split_user(line, _blocks(line))
     if kind < RESULT:
         is_typed = kind != INJECTED
-        texts = parts.typed if is_typed else parts.injected
+        blocks = parts.typed if is_typed else parts.injected
         return SessionMessage(
-            role="user", content="\n".join(texts), timestamp=at, synthetic=not is_typed
+            role="user", content=joined_text(blocks), timestamp=at, synthetic=not is_typed
         )
     block = parts.results[kind - RESULT] if kind - RESULT < len(parts.results) else None
-    return _result(block, at) if isinstance(block, FullBlock) else None
-
-
-def _result(block: FullBlock, at: datetime | None) -> SessionMessage:
+    if not isinstance(block, FullTextBlock):
+        return None
     return SessionMessage(
         role="tool",
         content=result_text(block.content),
@@ -468,7 +287,7 @@ def _result(block: FullBlock, at: datetime | None) -> SessionMessage:
     )
 
 
-def _answer(lines: Sequence[_AnyLine]) -> SessionMessage | None:
+def _answer(lines: Sequence[AnyTextLine]) -> SessionMessage | None:
     """Build an answer from its lines, ignoring lines of others between them."""
     first = lines[0] if lines else None
     message = None if first is None else first.message
@@ -480,37 +299,33 @@ def _answer(lines: Sequence[_AnyLine]) -> SessionMessage | None:
     calls: list[SessionToolCall] = []
     others = [line for line in lines[1:] if key is not None and _key(line) == key]
     for block in [block for line in (first, *others) for block in _blocks(line)]:
-        if isinstance(block, str) or block.type == "text":
-            text.add(block if isinstance(block, str) else block.text)
+        if block.type == "text":
+            text.add(block.text)
             continue
         text.part()
         if block.type == "thinking":
             thinking.append(block.thinking or "")
-        elif isinstance(block, FullBlock) and block.type.endswith("tool_use"):
+        elif isinstance(block, FullTextBlock) and block.type.endswith("tool_use"):
             name, given = block.name or "", block.input
             calls.append(SessionToolCall(tool_call_id="", tool_name=name, input=given))
     return SessionMessage(
         role="assistant",
         content=str(text),
-        timestamp=_moment(first),
+        timestamp=moment_of(first.timestamp),
         thinking="\n\n".join(filter(None, thinking)) or None,
         tool_calls=tuple(calls),
         synthetic=message.model == SYNTHETIC_MODEL or first.is_api_error_message is True,
     )
 
 
-def _key(line: _AnyLine) -> str | None:
+def _key(line: AnyTextLine) -> str | None:
     """Return the key shared by the lines of one answer; None for other lines."""
     if line.type != "assistant" or line.message is None:
         return None
     return line.message.id or line.request_id or line.uuid
 
 
-def _blocks(line: _AnyLine) -> Sequence[Block | str]:
+def _blocks(line: AnyTextLine) -> list[TextBlock]:
     content = None if line.message is None else line.message.content
-    return (content,) if isinstance(content, str) else content or ()
-
-
-def _moment(line: _AnyLine) -> datetime | None:
-    value = line.timestamp
-    return parse_time(value) if isinstance(value, (str, int, float)) else None
+    blocks = [content] if isinstance(content, str) else content or ()
+    return [TextBlock("text", block) if isinstance(block, str) else block for block in blocks]

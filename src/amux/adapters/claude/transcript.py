@@ -6,7 +6,7 @@ state of a transcript is plain data, so it can be serialized and resumed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -14,7 +14,15 @@ import msgspec
 from amux.adapters._base import SourceRef
 from amux.adapters._kit.fold import MAX_PROBLEMS
 from amux.adapters.claude.conversation import Conversation, Description
-from amux.adapters.claude.records import Entry, content_blocks, text_of
+from amux.adapters.claude.records import (
+    AnyTextLine,
+    Block,
+    Entry,
+    Line,
+    TextBlock,
+    content_blocks,
+    text_of,
+)
 from amux.model.facts import Facts
 from amux.model.problems import Problem
 
@@ -40,7 +48,15 @@ class Transcript(msgspec.Struct):
         """Return the number of the sidechain a line belongs to; None for the session itself."""
         self.has_records = True
         if entry.line.is_sidechain is True and self.main.call_state.purpose == "main":
-            return self._sidechain_for(entry)
+            count, blocks = len(self.sidechains), content_blocks(entry.line)
+            number = sidechain_number(self.sidechain_of, count, entry.line, blocks)
+            if number == count:
+                described = self.main.description is not None
+                agent_id = text_of(entry.line.agent_id)
+                self.sidechains.append(
+                    Conversation.begin("subagent", described=described, agent_id=agent_id)
+                )
+            return number
         return None
 
     def conversation(self, number: int | None) -> Conversation:
@@ -58,34 +74,28 @@ class Transcript(msgspec.Struct):
         for conversation in (self.main, *self.sidechains):
             conversation.settle()
 
-    def _sidechain_for(self, entry: Entry) -> int:
-        """Find the sidechain by agent id or parent line: sidechains may run in parallel."""
-        agent_id = text_of(entry.line.agent_id)
-        parent = text_of(entry.line.parent_uuid)
-        found = self.sidechain_of.get(agent_id or parent or "")
-        if found is None and self.sidechains and agent_id is None and not _begins_task(entry):
-            found = len(self.sidechains) - 1  # its parent line could not be read
-        if found is None:
-            found = self._open(agent_id)
-        if (uuid := text_of(entry.line.uuid)) is not None:
-            self.sidechain_of[uuid] = found
-        return found
 
-    def _open(self, agent_id: str | None) -> int:
-        described = self.main.description is not None
-        number = len(self.sidechains)
-        self.sidechains.append(
-            Conversation.begin("subagent", described=described, agent_id=agent_id)
-        )
-        if agent_id is not None:
-            self.sidechain_of[agent_id] = number
-        return number
+def sidechain_number(
+    number_of: dict[str, int],
+    count: int,
+    line: Line | AnyTextLine,
+    blocks: Sequence[Block | TextBlock],
+) -> int:
+    """Return the number of a line's sidechain, and record it; `count` if the line begins one.
 
-
-def _begins_task(entry: Entry) -> bool:
-    """Return whether a line is the task of a sub-agent rather than a step of its work."""
-    blocks = content_blocks(entry.line)
-    return entry.line.type == "user" and not any(block.type == "tool_result" for block in blocks)
+    `number_of` is keyed by agent id and line id, because sidechains may run in parallel.
+    """
+    agent_id = text_of(line.agent_id)
+    number = number_of.get(agent_id or text_of(line.parent_uuid) or "")
+    if number is None:
+        begins_task = line.type == "user" and all(block.type != "tool_result" for block in blocks)
+        # A step of the work of a sub-agent whose parent line could not be read
+        is_continued = count > 0 and agent_id is None and not begins_task
+        number = count - 1 if is_continued else count
+    for key in (agent_id, text_of(line.uuid)):
+        if key is not None:
+            number_of[key] = number
+    return number
 
 
 AGENT_PREFIX: Final = "agent-"
@@ -136,20 +146,24 @@ class TranscriptFacts:
         return agent_id or f"{self._id}/sidechain-{number + 1}"
 
     def _facts_of(self, one: Conversation, session_id: str, *, inline: bool) -> Facts:
-        origin, call_state, description = (
-            one.origin,
-            one.call_state,
-            one.description or _NO_DESCRIPTION,
-        )
+        origin, call_state = one.origin, one.call_state
+        description = one.description or _NO_DESCRIPTION
         is_agent = call_state.purpose == "subagent"
         copied_from = None if is_agent else origin.parent(session_id)
+        if not is_agent:
+            parent = copied_from
+        elif call_state.warm_up:
+            parent = None
+        else:
+            parent = self._id if inline else self._source.parent or origin.first_session
+        purpose = "auxiliary" if call_state.warm_up else call_state.purpose
         has_id = not (inline and session_id.startswith(f"{self._id}/"))
         return Facts(
             session_id=session_id,
             aliases=(f"{AGENT_PREFIX}{session_id}",) if is_agent and has_id else (),
             kind="subagent" if is_agent else "fork" if copied_from else "session",
             copy_kind=origin.copy_kind(),
-            parent=self._parent_of(one, inline=inline) if is_agent else copied_from,
+            parent=parent,
             cwd=origin.cwd,
             name=description.name,
             first_prompt=description.first_prompt,
@@ -160,7 +174,7 @@ class TranscriptFacts:
             addressable=has_id,
             attributed=not call_state.warm_up,
             trace=description.trace(),
-            calls=call_state.settled_calls() or origin.costs.as_calls(session_id),
+            calls=call_state.book.settled(purpose) or origin.costs.as_calls(session_id),
             models=tuple(call_state.models),
             copy_keys=bytes(call_state.identity),
             unnamed_copies=not is_agent,
@@ -172,9 +186,3 @@ class TranscriptFacts:
             problem_count=0 if inline else self._transcript.problem_count,
             raw=description.raw(),
         )
-
-    def _parent_of(self, agent: Conversation, *, inline: bool) -> str | None:
-        """Return the session that started a sub-agent; None for a warm-up."""
-        if agent.call_state.warm_up:
-            return None
-        return self._id if inline else self._source.parent or agent.origin.first_session
