@@ -102,7 +102,8 @@ class CodexAdapter:
         inside = _RootFiles(root)
         sessions, archive = (f"{root}{os.sep}{name}" for name in ("sessions", "archived_sessions"))
         for file in _without_compressed_copies(inside.files(sessions)):
-            if _is_rollout(file.name) or file.path == f"{sessions}{os.sep}{file.name}":
+            is_log = file.name.startswith("rollout-") and not file.name.endswith(".json")
+            if is_log or file.path == f"{sessions}{os.sep}{file.name}":
                 yield _source(file, root, archived=False)
         for file in _without_compressed_copies(inside.files(archive)):
             yield _source(file, root, archived=True)
@@ -222,10 +223,6 @@ def _without_compressed_copies(files: Iterator[os.DirEntry[str]]) -> Iterator[os
             previous = file.path
 
 
-def _is_rollout(name: str) -> bool:
-    return name.startswith("rollout-") and not name.endswith(".json")
-
-
 def _source(file: os.DirEntry[str], root: Path, *, archived: bool) -> SourceRef:
     return SourceRef(
         agent=NAME,
@@ -316,7 +313,7 @@ def _read_names(source: SourceRef) -> Iterator[Item]:
         session_id=session_id,
         addressable=False,
         attributed=False,
-        notes=tuple(TitleNote(text=text, session_id=who) for who, text in names.items()),
+        notes=tuple(TitleNote(text=text, session_id=id) for id, text in names.items()),
         problems=tuple(problems[:MAX_PROBLEMS]),
         problem_count=len(problems),
     )

@@ -96,7 +96,10 @@ def split_user(item: ResponseItem) -> UserContent:
     images: list[msgspec.Raw] = []
     certain = False
     kinds = item.kinds
-    for position, part in enumerate(_parts(item.content)):
+    parts = decode(item.content, PARTS) if size(item.content) else None
+    if isinstance(parts, str):
+        parts = [Part(type="text", text=parts)]
+    for position, part in enumerate(parts or ()):
         if part.image_url is not NOTHING:
             images.append(part.image_url)
         text = part.text or ""
@@ -109,13 +112,6 @@ def split_user(item: ResponseItem) -> UserContent:
             typed.append(text)
             certain = certain or kind != "unknown"
     return UserContent(tuple(typed), tuple(injected), tuple(images), certain)
-
-
-def _parts(content: msgspec.Raw) -> list[Part]:
-    if not size(content):
-        return []
-    parts = decode(content, PARTS)
-    return [Part(type="text", text=parts)] if isinstance(parts, str) else (parts or [])
 
 
 def is_injected(text: str) -> bool:
@@ -160,7 +156,7 @@ def call_input(item: ResponseItem) -> Any:
     for raw in (item.arguments, item.input, item.action, item.revised_prompt):
         value = body(raw)
         if isinstance(value, str) and raw is item.arguments:
-            return body(msgspec.Raw(value.encode("utf-8", "replace"))) if value else {}
+            return _parsed(value) if value else {}
         if value is not None:
             return value
     return {}
@@ -176,9 +172,13 @@ def has_failed(output: Any) -> bool:
         return False
     text = output.strip()
     if text.startswith("{") and text.endswith("}"):
-        record = body(msgspec.Raw(text.encode("utf-8", "replace")))
+        record = _parsed(text)
         return is_object(record) and _failed_record(record)
-    return _failed_text(text)
+    head = text[:_HEAD]
+    code = _EXIT_CODE.search(head)
+    if code is not None:
+        return int(code[1]) != 0
+    return text == "aborted" or "aborted by user" in head or head.startswith(_FAILURES)
 
 
 def _failed_record(record: dict[str, Any]) -> bool:
@@ -187,14 +187,6 @@ def _failed_record(record: dict[str, Any]) -> bool:
         if isinstance(code, int):
             return code != 0
     return record.get("success") is False
-
-
-def _failed_text(text: str) -> bool:
-    head = text[:_HEAD]
-    code = _EXIT_CODE.search(head)
-    if code is not None:
-        return int(code[1]) != 0
-    return text == "aborted" or "aborted by user" in head or head.startswith(_FAILURES)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -215,10 +207,9 @@ class Tools:
 
     def reported(self, item: TurnItem) -> None:
         """Record what an event says about a tool run."""
-        if item.receiver_thread_ids or item.agent_thread_id:
-            for child in (*item.receiver_thread_ids, item.agent_thread_id):
-                if child:
-                    self.children[child] = None
+        for child in (*item.receiver_thread_ids, item.agent_thread_id):
+            if child:
+                self.children[child] = None
         if item.id not in self.open:
             return
         if item.exit_code is not None:
@@ -230,14 +221,12 @@ class Tools:
         """Close a call; return the name of its tool (None if unknown) and whether it failed."""
         name = self.open.pop(item.call_id or "", None)
         if name == _SPAWN:
-            self._note_child(body(item.output))
+            output = body(item.output)
+            record = _parsed(output) if isinstance(output, str) else output
+            child = record.get("agent_id") if is_object(record) else None
+            if isinstance(child, str) and child:
+                self.children[child] = None
         return name or item.name, self.failed.pop(item.call_id or "", None)
-
-    def _note_child(self, output: Any) -> None:
-        record = _parsed(output) if isinstance(output, str) else output
-        child = record.get("agent_id") if is_object(record) else None
-        if isinstance(child, str) and child:
-            self.children[child] = None
 
 
 def called_tool(item: ResponseItem) -> str:
@@ -262,23 +251,18 @@ def tool_message(
         output=output,
         is_error=has_failed(output) if failed is None else failed,
     )
+    text = flat_text(output)
+    if text.startswith('{"output":'):  # the envelope that older versions add
+        record = _parsed(text)
+        inner = record.get("output") if is_object(record) else None
+        text = inner if isinstance(inner, str) else text
     return SessionMessage(
         role="tool",
-        content=_readable(output),
+        content=text,
         timestamp=at,
         tool_result=result,
         id=item.id,
     )
-
-
-def _readable(output: Any) -> str:
-    """Return the readable text, without the envelope that older versions add."""
-    text = flat_text(output)
-    if text.startswith('{"output":'):
-        record = _parsed(text)
-        inner = record.get("output") if is_object(record) else None
-        return inner if isinstance(inner, str) else text
-    return text
 
 
 def _parsed(text: str) -> Any:

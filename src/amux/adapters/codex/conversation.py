@@ -1,6 +1,6 @@
 """Builds messages from records: their authors, their lines and their order.
 
-Every line has a row in the trace before its kind is known; its mark is set later. Whether a person
+Every line has a row in the trace before its kind is known; its kind is set later. Whether a person
 typed a text is known from an event next to it, so messages with role `user` are pending until the
 model reacts. One answer consists of the reasoning, text and tool calls of one response. For facts
 the same rules run without building messages.
@@ -16,7 +16,6 @@ import msgspec
 
 from amux.adapters._kit.usage import usage_view
 from amux.adapters.codex.content import (
-    UserContent,
     call_input,
     cwd_in,
     joined_text,
@@ -141,21 +140,18 @@ class Conversation:
             if not mixed:
                 return
             self.cursor.repeat_row()
-        self._add_pending(self._typed(item, parts))
-
-    def _typed(self, item: ResponseItem, parts: UserContent) -> PendingMessage:
         text = "\n".join(parts.typed)
-        told = next((entry for entry in self.expected if entry.text.strip() in text), None)
-        if told is not None:
-            self.expected.remove(told)
+        confirmed = next((entry for entry in self.expected if entry.text.strip() in text), None)
+        if confirmed is not None:
+            self.expected.remove(confirmed)
         in_doubt = None if text or parts.images else False
         entry = self._new_pending(text, id=item.id)
-        entry.typed = True if told is not None or parts.certain else in_doubt
+        entry.typed = True if confirmed is not None or parts.certain else in_doubt
         entry.kind = TYPED
         if self.bodies:
             images = map(body, parts.images)
             entry.images = tuple(image for image in images if isinstance(image, str))
-        return entry
+        self._add_pending(entry)
 
     def injected(self, item: ResponseItem, *, role: Role) -> None:
         """Add context of any other author."""
@@ -223,14 +219,25 @@ class Conversation:
         self.close()
         for entry in pending:
             typed = not self.has_prompt_events if entry.typed is None else entry.typed
-            self.cursor.set_mark(entry.position, LineKind.PROMPT if typed else LineKind.INJECTED)
+            self.cursor.set_kind(entry.position, LineKind.PROMPT if typed else LineKind.INJECTED)
             if typed:
-                self.gaps.prompted()
+                self.gaps.end_turn()
+                self.gaps.awaiting = True
                 self.is_unbilled = False
                 if self.first_prompt is None and self.cursor.traced and entry.text.strip():
                     self.first_prompt = fold_title(entry.text)
             if self.bodies:
-                self.done.append(_heard_message(entry, typed=typed))
+                self.done.append(
+                    SessionMessage(
+                        role=entry.role,
+                        content=entry.text,
+                        timestamp=entry.at,
+                        id=entry.id,
+                        synthetic=not typed,
+                        images=entry.images,
+                        compaction=entry.compaction,
+                    )
+                )
             if self.line_ranges is not None:
                 kind = UNCONFIRMED if entry.kind == TYPED and not typed else entry.kind
                 self.line_ranges.append((entry.position, entry.position, kind))
@@ -337,7 +344,7 @@ class Conversation:
         if self.thoughts:
             self._flush_thoughts()
         if self.cursor.traced:
-            self.cursor.set_mark(self.cursor.position, _TOOL)
+            self.cursor.set_kind(self.cursor.position, _TOOL)
 
     def close(self) -> None:
         """Complete the open answer, if there is one."""
@@ -369,34 +376,22 @@ class Conversation:
         self.open_answer = answer
         self.close()
 
-    def _close(self, mark: LineKind) -> None:
+    def _close(self, kind: LineKind) -> None:
         answer, self.open_answer = self.open_answer, None
         if answer is None:
             return
         self.is_unbilled, self.unbilled_id = answer.usage is None, answer.id
         if self.cursor.traced:
-            self.cursor.set_mark(answer.position, mark)
+            self.cursor.set_kind(answer.position, kind)
         if answer.content is not None:
             self.done.append(
-                _answer_message(answer, answer.content, synthetic=mark is LineKind.NOTICE)
+                _answer_message(answer, answer.content, synthetic=kind is LineKind.NOTICE)
             )
         if self.line_ranges is not None:
-            kind = NOTICE if mark is LineKind.NOTICE else ANSWER
+            location = NOTICE if kind is LineKind.NOTICE else ANSWER
             self.line_ranges.append(
-                (answer.position, answer.last, kind if answer.in_items else NO_LOCATION)
+                (answer.position, answer.last, location if answer.in_items else NO_LOCATION)
             )
-
-
-def _heard_message(entry: PendingMessage, *, typed: bool) -> SessionMessage:
-    return SessionMessage(
-        role=entry.role,
-        content=entry.text,
-        timestamp=entry.at,
-        id=entry.id,
-        synthetic=not typed,
-        images=entry.images,
-        compaction=entry.compaction,
-    )
 
 
 def _answer_message(answer: Answer, content: AnswerContent, *, synthetic: bool) -> SessionMessage:

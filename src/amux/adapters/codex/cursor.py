@@ -1,6 +1,6 @@
 """The line being read, the trace of the lines before it, and the serialized state of a reading.
 
-Each line gets a row in the trace before its kind is known; its mark is set later. Without a trace
+Each line gets a row in the trace before its kind is known; its kind is set later. Without a trace
 (if it was not requested) the position of a line is its number, which has the same order.
 """
 
@@ -27,23 +27,23 @@ _LINE: Final = int(LineKind.LINE)  # a plain int: used for every line
 class TraceRows:
     """The three columns of a trace."""
 
-    __slots__ = ("keys", "marks", "times")
+    __slots__ = ("keys", "kinds", "times")
 
-    def __init__(self, keys: bytes = b"", times: bytes = b"", marks: bytes = b"") -> None:
+    def __init__(self, keys: bytes = b"", times: bytes = b"", kinds: bytes = b"") -> None:
         self.keys = array("q", keys)
         self.times = array("q", times)
-        self.marks = bytearray(marks)
+        self.kinds = bytearray(kinds)
 
     def add(self, key: int, at_ms: int) -> int:
-        """Append a line without a mark; return its position."""
+        """Append a line of unknown kind; return its position."""
         self.keys.append(key)
         self.times.append(at_ms)
-        self.marks.append(_LINE)
-        return len(self.marks) - 1
+        self.kinds.append(_LINE)
+        return len(self.kinds) - 1
 
     def columns(self) -> tuple[bytes, bytes, bytes]:
         """Return the columns as bytes."""
-        return self.keys.tobytes(), self.times.tobytes(), bytes(self.marks)
+        return self.keys.tobytes(), self.times.tobytes(), bytes(self.kinds)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -75,10 +75,10 @@ class Cursor:
             rows, position = self.rows, self.position
             self.position = rows.add(rows.keys[position], rows.times[position])
 
-    def set_mark(self, position: int, mark: LineKind) -> None:
-        """Set the mark of an earlier line once its kind is known."""
+    def set_kind(self, position: int, kind: LineKind) -> None:
+        """Set the kind of an earlier line once it is known."""
         if self.traced:
-            self.rows.marks[position] = mark
+            self.rows.kinds[position] = kind
 
     def extend_time_span(self, at: datetime | None) -> None:
         """Extend the time span of the session."""
@@ -87,8 +87,8 @@ class Cursor:
 
     def build(self) -> Trace:
         """Return the finished trace."""
-        keys, times, marks = self.rows.columns()
-        return Trace(keys=keys, times=times, kinds=marks)
+        keys, times, kinds = self.rows.columns()
+        return Trace(keys=keys, times=times, kinds=kinds)
 
 
 @lru_cache(maxsize=2)  # lines written together have the same time
@@ -111,18 +111,12 @@ def save(state: object) -> bytes | None:
 def restore(data: bytes, kind: type[T]) -> T | None:
     """Deserialize a state; None if it was written in another format."""
     try:
-        found: T = _decoder(cast("Any", kind)).decode(data)
+        return cast("T", _decoder(kind).decode(data))
     except (msgspec.MsgspecError, ValueError):
         return None
-    return found
 
 
 @cache
 def _decoder(kind: type[Any]) -> msgspec.msgpack.Decoder[Any]:
-    return msgspec.msgpack.Decoder(kind, dec_hook=_rows)
-
-
-def _rows(kind: type, columns: list[bytes]) -> TraceRows:
-    """Decode `TraceRows`, the only type of a state that is not plain data."""
-    del kind
-    return TraceRows(*columns)
+    # `TraceRows` is the only type of a state that is not plain data.
+    return msgspec.msgpack.Decoder(kind, dec_hook=lambda _, columns: TraceRows(*columns))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Final, NamedTuple
 
 from amux.adapters._base import ListFilter, Selection, SourceRef
@@ -30,6 +30,7 @@ _LINES: Final = 3  # own and parent's metadata, and one more line
 _META: Final = b'"session_meta"'
 _ORDINAL: Final = b'"ordinal"'
 _TURN: Final = b'"turn_id"'
+_LINE_END: Final = re.compile(rb"\n")
 _MIGRATED: Final = re.compile(rb'"turn_id"\s*:\s*"rollout-\d+"')
 
 
@@ -37,7 +38,7 @@ def select(sources: Sequence[SourceRef], list_filter: ListFilter) -> Selection |
     """Select what a list must read of all rollouts and titles; None for everything."""
     sketches: list[SessionHead] = []
     for source in sources:
-        head = _head_of(source)
+        head = _read_head(source)
         if head.is_migrated:
             return None
         sketches.append(_sketch(source, head.metas))
@@ -65,65 +66,48 @@ class _Head(NamedTuple):
     is_migrated: bool = False
 
 
-def _head_of(source: SourceRef) -> _Head:
+def _read_head(source: SourceRef) -> _Head:
     """Return the head of a plain log; it is empty for other files."""
     if source.role == "names" or not source.location.endswith(".jsonl"):
         return _Head()
-    try:
-        with RawFile(source.location) as file:
-            return _read_head(file)
-    except OSError:
-        return _Head()  # reading the file reports the error
-
-
-def _read_head(file: RawFile) -> _Head:
     data = b""
     ends: list[int] = []
     turn = -1
-    for wanted in _READ_SIZES:
-        data += file.next(wanted)
-        ends = _line_ends(data)
-        # Only lines with ordinals were ever rewritten.
-        is_numbered = bool(ends) and data.find(_ORDINAL, 0, ends[0]) >= 0
-        turn = data.find(_TURN, ends[0]) if is_numbered else 0
-        if turn >= 0 and len(ends) == _LINES:
-            break
-    metas = [_meta(data, start, end) for start, end in pairwise((0, *ends))]
-    return _Head(metas, turn > 0 and _MIGRATED.match(data, turn) is not None)
-
-
-def _line_ends(data: bytes) -> list[int]:
-    """Return the offsets of the first line ends."""
-    ends: list[int] = []
-    end = data.find(b"\n")
-    while end >= 0 and len(ends) < _LINES:
-        ends.append(end)
-        end = data.find(b"\n", end + 1)
-    return ends
-
-
-def _meta(data: bytes, start: int, end: int) -> Meta | None:
-    if data.find(_META, start, end) < 0:
-        return None
     try:
-        entry = ENTRY.decode(memoryview(data)[start:end])  # a leading line break is ignored
-    except UNREADABLE:
-        return None
-    return entry.payload if isinstance(entry, MetaEntry) else None
+        with RawFile(source.location) as file:
+            for wanted in _READ_SIZES:
+                data += file.next(wanted)
+                ends = [found.start() for found in islice(_LINE_END.finditer(data), _LINES)]
+                # Only lines with ordinals were ever rewritten.
+                is_numbered = bool(ends) and data.find(_ORDINAL, 0, ends[0]) >= 0
+                turn = data.find(_TURN, ends[0]) if is_numbered else 0
+                if turn >= 0 and len(ends) == _LINES:
+                    break
+    except OSError:
+        return _Head()  # reading the file reports the error
+    metas: list[Meta | None] = []
+    for start, end in pairwise((0, *ends)):
+        try:  # a leading line break is ignored
+            is_meta = data.find(_META, start, end) >= 0
+            entry = ENTRY.decode(memoryview(data)[start:end]) if is_meta else None
+        except UNREADABLE:
+            entry = None
+        metas.append(entry.payload if isinstance(entry, MetaEntry) else None)
+    return _Head(metas, turn > 0 and _MIGRATED.match(data, turn) is not None)
 
 
 def _sketch(source: SourceRef, metas: Sequence[Meta | None]) -> SessionHead:
     name = file_name(source.name)
-    untold = SessionHead(source=source, session_id=name.thread_id, told=False)
+    unknown = SessionHead(source=source, session_id=name.thread_id, told=False)
     if source.role == "names":
         return SessionHead(source=source, session_id=name.stem, listed=False, told=False)
     if not metas or metas[0] is None:
-        return untold
+        return unknown
     lineage = Lineage(name=name, session_id=name.thread_id)
     for number, meta in enumerate(filter(None, metas)):
         lineage.take(meta, first_line=not number, begun=bool(number))
     if lineage.created_at is None or not lineage.meta.cwd:
-        return untold
+        return unknown
     prefix = None if lineage.prefix is None else lineage.prefix.of
     names = (lineage.parent, lineage.rollout, *lineage.aliases, prefix)
     return SessionHead(

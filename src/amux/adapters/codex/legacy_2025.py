@@ -38,30 +38,23 @@ def bare_record(number: int, line: Line, raw: Buffer) -> Record:
         kind = line.record_type
     elif line.type in ITEM_TYPES or (line.type is None and line.role is not None):
         kind = "response_item"
-        raw = raw if line.type is not None else _with_type(raw)
+        if line.type is None:  # a message of the simplest form, `{role, content}`
+            raw = bytes(raw).replace(b"{", b'{"type":"message",', 1)
     elif line.type is None and line.id is not None:
         kind = "session_meta"
     payload = msgspec.Raw(bytes(raw))
-    said = body(payload) if kind == "response_item" and line.role == "assistant" else None
-    about = said if is_object(said) else {}
+    answer = body(payload) if kind == "response_item" and line.role == "assistant" else None
+    fields = answer if is_object(answer) else {}
+    model = fields.get("model")
     return Record(
         key=number,
         line=number,
         kind=kind,
         payload=payload,
         at=parse_time(line.timestamp),
-        model=_named(about.get("model")),
-        stated=usage_in_message(about),
+        model=model if isinstance(model, str) and model.strip() else None,
+        stated=usage_in_message(fields),
     )
-
-
-def _named(model: object) -> str | None:
-    return model if isinstance(model, str) and model.strip() else None
-
-
-def _with_type(raw: Buffer) -> bytes:
-    """Convert a message of the simplest form, `{role, content}`, to an item."""
-    return bytes(raw).replace(b"{", b'{"type":"message",', 1)
 
 
 def read_document(path: Path) -> Iterator[Record | Problem]:
@@ -81,10 +74,6 @@ def read_document(path: Path) -> Iterator[Record | Problem]:
     if not intact:
         message = "the document is not valid JSON; only items that could be recovered are shown"
         yield Problem(code="bad-line", message=message, path=str(path))
-    yield from _records(session, items)
-
-
-def _records(session: dict[str, Any], items: list[dict[str, Any]]) -> Iterator[Record]:
     started = session.get("timestamp")
     at = parse_time(started) if isinstance(started, str | int | float) else None
     head: dict[str, Any] = {name: session[name] for name in ("id", "timestamp") if name in session}

@@ -244,7 +244,12 @@ class Log:
                 if entries:
                     yield self._batch(entries, lines=raws)
                     entries, raws = [], []
-                yield from self._slow_path(line, ended=ended)
+                self.lines += 1  # it is damaged, in an older format or of an unknown type
+                found = decode_line(line, LINE, self._path, number=self.lines, ended=ended)
+                if isinstance(found, tuple):
+                    yield self._to_record(*found)
+                elif found is not None:
+                    yield found
         if entries:
             yield self._batch(entries, lines=raws)
 
@@ -259,12 +264,3 @@ class Log:
         first = self.lines + 1
         self.lines += len(entries)
         return LineBatch(first, entries, chunk, spans, lines)
-
-    def _slow_path(self, line: Buffer, *, ended: bool) -> Iterator[LogPart | Problem]:
-        """Yield a line that is damaged, in an older format or of an unknown type."""
-        self.lines += 1
-        found = decode_line(line, LINE, self._path, number=self.lines, ended=ended)
-        if isinstance(found, tuple):
-            yield self._to_record(*found)
-        elif found is not None:
-            yield found

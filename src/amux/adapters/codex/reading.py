@@ -88,7 +88,9 @@ def resume_read(log: Log, rollout: Rollout, *, archived: bool) -> Reading:
     for batch in log.whole_lines():
         _take(rollout, batch)
         rollout.new_problems.clear()  # problems are part of the facts
-    checkpoint = _progress(log, rollout)
+    rollout.conversation.gaps.settle()
+    state = save(RolloutState(lines=log.lines, rollout=rollout))
+    checkpoint = None if state is None else Checkpoint(offset=log.offset, state=state)
     for batch in log.last_line():
         _take(rollout, batch)
     if not rollout.begun:
@@ -140,12 +142,6 @@ def _take(rollout: Rollout, batch: LogPart | Problem) -> None:
         rollout.note(batch)
     else:
         apply_record(rollout, batch)
-
-
-def _progress(log: Log, rollout: Rollout) -> Checkpoint | None:
-    rollout.conversation.gaps.settle()
-    state = save(RolloutState(lines=log.lines, rollout=rollout))
-    return None if state is None else Checkpoint(offset=log.offset, state=state)
 
 
 _COPIED_KINDS: Final = frozenset({"session_meta", "response_item", "event_msg"})
@@ -267,11 +263,6 @@ def _compacted(rollout: Rollout, summary: Compacted) -> None:
     rollout.begun = True
 
 
-def _bookkeeping(rollout: Rollout, state: object) -> None:
-    """Ignore the record."""
-    del rollout, state
-
-
 def _item(rollout: Rollout, item: ResponseItem) -> None:
     rollout.begun = True
     if rollout.own_from and rollout.is_copied:
@@ -317,10 +308,6 @@ def _message(rollout: Rollout, item: ResponseItem) -> None:
         rollout.conversation.injected(item, role="system")
 
 
-def _task(rollout: Rollout, item: ResponseItem) -> None:
-    rollout.conversation.injected(item, role="user")
-
-
 def _reasoning(rollout: Rollout, item: ResponseItem) -> None:
     rollout.conversation.counter.has_answered = True
     rollout.conversation.thought(item)
@@ -362,10 +349,6 @@ def _user_message(rollout: Rollout, event: Event) -> None:
         rollout.conversation.prompt_event(text)
 
 
-def _agent_reasoning(rollout: Rollout, event: Event) -> None:
-    rollout.conversation.thought_event(event.text)
-
-
 def _agent_message(rollout: Rollout, event: Event) -> None:
     del event
     if not rollout.after_compaction:  # older versions announce the end of a compaction this way
@@ -375,21 +358,6 @@ def _agent_message(rollout: Rollout, event: Event) -> None:
 def _name_updated(rollout: Rollout, event: Event) -> None:
     if event.thread_id in {None, rollout.lineage.session_id}:
         rollout.name = event.thread_name or rollout.name
-
-
-def _turn_aborted(rollout: Rollout, event: Event) -> None:
-    del event
-    rollout.conversation.end_turn(aborted=True)
-
-
-def _turn_ended(rollout: Rollout, event: Event) -> None:
-    del event
-    rollout.conversation.end_turn()
-
-
-def _turn_started(rollout: Rollout, event: Event) -> None:
-    del event
-    rollout.conversation.close()
 
 
 def _turn_item(rollout: Rollout, item: TurnItem) -> None:
@@ -411,28 +379,28 @@ _RULES: Final[dict[type[AnyEntry], Callable[[Rollout, Any], None]]] = {
     ContextEntry: _context,
     UsageEntry: _usage,
     CompactedEntry: _compacted,
-    WorldEntry: _bookkeeping,
-    AgentsEntry: _bookkeeping,
+    WorldEntry: lambda _rollout, _state: None,  # bookkeeping
+    AgentsEntry: lambda _rollout, _state: None,
 }
 _ITEM_RULES: Final[dict[str, Callable[[Rollout, ResponseItem], None]]] = {
     "message": _message,
     "reasoning": _reasoning,
-    "agent_message": _task,
+    "agent_message": lambda rollout, item: rollout.conversation.injected(item, role="user"),
     **dict.fromkeys(CALL_TYPES, _tool_call),
     **dict.fromkeys(OUTPUT_TYPES, _tool_output),
 }
 _TURN_RULES: Final[dict[str, Callable[[Rollout, Event], None]]] = {
-    "turn_aborted": _turn_aborted,
-    "task_complete": _turn_ended,
-    "turn_complete": _turn_ended,
-    "thread_rolled_back": _turn_ended,
-    "task_started": _turn_started,
-    "turn_started": _turn_started,
+    "turn_aborted": lambda rollout, _: rollout.conversation.end_turn(aborted=True),
+    "task_complete": lambda rollout, _: rollout.conversation.end_turn(),
+    "turn_complete": lambda rollout, _: rollout.conversation.end_turn(),
+    "thread_rolled_back": lambda rollout, _: rollout.conversation.end_turn(),
+    "task_started": lambda rollout, _: rollout.conversation.close(),
+    "turn_started": lambda rollout, _: rollout.conversation.close(),
 }
 _EVENT_RULES: Final[dict[str, Callable[[Rollout, Event], None]]] = {
     "token_count": _token_count,
     "user_message": _user_message,
-    "agent_reasoning": _agent_reasoning,
+    "agent_reasoning": lambda rollout, event: rollout.conversation.thought_event(event.text),
     "agent_message": _agent_message,
     "thread_name_updated": _name_updated,
     **_TURN_RULES,

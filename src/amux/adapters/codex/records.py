@@ -306,21 +306,19 @@ def _with_natural_figures(raw: msgspec.Raw) -> bytes | msgspec.Raw:
         for name in _USAGES & holder.keys():
             if is_object(usage := holder[name]):
                 known = {key: figure for key, figure in usage.items() if key in _FIGURES}
-                damaged = any(map(_is_none, known.values()))
-                holder[name] = {key: _natural(figure) for key, figure in known.items()}
-                holder[name][_DAMAGED] = damaged
+                valid = {key: figure for key, figure in known.items() if not _is_invalid(figure)}
+                holder[name] = {
+                    key: None if figure is None else int(figure) for key, figure in valid.items()
+                }
+                holder[name][_DAMAGED] = len(valid) < len(known)
     return msgspec.json.encode(record)
 
 
-def _is_none(figure: object) -> bool:
+def _is_invalid(figure: object) -> bool:
     """Return whether a value is present but not a valid figure."""
     if isinstance(figure, bool) or not isinstance(figure, int | float):
         return figure is not None
     return not 0 <= figure <= MOST_TOKENS
-
-
-def _natural(figure: Any) -> int | None:
-    return None if figure is None or _is_none(figure) else int(figure)
 
 
 def body(raw: msgspec.Raw) -> Any:

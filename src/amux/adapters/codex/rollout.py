@@ -57,15 +57,6 @@ def file_name(name: str) -> FileName:
     return FileName(stem, found[1], found[2] or found[1], promised=True)
 
 
-def is_migrated_id(text: str | None) -> bool:
-    """Return whether `codex migrate-rollouts` generated a turn or item id."""
-    return (
-        text is not None
-        and text.startswith(_MIGRATED_BEGIN)  # rejects most ids faster than the pattern
-        and _MIGRATED.fullmatch(text) is not None
-    )
-
-
 @dataclass(slots=True, kw_only=True)
 class Lineage:
     """Collects the `session_meta` lines."""
@@ -225,7 +216,12 @@ class Rollout:
 
     def mark_migrated(self, id: str | None) -> None:
         """Record whether an id was generated when old files were rewritten."""
-        if is_migrated_id(id) and self.cursor.ordinal is not None:
+        if (
+            id is not None
+            and id.startswith(_MIGRATED_BEGIN)  # rejects most ids faster than the pattern
+            and _MIGRATED.fullmatch(id) is not None
+            and self.cursor.ordinal is not None
+        ):
             self.migrated = True
 
     def identify(self, item: ResponseItem) -> None:
@@ -234,9 +230,9 @@ class Rollout:
         if call_id and call_id != "null" and call_id not in self.tools.open:  # else added before
             self.identity[key_of(call_id)] = None
         if item.encrypted_content is not NOTHING:
-            mark = _edges(item.encrypted_content)
-            if mark != "null":
-                self.identity[key_of(mark)] = None
+            edges = _edges(item.encrypted_content)
+            if edges != "null":
+                self.identity[key_of(edges)] = None
 
     def bill(self, call: Call | None) -> None:
         """Record a billed call, if there is one."""
@@ -271,6 +267,7 @@ class Rollout:
         lineage, conversation, counter = self.lineage, self.conversation, self.counter
         cursor = self.cursor
         billed = {call.model for call in counter.calls}
+        effort = {"effort": self.effort} if self.effort else {}
         return Facts(
             session_id=lineage.session_id,
             aliases=lineage.aliases,
@@ -296,14 +293,8 @@ class Rollout:
             gaps=(*conversation.gaps.finish(), *((USAGE_UNUSABLE,) if counter.damaged else ())),
             problems=tuple(self.problems),
             problem_count=self.problem_count,
-            raw=self._raw(),
+            raw=lineage.raw() | effort | self.unknown.raw(),
         )
-
-    def _raw(self) -> dict[str, Any]:
-        raw = self.lineage.raw()
-        if self.effort:
-            raw["effort"] = self.effort
-        return raw | self.unknown.raw()
 
 
 def _edges(encrypted: msgspec.Raw) -> str:

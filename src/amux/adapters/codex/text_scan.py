@@ -38,7 +38,6 @@ from amux.adapters.codex.conversation import (
     TASK,
     TYPED,
     UNCONFIRMED,
-    LineRange,
 )
 from amux.adapters.codex.cursor import restore, save
 from amux.adapters.codex.lines import ENTRY, UNREADABLE, AnyEntry, ItemEntry, LineBatch
@@ -119,14 +118,12 @@ class _Scan:
             doc = text_doc(self._next, message, tools=self._tools)
             self._next += 1
             if doc.spoken or doc.tools:
-                self.docs.append(doc._replace(location=self._spot(lines)))
-
-    def _spot(self, lines: LineRange) -> MessageLocation | None:
-        first, last, kind = lines
-        begin, end = self._spans.get(first), self._spans.get(last)
-        if kind == NO_LOCATION or begin is None or end is None:
-            return None
-        return MessageLocation(begin[0], end[1] - begin[0], kind)
+                first, last, kind = lines
+                begin, end = self._spans.get(first), self._spans.get(last)
+                location = None
+                if kind != NO_LOCATION and begin is not None and end is not None:
+                    location = MessageLocation(begin[0], end[1] - begin[0], kind)
+                self.docs.append(doc._replace(location=location))
 
 
 class _UnexpectedLineError(Exception):
@@ -153,19 +150,15 @@ def extract_texts(
                 break
             scan.take(entry, span)
             offset = span[1] + 1
-        reached = _progress(scan, offset)
+        resumable = scan.state()
+        saved = None if resumable is None else save(resumable)
+        reached = None if saved is None else Checkpoint(offset=offset, state=saved)
         if last is not None:
             scan.take(last, None)
     except (_UnexpectedLineError, OSError, *UNREADABLE):
         return None
     found = scan.finish()
     return None if found is None else ExtractedTexts([found], reached)
-
-
-def _progress(scan: _Scan, offset: int) -> Checkpoint | None:
-    state = scan.state()
-    data = None if state is None else save(state)
-    return None if data is None else Checkpoint(offset=offset, state=data)
 
 
 def _lines(path: Path, offset: int) -> Iterator[tuple[AnyEntry, Span | None]]:

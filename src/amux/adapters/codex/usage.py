@@ -143,11 +143,6 @@ class Gaps:
     awaiting: bool = False  # a request was sent, but no usage recorded yet
     returned: msgspec.Raw | None = None  # output of a tool that may have been stopped
 
-    def prompted(self) -> None:
-        """Begin a new turn."""
-        self._end_turn()
-        self.awaiting = True
-
     def spoke(self) -> None:
         """Record that the screen showed output of the model."""
         self.speaking = True
@@ -182,10 +177,11 @@ class Gaps:
 
     def finish(self) -> tuple[str, ...]:
         """Return all gaps of the file."""
-        self._end_turn()
+        self.end_turn()
         return tuple(sorted(self.found))
 
-    def _end_turn(self) -> None:
+    def end_turn(self) -> None:
+        """Evaluate the turn and clear its state."""
         if self.has_answer and not self.is_billed:
             self.found.add(USAGE_NOT_RECORDED)
         elif self.speaking:
