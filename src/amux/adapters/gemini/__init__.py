@@ -161,11 +161,7 @@ def _project_sources(root: Path, project: Path, folders: Folders) -> Iterator[So
     for entry in found:
         path = Path(entry.path)
         if entry.name == LOG_NAME and entry.is_file(follow_symlinks=False):
-            beside = (
-                *directory_files(root, project),
-                root / SETTINGS,
-                *(Path(one) for one in saved),
-            )
+            beside = (*directory_files(root, project), root / SETTINGS, *map(Path, saved))
             yield SourceRef(agent=NAME, path=path, root=root, group=str(root), companions=beside)
         elif entry in saved and entry.is_file(follow_symlinks=False):
             yield SourceRef(agent=NAME, path=path, root=root, group=str(root), role="names")

@@ -46,6 +46,35 @@ FindDirectory = Callable[[str | None], str | None]
 """Returns the directory of the project with the given hash (None: no hash is recorded)."""
 
 
+class FileProblems:
+    """Collects the problems of one file; beyond a limit they are only counted."""
+
+    def __init__(self, path: Path) -> None:
+        self.first: list[Problem] = []
+        self.count = 0
+        self._path = str(path)
+        self._new: list[Problem] = []
+
+    def add(self, problem: Problem) -> None:
+        """Record a problem."""
+        located = msgspec.structs.replace(problem, path=self._path)
+        self._new.append(located)
+        self.count += 1
+        if len(self.first) < MAX_PROBLEMS:
+            self.first.append(located)
+
+    def drain(self) -> Iterator[Problem]:
+        """Yield the problems since the last call."""
+        yield from self._new
+        self._new.clear()
+
+    def unknown_format(self, message: str) -> Iterator[Problem]:
+        """Yield the problem of a file without records, unless the file is empty."""
+        if any(problem.code in _NO_FORMAT for problem in self.first):
+            self.add(Problem(code="unknown-format", message=message))
+            yield from self.drain()
+
+
 class ChatReader:
     """Reads one file in one pass."""
 
@@ -62,9 +91,7 @@ class ChatReader:
         self._after_compression = repeats_session
         self._cut_texts = want != "all"
         self._log = source.path.name.split(".")[0]
-        self._problems: list[Problem] = []
-        self._problem_count = 0
-        self._found: list[Problem] = []
+        self._problems = FileProblems(source.path)
         self._head = Patch()
         self._hash: str | None = None
         self._started: datetime | None = None
@@ -76,7 +103,7 @@ class ChatReader:
         self._conversation = Conversation(
             bodies=has_bodies(want),
             delegated=source.role == "subagent",
-            on_problem=self._on_problem,
+            on_problem=self._problems.add,
         )
 
     def items(self) -> Iterator[Item]:
@@ -100,14 +127,14 @@ class ChatReader:
         is_document = self._source.path.suffix == ".json"
         for messages in self._document() if is_document else self._lines():
             yield from messages
-            yield from self._drain()
+            yield from self._problems.drain()
         yield from self._conversation.flush()
-        yield from self._drain()
+        yield from self._problems.drain()
 
     def _lines(self) -> Iterator[Iterator[SessionMessage]]:
         for found in read_records(self._source.path, RECORD, cut_texts=self._cut_texts):
             if isinstance(found, Problem):
-                self._on_problem(found)
+                self._problems.add(found)
                 yield iter(())
             else:
                 number, record, raw = found
@@ -116,20 +143,16 @@ class ChatReader:
     def _document(self) -> Iterator[Iterator[SessionMessage]]:
         document = _read_document(self._source.path)
         if isinstance(document, Problem):
-            self._on_problem(document)
+            self._problems.add(document)
             yield iter(())
             return
         self._take_head(document)
         for number, raw in enumerate(items(document.messages), start=1):
-            yield self._take_raw(raw, number)
-
-    def _take_raw(self, raw: object, number: int) -> Iterator[SessionMessage]:
-        record = decode(bytes(raw), RECORD) if isinstance(raw, msgspec.Raw) else None
-        if record is None:
-            message = f"message {number} of the document has an unexpected shape"
-            self._on_problem(Problem(code="bad-record", message=message))
-            return iter(())
-        return self._take(record, number, raw)
+            record = decode(bytes(raw), RECORD) if isinstance(raw, msgspec.Raw) else None
+            if record is None:
+                message = f"message {number} of the document has an unexpected shape"
+                self._problems.add(Problem(code="bad-record", message=message))
+            yield iter(()) if record is None else self._take(record, number, raw)
 
     def _take(self, record: Record, number: int, raw: object) -> Iterator[SessionMessage]:
         self._records += 1
@@ -163,23 +186,20 @@ class ChatReader:
     def _take_patch(self, record: Record, number: int) -> Iterator[SessionMessage]:
         patch = decode(bytes(record.changes), PATCH)
         if patch is None:
-            message = "a `$set` record has an unexpected shape"
-            self._on_problem(Problem(code="bad-record", message=message, line=number))
+            shape = "a `$set` record has an unexpected shape"
+            self._problems.add(Problem(code="bad-record", message=shape, line=number))
             return iter(())
         self._patch(patch)
-        raws = patch.messages
-        if not isinstance(raws, list):
+        if not isinstance(patch.messages, list):
             return iter(())
-        return self._conversation.restore(list(self._checkpoint(raws, number)))
-
-    def _checkpoint(self, raws: list[msgspec.Raw], number: int) -> Iterator[ChatMessage]:
-        for index, raw in enumerate(raws):
-            record = decode(bytes(raw), RECORD)
-            if record is None:
-                continue
-            message = message_of(record, line=number, name=f"{self._log}:{number}.{index}")
+        history: list[ChatMessage] = []
+        for index, raw in enumerate(patch.messages):
+            inner = decode(bytes(raw), RECORD)
+            name = f"{self._log}:{number}.{index}"
+            message = None if inner is None else message_of(inner, line=number, name=name)
             if message is not None:
-                yield message
+                history.append(message)
+        return self._conversation.restore(history)
 
     def _patch(self, patch: Patch) -> None:
         head = self._head
@@ -192,17 +212,6 @@ class ChatReader:
         if started is not None:  # written again on resume
             self._started = started if self._started is None else min(started, self._started)
         self._conversation.moment(moment(patch.last_updated) or started)
-
-    def _on_problem(self, problem: Problem) -> None:
-        located = msgspec.structs.replace(problem, path=str(self._source.path))
-        self._found.append(located)
-        self._problem_count += 1
-        if len(self._problems) < MAX_PROBLEMS:
-            self._problems.append(located)
-
-    def _drain(self) -> Iterator[Problem]:
-        yield from self._found
-        self._found.clear()
 
     def _session_id(self) -> str:
         if self._source.session_id is not None:
@@ -218,10 +227,8 @@ class ChatReader:
 
     def _close(self, session_id: str | None) -> Iterator[Item]:
         conversation = self._conversation
-        if not self._records and any(one.code in _NO_FORMAT for one in self._problems):
-            message = "the file holds no record of a chat"
-            self._on_problem(Problem(code="unknown-format", message=message))
-            yield from self._drain()
+        if not self._records:
+            yield from self._problems.unknown_format("the file holds no record of a chat")
         known = session_id or self._session_id()
         if not conversation.is_conversation:
             yield self._stub(known)
@@ -239,8 +246,8 @@ class ChatReader:
             attributed=False,
             trace=trace,
             updated_at=self._conversation.latest if trace else None,
-            problems=tuple(self._problems),
-            problem_count=self._problem_count,
+            problems=tuple(self._problems.first),
+            problem_count=self._problems.count,
         )
 
     def _facts(self, session_id: str) -> Facts:
@@ -248,9 +255,19 @@ class ChatReader:
         is_agent = self._kind() == _DELEGATED
         parent = self._source.parent or text(self._head.session_id) if is_agent else None
         directory = next((one for one in self._directories if text(one)), None)
-        compactions = self._compactions()
+        # A log has a checkpoint for each compaction, a document an empty notice or an older file.
+        compactions = conversation.compactions
+        if self._source.path.suffix == ".json":
+            compactions = max(conversation.empty_notes, int(self._after_compression))
         if compactions:
             conversation.gaps[COMPACTION_NOT_RECORDED] = None
+        raw = {
+            "projectHash": self._hash,
+            "directories": self._directories,
+            "rewinds": self._rewinds,
+            "safety": conversation.safety,
+            **self._unknown.raw(),
+        }
         return Facts(
             session_id=session_id,
             kind="subagent" if is_agent else "session",
@@ -269,29 +286,10 @@ class ChatReader:
             rollout=self._log,
             compactions=compactions,
             gaps=tuple(conversation.gaps),
-            problems=tuple(self._problems),
-            problem_count=self._problem_count,
-            raw=self._raw(),
+            problems=tuple(self._problems.first),
+            problem_count=self._problems.count,
+            raw={name: value for name, value in raw.items() if value},
         )
-
-    def _compactions(self) -> int:
-        """Return the number of compactions.
-
-        A log has a checkpoint for each, a document an empty notice or an older file.
-        """
-        if self._source.path.suffix != ".json":
-            return self._conversation.compactions
-        return max(self._conversation.empty_notes, int(self._after_compression))
-
-    def _raw(self) -> dict[str, Any]:
-        known = {
-            "projectHash": self._hash,
-            "directories": self._directories,
-            "rewinds": self._rewinds,
-            "safety": self._conversation.safety,
-            **self._unknown.raw(),
-        }
-        return {name: value for name, value in known.items() if value}
 
 
 def _read_document(path: Path) -> Document | Problem:

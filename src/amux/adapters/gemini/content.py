@@ -118,11 +118,15 @@ def split_parts(content: object) -> Parts:
         if isinstance(words, str):
             (thoughts if fields.get("thought") is True else texts).append(words)
         if call := mapping(fields.get("functionCall")):
-            calls.append(_call(call))
+            id, name = text(call.get("id")), text(call.get("name")) or ""
+            calls.append(CallPart(id, name, call.get("args")))
         if result := mapping(fields.get("functionResponse")):
-            results.append(_result(result))
-        if url := _data_url(mapping(fields.get("inlineData"))):
-            images.append(url)
+            id, name = text(result.get("id")), text(result.get("name")) or ""
+            results.append(ResultPart(id, name, result.get("response")))
+        inline = mapping(fields.get("inlineData"))
+        kind, data = inline.get("mimeType"), inline.get("data")
+        if isinstance(kind, str) and isinstance(data, str) and _IMAGE_TYPE.fullmatch(kind):
+            images.append(f"data:{kind};base64,{data}")
     return Parts(
         texts=tuple(texts),
         thoughts=tuple(thoughts),
@@ -130,23 +134,6 @@ def split_parts(content: object) -> Parts:
         results=tuple(results),
         images=tuple(images),
     )
-
-
-def _call(call: dict[str, Any]) -> CallPart:
-    return CallPart(text(call.get("id")), text(call.get("name")) or "", call.get("args"))
-
-
-def _result(result: dict[str, Any]) -> ResultPart:
-    return ResultPart(
-        text(result.get("id")), text(result.get("name")) or "", result.get("response")
-    )
-
-
-def _data_url(data: dict[str, Any]) -> str | None:
-    kind, body = data.get("mimeType"), data.get("data")
-    if isinstance(kind, str) and isinstance(body, str) and _IMAGE_TYPE.fullmatch(kind):
-        return f"data:{kind};base64,{body}"
-    return None
 
 
 def tool_call(part: CallPart, call_id: str) -> SessionToolCall:
@@ -170,19 +157,16 @@ def has_failed(name: str, status: object, responses: Iterable[object]) -> bool |
     """
     if isinstance(status, str) and status.lower() in _FAILED:
         return True
-    decoded_args = list(responses)
-    for response in decoded_args:
+    given = list(responses)
+    for response in given:
         fields = mapping(response)
         if fields.get("error") is not None and "output" not in fields:
             return True
-        if name in _SHELL_TOOLS and _exit_code(response_text(response)):
-            return True
-    return False if decoded_args or status == "success" else None
-
-
-def _exit_code(output: str) -> int:
-    found = _EXIT_CODE.search(output[-_TAIL:])
-    return int(found[1]) if found else 0
+        if name in _SHELL_TOOLS:
+            exited = _EXIT_CODE.search(response_text(response)[-_TAIL:])
+            if exited is not None and int(exited[1]):
+                return True
+    return False if given or status == "success" else None
 
 
 class UserTexts(msgspec.Struct, frozen=True):
@@ -210,8 +194,3 @@ def split_user_texts(texts: Sequence[str], *, delegated: bool) -> UserTexts:
     if not any(words.strip() for words in typed):
         typed = []
     return UserTexts(tuple(typed), tuple(injected))
-
-
-def is_command(text: str) -> bool:
-    """Return whether a prompt begins like a command, which makes a poor title."""
-    return text.lstrip().startswith(("/", "?"))

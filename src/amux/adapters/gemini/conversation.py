@@ -23,7 +23,6 @@ from amux.adapters.gemini.content import (
     ResultPart,
     UserTexts,
     has_failed,
-    is_command,
     is_injected,
     part_list,
     response_text,
@@ -199,8 +198,24 @@ class Conversation:
             case "note":
                 return self._complete_note(entry)
 
+    def _complete_note(self, entry: _OpenMessage) -> Iterator[SessionMessage]:
+        content = split_parts(document(bytes(entry.message.content))).text
+        has_text = bool(content.strip())
+        kind = LineKind.INJECTED if has_text else LineKind.LINE
+        self._add_to_trace(entry.message_id, entry.message.at, kind)
+        if not has_text:
+            self.empty_notes += 1
+        elif self._bodies:
+            yield SessionMessage(
+                role="system",
+                content=content,
+                timestamp=entry.message.at,
+                id=entry.message_id,
+                synthetic=True,
+            )
+
     def _complete_user(self, entry: _OpenMessage) -> Iterator[SessionMessage]:
-        message = entry.message
+        message, at = entry.message, entry.message.at
         turn = UserTurn(message, delegated=self._delegated)
         self._texts.add(self._fingerprint("user", turn.text))
         ids = _numbered(entry.message_id)
@@ -209,20 +224,30 @@ class Conversation:
             if call_id is None:
                 continue
             message_id = next(ids)
-            self._add_to_trace(message_id, message.at, LineKind.TOOL)
+            self._add_to_trace(message_id, at, LineKind.TOOL)
             if self._bodies:
                 yield turn.result_message(result, call_id, message_id)
         if turn.user_texts.injected:
             message_id = next(ids)
-            self._add_to_trace(message_id, message.at, LineKind.INJECTED)
+            self._add_to_trace(message_id, at, LineKind.INJECTED)
             if self._bodies:
-                yield turn.injected_message(message_id)
+                content = "\n".join(turn.user_texts.injected)
+                yield SessionMessage(
+                    role="user", content=content, timestamp=at, id=message_id, synthetic=True
+                )
         if turn.is_prompt:
             message_id = next(ids)
-            self._add_to_trace(message_id, message.at, LineKind.PROMPT)
-            self._learn_title(turn.prompt)
+            self._add_to_trace(message_id, at, LineKind.PROMPT)
+            title = fold_title(turn.prompt) or None
+            if turn.prompt.lstrip().startswith(("/", "?")):  # a command makes a poor title
+                self.first_command = self.first_command or title
+            else:
+                self.first_prompt = self.first_prompt or title
             if self._bodies:
-                yield turn.prompt_message(message_id)
+                images = turn.parts.images
+                yield SessionMessage(
+                    role="user", content=turn.prompt, timestamp=at, id=message_id, images=images
+                )
 
     def _complete_reply(self, entry: _OpenMessage) -> Iterator[SessionMessage]:
         message = entry.message
@@ -233,7 +258,10 @@ class Conversation:
             entry.message_id, message.at, LineKind.NOTICE if synthetic else LineKind.REPLY
         )
         if message.id not in self._calls and not synthetic:
-            self._note_missing_usage(message)
+            if message.model is not None:
+                self.models.setdefault(message.model)
+            if not message.restored:  # a message from a checkpoint was billed in its own file
+                self.gaps[USAGE_NOT_RECORDED] = None
         if self._bodies:
             yield reply.message(self._calls.get(message.id), synthetic=synthetic)
         ids = _numbered(entry.message_id, first=1)
@@ -249,22 +277,6 @@ class Conversation:
             if self._bodies:
                 yield reply.result_message(call, message_id)
 
-    def _note_missing_usage(self, message: ChatMessage) -> None:
-        if message.model is not None:
-            self.models.setdefault(message.model)
-        if not message.restored:  # a message from a checkpoint was billed in its own file
-            self.gaps[USAGE_NOT_RECORDED] = None
-
-    def _complete_note(self, entry: _OpenMessage) -> Iterator[SessionMessage]:
-        message = note_message(entry.message, entry.message_id)
-        if not message.content.strip():
-            self.empty_notes += 1
-            self._add_to_trace(entry.message_id, entry.message.at, LineKind.LINE)
-            return
-        self._add_to_trace(entry.message_id, entry.message.at, LineKind.INJECTED)
-        if self._bodies:
-            yield message
-
     def _answered_call(self, call_id: str | None, name: str, *, line: int) -> str | None:
         """Return the id of the call that a result answers; None if the call already has one."""
         if call_id is None or call_id not in self._tools:
@@ -279,17 +291,10 @@ class Conversation:
             return call_id or ""
         return None
 
-    def _learn_title(self, prompt: str) -> None:
-        title = fold_title(prompt) or None
-        if is_command(prompt):
-            self.first_command = self.first_command or title
-        else:
-            self.first_prompt = self.first_prompt or title
-
-    def _add_to_trace(self, message_id: str, at: datetime | None, mark: LineKind) -> None:
-        self._trace.add(key_of(message_id), to_millis(at), mark)
+    def _add_to_trace(self, message_id: str, at: datetime | None, kind: LineKind) -> None:
+        self._trace.add(key_of(message_id), to_millis(at), kind)
         self.moment(at)
-        if mark in {LineKind.PROMPT, LineKind.REPLY, LineKind.TOOL}:
+        if kind in {LineKind.PROMPT, LineKind.REPLY, LineKind.TOOL}:
             self.is_conversation = True
 
     @staticmethod
@@ -479,26 +484,6 @@ class UserTurn:
                 return shown
         return "".join(self.user_texts.typed)
 
-    def prompt_message(self, message_id: str) -> SessionMessage:
-        """Return the message for the typed part."""
-        return SessionMessage(
-            role="user",
-            content=self.prompt,
-            timestamp=self._message.at,
-            id=message_id,
-            images=self.parts.images,
-        )
-
-    def injected_message(self, message_id: str) -> SessionMessage:
-        """Return the message for the injected part."""
-        return SessionMessage(
-            role="user",
-            content="\n".join(self.user_texts.injected),
-            timestamp=self._message.at,
-            id=message_id,
-            synthetic=True,
-        )
-
     def result_message(self, result: ResultPart, call_id: str, message_id: str) -> SessionMessage:
         """Return the message for a tool result."""
         return SessionMessage(
@@ -513,14 +498,3 @@ class UserTurn:
                 is_error=has_failed(result.name, None, [result.response]),
             ),
         )
-
-
-def note_message(message: ChatMessage, message_id: str) -> SessionMessage:
-    """Return the message for a notice of the agent."""
-    return SessionMessage(
-        role="system",
-        content=split_parts(document(bytes(message.content))).text,
-        timestamp=message.at,
-        id=message_id,
-        synthetic=True,
-    )

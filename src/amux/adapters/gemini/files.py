@@ -74,21 +74,17 @@ def read_chat(source: SourceRef, *, want: Want) -> Iterator[Item]:
     project = parents[2] if source.parent is not None else parents[1]
     from amux.adapters.gemini.chat import ChatReader
 
+    own = CHAT_NAME.fullmatch(source.path.name)
+    is_document = own is not None and source.path.suffix == _DOCUMENT
+    documents = _documents(Folders().entries(source.path.parent)) if is_document else {}
     reader = ChatReader(
         source,
         want=want,
         find_directory=partial(project_directory, source.root, project),
-        repeats_session=_has_earlier(source.path),
+        # A compression leaves an older document of the session.
+        repeats_session=own is not None and bool(_earlier(own, documents)),
     )
     return reader.items()
-
-
-def _has_earlier(path: Path) -> bool:
-    """Return whether the folder has an older document of this session, as a compression leaves."""
-    own = CHAT_NAME.fullmatch(path.name)
-    if own is None or path.suffix != _DOCUMENT:
-        return False
-    return bool(_earlier(own, _documents(Folders().entries(path.parent))))
 
 
 def _documents(found: Iterable[os.DirEntry[str]]) -> dict[str, list[re.Match[str]]]:
@@ -122,15 +118,13 @@ def project_directory(root: Path, folder: Path, project_hash: str | None) -> str
     for directory, name in projects.items():
         if name == folder.name:
             return directory
-    hashes = {project_hash, folder.name}
-    return next((one for one in projects if _hash_directory(one) in hashes), None)
-
-
-def _hash_directory(directory: str) -> str:
-    """Return the folder name that older versions give to the project in `directory`."""
     from hashlib import sha256  # loads OpenSSL
 
-    return sha256(directory.encode("utf-8", "surrogatepass")).hexdigest()
+    for directory in projects:  # older versions name the folder by the hash of the directory
+        digest = sha256(directory.encode("utf-8", "surrogatepass")).hexdigest()
+        if digest in {project_hash, folder.name}:
+            return directory
+    return None
 
 
 def configured_model(root: Path) -> str | None:

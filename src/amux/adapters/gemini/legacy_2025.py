@@ -83,8 +83,10 @@ def _checkpoints(folder: Path, sessions: dict[str, list[Entry]]) -> dict[str, tu
     saves: dict[str, tuple[int, str]] = {}
     for session_id, entries in sessions.items():
         for index, entry in enumerate(entries):
-            tag = _saved_tag(plain_text(entry.get("message")))
-            if tag is not None:
+            command = plain_text(entry.get("message"))
+            save = next((save for save in _SAVE if command.startswith(save)), None)
+            tag = "" if save is None else command.removeprefix(save).strip()
+            if tag and "/" not in tag and "\\" not in tag:
                 last_saver[tag] = session_id
                 saves[session_id] = (index, tag)
     found: dict[str, tuple[int, Any]] = {}
@@ -95,14 +97,6 @@ def _checkpoints(folder: Path, sessions: dict[str, list[Entry]]) -> dict[str, tu
             if history:
                 found[session_id] = (index, history)
     return found
-
-
-def _saved_tag(command: str) -> str | None:
-    for save in _SAVE:
-        if command.startswith(save):
-            tag = command.removeprefix(save).strip()
-            return tag if tag and "/" not in tag and "\\" not in tag else None
-    return None
 
 
 class _LoggedSession:
@@ -129,31 +123,24 @@ class _LoggedSession:
     ) -> Iterator[SessionMessage]:
         saved, history = checkpoint or (-1, [])
         for index, content in enumerate(history):
-            yield from self._take_content(mapping(content), index)
+            fields = mapping(content)
+            message = ChatMessage(
+                kind="gemini" if fields.get("role") == "model" else "user",
+                id=f"{self._id}/checkpoint/{index}",
+                content=msgspec.Raw(msgspec.json.encode(fields.get("parts"))),
+            )
+            yield from self._conversation.take(message)
         for index, entry in enumerate(entries):
             command = plain_text(entry.get("message")).strip()
-            self._conversation.moment(moment(entry.get("timestamp")))
+            at = moment(entry.get("timestamp"))
+            self._conversation.moment(at)
             if command in _COMPRESS:
                 self._compactions += 1
             elif index > saved and _is_prompt(entry):
-                yield from self._conversation.take(self._prompt(entry, index))
+                content = msgspec.Raw(msgspec.json.encode(entry["message"]))
+                prompt = ChatMessage(kind="user", id=f"{self._id}/{index}", at=at, content=content)
+                yield from self._conversation.take(prompt)
         yield from self._conversation.flush()
-
-    def _take_content(self, content: dict[str, Any], index: int) -> Iterator[SessionMessage]:
-        message = ChatMessage(
-            kind="gemini" if content.get("role") == "model" else "user",
-            id=f"{self._id}/checkpoint/{index}",
-            content=msgspec.Raw(msgspec.json.encode(content.get("parts"))),
-        )
-        return self._conversation.take(message)
-
-    def _prompt(self, entry: Entry, index: int) -> ChatMessage:
-        return ChatMessage(
-            kind="user",
-            id=f"{self._id}/{index}",
-            at=moment(entry.get("timestamp")),
-            content=msgspec.Raw(msgspec.json.encode(entry["message"])),
-        )
 
     def _on_problem(self, problem: Problem) -> None:
         self._problems.append(msgspec.structs.replace(problem, path=str(self._source.path)))

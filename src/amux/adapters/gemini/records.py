@@ -160,11 +160,14 @@ def message_of(record: Record, *, line: int, name: str) -> ChatMessage | None:
     kind = _KINDS.get(role if label in _ENVELOPES else label)
     if kind is None or (label in _ENVELOPES and not role):
         return None
+    content = record.content if bytes(record.content) else record.parts
+    if (body := first(message, "parts", "content")) is not None:
+        content = msgspec.Raw(msgspec.json.encode(body))
     return ChatMessage(
         kind=kind,
         id=text(record.id) or f"{name}:{line}",
         at=moment(record.timestamp),
-        content=_content(record, message),
+        content=content,
         display=record.display_content,
         thoughts=record.thoughts,
         tools=record.tool_calls,
@@ -173,13 +176,6 @@ def message_of(record: Record, *, line: int, name: str) -> ChatMessage | None:
         safety=_safety(record),
         line=line,
     )
-
-
-def _content(record: Record, message: dict[str, Any]) -> msgspec.Raw:
-    body = first(message, "parts", "content")
-    if body is not None:
-        return msgspec.Raw(msgspec.json.encode(body))
-    return record.content if bytes(record.content) else record.parts
 
 
 def _stated(record: Record) -> RecordedUsage | None:
@@ -266,7 +262,7 @@ def counts_of(record: dict[str, object], names: UsageFields) -> Counts | None:
     )
 
 
-class UsageFields(msgspec.Struct, frozen=True, kw_only=True):
+class UsageFields(msgspec.Struct, frozen=True):
     """The field names of the token counts in one format."""
 
     prompt: str
@@ -277,32 +273,25 @@ class UsageFields(msgspec.Struct, frozen=True, kw_only=True):
     total: str
 
 
-CHAT_FIELDS: UsageFields = UsageFields(
-    prompt="input",
-    candidates="output",
-    cached="cached",
-    thoughts="thoughts",
-    tool="tool",
-    total="total",
-)
+CHAT_FIELDS: Final = UsageFields("input", "output", "cached", "thoughts", "tool", "total")
 """Field names in the messages of a chat file."""
 
-API_FIELDS: UsageFields = UsageFields(
-    prompt="promptTokenCount",
-    candidates="candidatesTokenCount",
-    cached="cachedContentTokenCount",
-    thoughts="thoughtsTokenCount",
-    tool="toolUsePromptTokenCount",
-    total="totalTokenCount",
+API_FIELDS: Final = UsageFields(
+    "promptTokenCount",
+    "candidatesTokenCount",
+    "cachedContentTokenCount",
+    "thoughtsTokenCount",
+    "toolUsePromptTokenCount",
+    "totalTokenCount",
 )
 """Field names of Google's API."""
 
-TELEMETRY_FIELDS: UsageFields = UsageFields(
-    prompt="input_token_count",
-    candidates="output_token_count",
-    cached="cached_content_token_count",
-    thoughts="thoughts_token_count",
-    tool="tool_token_count",
-    total="total_token_count",
+TELEMETRY_FIELDS: Final = UsageFields(
+    "input_token_count",
+    "output_token_count",
+    "cached_content_token_count",
+    "thoughts_token_count",
+    "tool_token_count",
+    "total_token_count",
 )
 """Field names in telemetry events."""

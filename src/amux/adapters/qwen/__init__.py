@@ -84,7 +84,12 @@ class QwenAdapter:
 
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
         """Yield the transcripts of all projects, or of one, and the chats of old versions."""
-        wanted = None if cwd is None else _folder_names(cwd)
+        wanted: set[str] | None = None
+        if cwd is not None:
+            plain = cwd.rstrip("/\\") or cwd
+            spellings = (plain, plain.replace("/", "\\"), plain.replace("\\", "/"))
+            wanted = {_NOT_PLAIN.sub("-", one) for one in spellings}
+            wanted |= {name.lower() for name in wanted}  # on Windows
         folders = Folders()
         finder = _SourceFinder(root, folders)
         for project in folders.by_name(root / "projects"):
@@ -113,14 +118,6 @@ class QwenAdapter:
         from amux.adapters.qwen.transcript import TranscriptReader
 
         return TranscriptReader(source, want=want, only=only).items()
-
-
-def _folder_names(cwd: str) -> frozenset[str]:
-    """Return the folder names that a working directory may have; Windows uses lower case."""
-    plain = cwd.rstrip("/\\") or cwd
-    spellings = (plain, plain.replace("/", "\\"), plain.replace("\\", "/"))
-    names = {_NOT_PLAIN.sub("-", one) for one in spellings}
-    return frozenset(names | {name.lower() for name in names})
 
 
 class _SourceFinder:

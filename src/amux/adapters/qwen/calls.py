@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from amux.adapters._kit.values import mapping, moment, text
 from amux.adapters.gemini.records import API_FIELDS, TELEMETRY_FIELDS, Counts, counts_of
 from amux.adapters.qwen.records import Entry
@@ -64,16 +66,33 @@ class CallBook:
         if counts is None:
             return
         agent = text(event.get("subagent_id"))
-        if agent is not None and self._has_file(agent):
-            self._delegate(entry, event, counts, agent)
+        owner = agent if agent is not None and self._has_file(agent) else None
+        if owner is not None and entry.copied:
+            return  # the file and its calls belong to the origin of the fork
+        response = text(event.get("response_id"))
+        if owner is not None:
+            key = self._figure_keys.next_key(owner, counts)
+        else:
+            figures = ":".join(map(str, _figures(counts)))
+            key = entry.id if response is None else f"{response}:{figures}"
+        call = Call(
+            key=key,
+            model=text(event.get("model")),
+            at=moment(event.get("event.timestamp")) or entry.at,
+            tokens=billed(counts),
+            purpose=_purpose(event) if owner is None else "subagent",
+            copied=entry.copied,
+            gaps=counts.gaps,
+        )
+        if owner is not None:
+            self.delegated.setdefault(owner, []).append(call)
             return
-        call = self._call(entry, event, counts)
         if call.key in self._calls:
             return
         waiting = self._answers.get(_figures(counts))
         if waiting:
             answer = self._calls.pop(waiting.pop(0))
-            call = _with_message(call, answer.message_id)
+            call = replace(call, message_id=answer.message_id, repeats=1)
         elif agent is None:
             self._events.setdefault(_figures(counts), []).append(call.key)
         self._calls[call.key] = call
@@ -83,7 +102,7 @@ class CallBook:
         events = self._events.get(_figures(counts))
         if events:
             key = events.pop(0)
-            self._calls[key] = _with_message(self._calls[key], message_id)
+            self._calls[key] = replace(self._calls[key], message_id=message_id, repeats=1)
             return
         self._calls[entry.id] = Call(
             key=entry.id,
@@ -99,47 +118,6 @@ class CallBook:
     def own_calls(self) -> tuple[Call, ...]:
         """Return all calls except those of sub-agents that have their own files."""
         return tuple(self._calls.values())
-
-    def _call(self, entry: Entry, event: Mapping[str, Any], counts: Counts) -> Call:
-        response = text(event.get("response_id"))
-        figures = ":".join(map(str, _figures(counts)))
-        return Call(
-            key=entry.id if response is None else f"{response}:{figures}",
-            model=text(event.get("model")),
-            at=moment(event.get("event.timestamp")) or entry.at,
-            tokens=billed(counts),
-            purpose=_purpose(event),
-            copied=entry.copied,
-            gaps=counts.gaps,
-        )
-
-    def _delegate(self, entry: Entry, event: Mapping[str, Any], counts: Counts, agent: str) -> None:
-        if entry.copied:  # the file and its calls belong to the origin of the fork
-            return
-        self.delegated.setdefault(agent, []).append(
-            Call(
-                key=self._figure_keys.next_key(agent, counts),
-                model=text(event.get("model")),
-                at=moment(event.get("event.timestamp")) or entry.at,
-                tokens=billed(counts),
-                purpose="subagent",
-                gaps=counts.gaps,
-            )
-        )
-
-
-def _with_message(call: Call, message_id: str | None) -> Call:
-    return Call(
-        key=call.key,
-        model=call.model,
-        at=call.at,
-        tokens=call.tokens,
-        purpose=call.purpose,
-        message_id=message_id,
-        copied=call.copied,
-        repeats=1,
-        gaps=call.gaps,
-    )
 
 
 def _purpose(event: Mapping[str, Any]) -> Purpose:

@@ -13,16 +13,14 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any, Final
 
-import msgspec
-
 from amux.adapters._base import Head, Item, SourceRef, Want, has_bodies
-from amux.adapters._kit.fold import MAX_PROBLEMS, Unknowns
+from amux.adapters._kit.fold import Unknowns
 from amux.adapters._kit.jsonl import read_records
 from amux.adapters._kit.usage import tokens_view
 from amux.adapters._kit.values import document, items, mapping, text, to_millis
+from amux.adapters.gemini.chat import FileProblems
 from amux.adapters.gemini.content import (
     CallPart,
-    ResultPart,
     UserTexts,
     has_failed,
     response_text,
@@ -37,7 +35,7 @@ from amux.adapters.qwen.calls import CallBook, FigureKeys, billed, usage_of
 from amux.adapters.qwen.records import IGNORED_SUBTYPES, LINES, MESSAGE_TYPES, Entry
 from amux.model.facts import Facts
 from amux.model.incomplete import CALL_INTERRUPTED, USAGE_NOT_RECORDED
-from amux.model.message import SessionMessage, TokenUsage, ToolResult
+from amux.model.message import SessionMessage, ToolResult
 from amux.model.problems import Problem
 from amux.model.titles import fold_title
 from amux.model.trace import LineKind, Trace, TraceBuilder, key_of
@@ -45,7 +43,6 @@ from amux.model.usage import Call
 
 _RESPONSE: Final = "api_response"
 _ERROR: Final = "api_error"
-_NO_FORMAT: Final = frozenset({"bad-line", "bad-record", "torn-tail"})
 
 _CANCELLED = frozenset({"cancelled", "canceled"})
 
@@ -66,16 +63,17 @@ class TranscriptReader:
         self._calls = CallBook(self._has_file)
         self._agent_calls: list[Call] = []
         self._figure_keys = FigureKeys()
-        self._agent_model = self._model_of_agent()
-        self._found: list[Problem] = []
-        self._problems: list[Problem] = []
-        self._problem_count = 0
+        # Only the metadata file of a sub-agent names its model.
+        metadata = mapping(read_json(metadata_path(source.path))) if self._is_agent else {}
+        flags = mapping(metadata.get("persistedCliFlags"))
+        self._agent_model = text(metadata.get("model")) or text(flags.get("model"))
+        self._problems = FileProblems(source.path)
         self._records = 0
         self._conversation = Conversation(
             bodies=has_bodies(want) and only in (None, self._id),
             delegated=self._is_agent,
             bill=self._bill_agent if self._is_agent else self._calls.answer,
-            on_problem=self._on_problem,
+            on_problem=self._problems.add,
         )
 
     def items(self) -> Iterator[Item]:
@@ -90,25 +88,27 @@ class TranscriptReader:
         if self._only in (None, self._id):
             yield from self._finish(began=began)
         for agent, calls in self._calls.delegated.items():
-            yield from self._agent_items(agent, tuple(calls))
+            name = f"{AGENT_PREFIX}{agent}"
+            if self._only in (None, name):
+                yield Head(session_id=name)
+                yield from calls
+                yield Facts(session_id=name, kind="subagent", parent=self._id, calls=tuple(calls))
 
     def _messages(self) -> Iterator[SessionMessage | Problem]:
         for found in read_records(self._source.path, LINES, cut_texts=self._cut_texts):
             if isinstance(found, Problem):
-                self._on_problem(found)
+                self._problems.add(found)
             else:
-                yield from self._take(Entry(*found, log=self._id))
-            yield from self._drain()
+                entry = Entry(*found, log=self._id)
+                if entry.type in MESSAGE_TYPES or entry.type == "system":
+                    self._records += 1
+                self._info.take(entry)
+                if entry.type == "system" and entry.subtype == "ui_telemetry":
+                    self._take_event(entry)
+                yield from self._conversation.take(entry)
+            yield from self._problems.drain()
         yield from self._conversation.flush()
-        yield from self._drain()
-
-    def _take(self, entry: Entry) -> Iterator[SessionMessage]:
-        if entry.type in MESSAGE_TYPES or entry.type == "system":
-            self._records += 1
-        self._info.take(entry)
-        if entry.type == "system" and entry.subtype == "ui_telemetry":
-            self._take_event(entry)
-        return self._conversation.take(entry)
+        yield from self._problems.drain()
 
     def _take_event(self, entry: Entry) -> None:
         event = mapping(entry.payload.get("uiEvent"))
@@ -116,7 +116,7 @@ class TranscriptReader:
         if name == _RESPONSE:
             self._calls.event(entry, event)
         if name in {_RESPONSE, _ERROR} and event.get("subagent_name") is None:
-            self._conversation.note_response()
+            self._conversation.is_waiting = False
 
     def _bill_agent(self, entry: Entry, counts: Counts, message_id: str) -> None:
         agent = self._id.removeprefix(AGENT_PREFIX)
@@ -132,14 +132,6 @@ class TranscriptReader:
             )
         )
 
-    def _model_of_agent(self) -> str | None:
-        """Return the model of a sub-agent, which only its metadata file names; None if unknown."""
-        if not self._is_agent:
-            return None
-        info = mapping(read_json(metadata_path(self._source.path)))
-        flags = mapping(info.get("persistedCliFlags"))
-        return text(info.get("model")) or text(flags.get("model"))
-
     def _has_file(self, agent: str) -> bool:
         """Return whether a sub-agent of this session has its own file."""
         if self._is_agent or "/" in agent or "\\" in agent or "\0" in agent:
@@ -149,22 +141,10 @@ class TranscriptReader:
         except OSError:  # the id is too long for a file name
             return False
 
-    def _on_problem(self, problem: Problem) -> None:
-        located = msgspec.structs.replace(problem, path=str(self._source.path))
-        self._found.append(located)
-        self._problem_count += 1
-        if len(self._problems) < MAX_PROBLEMS:
-            self._problems.append(located)
-
-    def _drain(self) -> Iterator[Problem]:
-        yield from self._found
-        self._found.clear()
-
     def _finish(self, *, began: bool) -> Iterator[Item]:
-        if not self._records and any(one.code in _NO_FORMAT for one in self._problems):
+        if not self._records:
             message = "no line of the file is a record of Qwen Code"
-            self._on_problem(Problem(code="unknown-format", message=message))
-            yield from self._drain()
+            yield from self._problems.unknown_format(message)
         if not self._conversation.has_messages:
             yield self._stub()
             return
@@ -182,8 +162,8 @@ class TranscriptReader:
             attributed=False,
             trace=self._conversation.trace(),
             updated_at=self._info.updated_at,
-            problems=tuple(self._problems),
-            problem_count=self._problem_count,
+            problems=tuple(self._problems.first),
+            problem_count=self._problems.count,
         )
 
     def _facts(self) -> Facts:
@@ -208,18 +188,10 @@ class TranscriptReader:
             compactions=conversation.compactions,
             gaps=tuple(conversation.gaps),
             children=tuple(f"{AGENT_PREFIX}{agent}" for agent in self._calls.delegated),
-            problems=tuple(self._problems),
-            problem_count=self._problem_count,
+            problems=tuple(self._problems.first),
+            problem_count=self._problems.count,
             raw=info.raw(),
         )
-
-    def _agent_items(self, agent: str, calls: tuple[Call, ...]) -> Iterator[Item]:
-        name = f"{AGENT_PREFIX}{agent}"
-        if self._only not in (None, name):
-            return
-        yield Head(session_id=name)
-        yield from calls
-        yield Facts(session_id=name, kind="subagent", parent=self._id, calls=calls)
 
 
 class _SessionInfo:
@@ -251,9 +223,13 @@ class _SessionInfo:
         self.session_id = self.session_id or text(line.session_id)
         self.version = text(line.version) or self.version
         self._branch = text(line.git_branch) or self._branch
-        self._see_time(entry)
         if entry.copied:
             self.origin = entry.origin or self.origin
+            self._earliest_copy = self._earliest_copy or entry.at
+        else:
+            self._created = self._created or entry.at
+        if entry.at is not None and (self.updated_at is None or entry.at > self.updated_at):
+            self.updated_at = entry.at
         if entry.type == "system":
             self._take_system(entry)
         elif entry.type not in MESSAGE_TYPES:
@@ -263,16 +239,6 @@ class _SessionInfo:
         """Return the recorded values that have no field in the facts."""
         branch = {"gitBranch": self._branch} if self._branch else {}
         return branch | self._raw | self._unknown.raw()
-
-    def _see_time(self, entry: Entry) -> None:
-        if entry.at is None:
-            return
-        if not entry.copied:
-            self._created = self._created or entry.at
-        else:
-            self._earliest_copy = self._earliest_copy or entry.at
-        if self.updated_at is None or entry.at > self.updated_at:
-            self.updated_at = entry.at
 
     def _take_system(self, entry: Entry) -> None:
         match entry.subtype:
@@ -310,12 +276,14 @@ class _Answer:
     def message(self) -> SessionMessage:
         """Return the message of the whole answer."""
         parts = [entry.parts for entry in self.entries]
+        counts = self.counts
+        usage = None if counts is None or counts.gaps else tokens_view(billed(counts))
         return SessionMessage(
             role="assistant",
             content="".join(part.text for part in parts),
             timestamp=self.entry.at,
             tool_calls=tuple(tool_call(part, call_id) for part, call_id in self.calls()),
-            token_usage=_usage_view(self.counts),
+            token_usage=usage,
             thinking="\n\n".join(thought for part in parts for thought in part.thoughts) or None,
             model=text(self.entry.line.model),
             id=self.entry.id,
@@ -332,6 +300,7 @@ class Conversation:
         self.first_prompt: str | None = None
         self.compactions = 0
         self.has_messages = False
+        self.is_waiting = False  # for an answer of the model
         self.models: dict[str, None] = {}
         self.gaps: dict[str, None] = {}
         self._bodies = bodies
@@ -342,7 +311,6 @@ class Conversation:
         self._open: _Answer | None = None
         self._pending: dict[str, str] = {}  # tool calls without a result: id -> name
         self._message_of: dict[str, str] = {}  # line id -> message it belongs to or follows
-        self._waiting = False  # for an answer of the model
 
     def take(self, entry: Entry) -> Iterator[SessionMessage]:
         """Add one line."""
@@ -370,13 +338,9 @@ class Conversation:
         if self._bodies:
             yield answer.message()
 
-    def note_response(self) -> None:
-        """Record that the model responded, if only with an error."""
-        self._waiting = False
-
     def close(self) -> None:
-        """Record a missing answer at the end of the file."""
-        if self._waiting:
+        """Record a missing answer before a prompt or at the end of the file."""
+        if self.is_waiting:
             self.gaps[CALL_INTERRUPTED] = None
 
     def trace(self) -> Trace:
@@ -398,7 +362,8 @@ class Conversation:
         if user_texts.typed or (has_images and not user_texts.injected):
             message_id = f"{entry.id}#1" if number else entry.id
             prompt = "".join(user_texts.typed)
-            self._await_answer(entry)
+            self.close()  # the answer to an earlier prompt is missing
+            self.is_waiting = not entry.copied
             self._add_to_trace(entry, message_id, LineKind.PROMPT)
             self.first_prompt = self.first_prompt or fold_title(prompt) or None
             if self._bodies:
@@ -416,11 +381,6 @@ class Conversation:
             UserTexts((shown,), user_texts.injected) if shown and user_texts.typed else user_texts
         )
 
-    def _await_answer(self, entry: Entry) -> None:
-        if self._waiting:
-            self.gaps[CALL_INTERRUPTED] = None
-        self._waiting = not entry.copied
-
     def _assistant(self, entry: Entry) -> Iterator[SessionMessage]:
         counts = usage_of(entry)
         answer = self._open
@@ -429,7 +389,7 @@ class Conversation:
             self._add_to_trace(entry, answer.entry.id, LineKind.LINE)
             return
         yield from self.flush()
-        self._waiting = False
+        self.is_waiting = False
         self._open = _Answer(entry, self._parent(entry))
         self._add_to_trace(entry, entry.id, LineKind.REPLY)
         if counts is not None:
@@ -443,7 +403,7 @@ class Conversation:
         details = mapping(document(bytes(entry.line.tool_call_result)))
         parent_id = self._parent(entry)
         status = text(details.get("status"))
-        self._waiting = not entry.copied and (status or "").lower() not in _CANCELLED
+        self.is_waiting = not entry.copied and (status or "").lower() not in _CANCELLED
         for number, result in enumerate(entry.parts.results):
             message_id = f"{entry.id}#{number}" if number else entry.id
             call_id = result.id or text(details.get("callId")) or ""
@@ -459,7 +419,14 @@ class Conversation:
                     output=result.response,
                     is_error=has_failed(result.name or name or "", status, [result.response]),
                 )
-                yield _result_message(entry, message_id, result, tool, parent_id=parent_id)
+                yield SessionMessage(
+                    role="tool",
+                    content=response_text(result.response),
+                    timestamp=entry.at,
+                    id=message_id,
+                    parent_id=parent_id,
+                    tool_result=tool,
+                )
         if not entry.parts.results:
             self._add_to_trace(entry, entry.id, LineKind.LINE)
 
@@ -483,11 +450,11 @@ class Conversation:
                 compaction=True,
             )
 
-    def _add_to_trace(self, entry: Entry, message_id: str, mark: LineKind) -> None:
-        self._trace.add(key_of(message_id), to_millis(entry.at), mark)
-        self.has_messages |= mark in {LineKind.PROMPT, LineKind.REPLY, LineKind.TOOL}
+    def _add_to_trace(self, entry: Entry, message_id: str, kind: LineKind) -> None:
+        self._trace.add(key_of(message_id), to_millis(entry.at), kind)
+        self.has_messages |= kind in {LineKind.PROMPT, LineKind.REPLY, LineKind.TOOL}
         if self._bodies:
-            owner = self._parent(entry) if mark is LineKind.LINE else message_id
+            owner = self._parent(entry) if kind is LineKind.LINE else message_id
             if owner is not None:
                 self._message_of[entry.id] = owner
 
@@ -496,11 +463,6 @@ class Conversation:
         parent = text(entry.line.parent_uuid)
         found = None if parent is None else self._message_of.get(parent)
         return None if found == entry.id else found
-
-
-def _usage_view(counts: Counts | None) -> TokenUsage | None:
-    """Return the usage of an answer; None if it is missing or only a lower bound."""
-    return None if counts is None or counts.gaps else tokens_view(billed(counts))
 
 
 def _user_message(
@@ -514,17 +476,4 @@ def _user_message(
         parent_id=parent_id,
         synthetic=synthetic,
         images=() if synthetic and entry.is_typed else entry.parts.images,
-    )
-
-
-def _result_message(
-    entry: Entry, message_id: str, result: ResultPart, tool: ToolResult, *, parent_id: str | None
-) -> SessionMessage:
-    return SessionMessage(
-        role="tool",
-        content=response_text(result.response),
-        timestamp=entry.at,
-        id=message_id,
-        parent_id=parent_id,
-        tool_result=tool,
     )
