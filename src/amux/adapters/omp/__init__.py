@@ -61,7 +61,10 @@ class OmpAdapter(TreeAdapter):
 
 def _session_folders(host: Host) -> list[Path]:
     """Return the session folders of the agent folder and of a migration to XDG directories."""
-    profile = _profile(host)
+    named = host.env.get("OMP_PROFILE")
+    name = (host.env.get("PI_PROFILE", "") if named is None else named).strip()
+    # The default profile and a name that omp would reject have no folder of their own.
+    profile = name if name != "default" and _PROFILE.fullmatch(name) else None
     agent = host.path_from("PI_CODING_AGENT_DIR") if profile is None else None
     if agent is not None:
         return [agent / "sessions"]
@@ -72,13 +75,6 @@ def _session_folders(host: Host) -> list[Path]:
     if moved is not None:
         found.append(moved / "omp" / below / "sessions")
     return found
-
-
-def _profile(host: Host) -> str | None:
-    """Return the profile in use; None for the default and for a name that omp would reject."""
-    named = host.env.get("OMP_PROFILE")
-    name = (host.env.get("PI_PROFILE", "") if named is None else named).strip()
-    return name if name != "default" and _PROFILE.fullmatch(name) else None
 
 
 ADAPTER: Final = OmpAdapter()

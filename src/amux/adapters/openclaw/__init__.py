@@ -107,7 +107,7 @@ class OpenClawAdapter:
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
         """Yield logs, databases and documents; their names do not include a working directory."""
         del cwd
-        return SourceFinder(NAME, root).sources()
+        return SourceFinder(root).sources()
 
     def read(
         self,
@@ -140,10 +140,16 @@ class OpenClawAdapter:
 
     def related(self, sources: Sequence[SourceRef], session_id: str) -> RelatedSessions | None:
         """Return the sessions related to one; None if there are also logs in files."""
-        from amux.adapters._kit.related import SharedKeys, all_link_keys
+        from amux.adapters._kit.related import SharedKeys, all_link_keys, by_name, query_database
+        from amux.adapters.openclaw.database import keys_by_session
 
-        marked = all_link_keys(sources, _keys_of)
-        return None if marked is None else SharedKeys(marked, session_id)
+        def keys_of(source: SourceRef) -> LinkKeys | None:
+            if source.path.name == DATABASE:
+                return query_database(source, partial(keys_by_session, source))
+            return by_name(source) if source.role == "names" else None
+
+        keys = all_link_keys(sources, keys_of)
+        return None if keys is None else SharedKeys(keys, session_id)
 
     def read_selected(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
         """Read selected sessions of a database; a list of names is read completely."""
@@ -173,16 +179,6 @@ class OpenClawAdapter:
         return Command(argv=(*argv, "--message", prompt), cwd=cwd)
 
 
-def _keys_of(source: SourceRef) -> LinkKeys | None:
-    """Return the link keys of a database or a list of names; None for a log in a file."""
-    from amux.adapters._kit.related import by_name, query_database
-    from amux.adapters.openclaw.database import keys_by_session
-
-    if source.path.name == DATABASE:
-        return query_database(source, partial(keys_by_session, source))
-    return by_name(source) if source.role == "names" else None
-
-
 def _origin(source: SourceRef) -> Origin:
     from amux.adapters.pi.log import Origin
 
@@ -203,9 +199,9 @@ def _origin(source: SourceRef) -> Origin:
 class SourceFinder:
     """Finds the sources below one state folder."""
 
-    def __init__(self, agent: str, root: Path) -> None:
+    def __init__(self, root: Path) -> None:
         self._root = root
-        self._template = SourceRef(agent=agent, path=root, root=root, group=str(root))
+        self._template = SourceRef(agent=NAME, path=root, root=root, group=str(root))
         self._folders = Folders()
 
     def sources(self) -> Iterator[SourceRef]:
@@ -220,9 +216,7 @@ class SourceFinder:
             for path in self._below(channel):
                 if path.suffix == ".json":
                     yield self._source(path, session_id=path.stem)
-        yield from self._folders.sources(
-            self._template.agent, self._root, group=self._template.group
-        )
+        yield from self._folders.sources(NAME, self._root, group=self._template.group)
 
     def _below(self, folder: Path, *, folders: bool = False) -> list[Path]:
         """Return the files in a folder, or its subfolders."""

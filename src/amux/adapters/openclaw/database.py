@@ -86,13 +86,13 @@ def keys_by_session(source: SourceRef, connection: sqlite3.Connection) -> LinkKe
     ids = database.ids()
     if ids is None:
         return None
-    marked: dict[str, list[str]] = {}
+    keys: dict[str, list[str]] = {}
     for id in ids:
         origin = database.origin_of(id)
-        marked[id] = [*origin.aliases, *filter(None, [origin.parent])]
+        keys[id] = [*origin.aliases, *filter(None, [origin.parent])]
     for id, named in database.named_in_headers():
-        marked[id] += named
-    return marked
+        keys[id] += named
+    return keys
 
 
 class _Session(msgspec.Struct, frozen=True):
@@ -166,7 +166,12 @@ class _AgentDatabase:
         missing = {"session_id", "seq"} - {*columns(self._connection, _EVENTS)}
         if missing:
             raise ParseError(f"`{self._path}` has no event table that amux knows")
-        archives = self._archives(only)
+        archives: dict[str, list[bytes]] = {}
+        for table in _ARCHIVES:
+            for row in sorted(self._rows(table, only=only), key=_archived_at):
+                archived_id, blob = text(row.get("session_id")), row.get("archive_blob")
+                if archived_id is not None and isinstance(blob, bytes):
+                    archives.setdefault(archived_id, []).append(blob)
         live = self._rows(_EVENTS, only=only, order="ORDER BY session_id, seq")
         for session_id, group in groupby(live, key=lambda row: text(row["session_id"])):
             if session_id is None:
@@ -175,15 +180,6 @@ class _AgentDatabase:
                 yield self._session(session_id, archives.pop(session_id, []), list(group))
         for session_id, blobs in archives.items():
             yield self._session(session_id, blobs, [])
-
-    def _archives(self, only: str | None) -> dict[str, list[bytes]]:
-        found: dict[str, list[bytes]] = {}
-        for table in _ARCHIVES:
-            for row in sorted(self._rows(table, only=only), key=_archived_at):
-                session_id, blob = text(row.get("session_id")), row.get("archive_blob")
-                if session_id is not None and isinstance(blob, bytes):
-                    found.setdefault(session_id, []).append(blob)
-        return found
 
     def _session(self, session_id: str, blobs: list[bytes], live: list[Row]) -> _Session:
         events: list[bytes] = []
@@ -242,11 +238,16 @@ class _AgentDatabase:
             node = {}
         kind, parent = self._lineage(window, node)
         agent = agent_or_channel(self._source)
+        state = self._states.get(session.id, {})
+        is_outdated = bool(state.get("needs_rebuild"))
+        entry = mapping(document(node.get("entry_json")))
+        channel = text(window.get("channel")) or text(first(entry, "channel", "lastChannel"))
+        raw = {"agentId": agent, "sessionKey": key, "channel": channel}
         return Origin(
             session_id=session.id,
             path=self._path,
             decides_id=True,
-            leaf_id=self._leaf(session),
+            leaf_id=None if is_outdated else text(state.get("leaf_event_id")),
             kind=kind,
             parent=parent,
             name=text(node.get("label")),
@@ -254,13 +255,8 @@ class _AgentDatabase:
             namespace=agent,
             aliases=(key, f"{agent}/{session.id}") if key and is_current else (),
             injected=self._injected,
-            raw=_raw(agent, key, window, node),
+            raw={name: value for name, value in raw.items() if value},
         )
-
-    def _leaf(self, session: _Session) -> str | None:
-        """Return the recorded leaf of the current branch; None if it is missing or outdated."""
-        state = self._states.get(session.id, {})
-        return None if state.get("needs_rebuild") else text(state.get("leaf_event_id"))
 
     def _lineage(self, window: Row, node: Row) -> tuple[Kind | None, str | None]:
         spawner = text(node.get("spawned_by")) or text(window.get("spawned_by"))
@@ -271,13 +267,6 @@ class _AgentDatabase:
             return "fork", forked_from
         kind = _KINDS.get(text(window.get("reason")) or "")
         return (None, None) if kind is None else (kind, text(window.get("previous_session_id")))
-
-
-def _raw(agent: str, key: str, window: Row, node: Row) -> dict[str, Any]:
-    entry = mapping(document(node.get("entry_json")))
-    channel = text(window.get("channel")) or text(first(entry, "channel", "lastChannel"))
-    found = {"agentId": agent, "sessionKey": key, "channel": channel}
-    return {name: value for name, value in found.items() if value}
 
 
 def _archived_at(row: Row) -> int:

@@ -57,7 +57,13 @@ def read_document(source: SourceRef, want: Want) -> Iterator[Item]:
         aliases=(f"{channel}/{session_id}",),
         raw={"channel": channel},
     )
-    lines = [_header(fields), *(_line(m) if is_mapping(m) else m for m in messages)]
+    header = {
+        "type": "session",
+        "version": NEWEST_VERSION,
+        "timestamp": first(fields, "createdAt", "created_at", "timestamp"),
+        "cwd": first(fields, "cwd", "workspace"),
+    }
+    lines = [header, *(_line(m) if is_mapping(m) else m for m in messages)]
     events = MemoryLines([msgspec.json.encode(line) for line in lines], path=str(source.path))
     yield from read_log(events, origin, want=want)
 
@@ -75,20 +81,19 @@ def _load(source: SourceRef) -> Any:
     return found
 
 
-def _header(fields: Json) -> Json:
-    return {
-        "type": "session",
-        "version": NEWEST_VERSION,
-        "timestamp": first(fields, "createdAt", "created_at", "timestamp"),
-        "cwd": first(fields, "cwd", "workspace"),
-    }
-
-
 def _line(message: Json) -> Json:
     """Return a message as a line of a log, with tool calls and thoughts as content blocks."""
     line = {**message, "type": "message", "role": first(message, *_SPEAKER)}
     content = first(message, "content", "text")
-    calls = [_call(mapping(call)) for call in items(message.get("toolCalls"))]
+    calls = [
+        {
+            "type": "toolCall",
+            "id": first(call, "toolCallId", "id"),
+            "name": first(call, "toolName", "name"),
+            "arguments": first(call, "input", "arguments"),
+        }
+        for call in map(mapping, items(message.get("toolCalls")))
+    ]
     thinking = text(message.get("thinking"))
     if calls or thinking:
         texts: list[Any] = [{"type": "text", "text": content}] if text(content) else items(content)
@@ -99,15 +104,6 @@ def _line(message: Json) -> Json:
         line |= {"role": _TOOL, **result}
         content = first(result, "output", "content") if content in (None, "") else content
     return {**line, "content": content}
-
-
-def _call(call: Json) -> Json:
-    return {
-        "type": "toolCall",
-        "id": first(call, "toolCallId", "id"),
-        "name": first(call, "toolName", "name"),
-        "arguments": first(call, "input", "arguments"),
-    }
 
 
 def read_names(source: SourceRef) -> Iterator[Item]:

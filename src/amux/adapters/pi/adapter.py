@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -56,7 +56,11 @@ class TreeAdapter:
         from amux.adapters.pi.reader import FileLines, read_log
 
         try:
-            paths = _logs(source)
+            if source.path.suffix == _LOG:
+                paths = [source.path]
+            else:
+                with os.scandir(source.path) as entries:
+                    paths = sorted(Path(entry.path) for entry in entries if is_log(entry))
         except OSError as error:
             yield unreadable(source.path, error)
             return
@@ -68,14 +72,6 @@ class TreeAdapter:
             blobs=source.root.parent / "blobs",
             only_by=None if is_at_home else self.writer,
         )
-
-
-def _logs(source: SourceRef) -> Sequence[Path]:
-    """Return the files of a source; raise OSError if its folder is unreadable."""
-    if source.path.suffix == _LOG:
-        return [source.path]
-    with os.scandir(source.path) as entries:
-        return sorted(Path(entry.path) for entry in entries if is_log(entry))
 
 
 def _origin(source: SourceRef) -> Origin:
@@ -109,7 +105,7 @@ class LogFinder:
 
     def sources(self) -> Iterator[SourceRef]:
         """Yield all logs."""
-        for entry in self._entries(self._root):
+        for entry in self._folders.by_name(self._root):
             if is_log(entry):
                 yield self._session(Path(entry.path))
             elif entry.is_dir(follow_symlinks=False):
@@ -118,20 +114,22 @@ class LogFinder:
             self._template.agent, self._root, group=self._template.group
         )
 
-    def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
-        return sorted(self._folders.entries(folder), key=lambda entry: entry.name)
-
     def _folder(self, folder: Path, depth: int) -> Iterator[SourceRef]:
         parent = session_id_in(folder.name)
         if parent is not None:
             yield from self._subagents(folder, parent, depth)
             return
-        found = self._entries(folder)
+        found = self._folders.by_name(folder)
         logs = [Path(entry.path) for entry in found if is_log(entry)]
-        if _holds_sessions(folder, logs):
-            yield from map(self._session, logs)
-        elif logs:
-            yield self._folder_session(folder, logs)
+        if folder.name.startswith("-") or any(session_id_in(log.stem) for log in logs):
+            yield from map(self._session, logs)  # each file is a session
+        elif logs:  # all files together are one session
+            is_one_file = len(logs) == 1
+            yield self._template.replace(
+                path=logs[0] if is_one_file else folder,
+                session_id=folder.relative_to(self._root).as_posix(),
+                companions=() if is_one_file else tuple(logs),
+            )
         for entry in found:
             if depth and entry.is_dir(follow_symlinks=False):
                 yield from self._folder(Path(entry.path), depth - 1)
@@ -140,17 +138,8 @@ class LogFinder:
         session_id = session_id_in(path.stem) or path.stem
         return self._template.replace(path=path, session_id=session_id)
 
-    def _folder_session(self, folder: Path, logs: Sequence[Path]) -> SourceRef:
-        """Return the source of a folder that is one session; its only file, if it has just one."""
-        is_one_file = len(logs) == 1
-        return self._template.replace(
-            path=logs[0] if is_one_file else folder,
-            session_id=folder.relative_to(self._root).as_posix(),
-            companions=() if is_one_file else tuple(logs),
-        )
-
     def _subagents(self, folder: Path, parent: str, depth: int) -> Iterator[SourceRef]:
-        for entry in self._entries(folder):
+        for entry in self._folders.by_name(folder):
             path = Path(entry.path)
             if is_log(entry):
                 yield self._template.replace(
@@ -171,8 +160,3 @@ def is_log(entry: os.DirEntry[str]) -> bool:
     name = entry.name
     hidden = name.startswith(".")  # a temporary file of a writer that was stopped
     return name.endswith(_LOG) and not hidden and entry.is_file(follow_symlinks=False)
-
-
-def _holds_sessions(folder: Path, logs: Sequence[Path]) -> bool:
-    """Return whether each file in a folder is a session, rather than all of them together."""
-    return folder.name.startswith("-") or any(session_id_in(log.stem) for log in logs)

@@ -73,11 +73,6 @@ class CallCollector:
         """Add a call without a message: a classifier, a cache refresh, or a call of a tool."""
         self._bill(entry, "auxiliary", copied=copied)
 
-    def add_gap_to_last(self, gap: str) -> None:
-        """Add a gap to the newest call: its token counts are not what was billed."""
-        call = self.calls[-1]
-        self.calls[-1] = msgspec.structs.replace(call, gaps=(*call.gaps, gap))
-
     def _bill(
         self,
         entry: Entry,
@@ -90,13 +85,24 @@ class CallCollector:
         """Add a call; return False if no usage, or only zeros, was recorded."""
         usage = usage_of(entry.message)
         tokens = tokens_of(usage) if usage else Tokens()
-        nusd, damage = _money(usage, entry.message), gaps_in(usage)
+        # A cost of 0 means that the agent knew no price.
+        nusd = money_in(usage) or money_in({"cost": entry.message.cost}) or None
+        damage = gaps_in(usage)
         if tokens.total == 0 and not damage:
             if nusd is None:
                 return False
             gaps = gaps or (USAGE_NOT_RECORDED,)
-        key = self._key(entry, tokens)
-        self._add_copy_keys(entry, key)
+        name = entry.stamp or entry.id or f"line-{entry.number}"
+        figures = (tokens.input, tokens.cache_read, tokens.cache_write, tokens.output)
+        key = f"{name}|{':'.join(map(str, figures))}"
+        repeat = self._repeats.get(key, 0)
+        self._repeats[key] = repeat + 1
+        if repeat:
+            key = f"{key}#{repeat}"
+        if len(self._by_key) < _MAX_COPY_KEYS:
+            self._by_key.append(key_of(key))
+            if entry.id is not None and _GENERATED_ID.fullmatch(entry.id):
+                self._by_id.append(key_of(f"{entry.id}|{entry.stamp}"))
         self.calls.append(
             Call(
                 key=key,
@@ -112,21 +118,6 @@ class CallCollector:
         )
         return True
 
-    def _add_copy_keys(self, entry: Entry, key: str) -> None:
-        if len(self._by_key) >= _MAX_COPY_KEYS:
-            return
-        self._by_key.append(key_of(key))
-        if entry.id is not None and _GENERATED_ID.fullmatch(entry.id):
-            self._by_id.append(key_of(f"{entry.id}|{entry.stamp}"))
-
-    def _key(self, entry: Entry, tokens: Tokens) -> str:
-        name = entry.stamp or entry.id or f"line-{entry.number}"
-        figures = (tokens.input, tokens.cache_read, tokens.cache_write, tokens.output)
-        key = f"{name}|{':'.join(map(str, figures))}"
-        repeat = self._repeats.get(key, 0)
-        self._repeats[key] = repeat + 1
-        return f"{key}#{repeat}" if repeat else key
-
 
 def usage_of(message: Message) -> dict[str, Any]:
     """Return the usage object of a message, under any of its names, or an empty dict."""
@@ -141,11 +132,6 @@ def tokens_of(usage: dict[str, Any]) -> Tokens:
     tokens = tokens_in(usage)
     kept = min(tokens.cache_write, count(usage.get("cacheWrite1h")) or 0)
     return msgspec.structs.replace(tokens, cache_write_1h=kept) if kept else tokens
-
-
-def _money(usage: dict[str, Any], message: Message) -> int | None:
-    """Return the recorded cost; None also for 0, which means that the agent knew no price."""
-    return money_in(usage) or money_in({"cost": message.cost}) or None
 
 
 class ExpectedAnswers:
@@ -168,16 +154,16 @@ class ExpectedAnswers:
         """Whether the model has called any tool."""
         return bool(self._tool_calls)
 
-    def take(self, entry: Entry, mark: LineKind, *, copied: bool) -> None:
+    def take(self, entry: Entry, kind: LineKind, *, copied: bool) -> None:
         """Add one message."""
-        if mark in {LineKind.REPLY, LineKind.NOTICE}:
+        if kind in {LineKind.REPLY, LineKind.NOTICE}:
             self.stop_waiting()
             calls = (text(block.id) for block in entry.blocks if block.type == "toolCall")
             self._tool_calls.update(call or "" for call in calls)
-        elif mark is LineKind.PROMPT:
+        elif kind is LineKind.PROMPT:
             self._was_interrupted |= self._model_is_asked and self._by_person
             self._expect(by_person=True, copied=copied)
-        elif mark is LineKind.TOOL:
+        elif kind is LineKind.TOOL:
             self._expect(by_person=False, copied=copied)
             call = text(entry.message.tool_call_id) or ""
             if call not in self._tool_calls:

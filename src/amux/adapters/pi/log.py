@@ -17,12 +17,7 @@ from amux.adapters._kit.fold import MAX_PROBLEMS, Unknowns
 from amux.adapters._kit.tree import NOTHING, EntryTree
 from amux.adapters._kit.values import count, mapping, moment, starts_with_any, text, to_millis
 from amux.adapters.pi.adapter import Writer, session_id_in
-from amux.adapters.pi.calls import (
-    CallCollector,
-    ExpectedAnswers,
-    tokens_of,
-    usage_of,
-)
+from amux.adapters.pi.calls import CallCollector, ExpectedAnswers, tokens_of, usage_of
 from amux.adapters.pi.records import (
     FAILED_STOPS,
     KNOWN_TYPES,
@@ -38,7 +33,6 @@ from amux.model.incomplete import CALL_INTERRUPTED, OUTPUT_OVERSTATED, USAGE_NOT
 from amux.model.problems import Problem
 from amux.model.titles import fold_title
 from amux.model.trace import LineKind, TraceBuilder, key_of
-from amux.model.usage import Call
 
 _MOST_TREE_ENTRIES: Final = 20_000
 _NO_ENTRIES: Final = frozenset({"session", "title"})
@@ -87,7 +81,7 @@ class SessionLog:
         self._has_messages = False
         self._tree = EntryTree()
         self._keys = array("q")
-        self._marks = bytearray()
+        self._kinds = bytearray()
         self._numbers = array("q")
         self._times = array("q")
         self._names: list[str | None] = []  # entry ids, while the tree is small enough to show
@@ -116,21 +110,25 @@ class SessionLog:
         known = None if entry.id is None else self._tree.find(entry.id)
         if known is not None and self._keys[known] == key:
             return  # a repetition in another file of the session
-        mark = _classify(entry, self.origin.injected)
-        position = self._append(entry, key, mark, is_repeat=known is not None)
-        self._widen(entry.at)
-        copied = self._is_copied(entry)
-        self._count(entry, position, mark, copied=copied)
+        kind = _classify(entry, self.origin.injected)
+        position = self._append(entry, key, kind, is_repeat=known is not None)
+        copied = False
+        if (at := entry.at) is not None:
+            self._earliest = at if self._earliest is None else min(self._earliest, at)
+            self._latest = at if self._latest is None else max(self._latest, at)
+            born = self.info.created_at
+            copied = born is not None and at < born and self._kind_and_parent()[0] in _COPYING
+        self._count(entry, position, kind, copied=copied)
         if entry.role:
             self._has_messages = True
-            self._expected.take(entry, mark, copied=copied)
+            self._expected.take(entry, kind, copied=copied)
         elif text(entry.line.custom_type) == "session_exit":
             self._expected.stop_waiting()
-        if mark is LineKind.PROMPT:
+        if kind is LineKind.PROMPT:
             texts = (text(block.text) or "" for block in entry.blocks)
             self._prompts[position] = fold_title("\n".join(texts))
 
-    def _append(self, entry: Entry, key: int, mark: LineKind, *, is_repeat: bool) -> int:
+    def _append(self, entry: Entry, key: int, kind: LineKind, *, is_repeat: bool) -> int:
         parent = entry.line.parent_id
         position = self._tree.add(
             entry.id, text(parent), at_ms=to_millis(entry.at), is_root=parent is None
@@ -139,27 +137,21 @@ class SessionLog:
             self._renamed.add(position)
         self._keys.append(key)
         self._times.append(to_millis(entry.at))
-        self._marks.append(mark)
+        self._kinds.append(kind)
         self._numbers.append(entry.number)
         if position < _MOST_TREE_ENTRIES:
             self._names.append(entry.id)
         return position
 
-    def _widen(self, at: datetime | None) -> None:
-        if at is None:
-            return
-        self._earliest = at if self._earliest is None else min(self._earliest, at)
-        self._latest = at if self._latest is None else max(self._latest, at)
-
-    def _count(self, entry: Entry, position: int, mark: LineKind, *, copied: bool) -> None:
+    def _count(self, entry: Entry, position: int, kind: LineKind, *, copied: bool) -> None:
         """Add the usage that the line records."""
-        if mark in {LineKind.REPLY, LineKind.NOTICE}:
-            self._count_reply(entry, position, spoke=mark is LineKind.REPLY, copied=copied)
+        if kind in {LineKind.REPLY, LineKind.NOTICE}:
+            self._count_reply(entry, position, spoke=kind is LineKind.REPLY, copied=copied)
         elif entry.type in SUMMARY_TYPES:
             self.collector.summary(entry, copied=copied)
             if entry.type == "compaction":
                 self._compactions.add(position)
-        elif mark is LineKind.TOOL or entry.type in _HELPER_TYPES:
+        elif kind is LineKind.TOOL or entry.type in _HELPER_TYPES:
             self.collector.helper(entry, copied=copied)
 
     def _count_reply(self, entry: Entry, position: int, *, spoke: bool, copied: bool) -> None:
@@ -173,13 +165,9 @@ class SessionLog:
         if billed and self.origin.doubles_reasoning:
             thought = any(block.type == "thinking" for block in entry.blocks)
             if thought and tokens_of(usage_of(entry.message)).thinking is None:
-                self.collector.add_gap_to_last(OUTPUT_OVERSTATED)
-
-    def _is_copied(self, entry: Entry) -> bool:
-        born = self.info.created_at
-        if born is None or entry.at is None or entry.at >= born:
-            return False
-        return self._kind_and_parent()[0] in _COPYING
+                call = self.collector.calls[-1]
+                gaps = (*call.gaps, OUTPUT_OVERSTATED)
+                self.collector.calls[-1] = msgspec.structs.replace(call, gaps=gaps)
 
     # results
 
@@ -192,17 +180,14 @@ class SessionLog:
         if self._expected.misses_an_answer:
             self.collector.gaps.setdefault(CALL_INTERRUPTED)
         for number in self._expected.orphans():
-            message = "a tool result belongs to no call"
-            self.add_problem(self._problem("orphan-result", message, line_in_file(number)))
+            message, line = "a tool result belongs to no call", line_in_file(number)
+            path = self.origin.path
+            self.add_problem(Problem(code="orphan-result", message=message, path=path, line=line))
         if self.info.has_newer_format:
             supported = f"amux reads versions up to {NEWEST_VERSION}"
             message = f"the log has format version {self.info.version}; {supported}"
-            self.add_problem(self._problem("unknown-format", message, None))
-
-    def _problem(
-        self, code: Literal["orphan-result", "unknown-format"], message: str, line: int | None
-    ) -> Problem:
-        return Problem(code=code, message=message, path=self.origin.path, line=line)
+            path = self.origin.path
+            self.add_problem(Problem(code="unknown-format", message=message, path=path))
 
     @property
     def is_session(self) -> bool:
@@ -211,14 +196,12 @@ class SessionLog:
 
     def branch(self) -> list[int]:
         """Return the positions of the current branch, its root first."""
-        return self._tree.branch(self._leaf())
-
-    def _leaf(self) -> int:
         named = self.origin.leaf_id
-        found = None if named is None else self._tree.find(named)
-        if found is not None:
-            return found
-        return self._tree.newest_leaf() if self.origin.leaf == "newest" else len(self._tree) - 1
+        leaf = None if named is None else self._tree.find(named)
+        if leaf is None:
+            is_newest = self.origin.leaf == "newest"
+            leaf = self._tree.newest_leaf() if is_newest else len(self._tree) - 1
+        return self._tree.branch(leaf)
 
     def lines_of_other_branches(self) -> set[int]:
         """Return the line numbers of all other branches; none if the tree is too large to show."""
@@ -230,15 +213,10 @@ class SessionLog:
     def messages(self) -> list[tuple[int, int, LineKind]]:
         """Return position, line number and kind of the current branch's messages, in order."""
         return [
-            (position, self._numbers[position], LineKind(self._marks[position]))
+            (position, self._numbers[position], LineKind(self._kinds[position]))
             for position in self.branch()
-            if self._marks[position] != LineKind.LINE
+            if self._kinds[position] != LineKind.LINE
         ]
-
-    def calls_by_message(self) -> dict[str, Call]:
-        """Return the calls that produced a message, keyed by its id."""
-        calls = self.collector.calls
-        return {call.message_id: call for call in calls if call.message_id is not None}
 
     @property
     def session_id(self) -> str:
@@ -263,6 +241,10 @@ class SessionLog:
         starts = [at for at in (info.created_at, self._earliest) if at is not None]
         ends = [at for at in (info.created_at, self._latest) if at is not None]
         names = {*info.ids, *origin.aliases, origin.session_id} - {self.session_id}
+        # A session is free if the agent records its costs and recorded no call.
+        calls, gaps = self.collector.calls, self.collector.gaps
+        is_asked = self._expected.has_tool_calls or USAGE_NOT_RECORDED in gaps
+        is_free = info.has_header and not (calls or is_asked)
         return Facts(
             session_id=self.session_id,
             aliases=tuple(sorted(names)),
@@ -277,29 +259,22 @@ class SessionLog:
             updated_at=max(ends, default=None),
             archived=origin.archived,
             trace=self._trace(branch).build(),
-            calls=tuple(self.collector.calls),
+            calls=tuple(calls),
             models=tuple(dict.fromkeys(filter(None, map(self._models.get, branch)))),
             copy_keys=self.collector.identity(is_copy=kind in _COPYING),
             compactions=sum(position in self._compactions for position in branch),
-            gaps=tuple(self.collector.gaps),
-            native_nusd=0 if self._is_free else None,
+            gaps=tuple(gaps),
+            native_nusd=0 if is_free else None,
             problems=tuple(self.problems),
             problem_count=self.problem_count,
             raw={**info.raw(), **origin.raw, **self._tree_in_raw(branch)},
         )
 
-    @property
-    def _is_free(self) -> bool:
-        """Whether the session cost nothing: the agent records its costs and recorded no call."""
-        collector = self.collector
-        asked = self._expected.has_tool_calls or USAGE_NOT_RECORDED in collector.gaps
-        return self.info.has_header and not (collector.calls or asked)
-
     def _trace(self, branch: list[int]) -> TraceBuilder:
         """Trace the lines of the branch, then those of other branches, which are no messages."""
         trace = TraceBuilder()
         for position in branch:
-            trace.add(self._keys[position], self._times[position], LineKind(self._marks[position]))
+            trace.add(self._keys[position], self._times[position], LineKind(self._kinds[position]))
         shown = set(branch)
         for position in range(len(self._tree)):
             if position not in shown:
@@ -314,17 +289,17 @@ class SessionLog:
         if len(self._tree) > _MOST_TREE_ENTRIES:
             return {"tree": {"entryCount": len(self._tree), "leafCount": len(leaves)}}
         parents = map(self._tree.parent, range(len(self._tree)))
-        entries = [
-            {"id": self._name_of(position), "parentId": self._name_of(parent)}
-            | self._record_of(position)
-            for position, parent in enumerate(parents)
-        ]
+        entries: list[dict[str, Any]] = []
+        for position, parent in enumerate(parents):
+            entry: dict[str, Any] = {
+                "id": self._name_of(position),
+                "parentId": self._name_of(parent),
+            }
+            if (number := self._numbers[position]) in self.records:
+                entry["record"] = self.records[number]
+            entries.append(entry)
         shown = {"leaf": self._name_of(branch[-1]), "leaves": list(map(self._name_of, leaves))}
         return {"tree": {**shown, "entries": entries}}
-
-    def _record_of(self, position: int) -> dict[str, Any]:
-        number = self._numbers[position]
-        return {"record": self.records[number]} if number in self.records else {}
 
     def _name_of(self, position: int) -> str | None:
         if position == NOTHING:
@@ -427,7 +402,9 @@ class SessionInfo:
             case "label":
                 self._label(text(line.target_id), text(line.label))
             case other:
-                self._note(other, entry.number)
+                is_known = not other or other in KNOWN_TYPES or other in MESSAGE_TYPES
+                if not is_known and self.unknown.count(other):
+                    self.unknown_lines.add(entry.number)
 
     def _detect_writer(self, entry: Entry) -> None:
         """Identify the agent: Pi has separate fields for provider and model, omp a single one.
@@ -460,11 +437,6 @@ class SessionInfo:
             self._labels.pop(target, None)
         elif len(self._labels) < _MOST_LABELS:
             self._labels[target] = fold_title(label)
-
-    def _note(self, kind: str, number: int) -> None:
-        is_known = not kind or kind in KNOWN_TYPES or kind in MESSAGE_TYPES
-        if not is_known and self.unknown.count(kind):
-            self.unknown_lines.add(number)
 
     def raw(self) -> dict[str, Any]:
         """Return the recorded values that have no field in the facts, by the agent's names."""

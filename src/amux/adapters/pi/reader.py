@@ -147,12 +147,12 @@ def _messages(
     if numbers != sorted(numbers):
         lines_by_number = dict(found)
         found = iter([(number, lines_by_number.get(number, {})) for number in numbers])
-    calls = log.calls_by_message()
+    calls = {call.message_id: call for call in log.collector.calls}
     parent: str | None = None
-    for (position, number, mark), line in zip(wanted, _align(found, numbers), strict=True):
+    for (position, number, kind), line in zip(wanted, _align(found, numbers), strict=True):
         name = log.message_id(position, text(line.get("id")), number)
-        call = calls.get(name) if mark is LineKind.REPLY else None
-        header = MessageHeader(id=name, parent_id=parent, mark=mark, call=call)
+        call = calls.get(name) if kind is LineKind.REPLY else None
+        header = MessageHeader(id=name, parent_id=parent, kind=kind, call=call)
         yield builder.message(line, header)
         parent = name
 
@@ -204,7 +204,7 @@ class MessageHeader(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     parent_id: str | None
-    mark: LineKind
+    kind: LineKind
     call: Call | None = None
 
 
@@ -221,11 +221,19 @@ class MessageBuilder:
         inner = line.get("message")
         body = inner if is_mapping(inner) else line
         blocks = _blocks(body.get("content"))
-        calls = self._tool_calls(blocks) if header.mark is LineKind.REPLY else ()
-        result = self._tool_result(body, blocks) if header.mark is LineKind.TOOL else None
+        is_reply = header.kind is LineKind.REPLY
+        calls = self._tool_calls(blocks) if is_reply else ()
+        result = self._tool_result(body, blocks) if header.kind is LineKind.TOOL else None
+        thoughts = (
+            text(block.get("thinking")) for block in blocks if block.get("type") == "thinking"
+        )
+        role = _ROLES.get(header.kind)
+        if role is None:
+            type, author = text(line.get("type")), text(body.get("role"))
+            role = "system" if {type, author} & _SYSTEM or type in _SUMMARIES else "user"
         return SessionMessage(
-            role=_role(line, body, header.mark),
-            content=_content(line, body, blocks, header.mark),
+            role=role,
+            content=_content(line, body, blocks, header.kind),
             timestamp=moment(line.get("timestamp"))
             or moment(body.get("timestamp"))
             or moment(line.get("createdAt")),
@@ -233,11 +241,11 @@ class MessageBuilder:
             tool_result=result,
             token_usage=usage_view(header.call),
             cost=cost_view(header.call),
-            thinking=_thinking(blocks) if header.mark is LineKind.REPLY else None,
-            model=text(body.get("model")) if header.mark is LineKind.REPLY else None,
+            thinking=("\n\n".join(filter(None, thoughts)) or None) if is_reply else None,
+            model=text(body.get("model")) if is_reply else None,
             id=header.id,
             parent_id=header.parent_id,
-            synthetic=header.mark in {LineKind.INJECTED, LineKind.NOTICE},
+            synthetic=header.kind in {LineKind.INJECTED, LineKind.NOTICE},
             images=tuple(filter(None, map(self._image, blocks))),
             compaction=line.get("type") == "compaction",
         )
@@ -289,44 +297,31 @@ class MessageBuilder:
         if not _IMAGE_TYPE.fullmatch(kind):
             return None
         blob = _BLOB.fullmatch(data)
-        if blob is not None:
-            data = self._blob(blob[1])
-        if data is None or not _BASE64.fullmatch(data):
+        if blob is not None and self._blobs is not None:
+            try:
+                with (self._blobs / blob[1]).open("rb") as file:
+                    content = file.read(_LARGEST_BLOB + 1)
+            except OSError:
+                return None
+            data = "" if len(content) > _LARGEST_BLOB else base64.b64encode(content).decode()
+        if not _BASE64.fullmatch(data):
             return None
         return f"data:{kind};base64,{data}"
 
-    def _blob(self, digest: str) -> str | None:
-        if self._blobs is None:
-            return None
-        try:
-            with (self._blobs / digest).open("rb") as file:
-                content = file.read(_LARGEST_BLOB + 1)
-        except OSError:
-            return None
-        return None if len(content) > _LARGEST_BLOB else base64.b64encode(content).decode()
 
-
-def _role(line: Json, body: Json, mark: LineKind) -> Role:
-    known = _ROLES.get(mark)
-    if known is not None:
-        return known
-    kind, role = text(line.get("type")), text(body.get("role"))
-    return "system" if kind in _SUMMARIES or kind in _SYSTEM or role in _SYSTEM else "user"
-
-
-def _content(line: Json, body: Json, blocks: list[Json], mark: LineKind) -> str:
+def _content(line: Json, body: Json, blocks: list[Json], kind: LineKind) -> str:
     if text(line.get("type")) in _SUMMARIES:
         return text(line.get("summary")) or ""
-    if mark is LineKind.NOTICE:
+    if kind is LineKind.NOTICE:
         return text(body.get("errorMessage")) or ""
     if body.get("role") == "bashExecution":
         output = text(body.get("output")) or ""
         return f"!{plain_text(body.get('command'))}\n{output}".rstrip("\n")
     words = _texts(blocks)
-    if not words and mark is LineKind.INJECTED:
+    if not words and kind is LineKind.INJECTED:
         sections = mapping(body.get("sections")).values()
         return "\n\n".join(section for section in sections if isinstance(section, str))
-    return words.strip("\n") if mark is LineKind.PROMPT else words  # the shell adds line breaks
+    return words.strip("\n") if kind is LineKind.PROMPT else words  # the shell adds line breaks
 
 
 def _blocks(content: Any) -> list[Json]:
@@ -343,8 +338,3 @@ def _blocks(content: Any) -> list[Json]:
 def _texts(blocks: list[Json]) -> str:
     texts = (first(block, "text") for block in blocks if block.get("type") == "text")
     return "\n".join(found for found in texts if isinstance(found, str))
-
-
-def _thinking(blocks: list[Json]) -> str | None:
-    thoughts = (text(block.get("thinking")) for block in blocks if block.get("type") == "thinking")
-    return "\n\n".join(filter(None, thoughts)) or None

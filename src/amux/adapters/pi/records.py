@@ -152,17 +152,14 @@ class Entry:
         self.id = text(line.id)
         inner = line.message
         self.message: Message = inner if isinstance(inner, Message) else line
-        self.role = self._speaker()
+        self.role = ""  # for lines that are no messages
+        if self.type in MESSAGE_TYPES:
+            self.role = text(self.message.role) or self.type
+        elif self.type in {"message", ""}:
+            self.role = text(self.message.role) or ""
         times = (line.timestamp, self.message.timestamp, line.created_at)
         self.at: datetime | None = next(filter(None, map(moment, times)), None)
         self.stamp = "|".join(str(time) for time in times[:2] if isinstance(time, str | int))
-
-    def _speaker(self) -> str:
-        """Return the role of a message, or "" for any other line."""
-        role = text(self.message.role)
-        if self.type in MESSAGE_TYPES:
-            return role or self.type
-        return (role or "") if self.type in {"message", ""} else ""
 
     @property
     def blocks(self) -> list[Block]:
