@@ -63,7 +63,7 @@ UNKNOWN: Final = Answer("", None, has_request=False)
 class HeadInfo(msgspec.Struct, kw_only=True, gc=False):
     """The contents of a transcript up to its first answer."""
 
-    sketch: SessionHead
+    head: SessionHead
     answer: Answer | UnsetType | None = None  # unset: not read yet
     earliest: float | None = None  # the earliest time, copied lines included
     size: int = 0  # number of bytes covered
@@ -88,10 +88,10 @@ def read_head(source: SourceRef, *, to_answer: bool = False) -> HeadInfo:
 def answer_of(one: HeadInfo) -> Answer | None:
     """Return the first answer, reading it if necessary; None if there is none."""
     if one.answer is UNSET:
-        seen = read_head(one.sketch.source, to_answer=True)
-        is_found = seen.sketch.told and seen.answer is not UNSET
-        one.answer = seen.answer if is_found else UNKNOWN
-        one.earliest = seen.earliest
+        again = read_head(one.head.source, to_answer=True)
+        is_found = again.head.told and again.answer is not UNSET
+        one.answer = again.answer if is_found else UNKNOWN
+        one.earliest = again.earliest
     return None if one.answer is UNSET else one.answer
 
 
@@ -108,7 +108,7 @@ def last_time(file: RawFile) -> float:
 
 
 def _unknown_head(source: SourceRef) -> HeadInfo:
-    return HeadInfo(sketch=SessionHead(source=source, session_id=own_id(source), told=False))
+    return HeadInfo(head=SessionHead(source=source, session_id=own_id(source), told=False))
 
 
 # Fast path
@@ -149,7 +149,7 @@ def _fast_head(source: SourceRef, *, to_answer: bool) -> HeadInfo | None:
             data += file.next(wanted)
             if fast.read(data) or (fast.can_wait and not to_answer):
                 found = fast.info(data)
-                if found is not None and not found.sketch.nested:
+                if found is not None and not found.head.nested:
                     found.end = last_time(file)  # most lists need it, and the file is open now
                 return found
             if fast.is_unusual:
@@ -204,7 +204,7 @@ class _FastHead:
             return None
         whose = self._source.parent or self._first_session
         uuid = None if self._prompt is None else text_of(self._prompt.uuid)
-        sketch = SessionHead(
+        head = SessionHead(
             source=self._source,
             session_id=self._id,
             created_at=self._created,
@@ -213,7 +213,7 @@ class _FastHead:
             names=(whose,) if self._is_agent and whose else (),
         )
         return HeadInfo(
-            sketch=sketch,
+            head=head,
             answer=UNSET if self._answer is None else self._answer,
             earliest=_seconds(self._earliest),
             size=self._offset,
@@ -334,7 +334,7 @@ class _FullHead:
         whose = (self._source.parent or origin.first_session,)
         names = whose if self._is_agent else (origin.forked_from, origin.foreign)
         listed = call_state.has_messages and not call_state.warm_up
-        sketch = SessionHead(
+        head = SessionHead(
             source=self._source,
             session_id=self._id,
             listed=listed,
@@ -345,7 +345,7 @@ class _FullHead:
             names=tuple(name for name in names if name),
         )
         return HeadInfo(
-            sketch=sketch,
+            head=head,
             answer=self._answer,
             earliest=_seconds(self._earliest),
             leaves=tuple(self._leaves),

@@ -64,8 +64,8 @@ def select(sources: Sequence[SourceRef], list_filter: ListFilter) -> Selection:
         for source in sources
         if source.role == "names"
     ]
-    sketches = [*(one.sketch for one in heads), *titles]
-    return HeadSelection(sketches, list_filter, RelatedTranscripts(heads))
+    session_heads = [*(one.head for one in heads), *titles]
+    return HeadSelection(session_heads, list_filter, RelatedTranscripts(heads))
 
 
 class RelatedTranscripts:
@@ -79,10 +79,10 @@ class RelatedTranscripts:
         self._by_answer: dict[int, list[HeadInfo]] = {}
         self._by_prompt: dict[int, list[HeadInfo]] = {}
         for one in self._all:
-            if one.sketch.nested:
+            if one.head.nested:
                 continue
-            self._by_location[one.sketch.source.location] = one
-            self._groups.setdefault(one.sketch.source.group, _Group()).add(one)
+            self._by_location[one.head.source.location] = one
+            self._groups.setdefault(one.head.source.group, _Group()).add(one)
             if one.answer is not None and one.answer is not UNSET:
                 self._by_answer.setdefault(key_of(one.answer.id), []).append(one)
             if one.prompt is not None:
@@ -97,22 +97,22 @@ class RelatedTranscripts:
         own = self._by_location.get(source.location)
         if _has_counted_ids(own, facts):
             self._are_all_related = True
-            yield from ((one.sketch.source, True) for one in self._all)
+            yield from ((one.head.source, True) for one in self._all)
             return
         if own is None or not facts.unnamed_copies:
             return
         for one in self._sharing(own, facts):
-            yield one.sketch.source, True
+            yield one.head.source, True
         if shown and facts.name is None:
             for one in self._groups[source.group].with_titles_for(own, facts):
-                yield one.sketch.source, False
+                yield one.head.source, False
 
     def _sharing(self, own: HeadInfo, facts: Facts) -> Iterator[HeadInfo]:
         """Yield the copies of a session and the originals of what it begins with."""
         answers = set(array("q", facts.copy_keys))
         yield from _matching(answers, self._by_answer)
         yield from _matching(set(facts.trace.key_list()), self._by_prompt)
-        group = self._groups[own.sketch.source.group]
+        group = self._groups[own.head.source.group]
         yield from group.copies_of(own, answers)
         for each in self._groups.values() if own.is_compacted else (group,):
             yield from each.originals_of(own)
@@ -191,7 +191,7 @@ def _has_counted_ids(own: HeadInfo | None, facts: Facts) -> bool:
 def _end(one: HeadInfo) -> float:
     if one.end is None:
         try:
-            with RawFile(one.sketch.source.location) as file:
+            with RawFile(one.head.source.location) as file:
                 one.end = last_time(file)
         except OSError:
             one.end = inf  # reading the file reports the error
@@ -200,7 +200,7 @@ def _end(one: HeadInfo) -> float:
 
 def _bytes_of(one: HeadInfo) -> bytes:
     try:
-        return one.sketch.source.path.read_bytes()
+        return one.head.source.path.read_bytes()
     except OSError:
         return b""  # reading it would give no more
 
@@ -236,9 +236,9 @@ class SessionSelection:
                 by_path = [each for each in self._projects[group] if _names_its_session(each)]
                 others = [each for each in self._projects[group] if not _names_its_session(each)]
                 heads = [read_head(source) for source in others]
-                sketches = [*map(_head_from_path, by_path), *(one.sketch for one in heads)]
+                session_heads = [*map(_head_from_path, by_path), *(one.head for one in heads)]
                 related = RelatedTranscripts(heads)
-                self._open[group] = HeadSelection(sketches, _NO_LIST, related)
+                self._open[group] = HeadSelection(session_heads, _NO_LIST, related)
                 chosen.update(self._open[group].first())
             own = [(source, facts) for source, facts in read if source.group == group]
             chosen.update(self._open[group].named(named))

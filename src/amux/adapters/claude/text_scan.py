@@ -77,7 +77,7 @@ def extract_texts(
         begin = _START
         if checkpoint is not None:
             begin = ResumePoint(checkpoint.offset, _COUNT.decode(checkpoint.state))
-        own = _Scan(tools=tools, begin=begin)
+        own = _Scan(begin)
         number_of: dict[str, int] = {}  # keyed by line id or agent id
         ids: list[str] = []  # of the inline sub-agents; most are generated
         scans: list[_Scan] = []
@@ -88,7 +88,7 @@ def extract_texts(
                     return None  # the line that identifies its sidechain may precede the offset
                 number = sidechain_number(number_of, len(scans), line, _blocks(line))
                 if number == len(scans):
-                    scans.append(_Scan(tools=tools))
+                    scans.append(_Scan())
                     ids.append(line.agent_id or f"{session_id}/sidechain-{number + 1}")
                 scan = scans[number]
             scan.take(line, span)
@@ -136,10 +136,9 @@ def _lines(path: Path, *, tools: bool, offset: int) -> Iterator[tuple[AnyTextLin
 class _Scan:
     """Counts the messages of a conversation and collects their texts."""
 
-    def __init__(self, *, tools: bool, begin: ResumePoint = _START) -> None:
+    def __init__(self, begin: ResumePoint = _START) -> None:
         self.docs: list[TextDoc] = []
         self.rest = begin if begin.offset else None  # the last resume point so far
-        self._tools = tools
         self._next = begin.messages
         self._open: str | None = None
         self._ordinal = 0
@@ -327,5 +326,6 @@ def _key(line: AnyTextLine) -> str | None:
 
 def _blocks(line: AnyTextLine) -> list[TextBlock]:
     content = None if line.message is None else line.message.content
-    blocks = [content] if isinstance(content, str) else content or ()
-    return [TextBlock("text", block) if isinstance(block, str) else block for block in blocks]
+    if isinstance(content, str):
+        return [TextBlock("text", content)]
+    return [TextBlock("text", b) if isinstance(b, str) else b for b in content or ()]

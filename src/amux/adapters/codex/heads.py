@@ -36,13 +36,13 @@ _MIGRATED: Final = re.compile(rb'"turn_id"\s*:\s*"rollout-\d+"')
 
 def select(sources: Sequence[SourceRef], list_filter: ListFilter) -> Selection | None:
     """Select what a list must read of all rollouts and titles; None for everything."""
-    sketches: list[SessionHead] = []
+    session_heads: list[SessionHead] = []
     for source in sources:
         head = _read_head(source)
         if head.is_migrated:
             return None
-        sketches.append(_sketch(source, head.metas))
-    return HeadSelection(sketches, list_filter, _Migrated(sources))
+        session_heads.append(_session_head(source, head.metas))
+    return HeadSelection(session_heads, list_filter, _Migrated(sources))
 
 
 class _Migrated:
@@ -96,7 +96,7 @@ def _read_head(source: SourceRef) -> _Head:
     return _Head(metas, turn > 0 and _MIGRATED.match(data, turn) is not None)
 
 
-def _sketch(source: SourceRef, metas: Sequence[Meta | None]) -> SessionHead:
+def _session_head(source: SourceRef, metas: Sequence[Meta | None]) -> SessionHead:
     name = file_name(source.name)
     unknown = SessionHead(source=source, session_id=name.thread_id, told=False)
     if source.role == "names":
