@@ -111,7 +111,7 @@ def save(state: object) -> bytes | None:
 def restore(data: bytes, kind: type[T]) -> T | None:
     """Deserialize a state; None if it was written in another format."""
     try:
-        return cast("T", _decoder(kind).decode(data))
+        return cast("T", _decoder(cast("Any", kind)).decode(data))
     except (msgspec.MsgspecError, ValueError):
         return None
 
