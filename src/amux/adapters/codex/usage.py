@@ -33,7 +33,7 @@ _SIX: Final = b"(%d, %d, %d, %d, %d, %d)"
 _BOTH: Final = _SIX + _SIX
 _NUMBERED: Final = b"%d" + _SIX
 
-Figures = tuple[int, int, int, int, int, int]
+UsageCounts = tuple[int, int, int, int, int, int]
 """Input, cached, written to the cache, output, reasoning, total."""
 
 
@@ -48,8 +48,8 @@ class CallCounter:
     calls: list[Call] = field(default_factory=list[Call])
     seen: set[str] = field(default_factory=set[str])
     chain: bytes = b""
-    total: Figures | None = None  # total of the newest count
-    recorded: Figures | None = None  # usage of the newest record
+    total: UsageCounts | None = None  # total of the newest count
+    recorded: UsageCounts | None = None  # usage of the newest record
     continues: bool = False
     damaged: bool = False  # a damaged count may hide calls
 
@@ -96,7 +96,13 @@ class CallCounter:
         return self.chain.hex()
 
     def _add(
-        self, key: str, usage: Usage, figures: Figures, raw_time: RawTime, *, copied: bool = False
+        self,
+        key: str,
+        usage: Usage,
+        figures: UsageCounts,
+        raw_time: RawTime,
+        *,
+        copied: bool = False,
     ) -> Call:
         """Add a call in disjoint buckets: input includes the cache, output the reasoning."""
         asked, cached, written, output, _, _ = figures
@@ -121,7 +127,7 @@ class CallCounter:
         return call
 
 
-def _figures(usage: Usage) -> Figures:
+def _figures(usage: Usage) -> UsageCounts:
     return (
         usage.input_tokens or 0,
         usage.cached_input_tokens or 0,
