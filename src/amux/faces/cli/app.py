@@ -24,7 +24,9 @@ CANDIDATES_SHOWN = 5
 
 def run(words: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
-    _open_missing_streams()
+    for name in ("stdout", "stderr"):  # a process may be started without them
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
     code = 0
     try:
         code = _attempt(words)
@@ -99,7 +101,9 @@ def _report(error: AmuxError, words: Sequence[str]) -> int:
 
         traceback.print_exception(error)
     if "--json" in options:
-        output.json(_error_object(error))
+        message = str(error).encode("utf-8", "replace").decode()
+        details = {"code": str(error.code), "message": message, "recoverable": error.recoverable}
+        output.json({"ok": False, "error": details})
     output.error(str(error))
     hint = error.hint
     if hint is None and isinstance(error, AmbiguousIdError):
@@ -107,12 +111,6 @@ def _report(error: AmuxError, words: Sequence[str]) -> int:
     if hint is not None:
         output.hint(hint)
     return error.exit_code
-
-
-def _error_object(error: AmuxError) -> dict[str, object]:
-    message = str(error).encode("utf-8", "replace").decode()
-    details = {"code": str(error.code), "message": message, "recoverable": error.recoverable}
-    return {"ok": False, "error": details}
 
 
 def _candidates(error: AmbiguousIdError) -> str:
@@ -136,13 +134,6 @@ def end_unwritten(error: OSError, code: int = 0) -> int:
         return code
     Output().error(f"cannot write the output: {error.strerror}")
     return 1
-
-
-def _open_missing_streams() -> None:
-    """Open the null device for a process that was started without stdout or stderr."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
 
 
 def _discard_stdout() -> None:

@@ -118,8 +118,8 @@ class Context:
         if self.is_endless:
             return
         client: Client | None = self.__dict__.get("client")
-        kept = client is not None and client.index_was_written
-        self.output.stopped(_INTERRUPTED_INDEXED if kept else _INTERRUPTED)
+        is_indexed = client is not None and client.index_was_written
+        self.output.stopped(_INTERRUPTED_INDEXED if is_indexed else _INTERRUPTED)
 
     def report_problems(self, problems: Sequence[Problem]) -> None:
         """Warn about what could not be read, in one line; `--debug` gives each problem a line."""
@@ -135,6 +135,13 @@ class Context:
         shown = "; ".join(lines[:PROBLEMS_SHOWN])
         more = f"; and {len(lines) - PROBLEMS_SHOWN} more" if len(lines) > PROBLEMS_SHOWN else ""
         self.output.warning(f"{count(len(lines), 'problem')} while reading: {shown}{more}")
+
+    def confirm(self, result: object, sentence: str) -> None:
+        """Report a change: its result with `--json`, else a note."""
+        if self.is_json:
+            self.output.json(result)
+        else:
+            self.output.note(sentence)
 
     def warn_unknown_agent(self) -> None:
         """Warn if `--agent` names no known agent, which a search or a cost report accepts."""
@@ -159,21 +166,16 @@ class Context:
         if self.args.demo:
             return create_demo_client()
         config_dir, project_dir = _path(self.args.config_dir), _path(self.args.project_dir)
-        agent, profile = self.args.agent, self.args.profile
-        if self.args.home is None:
-            return create_client(
-                config_dir=config_dir,
-                project_dir=project_dir or _current_directory(),
-                default_agent=agent,
-                profile=profile,
-            )
+        home = None if self.args.home is None else _existing(self.args.home)
+        if home is None and project_dir is None:
+            project_dir = _current_directory()
         return create_client(
-            home=_existing(self.args.home),
+            home=home,
             config_dir=config_dir,
             project_dir=project_dir,
-            env=_own_environment(),
-            default_agent=agent,
-            profile=profile,
+            env=None if home is None else _own_environment(),
+            default_agent=self.args.agent,
+            profile=self.args.profile,
         )
 
 

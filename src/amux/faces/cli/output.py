@@ -93,6 +93,14 @@ class Output:
 
         self.console().print(build_table(columns, rows, footer=footer))
 
+    def fitted_table(
+        self, columns: Sequence[Column], rows: Sequence[Sequence[str]], *, spare: Sequence[str] = ()
+    ) -> None:
+        """Draw a table that fits the terminal; `spare` are the headings of optional columns."""
+        from amux.faces.cli.tables import FittedTable
+
+        FittedTable(columns, rows, None).draw(self, spare=spare)
+
     def text(self, text: str = "") -> None:
         """Write one line of text."""
         sys.stdout.write(safe_text(text) + "\n")
@@ -169,21 +177,17 @@ class Output:
         """Return a rich console on stdout."""
         from rich.console import Console
 
+        no_color = os.environ.get("NO_COLOR")  # noqa: TID251 - a face asks the process
+        is_coloured = not no_color if self.color == "auto" else self.color == "always"
         return Console(
             file=sys.stdout,
             force_terminal=True,
-            color_system="auto" if self._is_coloured else None,  # None: no bold text either
+            color_system="auto" if is_coloured else None,  # None: no bold text either
             no_color=False,
             highlight=False,
             emoji=False,
             markup=False,
         )
-
-    @property
-    def _is_coloured(self) -> bool:
-        if self.color == "auto":
-            return not os.environ.get("NO_COLOR")  # noqa: TID251 - a face asks the process
-        return self.color == "always"
 
     def _write_message(self, kind: str, text: str) -> None:
         if not self.is_quiet:

@@ -76,7 +76,8 @@ class CommandParser(argparse.ArgumentParser):
             self.set_defaults(module=self.module, parser=self)
             configure, _ = load_command(self.module)
             configure(self)
-        self.usage = " ".join([self.prog, "[options]", *map(_usage_of, self.positionals())])
+        positionals = (action for action in self._actions if not action.option_strings)
+        self.usage = " ".join([self.prog, "[options]", *map(_usage_of, positionals)])
         add_globals(self)
 
     def load_all(self) -> None:
@@ -103,10 +104,6 @@ class CommandParser(argparse.ArgumentParser):
     def all_actions(self) -> Sequence[argparse.Action]:
         """Return every argument that was added."""
         return tuple(self._actions)
-
-    def positionals(self) -> Sequence[argparse.Action]:
-        """Return the positional arguments."""
-        return tuple(action for action in self._actions if not action.option_strings)
 
     def error(self, message: str) -> NoReturn:
         """Raise `ValidationError`, where argparse would print a message and exit."""

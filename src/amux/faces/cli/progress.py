@@ -119,7 +119,8 @@ class _Bar:
             self._pace = _Pace(what, done, now)
         if now >= self._next_at:
             self._next_at = now + STEP_S
-            self._draw(self._line(self._pace, done, total, now))
+            self._write(_ERASE + self._line(self._pace, done, total, now))
+            self._is_shown = True
 
     def clear(self) -> None:
         if self._is_shown:
@@ -139,10 +140,6 @@ class _Bar:
     def _bar_of(self, share: float) -> str:
         full = round(_BAR * min(max(share, 0.0), 1.0))
         return f"{self._full * full}{self._empty * (_BAR - full)} {min(share, 1.0):4.0%}"
-
-    def _draw(self, line: str) -> None:
-        self._write(f"{_ERASE}{line}")
-        self._is_shown = True
 
     def _write(self, text: str) -> None:
         with suppress(OSError, ValueError):  # the terminal is gone, but the work continues

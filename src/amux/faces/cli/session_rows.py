@@ -41,7 +41,7 @@ def _row(session: Shown, *, by_update: bool) -> tuple[str, ...]:
         str(session.turn_count),
         money(session.cost),
         rfc3339(session.updated_at if by_update else session.created_at),
-        _summary(session, "starred" if session.starred else None),
+        _summary(session, "starred" if session.starred else ""),
     )
 
 
@@ -70,9 +70,7 @@ def _draw(output: Output, sessions: Sequence[Shown], *, now: datetime, by_update
         )
         for each in sessions
     ]
-    from amux.faces.cli.tables import FittedTable
-
-    FittedTable(columns, rows, None).draw(output, spare=("Model", "Turns", when))
+    output.fitted_table(columns, rows, spare=("Model", "Turns", when))
 
 
 def _drawn_summary(output: Output, session: Shown) -> str:
@@ -80,11 +78,10 @@ def _drawn_summary(output: Output, session: Shown) -> str:
     return star + _summary(session)
 
 
-def _summary(session: Shown, *words: str | None) -> str:
+def _summary(session: Shown, label: str = "") -> str:
     """Return the title, preceded by the session's kind and state unless it is an ordinary one."""
-    labels: list[str] = [session.kind] if session.kind != "session" else []
-    labels += ["archived"] if session.archived else []
-    labels += [word for word in words if word]
+    kind = "" if session.kind == "session" else session.kind
+    labels = [*filter(None, (kind, "archived" if session.archived else "", label))]
     title = session.title or "(no prompt)"
     return f"[{', '.join(labels)}] {title}" if labels else title
 

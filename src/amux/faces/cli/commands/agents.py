@@ -70,9 +70,7 @@ def _draw(context: Context, chosen: Sequence[AgentStatus]) -> None:
         return
     shown = len(_COLUMNS) - (output.console().width < _WIDTH_FOR_ALL)
     rows = [_terminal_row(context, each)[:shown] for each in chosen]
-    from amux.faces.cli.tables import FittedTable
-
-    FittedTable(_COLUMNS[:shown], rows, None).draw(output, spare=_SPARE)
+    output.fitted_table(_COLUMNS[:shown], rows, spare=_SPARE)
     found = sum(1 for each in chosen if each.session_count)
     output.text(f"{count(found, 'agent')} with sessions here; `amux agents NAME` shows its details")
 
@@ -85,7 +83,7 @@ def _terminal_row(context: Context, agent: AgentStatus) -> tuple[str, ...]:
         _when(agent.oldest, now=context.now),
         _when(agent.newest, now=context.now),
         size(agent.bytes) if here else "",
-        _version(agent) if agent.session_count else "",
+        (agent.version or UNKNOWN) if agent.session_count else "",
         ", ".join(map(_short, agent.roots)) or _NOT_FOUND,
         " ".join(_offers(agent)),
     )
@@ -98,7 +96,7 @@ def _details(context: Context, agent: AgentStatus) -> Iterator[str]:
     if agent.session_count:
         span = f"{_when(agent.oldest, now=context.now)} to {_when(agent.newest, now=context.now)}"
         yield f"  sessions   {agent.session_count:,}, {span}"
-        yield f"  version    {_version(agent)} (last seen)"
+        yield f"  version    {agent.version or UNKNOWN} (last seen)"
     if agent.roots:
         yield f"  size       {size(agent.bytes)}"
     yield f"  resume     {_yes(agent.can_resume)}"
@@ -136,10 +134,6 @@ def _offers(agent: AgentStatus) -> Iterator[str]:
 
 def _when(moment: datetime | None, *, now: datetime) -> str:
     return "" if moment is None else ago(moment, now=now)
-
-
-def _version(agent: AgentStatus) -> str:
-    return agent.version or UNKNOWN
 
 
 def _yes(can: bool) -> str:  # noqa: FBT001 - formats a flag

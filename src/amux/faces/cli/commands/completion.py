@@ -26,17 +26,12 @@ def configure(parser: CommandParser) -> None:
 
 def run(context: Context) -> None:
     """Print the script."""
-    sys.stdout.write(completion_script(context.args.shell))
-
-
-def completion_script(shell: str) -> str:
-    """Return the completion script for a shell."""
     import shtab
 
     root = build_parser()
     root.load_all()
     _complete_paths(root)
-    return shtab.complete(root, shell)
+    sys.stdout.write(shtab.complete(root, context.args.shell))
 
 
 def _complete_paths(parser: CommandParser) -> None:

@@ -14,7 +14,6 @@ from amux.faces.cli.parser import CommandParser
 
 if TYPE_CHECKING:
     from amux.model.cost import CostBlock
-    from amux.model.options import BlockOptions
 
 HOURS = 5
 RECENT = timedelta(days=3)
@@ -60,10 +59,18 @@ def configure(parser: CommandParser) -> None:
 
 def run(context: Context) -> None:
     """Show the spending per window."""
+    from amux.model.options import BlockOptions
+
     args = context.args
     is_csv = wants_csv(context)
+    options = BlockOptions(
+        agent=args.agent,
+        model=args.model,
+        since=context.now - RECENT if args.recent else None,
+        hours=args.session_length,
+    )
     with context.reading("adding up the cost"):
-        report = context.client.block_report(_options(context))
+        report = context.client.block_report(options)
     blocks = [block for block in report.blocks if block.active or not args.active]
     if context.is_json:
         context.output.json(blocks)
@@ -79,25 +86,11 @@ def run(context: Context) -> None:
     context.report_problems((*report.problems, *context.client.run_index.problems))
 
 
-def _options(context: Context) -> BlockOptions:
-    from amux.model.options import BlockOptions
-
-    args = context.args
-    return BlockOptions(
-        agent=args.agent,
-        model=args.model,
-        since=context.now - RECENT if args.recent else None,
-        hours=args.session_length,
-    )
-
-
 def _draw(context: Context, blocks: Sequence[CostBlock]) -> None:
     if not blocks:
         return
-    from amux.faces.cli.tables import FittedTable
-
     rows = [tuple(_terminal_row(block)) for block in blocks]
-    FittedTable(_COLUMNS, rows, None).draw(context.output, spare=_SPARE)
+    context.output.fitted_table(_COLUMNS, rows, spare=_SPARE)
     for block in blocks:
         if block.active:
             context.output.text(_outlook(block))

@@ -26,6 +26,11 @@ _COLUMNS = (
 )
 _SPARE = ("For", "Written", "Cached", "Output", "Input")
 _OWNER = Column("Counted in", grows=True)
+_SOURCES = {
+    "native": ", as recorded by the agent",
+    "run-index": ", from the run index",
+    "estimate": ", from the list prices on the day of each call",
+}
 _WORD = re.compile(r"[A-Z]|\d+")
 
 
@@ -55,14 +60,14 @@ def _draw(context: Context, explanation: CostExplanation) -> None:
     output.heading(f"{explanation.unified_id}  {explanation.title}")
     columns = _COLUMNS if all(each.counted for each in explanation.calls) else (*_COLUMNS, _OWNER)
     rows = [_terminal_row(each)[: len(columns)] for each in explanation.calls]
-    from amux.faces.cli.tables import FittedTable
-
-    FittedTable(columns, rows, None).draw(output, spare=_SPARE)
+    output.fitted_table(columns, rows, spare=_SPARE)
     for line in sorted({_rates_line(each) for each in explanation.calls if each.rates}):
         output.text(line)
     counted = sum(1 for each in explanation.calls if each.counted)
     source = "" if explanation.cost is None else explanation.cost.source or ""
-    output.text(f"{money(explanation.cost)} for {count(counted, 'call')}" + _from(source))
+    output.text(
+        f"{money(explanation.cost)} for {count(counted, 'call')}" + _SOURCES.get(source, "")
+    )
     copies = Counter(each.counted_in for each in explanation.calls if each.counted_in)
     for owner, number in copies.items():
         what = count(number, "copy", "copies")
@@ -76,15 +81,6 @@ def _draw(context: Context, explanation: CostExplanation) -> None:
 def _incomplete_sentence(explanation: CostExplanation) -> str:
     known = "unknown" if explanation.cost is None else "a lower bound"
     return f"the cost is {known}: {', '.join(explanation.incomplete)}"
-
-
-def _from(source: str) -> str:
-    words = {
-        "native": ", as recorded by the agent",
-        "run-index": ", from the run index",
-        "estimate": ", from the list prices on the day of each call",
-    }
-    return words.get(source, "")
 
 
 def _terminal_row(each: ExplainedCall) -> tuple[str, ...]:
@@ -118,11 +114,9 @@ def _price(each: ExplainedCall) -> str:
 
 
 def _rates_line(each: ExplainedCall) -> str:
-    rates = each.rates or {}
-    words = ", ".join(f"{_spaced(bucket)} ${rate:g}" for bucket, rate in rates.items())
+    rates = {  # `cacheWrite1h` as separate words
+        _WORD.sub(lambda match: f" {match[0].lower()}", bucket): rate
+        for bucket, rate in (each.rates or {}).items()
+    }
+    words = ", ".join(f"{name} ${rate:g}" for name, rate in rates.items())
     return f"{each.call.model}: {words} per million tokens"
-
-
-def _spaced(name: str) -> str:
-    """Return `cacheWrite1h` as separate words."""
-    return _WORD.sub(lambda match: f" {match[0].lower()}", name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amux.faces.cli.context import Context
@@ -11,7 +10,7 @@ from amux.faces.cli.output import Column
 from amux.faces.cli.parser import CommandParser
 
 if TYPE_CHECKING:
-    from amux.model.reports import FileReport, RootReport
+    from amux.model.reports import RootReport
 
 _ALWAYS_SHOWN = ("unread", "unknown", "link")
 _COLUMNS = (
@@ -36,35 +35,24 @@ def run(context: Context) -> None:
     if context.is_json:
         output.json(reports)
         return
-    rows = [(report, file) for report in reports for file in _shown(context, report)]
+    rows = [
+        (report, file)
+        for report in reports
+        for file in report.files
+        if context.args.files or file.status in _ALWAYS_SHOWN
+    ]
     if output.is_terminal:
         for report in reports:
-            output.text(f"{report.agent}: {report.root}: {_counts(report)}")
+            counts = (f"{number:,} {status}" for status, number in report.counts.items())
+            output.text(f"{report.agent}: {report.root}: {', '.join(counts) or 'empty'}")
         if rows:
-            output.table(_COLUMNS, (_terminal_row(report, file) for report, file in rows))
+            cells = ((r.agent, f.path, f.status, size(f.bytes), f.what) for r, f in rows)
+            output.table(_COLUMNS, cells)
     else:
-        output.rows(_plain_row(report, file) for report, file in rows)
+        output.rows((r.agent, r.root, f.path, f.status, str(f.bytes), f.what) for r, f in rows)
     for report in reports:
         _warn(context, report)
     _report_annotations(context)
-
-
-def _shown(context: Context, report: RootReport) -> Iterator[FileReport]:
-    for file in report.files:
-        if context.args.files or file.status in _ALWAYS_SHOWN:
-            yield file
-
-
-def _counts(report: RootReport) -> str:
-    return ", ".join(f"{number:,} {status}" for status, number in report.counts.items()) or "empty"
-
-
-def _terminal_row(report: RootReport, file: FileReport) -> tuple[str, ...]:
-    return (report.agent, file.path, file.status, size(file.bytes), file.what)
-
-
-def _plain_row(report: RootReport, file: FileReport) -> tuple[str, ...]:
-    return (report.agent, report.root, file.path, file.status, str(file.bytes), file.what)
 
 
 def _warn(context: Context, report: RootReport) -> None:

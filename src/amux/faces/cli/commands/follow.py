@@ -41,7 +41,7 @@ def run(context: Context) -> None:
     with changes:
         output.note(f"following {ref.agent}:{ref.native_session_id}; press Ctrl-C to stop")
         context.is_endless = True
-        show = _JsonLines(output) if context.is_json else _Document(output, client, ref)
+        show = output.json_line if context.is_json else _Document(output, client, ref)
         for change in changes:
             show(change)
             sys.stdout.flush()
@@ -52,16 +52,6 @@ def _session(context: Context) -> NativeRef:
         return context.find(context.args.session)
     with context.busy("looking for the last session"):
         return context.client.find_latest(agent=context.args.agent)
-
-
-class _JsonLines:
-    """Writes each change as one line of JSON."""
-
-    def __init__(self, output: Output) -> None:
-        self._output = output
-
-    def __call__(self, change: SessionChange) -> None:
-        self._output.json_line(change)
 
 
 class _Document:

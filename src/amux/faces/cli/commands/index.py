@@ -134,13 +134,11 @@ def _write_status(context: Context, status: IndexStatus, *, warns: bool = True) 
 
 def _row(each: IndexedSources) -> tuple[str, ...]:
     """Return a row of tab-separated output; new columns are added at the end."""
-    kept = (each.sources, each.kept, each.stale, each.stale_bytes, each.sessions, each.subagents)
-    return each.agent, *map(str, kept), "" if each.texts is None else str(each.texts)
+    counts = (each.sources, each.kept, each.stale, each.stale_bytes, each.sessions, each.subagents)
+    return each.agent, *map(str, counts), "" if each.texts is None else str(each.texts)
 
 
 def _draw(context: Context, status: IndexStatus) -> None:
-    from amux.faces.cli.tables import FittedTable
-
     output = context.output
     output.text(f"{status.path}: {size(status.bytes)}")
     output.text(f"text index: {_texts(status)}")
@@ -151,8 +149,7 @@ def _draw(context: Context, status: IndexStatus) -> None:
         for each in status.agents
     ]  # fmt: skip
     if rows:
-        table = FittedTable(_COLUMNS, rows, None)
-        table.draw(output, spare=("Kept", "To read", "Sub-agents", "Stale"))
+        output.fitted_table(_COLUMNS, rows, spare=("Kept", "To read", "Sub-agents", "Stale"))
 
 
 def _texts(status: IndexStatus) -> str:

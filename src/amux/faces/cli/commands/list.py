@@ -46,7 +46,7 @@ def run(context: Context) -> None:
     args = context.args
     agent = one_agent(args.agent_word, args.agent)
     agents = None if agent is None else [agent]
-    if _list_quickly(context, agents):
+    if _list_from_index(context, agents):
         return
     with context.reading("reading sessions"):
         report = context.client.list_report(agents, _options(context))
@@ -58,7 +58,7 @@ def run(context: Context) -> None:
     context.report_problems(report.problems)
 
 
-def _list_quickly(context: Context, agents: list[str] | None) -> bool:
+def _list_from_index(context: Context, agents: list[str] | None) -> bool:
     """Write the list from the index alone if it is up to date; return whether it was written."""
     args = context.args
     if args.tags or args.starred or args.debug or args.cwd is not None:

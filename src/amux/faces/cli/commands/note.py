@@ -48,21 +48,14 @@ def run(context: Context) -> None:
                 "TEXT and `--remove` cannot be combined", fields=["text", "remove"]
             )
         found = manager.remove_note(args.session, args.remove, agent=args.agent)
-        _confirm(context, found, f"note {args.remove} removed from {found.unified_id}")
+        context.confirm(found, f"note {args.remove} removed from {found.unified_id}")
     elif args.text:
         number = manager.add_note(args.session, _text(args.text), agent=args.agent)
         found = manager.of(args.session, agent=args.agent)
-        _confirm(context, found, f"note {number} added to {found.unified_id}")
+        context.confirm(found, f"note {number} added to {found.unified_id}")
     else:
         _show(context, manager.of(args.session, agent=args.agent))
     context.report_problems(manager.problems())
-
-
-def _confirm(context: Context, found: SessionAnnotations, sentence: str) -> None:
-    if context.is_json:
-        context.output.json(found)
-    else:
-        context.output.note(sentence)
 
 
 def _show(context: Context, found: SessionAnnotations) -> None:

@@ -63,28 +63,22 @@ def _draw(context: Context, overview: Overview, found: list[AgentStatus]) -> Non
         )
         for each in found
     ]
-    from amux.faces.cli.tables import FittedTable
-
-    FittedTable(_COLUMNS, rows, None).draw(output, spare=("Newest",))
+    output.fitted_table(_COLUMNS, rows, spare=("Newest",))
     output.text()
     output.heading("Last sessions")
     write_sessions(output, overview.recent, now=context.now, by_update=True)
     week = overview.week
     output.text()
     output.text(f"Last 7 days: {_amount(overview)} in {count(week.session_count, 'session')}")
-    output.text(_next_step(overview, is_demo=bool(context.args.demo)))
+    amux = "amux --demo" if context.args.demo else "amux"
+    ids = [each.session_id for each in overview.recent]
+    first = short_ids(ids)[ids[0]] if ids else "ID"
+    output.text(f"Next: `{amux} show {first}`, `{amux} search WORDS`, `{amux} cost`, `amux --help`")
 
 
 def _amount(overview: Overview) -> str:
     week = overview.week
     return money(week) if week.session_count or week.incomplete else "nothing"
-
-
-def _next_step(overview: Overview, *, is_demo: bool) -> str:
-    amux = "amux --demo" if is_demo else "amux"
-    ids = [each.session_id for each in overview.recent]
-    first = short_ids(ids)[ids[0]] if ids else "ID"
-    return f"Next: `{amux} show {first}`, `{amux} search WORDS`, `{amux} cost`, `amux --help`"
 
 
 def _write_rows(context: Context, overview: Overview, found: list[AgentStatus]) -> None:

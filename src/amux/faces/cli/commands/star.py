@@ -32,8 +32,5 @@ def _change_star(context: Context, *, give: bool) -> None:
     manager = context.client.annotations
     change = manager.star if give else manager.unstar
     found = change(ref, agent=agent)
-    if context.is_json:
-        context.output.json(found)
-    else:
-        context.output.note(f"{found.unified_id}: {'starred' if found.starred else 'not starred'}")
+    context.confirm(found, f"{found.unified_id}: {'starred' if found.starred else 'not starred'}")
     context.report_problems(manager.problems())

@@ -50,10 +50,8 @@ def _change(context: Context) -> None:
     args, manager = context.args, context.client.annotations
     change = manager.untag if args.remove else manager.tag
     found = change(args.session, *args.tags, agent=args.agent)
-    if context.is_json:
-        context.output.json(found)
-    else:
-        context.output.note(f"{found.unified_id}: {', '.join(found.tags) or 'no tags of your own'}")
+    tags = ", ".join(found.tags) or "no tags of your own"
+    context.confirm(found, f"{found.unified_id}: {tags}")
 
 
 def _show(context: Context) -> None:
@@ -73,9 +71,7 @@ def _show_all(context: Context) -> None:
     elif output.is_terminal and counts:
         columns = (Column("Tag", style="cyan"), Column("Sessions", is_number=True))
         rows = [(tag, f"{number:,}") for tag, number in counts.items()]
-        from amux.faces.cli.tables import FittedTable
-
-        FittedTable(columns, rows, None).draw(output)
+        output.fitted_table(columns, rows)
     else:
         output.rows((tag, str(number)) for tag, number in counts.items())
     if not counts:
