@@ -30,8 +30,7 @@ _EXPORTERS: Final = {
 FORMATS: Final = tuple(_EXPORTERS)
 """The names of the formats, in the order in which they are documented."""
 
-
-_FOR_PEOPLE: Final = ("markdown", "html")
+_WITH_HEADING: Final = ("markdown", "html")
 
 
 def exporter(format: str, *, title: str | None = None) -> Exporter:
@@ -47,15 +46,13 @@ def exporter(format: str, *, title: str | None = None) -> Exporter:
         )
     module, function = _EXPORTERS[format]
     plain = cast("Exporter", getattr(import_module(module), function))
-    return plain if title is None else _titled(plain, format, title)
-
-
-def _titled(plain: Exporter, format: str, title: str) -> Exporter:
-    if format not in _FOR_PEOPLE:
+    if title is None:
+        return plain
+    if format not in _WITH_HEADING:
         raise ValidationError(
             f"the title of a `{format}` export cannot be changed",
             fields=("title",),
-            hint=f"a title can be given for {' and '.join(_FOR_PEOPLE)}",
+            hint=f"a title can be given for {' and '.join(_WITH_HEADING)}",
         )
     return lambda header, messages: plain(msgspec.structs.replace(header, title=title), messages)
 

@@ -26,6 +26,7 @@ from amux.model.session import Session
 from amux.render.json import to_json_text
 
 UNKNOWN: Final = "?"
+DEFAULT_TITLE: Final = "Agent Session"
 
 _ACTING: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but tab and line feed, DEL, C1
@@ -82,13 +83,15 @@ def cost_text(cost: CostRecord | None) -> str:
     """Return a cost as `$1.20`, as `>= $1.20` if it is a lower bound, or `?` if it is unknown."""
     if cost is None or (cost.incomplete and cost.total_usd == 0):
         return UNKNOWN
-    bound = ">= " if cost.incomplete else ""
-    return f"{bound}{_dollars(cost.total_usd)}"
-
-
-def _dollars(amount: float) -> str:
+    bound, amount = ">= " if cost.incomplete else "", cost.total_usd
     digits = 2 if amount == 0 or amount >= 1 else 4 if amount >= _CENT else 6
-    return f"${amount:,.{digits}f}"
+    return f"{bound}${amount:,.{digits}f}"
+
+
+def cost_line(cost: CostRecord | None) -> str:
+    """Return a cost followed by its source in parentheses, if it has one."""
+    source = f" ({cost.source})" if cost is not None and cost.source else ""
+    return cost_text(cost) + source
 
 
 _DATA_URL: Final = re.compile(r"data:(image/(?:png|jpeg|gif|webp));base64,([A-Za-z0-9+/]+={0,2})")
@@ -134,15 +137,12 @@ def with_unanswered(
         if message.tool_result is not None:
             for _, waiting in buffer:
                 waiting.discard(message.tool_result.tool_call_id)
-        buffer.append((message, _calls_with_output(message)))
+        with_output = {call.tool_call_id for call in message.tool_calls if call.output is not None}
+        buffer.append((message, with_output))
         while buffer and (not buffer[0][1] or len(buffer) > LOOK_AHEAD):
             yield _released(buffer)
     while buffer:
         yield _released(buffer)
-
-
-def _calls_with_output(message: SessionMessage) -> set[str]:
-    return {call.tool_call_id for call in message.tool_calls if call.output is not None}
 
 
 def _released(

@@ -16,8 +16,10 @@ from amux.model.cost import CostRecord
 from amux.model.message import Role, SessionMessage, SessionToolCall, TokenUsage
 from amux.model.session import Session
 from amux.render.content import (
+    DEFAULT_TITLE,
     UNKNOWN,
     all_problems,
+    cost_line,
     cost_text,
     cut,
     described,
@@ -31,7 +33,6 @@ from amux.render.content import (
 )
 from amux.render.html_style import STYLE
 
-DEFAULT_TITLE: Final = "Agent Session"
 SHORT_ID_LENGTH: Final = 8
 POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
@@ -90,7 +91,7 @@ def _facts(session: Session) -> str:
         ("Updated", time_text(session.updated_at)),
         ("Model", ", ".join(models) or UNKNOWN),
         ("Turns", f"{session.turn_count:,}"),
-        ("Cost", _cost_line(session.cost)),
+        ("Cost", cost_line(session.cost)),
         ("Tags", ", ".join(session.tags)),
         ("Starred", "yes" if session.starred else ""),
         ("Archived", "yes" if session.archived else ""),
@@ -176,7 +177,8 @@ def _usage_line(usage: TokenUsage | None, cost: CostRecord | None) -> str:
 
 def _blocks(message: SessionMessage, unanswered: frozenset[str]) -> Iterator[str]:
     if message.thinking:
-        yield thinking_block(message.thinking)
+        text = text_block(message.thinking)
+        yield f'<details class="thinking"><summary>Thinking</summary>{text}</details>\n'
     if message.role == "tool":
         yield output_block(result_text(message))
     elif message.content.strip():
@@ -208,7 +210,7 @@ def _problems(session: Session) -> Iterator[str]:
 
 
 def _cost_summary(cost: CostRecord | None) -> str:
-    facts = [("Total", _cost_line(cost))]
+    facts = [("Total", cost_line(cost))]
     if cost is None:
         facts.append(("Usage", "not recorded by the agent"))
     else:
@@ -222,11 +224,6 @@ def _cost_summary(cost: CostRecord | None) -> str:
         facts += [(name, f"{count:,}") for name, count in counts if count is not None]
         facts.append(("Incomplete", ", ".join(cost.incomplete)))
     return f'<footer class="cost">\n<h2>Cost</h2>\n{_fact_list(*facts)}</footer>\n'
-
-
-def _cost_line(cost: CostRecord | None) -> str:
-    source = f" ({cost.source})" if cost is not None and cost.source else ""
-    return cost_text(cost) + source
 
 
 # The parts of a message. Every function returns escaped HTML.
@@ -279,11 +276,6 @@ def _preformatted(text: str) -> str:
     return f"<pre>\n{escaped(text)}</pre>"
 
 
-def thinking_block(text: str) -> str:
-    """Return the model's reasoning as a collapsed element."""
-    return f'<details class="thinking"><summary>Thinking</summary>{text_block(text)}</details>\n'
-
-
 def output_block(text: str) -> str:
     """Return the output of a tool; long output is collapsed."""
     text = text.strip("\n")
@@ -321,13 +313,10 @@ def _arguments(value: Any) -> str:
         return output_block(text) if text else ""
     arguments = cast("Mapping[str, Any]", value)
     return "".join(
-        f'<p class="argument">{escaped(one_line(name))}</p>{_argument(arguments[name])}'
-        for name in arguments
+        f'<p class="argument">{escaped(one_line(name))}</p>'
+        + output_block(argument if isinstance(argument, str) else value_text(argument) or "null")
+        for name, argument in arguments.items()
     )
-
-
-def _argument(value: Any) -> str:
-    return output_block(value if isinstance(value, str) else value_text(value) or "null")
 
 
 def image_block(image: str, number: int) -> str:

@@ -30,11 +30,7 @@ def to_json_text(value: Any, *, indent: int | None = None) -> str:
     encoded = encode_json(value)
     if indent is not None:
         encoded = msgspec.json.format(encoded, indent=indent)
-    return _UNSAFE.sub(_escape, encoded.decode())
-
-
-def _escape(match: re.Match[str]) -> str:
-    return f"\\u{ord(match.group()):04x}"
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", encoded.decode())
 
 
 INDENT: Final = 2

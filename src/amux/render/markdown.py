@@ -15,9 +15,10 @@ from amux.model.cost import CostRecord
 from amux.model.message import Role, SessionMessage, SessionToolCall, TokenUsage
 from amux.model.session import Session
 from amux.render.content import (
+    DEFAULT_TITLE,
     UNKNOWN,
     all_problems,
-    cost_text,
+    cost_line,
     described,
     result_text,
     time_text,
@@ -25,8 +26,6 @@ from amux.render.content import (
     with_unanswered,
 )
 from amux.render.markdown_escape import code, fenced, hidden_prose, inline, prose
-
-DEFAULT_TITLE: Final = "Agent Session"
 
 _HEADINGS: Final[dict[Role, str]] = {
     "user": "User",
@@ -64,14 +63,9 @@ def _facts(session: Session) -> str:
         ("Starred", "yes" if session.starred else ""),
         *((f"Note {note.number}", inline(note.text)) for note in session.notes),
         ("Turns", str(session.turn_count)),
-        ("Cost", _cost_line(session.cost)),
+        ("Cost", cost_line(session.cost)),
     )
     return "".join(f"- **{name}:** {value}\n" for name, value in rows if value) + "\n"
-
-
-def render_message(message: SessionMessage) -> Iterator[str]:
-    """Return one message as in the document, for callers that get messages one by one."""
-    return _messages([message])
 
 
 def render_change(change: SessionChange, *, speaker: str | None) -> Iterator[str]:
@@ -83,7 +77,7 @@ def render_change(change: SessionChange, *, speaker: str | None) -> Iterator[str
         yield f"## {what} {code(change.session_id)}\n\n"
     if change.kind == "updated-message":
         yield f"**Message {change.number} again:**\n\n"
-    yield from render_message(change.message)
+    yield from _messages([change.message])
 
 
 def _messages(messages: Iterable[SessionMessage]) -> Iterator[str]:
@@ -96,7 +90,8 @@ def _messages(messages: Iterable[SessionMessage]) -> Iterator[str]:
 def _blocks(message: SessionMessage, unanswered: frozenset[str]) -> Iterator[str]:
     yield from _notes(message)
     if message.thinking:
-        yield _thinking(message.thinking)
+        text = hidden_prose(message.thinking)
+        yield f"<details>\n<summary>Thinking</summary>\n\n{text}\n\n</details>"
     if message.role == "tool":
         yield from _tool_result(message)
     elif message.content.strip():
@@ -113,7 +108,7 @@ def _notes(message: SessionMessage) -> Iterator[str]:
         time_text(message.timestamp) if message.timestamp else "",
         code(message.model) if message.model else "",
         _usage_line(message.token_usage),
-        _cost_line(message.cost) if message.cost else "",
+        cost_line(message.cost) if message.cost else "",
     )
     line = " · ".join(part for part in parts if part)
     if line:
@@ -122,10 +117,6 @@ def _notes(message: SessionMessage) -> Iterator[str]:
         yield "**Compaction:** this summary replaces the earlier history."
     if message.synthetic:
         yield "**Injected:** nobody typed this and no model wrote it."
-
-
-def _thinking(text: str) -> str:
-    return f"<details>\n<summary>Thinking</summary>\n\n{hidden_prose(text)}\n\n</details>"
 
 
 def _tool_result(message: SessionMessage) -> Iterator[str]:
@@ -171,7 +162,7 @@ def _cost_summary(cost: CostRecord | None) -> Iterator[str]:
         yield f"- **Total:** {UNKNOWN} (the agent recorded no usage)\n"
         return
     rows = (
-        ("Total", _cost_line(cost)),
+        ("Total", cost_line(cost)),
         ("Input tokens", _count(cost.input_tokens)),
         ("Output tokens", _count(cost.output_tokens)),
         ("Thinking tokens, part of the output", _count(cost.thinking_tokens)),
@@ -180,11 +171,6 @@ def _cost_summary(cost: CostRecord | None) -> Iterator[str]:
         ("Incomplete", ", ".join(code(reason) for reason in cost.incomplete)),
     )
     yield "".join(f"- **{name}:** {value}\n" for name, value in rows if value)
-
-
-def _cost_line(cost: CostRecord | None) -> str:
-    source = f" ({cost.source})" if cost is not None and cost.source else ""
-    return cost_text(cost) + source
 
 
 def _usage_line(usage: TokenUsage | None) -> str:

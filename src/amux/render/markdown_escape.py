@@ -78,7 +78,8 @@ def _blocks(lines: Iterable[str]) -> Iterator[str]:
     for line in lines:
         if fence:
             yield line
-            if _closes(line, fence):
+            closing = _CLOSING.fullmatch(line)
+            if closing is not None and closing.group(1).startswith(fence):
                 fence = ""
         elif opening := _OPENING.fullmatch(line):
             yield from _escaped(chunk)
@@ -95,11 +96,6 @@ def _blocks(lines: Iterable[str]) -> Iterator[str]:
     yield from _escaped(chunk)
     if fence:
         yield fence
-
-
-def _closes(line: str, fence: str) -> bool:
-    closing = _CLOSING.fullmatch(line)
-    return closing is not None and closing.group(1).startswith(fence)
 
 
 def _escaped(chunk: list[str]) -> Iterator[str]:
