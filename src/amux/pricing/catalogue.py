@@ -178,7 +178,8 @@ def rates_by_token(
     price: types.ModelPrice, *, claude: bool
 ) -> tuple[BucketRates, tuple[RateTier, ...]] | None:
     """Return the rates and the tiers of a price; None if it is not a price per token."""
-    published = _published(price)
+    found = {bucket: getattr(price, key) for bucket, key in _PRICE_KEYS.items()}
+    published = {bucket: value for bucket, value in found.items() if value is not None}
     if not {"input", "output"} <= published.keys():
         return None
     starts = sorted({tier.start for price in published.values() for tier in _tiers(price)})
@@ -187,11 +188,6 @@ def rates_by_token(
         for start in starts
     )
     return bucket_rates(_prices_at(published, 0), claude=claude), tiers
-
-
-def _published(price: types.ModelPrice) -> dict[str, Decimal | types.TieredPrices]:
-    found = {bucket: getattr(price, key) for bucket, key in _PRICE_KEYS.items()}
-    return {bucket: value for bucket, value in found.items() if value is not None}
 
 
 def _prices_at(published: dict[str, Decimal | types.TieredPrices], input_tokens: int) -> UsdPrices:

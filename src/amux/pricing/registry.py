@@ -189,14 +189,6 @@ def _own_names(model: str) -> Iterator[str]:
 
 
 def _to_usd(price: PriceSettings) -> UsdPrices:
-    return UsdPrices(
-        input=_decimal(price.input),
-        output=_decimal(price.output),
-        cache_read=None if price.cache_read is None else _decimal(price.cache_read),
-        cache_write=None if price.cache_write is None else _decimal(price.cache_write),
-        cache_write_1h=None if price.cache_write_1h is None else _decimal(price.cache_write_1h),
-    )
-
-
-def _decimal(number: float) -> Decimal:
-    return Decimal(str(number))  # the decimal number in the settings, not its binary neighbour
+    # `str` gives the decimal number in the settings, not its binary neighbour.
+    prices = msgspec.structs.asdict(price).items()
+    return UsdPrices(**{name: Decimal(str(usd)) for name, usd in prices if usd is not None})

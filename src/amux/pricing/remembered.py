@@ -23,7 +23,7 @@ _MAX_ENTRIES: Final = 1000
 
 
 class _RateFile(msgspec.Struct):
-    mark: str
+    catalogue: str = msgspec.field(name="mark")
     rates: dict[str, Rates | None] = {}  # by agent and model; None: the catalogue has no price
 
 
@@ -31,11 +31,11 @@ _DECODER: Final = msgspec.json.Decoder(_RateFile)
 
 
 class StoredRates:
-    """The cached rates. `mark` identifies the catalogue; rates of another one are ignored."""
+    """The cached rates. Rates of a catalogue with another fingerprint are ignored."""
 
-    def __init__(self, path: Path, mark: str) -> None:
+    def __init__(self, path: Path, catalogue: str) -> None:
         self._path = path
-        self._mark = mark
+        self._catalogue = catalogue
         self._loaded: _RateFile | None = None
 
     def find(self, agent: str, model: str) -> tuple[bool, Rates | None]:
@@ -60,8 +60,8 @@ class StoredRates:
         try:
             file = _DECODER.decode(self._path.read_bytes())
         except (OSError, msgspec.MsgspecError, UnicodeError):
-            return _RateFile(self._mark)
-        return file if file.mark == self._mark else _RateFile(self._mark)
+            return _RateFile(self._catalogue)
+        return file if file.catalogue == self._catalogue else _RateFile(self._catalogue)
 
     def _write(self, file: _RateFile) -> None:
         """Replace the file atomically; ignore an error."""
