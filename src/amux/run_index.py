@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +21,7 @@ from amux.host import Host, os_error_message
 from amux.model.base import Model
 from amux.model.cost import CostRecord
 from amux.model.problems import Problem, ProblemCode
+from amux.model.when import to_utc
 
 FILE_NAME = "run-index.jsonl"
 VERSION = 1
@@ -110,13 +111,14 @@ class _Line(msgspec.Struct, frozen=True, rename="camel"):
     project_id: str | None = None
 
     def known_fields(self) -> dict[str, Any]:
-        """Return the fields of a `Run` that this line sets."""
+        """Return the fields of a `RecordedRun` that this line sets."""
         fields = {
             "agent": self.agent,
-            "at": _to_utc(self.timestamp),
+            "at": to_utc(self.timestamp),
             "model": self.model,
             "session_id": self.session_id,
-            "cost": self.cost and _to_record(self.cost),
+            "cost": self.cost
+            and CostRecord(**msgspec.structs.asdict(self.cost), source="run-index"),
             "tags": self.tags,
             "project_id": self.project_id,
         }
@@ -183,14 +185,3 @@ def _describe(text: bytes, error: Exception, *, ended: bool) -> tuple[ProblemCod
 def _unknown_version(version: int) -> tuple[ProblemCode, str]:
     message = f"a run has format {version}, which this version of amux cannot read"
     return "unknown-format", message
-
-
-def _to_record(cost: _Cost) -> CostRecord:
-    return CostRecord(**msgspec.structs.asdict(cost), source="run-index")
-
-
-def _to_utc(moment: datetime) -> datetime:
-    try:
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except OverflowError:  # within a day of year 1 or 9999: a broken clock, no offset matters
-        return moment.replace(tzinfo=UTC)

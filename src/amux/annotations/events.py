@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Final, Literal, get_args
 
 import msgspec
 
 from amux.model.annotation import Note, SessionAnnotations
 from amux.model.problems import Problem
+from amux.model.when import to_utc
 
 EventKind = Literal["tag", "untag", "star", "unstar", "note", "unnote"]
 
@@ -127,7 +128,7 @@ class AnnotationState:
 
     def _apply_note(self, event: Event, number: int, line: int) -> None:
         if event.kind == "note":
-            note = Note(number=number, at=_to_utc(event.at), text=event.value)
+            note = Note(number=number, at=to_utc(event.at), text=event.value)
             self.notes.append((note, line))
         else:
             self.notes = [each for each in self.notes if each[0].number != number]
@@ -234,10 +235,3 @@ def _kind(text: bytes) -> str | None:
         return _KIND.decode(text).kind
     except _UNDECODABLE:
         return None
-
-
-def _to_utc(moment: datetime) -> datetime:
-    try:
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except OverflowError:  # within a day of year 1 or 9999: a broken clock, no offset matters
-        return moment.replace(tzinfo=UTC)

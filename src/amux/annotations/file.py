@@ -64,35 +64,27 @@ class AnnotationFile:
         Raises:
             AmuxError: The file cannot be written (STORE_ERROR).
         """
+        from amux.annotations import journal
+
         try:
-            return self._change(decide)
+            with journal.exclusive(self._lock):
+                log = AnnotationLog(journal.read(self.path), path=str(self.path))
+                events = decide(log)
+                if events:
+                    lines = encode_events(events)
+                    journal.append(self.path, lines)
+                    log.extend(lines)
+                    # Obsolete lines are removed if they make up more than half of a large file.
+                    if log.size > LARGE and len(live := log.compacted()) < log.size // 2:
+                        with suppress(OSError):  # the events are on the disk already
+                            journal.replace(self.path, live)
+            return log.annotations()
         except OSError as error:
             raise AmuxError(
                 f"annotations cannot be written to `{self.path}` ({error.strerror or error})",
                 code=ErrorCode.STORE_ERROR,
                 hint="set AMUX_DATA_DIR to a directory that your user can write to",
             ) from error
-
-    def _change(self, decide: Callable[[AnnotationLog], Sequence[Event]]) -> Annotations:
-        from amux.annotations import journal
-
-        with journal.exclusive(self._lock):
-            log = AnnotationLog(journal.read(self.path), path=str(self.path))
-            events = decide(log)
-            if events:
-                lines = encode_events(events)
-                journal.append(self.path, lines)
-                log.extend(lines)
-                self._tidy(log)
-        return log.annotations()
-
-    def _tidy(self, log: AnnotationLog) -> None:
-        """Remove obsolete lines if they make up more than half of a large file."""
-        from amux.annotations import journal
-
-        if log.size > LARGE and len(lines := log.compacted()) < log.size // 2:
-            with suppress(OSError):  # the events are on the disk already
-                journal.replace(self.path, lines)
 
 
 def _fingerprint_of(path: Path) -> _Fingerprint | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Final, Protocol
 
-from amux.annotations.events import AnnotationLog, AnnotationState, Event, EventKind
+from amux.annotations.events import AnnotationState, Event, EventKind
 from amux.annotations.file import AnnotationFile
 from amux.errors import AmbiguousIdError, ParseError, SessionNotFoundError, ValidationError
 from amux.model.annotation import SessionAnnotations
@@ -190,7 +190,9 @@ class AnnotationManager:
             if not ref.strip() or not begun:
                 raise
             if len(begun) > 1:
-                raise _ambiguous(ref, begun) from None
+                raise AmbiguousIdError(
+                    f"`{ref}` matches {len(begun)} annotated sessions", candidates=sorted(begun)
+                ) from None
             return begun[0]
 
     def _change(
@@ -200,11 +202,7 @@ class AnnotationManager:
             raise ValidationError(
                 "the sample sessions cannot be annotated", hint="run amux without `--demo`"
             )
-
-        def events(log: AnnotationLog) -> Sequence[Event]:
-            return decide(log.state_of(session))
-
-        return self._file.change(events).of(session)
+        return self._file.change(lambda log: decide(log.state_of(session))).of(session)
 
     def _event(
         self, session: str, kind: EventKind, *, value: str = "", number: int | None = None
@@ -220,12 +218,6 @@ def _is_named(name: str, ref: str, agent: str | None, *, begins: bool = False) -
     if begins:
         return name.startswith(ref) or native.startswith(ref)
     return ref in (name, native)
-
-
-def _ambiguous(ref: str, names: Sequence[str]) -> AmbiguousIdError:
-    return AmbiguousIdError(
-        f"`{ref}` matches {len(names)} annotated sessions", candidates=sorted(names)
-    )
 
 
 def _some(tags: Sequence[str]) -> Sequence[str]:

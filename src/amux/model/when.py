@@ -27,6 +27,14 @@ def parse_when(
         raise ValueError(f"`{text}` is out of range") from error
 
 
+def to_utc(moment: datetime) -> datetime:
+    """Return a moment in UTC; without a time zone it is taken as UTC."""
+    try:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError:  # within a day of year 1 or 9999: a broken clock, no offset matters
+        return moment.replace(tzinfo=UTC)
+
+
 def _parse(words: str, now: datetime, *, is_end: bool, zone: tzinfo | None) -> datetime:
     if words == "now":
         return now
