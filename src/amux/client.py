@@ -216,7 +216,7 @@ class Client:
         return None if lists is None else lists.report(agents, wanted)
 
     def fast_texts(self, agents: Sequence[str] | None, **wanted: object) -> FastTexts | None:
-        """Return the result of `quick_list` with each session as indented JSON."""
+        """Return the result of `fast_list` with each session as indented JSON."""
         lists = self._parts.fast_list
         return None if lists is None else lists.texts(agents, wanted)
 

@@ -69,7 +69,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Config:
         """Merge all layers. Project settings are searched in `project_dir` and its parents."""
         merged = _Merged()
-        for folder in (host.config_dir(), _project_folder_with_config(host, project_dir)):
+        project = next((f for f in host.project_folders(project_dir) if _files_in(f)), None)
+        for folder in (host.config_dir(), project):
             if folder is not None:
                 merged.add_file_in(folder)
         if profile is not None:
@@ -93,10 +94,6 @@ def read_prices(path: Path) -> dict[str, PriceSettings]:
 
 
 # Reading one file
-
-
-def _project_folder_with_config(host: Host, start: Path | None) -> Path | None:
-    return next((f for f in host.project_folders(start) if _files_in(f)), None)
 
 
 def _files_in(folder: Path) -> list[Path]:
@@ -159,12 +156,9 @@ def _parse_yaml(text: str, path: Path) -> object:
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
         line = f" line {mark.line + 1}" if mark is not None else ""
-        raise ConfigError(f"`{path}`{line} is not valid YAML ({_one_line(error)})") from error
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"`{path}`{line} is not valid YAML ({reason})") from error
     return {} if data is None else data
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())
 
 
 # Types of settings
