@@ -1,6 +1,6 @@
-"""The report types: what the operations of a client return besides sessions.
+"""The report types, which the operations of a client return besides sessions.
 
-A report carries its data, what was left out of it, and the problems met on the way.
+A report holds its data, counts of omitted data, and the problems of reading.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Persistence = Literal["file", "sqlite", "none", "in-memory"]
 
 
 class ListReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A list, and what it leaves out."""
+    """A list of sessions, and the counts of omitted ones."""
 
     sessions: tuple[SessionSummary, ...]
     hidden_children: int = 0
@@ -31,10 +31,11 @@ class ListReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Hits, best first, what could not be read on the way, and what became of the query.
+    """The sessions that match a query, best first, and notes about the query.
 
-    `did_you_mean` is the query with words that occur in place of those that do not. If it has hits,
-    it is also `corrected_to`, and the sessions are its. `truncated` is how many the limit cut off.
+    `did_you_mean` is the query with unknown words replaced by similar ones. If that query has hits,
+    it is also `corrected_to`, and `sessions` are its hits. `truncated` is the number of sessions
+    beyond the limit.
     """
 
     sessions: tuple[SessionSummary, ...]
@@ -46,7 +47,7 @@ class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BlockReport(NamedTuple):
-    """Blocks, and what could not be read on the way."""
+    """Windows of spending, and the problems of reading."""
 
     blocks: tuple[CostBlock, ...]
     problems: tuple[Problem, ...]
@@ -56,7 +57,7 @@ FileStatus = Literal["session", "part", "no-session", "bystander", "unread", "li
 
 
 class FileReport(Model, frozen=True, kw_only=True):
-    """One file and what it is."""
+    """One file and its classification."""
 
     path: str
     status: FileStatus
@@ -65,7 +66,7 @@ class FileReport(Model, frozen=True, kw_only=True):
 
 
 class NextLoss(Model, frozen=True, kw_only=True):
-    """When the agent will delete the oldest session, and why."""
+    """The time at which the agent will delete the oldest session, and the reason."""
 
     at: datetime
     path: str
@@ -73,7 +74,7 @@ class NextLoss(Model, frozen=True, kw_only=True):
 
 
 class RootReport(Model, frozen=True, kw_only=True):
-    """Everything below one root."""
+    """All files below one root."""
 
     agent: str
     root: str
@@ -84,7 +85,7 @@ class RootReport(Model, frozen=True, kw_only=True):
 
 
 class ExplainedCall(Model, frozen=True, kw_only=True):
-    """One record of a billed call: counted here, or why not."""
+    """One record of a billed call, counted in this session or not."""
 
     session_id: str
     call: Call
@@ -94,17 +95,17 @@ class ExplainedCall(Model, frozen=True, kw_only=True):
     price_source: str | None = None  # native, or the catalogue
     rates: dict[str, float] | None = None  # USD per million tokens, by bucket
     usd: float | None = None  # its share of the session's cost
-    uncounted_usd: float | None = None  # what a copy's call costs by itself; no part of any sum
+    uncounted_usd: float | None = None  # the cost of a copied call; not part of any sum
 
 
 class CostExplanation(Model, frozen=True, kw_only=True):
-    """A session's cost, taken apart."""
+    """The cost of a session, call by call."""
 
     unified_id: str
     title: str
     cost: CostRecord | None = None
     calls: tuple[ExplainedCall, ...]
-    repeats: int  # further records of counted calls that were passed over
+    repeats: int  # further records of counted calls, which are ignored
     incomplete: tuple[str, ...] = ()
 
 
@@ -128,7 +129,7 @@ class AgentStatus(Model, frozen=True, kw_only=True):
 
 
 class Overview(Model, frozen=True, kw_only=True):
-    """What `amux` alone shows."""
+    """The overview that `amux` prints without a command."""
 
     agents: tuple[AgentStatus, ...]
     recent: tuple[SessionSummary, ...]
@@ -137,38 +138,38 @@ class Overview(Model, frozen=True, kw_only=True):
 
 
 class IndexedSources(Model, frozen=True, kw_only=True):
-    """What the index holds of one agent."""
+    """The contents of the index for one agent."""
 
     agent: str
     sources: int
     kept: int
-    stale: int  # of which are new or have changed
+    stale: int  # new or changed sources
     stale_bytes: int
     sessions: int
     subagents: int  # not among the sessions
-    texts: int | None = None  # sources whose texts are kept and current
-    """None: an index of the agent's own finds everything, or that of the texts cannot be opened."""
+    texts: int | None = None  # sources whose texts are stored and up to date
+    """None if the agent has an index of its own, or if the text index cannot be opened."""
 
 
 class IndexStatus(Model, frozen=True, kw_only=True):
-    """The index and how far it is behind. Without a path there is none."""
+    """The state of the index; `path` is None if there is no index."""
 
     path: str | None = None
     bytes: int
     text_bytes: int
     agents: tuple[IndexedSources, ...] = ()
-    texts_have_tools: bool  # whether texts include what tools were given and said
-    trouble: str | None = None  # why it cannot be used now; sources are read instead
-    text_trouble: str | None = None  # why that of the texts cannot be used now
+    texts_have_tools: bool  # whether texts include the input and output of tools
+    trouble: str | None = None  # why the index cannot be used now; sources are read instead
+    text_trouble: str | None = None  # why the text index cannot be used now
 
     def insist(self) -> None:
-        """Raise an AmuxError if it cannot be used."""
+        """Raise an AmuxError if the index cannot be used."""
         if self.trouble is not None:
             raise unusable_index(self.trouble)
 
 
 class IndexMismatch(Model, frozen=True, kw_only=True):
-    """A source of which the index says something else than the source itself."""
+    """A source that differs from its facts in the index."""
 
     agent: str
     path: str
@@ -176,14 +177,14 @@ class IndexMismatch(Model, frozen=True, kw_only=True):
 
 
 class IndexCheck(Model, frozen=True, kw_only=True):
-    """What a check has found."""
+    """The result of a check of the index."""
 
     checked: int
     mismatches: tuple[IndexMismatch, ...] = ()
 
 
 def unusable_index(reason: str) -> AmuxError:
-    """What to say to who asked for the index itself."""
+    """Return the error for a command that needs the index itself."""
     is_in_use = "locked" in reason or "busy" in reason
     cause = (
         "another program is using it: try again"
