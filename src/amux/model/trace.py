@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from _blake2 import blake2b  # `hashlib` would load OpenSSL
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
 
 from amux.model.base import Model
@@ -70,28 +70,28 @@ class Trace(Model, frozen=True, kw_only=True):
 class TraceBuilder:
     """Builds a trace line by line."""
 
-    __slots__ = ("_keys", "_marks", "_times")
+    __slots__ = ("_keys", "_kinds", "_times")
 
     def __init__(self) -> None:
         self._keys = array("q")
         self._times = array("q")
-        self._marks = bytearray()
+        self._kinds = bytearray()
 
-    def add(self, key: int, at_ms: int, mark: LineKind) -> int:
+    def add(self, key: int, at_ms: int, kind: LineKind) -> int:
         """Append one line and return its position, which `remark` takes."""
         self._keys.append(key)
         self._times.append(at_ms)
-        self._marks.append(mark)
-        return len(self._marks) - 1
+        self._kinds.append(kind)
+        return len(self._kinds) - 1
 
-    def remark(self, position: int, mark: LineKind) -> None:
+    def remark(self, position: int, kind: LineKind) -> None:
         """Change the kind of an earlier line after a later line has revealed it."""
-        self._marks[position] = mark
+        self._kinds[position] = kind
 
     def build(self) -> Trace:
         """Return the finished trace."""
         return Trace(
-            keys=self._keys.tobytes(), times=self._times.tobytes(), kinds=bytes(self._marks)
+            keys=self._keys.tobytes(), times=self._times.tobytes(), kinds=bytes(self._kinds)
         )
 
 
@@ -103,10 +103,10 @@ def merged_trace(traces: Sequence[Trace]) -> Trace:
     seen: set[int] = set()
     for trace in traces:
         rows = zip(trace.key_list(), trace.time_list(), trace.kinds, strict=True)
-        for key, at_ms, mark in rows:
+        for key, at_ms, kind in rows:
             if key not in seen:
                 seen.add(key)
-                builder.add(key, at_ms, LineKind(mark))
+                builder.add(key, at_ms, LineKind(kind))
     return builder.build()
 
 
@@ -117,21 +117,17 @@ def key_of(text: str) -> int:
     return int.from_bytes(digest.digest()) >> 1
 
 
-def count_messages(marks: bytes) -> int:
+def count_messages(kinds: bytes) -> int:
     """Return the number of messages of a trace, given its kinds of lines."""
-    return len(marks) - marks.count(LineKind.LINE)
+    return len(kinds) - kinds.count(LineKind.LINE)
 
 
-def count_turns(marks: bytes) -> int:
+def count_turns(kinds: bytes) -> int:
     """Return the number of prompts with a reply. Tool messages and injected texts do not count."""
-    return sum(1 for _ in _answered(marks))
-
-
-def _answered(marks: bytes) -> Iterator[int]:
-    open_prompt = -1
-    for index, mark in enumerate(marks):
-        if mark == LineKind.PROMPT:
-            open_prompt = index
-        elif mark == LineKind.REPLY and open_prompt >= 0:
-            yield open_prompt
-            open_prompt = -1
+    turns, is_open = 0, False
+    for kind in kinds:
+        if kind == LineKind.PROMPT:
+            is_open = True
+        elif kind == LineKind.REPLY and is_open:
+            turns, is_open = turns + 1, False
+    return turns

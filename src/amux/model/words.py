@@ -20,7 +20,7 @@ from __future__ import annotations
 import codecs
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 JOINT: Final = "\x7f"
@@ -166,28 +166,33 @@ def _pieces(token: str) -> Iterator[str]:
         yield begin + token[start : start + PIECE] + (JOINT if start < last else "")
 
 
-class _FoldedRuns(dict[str, bytes]):
-    """Maps runs of non-ASCII characters to their folded form; short runs are cached."""
+class _Runs(dict[str, bytes]):
+    """Maps runs of non-ASCII characters to their replacement; short runs are cached."""
+
+    def __init__(self, replace: Callable[[str], bytes]) -> None:
+        super().__init__()
+        self._replace = replace
 
     def __missing__(self, run: str) -> bytes:
-        plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", run)).casefold()
-        folded = plain.encode("utf-8", "surrogatepass")
+        replacement = self._replace(run)
         if len(run) <= _REMEMBERED_LENGTH and len(self) < _REMEMBERED_RUNS:
-            self[run] = folded
-        return folded
+            self[run] = replacement
+        return replacement
+
+    def encode(self, error: UnicodeError) -> tuple[bytes, int]:
+        """Encode the run that is not ASCII, as an error handler of `codecs`."""
+        if not isinstance(error, UnicodeEncodeError):
+            raise error
+        return self[error.object[error.start : error.end]], error.end
 
 
-_FOLDED_RUNS: Final = _FoldedRuns()
-
-
-def _fold_run(error: UnicodeError) -> tuple[bytes, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    return _FOLDED_RUNS[error.object[error.start : error.end]], error.end
+def _fold_run(run: str) -> bytes:
+    plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", run)).casefold()
+    return plain.encode("utf-8", "surrogatepass")
 
 
 _FOLD_RUNS: Final = "amux.fold-runs"
-codecs.register_error(_FOLD_RUNS, _fold_run)
+codecs.register_error(_FOLD_RUNS, _Runs(_fold_run).encode)
 
 
 class _Inert(dict[str, bool]):
@@ -206,29 +211,15 @@ _INERT: Final = _Inert()
 _ASCII: Final = bytes(range(128))
 
 
-class _ForeignRuns(dict[str, bytes]):
-    """Maps runs of non-ASCII characters to folded words and spaces; to `JOINT` if ideographic."""
-
-    def __missing__(self, run: str) -> bytes:
-        folded = fold(run)
-        has_ideographs = _IDEOGRAPH.search(folded) is not None
-        plain = (JOINT if has_ideographs else _NO_WORD.sub(" ", folded)).encode()
-        if len(run) <= _REMEMBERED_LENGTH and len(self) < _REMEMBERED_RUNS:
-            self[run] = plain
-        return plain
-
-
-_FOREIGN_RUNS: Final = _ForeignRuns()
-
-
-def _fold_foreign(error: UnicodeError) -> tuple[bytes, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    return _FOREIGN_RUNS[error.object[error.start : error.end]], error.end
+def _fold_foreign(run: str) -> bytes:
+    """Return the folded words of a run separated by spaces; `JOINT` if it has ideographs."""
+    folded = fold(run)
+    has_ideographs = _IDEOGRAPH.search(folded) is not None
+    return (JOINT if has_ideographs else _NO_WORD.sub(" ", folded)).encode()
 
 
 _FOLD_FOREIGN: Final = "amux.fold-foreign"
-codecs.register_error(_FOLD_FOREIGN, _fold_foreign)
+codecs.register_error(_FOLD_FOREIGN, _Runs(_fold_foreign).encode)
 
 
 def _has_long_run(text: str) -> bool:
