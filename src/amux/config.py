@@ -154,8 +154,8 @@ def _parse_yaml(text: str, path: Path) -> object:
     try:
         data: object = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
-        line = f" line {mark.line + 1}" if mark is not None else ""
+        location = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+        line = f" line {location.line + 1}" if location is not None else ""
         reason = " ".join(str(error).split())
         raise ConfigError(f"`{path}`{line} is not valid YAML ({reason})") from error
     return {} if data is None else data

@@ -147,6 +147,6 @@ def _demoted(line: str) -> str:
     heading = _HEADING.match(line)
     if heading is None:
         return line
-    containers, marks = heading.groups()
-    level = min(_DEEPEST_LEVEL, len(marks) + _OUR_LEVELS)
+    containers, signs = heading.groups()
+    level = min(_DEEPEST_LEVEL, len(signs) + _OUR_LEVELS)
     return containers + "#" * level + line[heading.end() :]

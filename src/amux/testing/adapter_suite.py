@@ -219,9 +219,9 @@ class AdapterSuite(IndexRules):
             assert read_source(self.adapter, source, "facts").facts == whole.facts
             by_session = whole.by_session()
             for facts in whole.facts:
-                marks = [mark for mark in facts.trace.kinds if mark != LineKind.LINE]
+                kinds = [kind for kind in facts.trace.kinds if kind != LineKind.LINE]
                 folded = [line_kind(message) for message in by_session.get(facts.session_id, [])]
-                assert marks == folded
+                assert kinds == folded
 
     def test_a12_cut_at_any_byte_what_remains_is_a_prefix(
         self, capture: Capture, sources: list[SourceRef]
@@ -258,8 +258,8 @@ class AdapterSuite(IndexRules):
             reading = read_source(self.adapter, source)
             found = [p.code for p in reading.problems if p.code != "orphan-result"]
             assert found == ["bad-line"]
-            kept = sum(message in reading.messages for message in before)
-            assert kept >= len(before) - 3, "only the messages around the bad line may be missing"
+            intact = sum(message in reading.messages for message in before)
+            assert intact >= len(before) - 3, "only the messages around the bad line may be missing"
 
     def test_a13_a_record_of_the_future_changes_nothing(self, sources: list[SourceRef]) -> None:
         source = smallest_log(sources)

@@ -55,8 +55,8 @@ class IndexRules:
         for number, source in enumerate(sources):
             alone = tmp_path / "alone" / str(number)
             moved = _copy_alone(source, home, alone)
-            whole = _without_place(read_source(self.adapter, source, "facts").facts, home)
-            assert _without_place(read_source(self.adapter, moved, "facts").facts, alone) == whole
+            whole = _without_home(read_source(self.adapter, source, "facts").facts, home)
+            assert _without_home(read_source(self.adapter, moved, "facts").facts, alone) == whole
 
     def test_a22_what_a_source_names_lies_in_a_capture_or_is_documented(
         self, tmp_path: Path
@@ -85,19 +85,21 @@ class IndexRules:
     ) -> None:
         if not isinstance(self.adapter, Resumable):
             return  # resuming is optional
-        for source in filter(_is_line_log, sources):
+        for source in sources:
+            if source.path.suffix != ".jsonl" or not source.path.is_file():
+                continue  # not a line log
             whole = source.path.read_bytes()
-            at_once = _told(self.adapter.read(source, want=want), want)
+            at_once = _facts_and_problems(self.adapter.read(source, want=want), want)
             for cut in _cuts(whole):
                 source.path.write_bytes(whole[:cut])
                 checkpoint = self.adapter.resume_read(source, want=want, checkpoint=None).checkpoint
-                seen = 0 if checkpoint is None else checkpoint.offset
-                assert seen <= cut
-                assert whole[:seen] == b"" or whole[:seen].endswith(b"\n")
+                offset = 0 if checkpoint is None else checkpoint.offset
+                assert offset <= cut
+                assert whole[:offset] == b"" or whole[:offset].endswith(b"\n")
                 # The part that was read before must not be needed again, so it is overwritten.
-                source.path.write_bytes(b"#" * seen + whole[seen:])
+                source.path.write_bytes(b"#" * offset + whole[offset:])
                 reading = self.adapter.resume_read(source, want=want, checkpoint=checkpoint)
-                assert _told([*reading.problems, *reading.facts], want) == at_once
+                assert _facts_and_problems([*reading.problems, *reading.facts], want) == at_once
             source.path.write_bytes(whole)
 
     def test_a24_a_choice_of_everything_tells_what_reading_everything_does(
@@ -106,13 +108,13 @@ class IndexRules:
         adapter = self.adapter
         if not isinstance(adapter, Selective):
             return  # selecting is optional
-        telling = [source for source in sources if adapter.can_select(source)]
-        choice = adapter.select(telling, ListFilter()) if telling else None
+        selectable = [source for source in sources if adapter.can_select(source)]
+        choice = adapter.select(selectable, ListFilter()) if selectable else None
         if choice is None:
             return  # the adapter may decline to select
         read = _read_all(adapter, choice)
         assert choice.skipped() == SkippedCounts()
-        for source in telling:
+        for source in selectable:
             ids = read.get(source, ())
             chosen = [one for one in _facts(adapter.read_selected(source, chosen=ids)) if ids]
             for facts in read_source(adapter, source, "facts").facts:
@@ -125,16 +127,16 @@ class IndexRules:
         adapter = self.adapter
         if not isinstance(adapter, Selective):
             return
-        telling = [source for source in sources if adapter.can_select(source)]
+        selectable = [source for source in sources if adapter.can_select(source)]
         question = ListFilter(limit=0, children=False, archived=False)
-        choice = adapter.select(telling, question) if telling else None
+        choice = adapter.select(selectable, question) if selectable else None
         if choice is None:
             return
         chosen = _read_all(adapter, choice)
         read = {(source, id) for source, ids in chosen.items() for id in ids}
         left = {
             (facts.kind == "subagent", facts.parent, facts.session_id)
-            for source in telling
+            for source in selectable
             for facts in read_source(adapter, source, "facts").facts
             if facts.attributed and facts.addressable and (source, facts.session_id) not in read
         }
@@ -187,13 +189,9 @@ def _copy_alone(source: SourceRef, home: Path, target_home: Path) -> SourceRef:
     )
 
 
-def _without_place(facts: Iterable[Facts], home: Path) -> bytes:
+def _without_home(facts: Iterable[Facts], home: Path) -> bytes:
     """Return facts as bytes that do not depend on the path of the home."""
     return encode_json(list(facts)).replace(encode_json(str(home))[1:-1], b"~")
-
-
-def _is_line_log(source: SourceRef) -> bool:
-    return source.path.suffix == ".jsonl" and source.path.is_file()
 
 
 def _cuts(whole: bytes) -> Iterator[int]:
@@ -203,7 +201,7 @@ def _cuts(whole: bytes) -> Iterator[int]:
     yield from (max(0, last), last + 1)
 
 
-def _told(
+def _facts_and_problems(
     items: Iterable[Item], want: Literal["usage", "facts"]
 ) -> tuple[list[Facts], set[Problem]]:
     """Return the facts and the problems that concern no session, as far as `want` includes them."""

@@ -15,7 +15,6 @@ from amux.model.cost import CostRecord
 from amux.model.incomplete import UNPRICED_MODEL
 from amux.model.message import SessionMessage, SessionToolCall
 from amux.model.session import Session, SessionSummary
-from amux.model.usage import Call
 
 Expected = dict[str, Any]
 
@@ -113,7 +112,8 @@ def _tool_mismatches(session: Session, expected: Expected) -> Iterator[str]:
     allowed = _allowed(expected, "tool_calls")
     if not allowed:
         return
-    found = [(call.tool_name, _succeeded(call)) for call in _tool_calls(session.messages)]
+    calls = (call for message in session.messages for call in message.tool_calls)
+    found = [(call.tool_name, _succeeded(call)) for call in calls]
     cut_off = len(_last_calls(session.messages))
     for wanted in allowed:
         if len(wanted) == len(found) and all(
@@ -133,11 +133,6 @@ def _right_outcome(expected: Expected, *, succeeded: bool | None, ok: bool | Non
     # The expected outcomes inside a sub-agent's file were planned, not observed: a call that the
     # agent itself recorded as failed did fail.
     return ok and succeeded is False and expected.get("addressable") is False
-
-
-def _tool_calls(messages: Iterable[SessionMessage]) -> Iterator[SessionToolCall]:
-    for message in messages:
-        yield from message.tool_calls
 
 
 def _last_calls(messages: Sequence[SessionMessage]) -> tuple[SessionToolCall, ...]:
@@ -186,17 +181,14 @@ def _cost_mismatches(session: Session, expected: Expected) -> Iterator[str]:
 
 def own_tokens(session: Session) -> dict[str, int]:
     """Return the tokens of the session's own calls, without those of sub-agents."""
+    tokens = [call.tokens for call in session.calls]
     return {
-        "input": _sum(session.calls, lambda call: call.tokens.input),
-        "cache_read": _sum(session.calls, lambda call: call.tokens.cache_read),
-        "cache_write": _sum(session.calls, lambda call: call.tokens.cache_write),
-        "output": _sum(session.calls, lambda call: call.tokens.output),
-        "thinking": _sum(session.calls, lambda call: call.tokens.thinking or 0),
+        "input": sum(each.input for each in tokens),
+        "cache_read": sum(each.cache_read for each in tokens),
+        "cache_write": sum(each.cache_write for each in tokens),
+        "output": sum(each.output for each in tokens),
+        "thinking": sum(each.thinking or 0 for each in tokens),
     }
-
-
-def _sum(calls: Iterable[Call], figure: Callable[[Call], int]) -> int:
-    return sum(figure(call) for call in calls)
 
 
 def _prompts(session: Session) -> list[str]:
