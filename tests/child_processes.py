@@ -1,4 +1,4 @@
-"""What a process started by a test needs of ours."""
+"""The environment of processes that tests start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every test: no look at the real home, not a byte of a capture changed."""
+"""Checks that hold for every test: the real home is not accessed, no capture is changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many bytes this process reads, from anywhere, as the kernel counts them."""
+"""Counts the bytes that this process reads, as reported by the kernel."""
 
 from __future__ import annotations
 

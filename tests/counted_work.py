@@ -1,4 +1,4 @@
-"""Counts of the work that one question takes: listings, readings, stat calls, files entered."""
+"""Counts the work of one request: listings, readings, stat calls, opened files."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How many examples a drawn test takes.
+"""The number of examples of a Hypothesis test.
 
-Tests say how many make sense; `make test` takes a third of them, `make test-full` the multiple that
-`EXAMPLES` names. What fails once is drawn first in the next run.
+Each test states how many make sense; `make test` takes a third of them, `make test-full` the
+multiple that `EXAMPLES` names. An example that failed is tried first in the next run.
 """
 
 from __future__ import annotations

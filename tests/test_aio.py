@@ -1,4 +1,4 @@
-"""The asynchronous twin gives what the synchronous API gives."""
+"""The asynchronous client returns what the synchronous client returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings come from layers, and every value knows which."""
+"""Settings come from layers, and each value names its layer."""
 
 from __future__ import annotations
 

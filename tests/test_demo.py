@@ -1,4 +1,4 @@
-"""The demo home against the ledger of its generator, which never looks at the files."""
+"""The demo home, compared with the ledger of its generator, which does not read the files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machine as an argument: where home is, and what is derived from it on each platform."""
+"""The host as an argument: the home directory, and the paths derived from it on each platform."""
 
 from __future__ import annotations
 

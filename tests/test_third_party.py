@@ -1,6 +1,6 @@
-"""The adapter in `examples/amux-notes`, as a person has it who installed the package.
+"""The adapter in `examples/amux-notes`, as it works for a user who installed the package.
 
-Nothing is registered and nothing of the package is imported here: it lies on the path of other
+Nothing is registered and nothing of the package is imported here: it is on the path of other
 processes, with the metadata that an installer would have written.
 """
 

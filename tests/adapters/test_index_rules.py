@@ -1,4 +1,4 @@
-"""The rules about kept facts find the mistakes they are there for."""
+"""The rules about stored facts detect the mistakes that they exist for."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from claude_projects import homes
 from drawn import drawn
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
-from lists import listed, listed_from_everything
+from list_both_ways import listed, listed_from_everything
 
 from amux.model.options import SessionListOptions
 from amux.testing import find_captures

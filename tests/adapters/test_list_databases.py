@@ -14,11 +14,11 @@ import pytest
 from agent_logs import write_database
 from database_stores import NAMES, conversation, stores, write_conversations, write_store
 from drawn import drawn
-from everyday import newest_of_each
 from hermes_stores import START
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
-from lists import EVERYTHING, listed, listed_from_everything
+from list_both_ways import EVERYTHING, listed, listed_from_everything
+from newest_captures import newest_of_each
 from opencode_store import START as OPENCODE_START
 from opencode_store import Database, answer, tokens
 

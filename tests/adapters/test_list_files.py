@@ -18,10 +18,10 @@ from claude_generated import source_at, transcripts
 from claude_homes import VERSIONS, Home
 from codex_lines import OWN, PARENT, Writer, history
 from drawn import drawn
-from everyday import newest_of_each
 from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
-from lists import EVERYTHING, listed, listed_from_everything
+from list_both_ways import EVERYTHING, listed, listed_from_everything
+from newest_captures import newest_of_each
 
 from amux import create_client
 from amux.adapters import load_builtin

@@ -1,4 +1,4 @@
-"""One session is read with what bears on it, and is what reading everything makes of it."""
+"""A session that is read with its related sources equals the same session from a full read."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from claude_projects import homes
 from database_stores import conversation as conversations
 from database_stores import stores, write_conversations, write_store
 from drawn import drawn
-from everyday import newest_of_each
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
-from lists import EVERYTHING
+from list_both_ways import EVERYTHING
+from newest_captures import newest_of_each
 from opencode_store import START, Database, answer, data_dir, message_id, tokens, user
 
 from amux import AmbiguousIdError, SessionNotFoundError, create_client

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from followed import applied, follow
+from following import applied, follow
 from opencode_store import (
     START,
     Database,

@@ -1,4 +1,4 @@
-"""Scans of texts are equal to reading, and messages can be cut from where scans say they lie."""
+"""Text scans return the texts that reading returns, and locate the messages in the file."""
 
 from __future__ import annotations
 

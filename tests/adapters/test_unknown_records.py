@@ -1,4 +1,4 @@
-"""Records of types that nobody knows yet: they change no message and stand in `raw`."""
+"""Records of unknown types change no message and are listed in `raw`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scan of texts has to be equal to: the messages of the same file, read the long way."""
+"""Returns the expected result of a text scan: the texts of all messages from a full read."""
 
 from __future__ import annotations
 

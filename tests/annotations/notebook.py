@@ -1,4 +1,4 @@
-"""A home with sessions of two agents, and where its annotations lie."""
+"""A home with sessions of two agents, and the path of its annotation file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file: what any bytes mean, and that nothing acknowledged is ever lost."""
+"""The annotation file: any bytes can be read, and no acknowledged change is ever lost."""
 
 from __future__ import annotations
 

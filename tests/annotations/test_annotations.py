@@ -1,4 +1,4 @@
-"""Tags, stars and notes through the client: what is added is seen wherever sessions are."""
+"""Tags, stars and notes added through the client appear wherever sessions are shown."""
 
 from __future__ import annotations
 

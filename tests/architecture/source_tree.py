@@ -1,4 +1,4 @@
-"""The source tree as the architecture tests look at it."""
+"""Parses the modules of `src` for the architecture tests."""
 
 from __future__ import annotations
 

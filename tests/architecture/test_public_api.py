@@ -1,4 +1,4 @@
-"""What the package promises: its names, and that asking for none of them costs anything."""
+"""The package has the promised names, and importing it loads nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The made-up homes that benchmarks run on: always the same, and what they say of themselves."""
+"""The generated homes of the benchmarks are reproducible, and their description is correct."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the command in a process of its own, on a home of its own."""
+"""Runs the command in a separate process, on a separate home."""
 
 from __future__ import annotations
 

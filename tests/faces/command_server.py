@@ -1,8 +1,8 @@
-"""Commands in processes of their own that need not import amux anew: most of what tests wait for.
+"""Runs commands in forked processes that need not import amux again, which saves most of the time.
 
-Run as a program, this loads all of amux and forks for every order it reads: words, environment,
-directory, and files for the output. What a fork does is what a fresh process does, but for the
-imports; `test_cli_start_up.py` and everything that needs pipes or a terminal starts fresh ones.
+As a program, this module loads all of amux and forks for every order it reads: words, environment,
+directory, and files for the output. A fork behaves like a fresh process except for the imports;
+`test_cli_start_up.py` and all tests that need pipes or a terminal start fresh processes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`amux agents`: which agents are here, and everything about one."""
+"""`amux agents`: the installed agents, and the details of one."""
 
 from __future__ import annotations
 

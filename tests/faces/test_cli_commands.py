@@ -1,4 +1,4 @@
-"""The commands on copies of captured homes; what must be found there comes from expected.json."""
+"""The commands on copies of captured homes; expected.json states the expected results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A day is the same day wherever one is typed or shown: that of the `timezone` of the settings."""
+"""A typed or shown day is always a day in the configured `timezone`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever goes wrong is one sentence and an exit code, never a traceback."""
+"""Every failure is reported in one sentence with an exit code, never as a traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`amux follow` in a process of its own, while a session grows."""
+"""`amux follow` in a separate process, while a session grows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C: one sentence that is true, and the next run goes on."""
+"""Ctrl-C prints one correct sentence, and the next run continues the work."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Whatever is given to an option, however large or odd: an answer, or a sentence that says why not.
+"""Any value of an option, however large or odd, gives an answer or a sentence that says why not.
 
-Nothing is unexpected, with an index that knows everything and without one.
+No value causes an unexpected error, with an up-to-date index and without one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A profile is chosen for one command or one client, and holds for that one alone."""
+"""A profile is selected for one command or one client and affects no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line that shows how far long work has come, on a terminal and a clock of our own."""
+"""The progress line of long work, on a simulated terminal and clock."""
 
 from __future__ import annotations
 

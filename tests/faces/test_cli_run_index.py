@@ -1,4 +1,4 @@
-"""What cannot be read of the run index is told by every command that asks it."""
+"""Every command that uses the run index reports the lines that it cannot read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`amux search`: what people see of hits, and what programs get."""
+"""`amux search`: the table for people, and the output for programs."""
 
 from __future__ import annotations
 

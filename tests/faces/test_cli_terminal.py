@@ -1,4 +1,4 @@
-"""What people see: the command on a pseudo-terminal."""
+"""The output of the command on a pseudo-terminal."""
 
 from __future__ import annotations
 

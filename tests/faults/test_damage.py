@@ -1,8 +1,8 @@
-"""Random kills, torn writes and flipped bits: what was not hit comes back.
+"""Random kills, torn writes and flipped bits: every undamaged text is still read.
 
-Each case is one captured log, damaged at a place drawn from a fixed seed and read through the
-public client. A text of the original's messages counts as undamaged when every line that holds it
-is intact; it must be a text of the messages again. Nothing may raise.
+Each case is one captured log, damaged at an offset drawn from a fixed seed and read through the
+public client. A text of the original's messages counts as undamaged when every line that contains
+it is intact; it must be a text of the messages again. Nothing may raise.
 """
 
 from __future__ import annotations

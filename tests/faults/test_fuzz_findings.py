@@ -1,4 +1,4 @@
-"""What fuzzing found: each input is the smallest that showed a mistake of ours."""
+"""Regression tests for inputs that fuzzing found, each reduced to the smallest that failed."""
 
 from __future__ import annotations
 

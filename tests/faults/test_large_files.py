@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from large import AGENTS, MB, NEEDLE, PLACES, SCRIPTS, Agent, Giant, Log, Script, write_log
-from peak import run_measured, stream_measured
+from large_logs import AGENTS, MB, NEEDLE, PLACES, SCRIPTS, Agent, Giant, Log, Script, write_log
+from peak_memory import run_measured, stream_measured
 
 SMALL, LARGE = 64 * MB, 1024 * MB
 SMALL_GIANT, LARGE_GIANT = 16 * MB, 50 * MB

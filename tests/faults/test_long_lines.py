@@ -1,4 +1,4 @@
-"""Cutting the texts of a line too long to be held: what is left means the same, only shorter."""
+"""Truncating the texts of a very long line changes nothing but their length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real browser, driven by its own command line, with a proxy that notes what it asks for."""
+"""Runs a real browser from its command line, behind a proxy that records its requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Just enough of PNG to count the colours of a screenshot: eight bits, RGB or RGBA."""
+"""Counts the colours of a PNG screenshot with eight bits per channel, RGB or RGBA."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTML export in a real browser: nothing in it runs, nothing is fetched, and it can be seen."""
+"""The HTML export in a real browser runs no script, requests nothing and is visible."""
 
 from __future__ import annotations
 

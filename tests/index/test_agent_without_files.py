@@ -1,4 +1,4 @@
-"""An agent whose sessions lie in no file: its adapter says where they are and what has changed."""
+"""An agent without files: its adapter reports the locations and the changes of its sessions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from unittest.mock import patch
 import msgspec
 import pytest
 from builders import NOW, PRICES, START
-from followed import ScriptedClock, texts
+from following import ScriptedClock, texts
 
 from amux import create_client
 from amux.adapters._base import (

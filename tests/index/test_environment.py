@@ -1,4 +1,4 @@
-"""Runs, stars, tags and settings: the index stays in use with them, and answers are right."""
+"""Changes of runs, stars, tags and settings keep the index in use and its answers correct."""
 
 from __future__ import annotations
 

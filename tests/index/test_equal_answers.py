@@ -1,4 +1,4 @@
-"""The index changes no answer: with it, without it, warm, damaged, locked or of another make."""
+"""The index changes no answer, whether it is absent, new, up to date, damaged, locked or old."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 import pytest
 from builders import CAPTURES, SharedHome, capture_named
-from everyday import newest_of_each
+from newest_captures import newest_of_each
 
 from amux import create_client
 from amux.client import Client

@@ -1,4 +1,4 @@
-"""Ctrl-C while the text index is made: what was read is kept, and nothing is half there."""
+"""Ctrl-C while the text index is built keeps the finished part and leaves nothing half-written."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Lists and results have one order: the same with an index, without one, and however it grew.
+"""Lists and results have the same order with an index, without one, and however it grew.
 
-Sub-agents have short ids, which are unique only below their parents; whoever is equal in all that a
-list is sorted by, the id included, goes by the parent.
+Sub-agents have short ids, which are unique only below their parents; sessions that are equal in
+every sort key, including the id, are ordered by their parents.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any, NamedTuple, get_args
 import pytest
 from builders import CAPTURES, uuid_of
 from drawn import drawn
-from everyday import newest_of_each
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from newest_captures import newest_of_each
 
 from amux import create_client
 from amux.adapters import load_builtin

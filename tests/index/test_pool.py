@@ -1,4 +1,4 @@
-"""Work shared with forked processes: never while a thread runs that may hold a lock."""
+"""Worker processes are forked only while no other thread runs, since it might hold a lock."""
 
 from __future__ import annotations
 

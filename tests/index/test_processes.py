@@ -1,4 +1,4 @@
-"""Several processes at once, and processes that die: nothing is lost, no answer is wrong."""
+"""Several processes share the index, and some are killed: no data is lost, no answer is wrong."""
 
 from __future__ import annotations
 

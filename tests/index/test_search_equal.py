@@ -1,4 +1,4 @@
-"""Searching with the text index finds what searching without it finds, in every capture."""
+"""A search with the text index finds the same as a search without it, in every capture."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from builders import CAPTURES, ClaudeSession, open_client, uuid_of, write_claude
 from drawn import drawn
-from everyday import newest_of_each
 from hypothesis import given
 from hypothesis import strategies as st
+from newest_captures import newest_of_each
 
 from amux import create_client
 from amux.client import Client

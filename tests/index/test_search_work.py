@@ -1,4 +1,4 @@
-"""How much a search reads once everything is indexed: of the sources only what it shows."""
+"""A search over an up-to-date index reads only the sources of the results that it shows."""
 
 from __future__ import annotations
 

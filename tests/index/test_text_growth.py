@@ -1,4 +1,4 @@
-"""A session that grows is found as it grows, and only what is new is read."""
+"""New messages of a growing session are found, and only the new bytes are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The full-text index answers as a look at every text would."""
+"""The text index finds what a scan of every text finds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from drawn import drawn
 from hypothesis import given
 from hypothesis import strategies as st
-from naive_texts import holds
+from naive_terms import holds
 from text_strategies import terms, texts
 
 from amux.index.text.engine import UNPLACED_TEXT, Table, TextIndex

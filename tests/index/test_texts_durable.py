@@ -1,4 +1,4 @@
-"""The full-text index as a file: readers beside a writer, interruptions, damage."""
+"""The file of the text index: readers during a write, interruptions, damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every text of every agent gets into the index, under the message it belongs to."""
+"""Every text of every agent is indexed with the message that it belongs to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from builders import CAPTURES, SharedHome
-from everyday import newest_of_each
+from newest_captures import newest_of_each
 
 from amux.adapters import load_builtin
 from amux.adapters._base import Adapter, Head, SourceRef

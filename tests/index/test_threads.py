@@ -1,4 +1,4 @@
-"""One client, many threads: the index stays in use, and every answer is the serial one."""
+"""Many threads share one client: the index stays in use, and answers equal those of one thread."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
-from at_once import PATIENCE_S, at_once, in_thread
 from builders import capture_named, write_claude, write_codex
+from in_threads import PATIENCE_S, at_once, in_thread
 
 from amux import aio, create_client
 from amux.client import Client

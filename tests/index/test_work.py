@@ -1,4 +1,4 @@
-"""How much is done: what is known already is not read again, and nothing is written for it."""
+"""Unchanged sources are not read again, and nothing is written for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts in many scripts, and terms that have a chance to be in them."""
+"""Hypothesis strategies for texts in many scripts, and for terms that may occur in them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The real agents, each in a home of its own, talking to the fake model and to nobody else.
+"""The real agents, each in a separate home, connected to the fake model alone.
 
-`make agents` installs the versions that `package.json` names. What is missing or of another version
-fails the test with one sentence; nothing is skipped. An agent inherits no variable but PATH, has no
-way out (its proxy is the fake model, which refuses), and is ended with all it started when its time
-is up.
+`make agents` installs the versions that `package.json` names. An agent that is missing or has
+another version fails the test with one sentence; nothing is skipped. An agent inherits no variable
+but PATH, has no network access (its proxy is the fake model, which refuses), and is killed with all
+its child processes when its time is up.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ trust_level = "trusted"
 
 
 @contextmanager
-def told(
+def scripted(
     agent: type[AnyAgent], home: Path, script: Mapping[str, Sequence[Reply]]
 ) -> Generator[AnyAgent]:
     """An agent in a new home; in the end every request it made must have been foreseen."""

@@ -1,6 +1,6 @@
-"""What a correct reader finds, told by the fake model's log in the words of a capture's truth.
+"""Builds the expected content of a live home from the log of the fake model.
 
-So a live home is judged by the same comparison as a captured one.
+It has the form of a capture's `expected.json`, so the same comparison checks both.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from agents import Claude, end, frozen, told
+from agents import Claude, end, frozen, scripted
 from fake_model import Reply, Tool
 from served_truth import UNFINISHED, differences, tokens_of, truth_of
 
@@ -35,7 +35,7 @@ def typed(prompt: str) -> str:
 
 def test_a_turn_with_a_tool_is_read_as_it_was_served(home: Path) -> None:
     replies = [Reply("I will ask the shell.", tool=bash("echo hello")), Reply("It says hello.")]
-    with told(Claude, home, {FIRST: replies}) as claude:
+    with scripted(Claude, home, {FIRST: replies}) as claude:
         run = claude.ask(FIRST)
         truth = truth_of(claude.model, FIRST, tools=[True])
         truth |= {"title": FIRST, "cwd": str(claude.project), "native_cost_usd": run.usd}
@@ -44,14 +44,16 @@ def test_a_turn_with_a_tool_is_read_as_it_was_served(home: Path) -> None:
 
 def test_a_command_that_fails_is_a_failed_tool_call(home: Path) -> None:
     replies = [Reply("I try.", tool=bash("echo oops >&2; exit 3")), Reply("It did not work.")]
-    with told(Claude, home, {FIRST: replies}) as claude:
+    with scripted(Claude, home, {FIRST: replies}) as claude:
         run = claude.ask(FIRST)
         truth = truth_of(claude.model, FIRST, tools=[False])
         assert differences(claude, {run.session_id: truth}) == []
 
 
 def test_a_resumed_session_stays_one_session(home: Path) -> None:
-    with told(Claude, home, {FIRST: [Reply("Hello.")], SECOND: [Reply("Hello again.")]}) as claude:
+    with scripted(
+        Claude, home, {FIRST: [Reply("Hello.")], SECOND: [Reply("Hello again.")]}
+    ) as claude:
         run = claude.ask(FIRST)
         again = claude.ask(SECOND, resume=run.session_id)
         assert again.session_id == run.session_id
@@ -65,7 +67,7 @@ def test_a_fork_shows_the_shared_history_and_pays_only_for_its_own_calls(home: P
         SECOND: [Reply("Hello again.")],
         OTHER: [Reply("Then nobody would have said hello.")],
     }
-    with told(Claude, home, script) as claude:
+    with scripted(Claude, home, script) as claude:
         run = claude.ask(FIRST)
         fork = claude.ask(OTHER, fork=run.session_id)
         claude.ask(SECOND, resume=run.session_id)
@@ -88,7 +90,7 @@ def test_a_sub_agent_is_a_child_whose_calls_its_parent_pays(home: Path) -> None:
         FIRST: [Reply("I send somebody.", tool=Tool("Agent", errand)), Reply("They counted.")],
         ERRAND: [Reply("I count.", tool=bash("seq 3")), Reply("One, two, three.")],
     }
-    with told(Claude, home, script) as claude:
+    with scripted(Claude, home, script) as claude:
         run = claude.ask(FIRST)
         truth = truth_of(claude.model, FIRST, tools=[True])
         truth |= {"tokens_recoverable": tokens_of(claude.model.served), "native_cost_usd": run.usd}
@@ -101,7 +103,7 @@ def test_a_sub_agent_is_a_child_whose_calls_its_parent_pays(home: Path) -> None:
 
 def test_reading_while_the_agent_works_disturbs_nobody(home: Path) -> None:
     script = {FIRST: [Reply("I ask.", tool=bash("echo $((6 * 7))")), Reply("42.", stalls=True)]}
-    with told(Claude, home, script) as claude, claude.running(FIRST) as process:
+    with scripted(Claude, home, script) as claude, claude.running(FIRST) as process:
         claude.wait_until_half_way(written=ASKED_AGAIN)
         with frozen(process):
             so_far = truth_of(claude.model, FIRST, tools=[True]) | UNFINISHED
@@ -114,7 +116,7 @@ def test_reading_while_the_agent_works_disturbs_nobody(home: Path) -> None:
 
 def test_a_run_killed_in_its_first_answer_has_no_exact_cost(home: Path) -> None:
     script = {FIRST: [Reply("You will never hear the end.", stalls=True)]}
-    with told(Claude, home, script) as claude, claude.running(FIRST) as process:
+    with scripted(Claude, home, script) as claude, claude.running(FIRST) as process:
         claude.wait_until_half_way(written=typed(FIRST))
         end(process)
         truth = truth_of(claude.model, FIRST) | UNFINISHED
@@ -129,7 +131,7 @@ def test_a_run_ended_after_its_tool_has_no_exact_cost_even_when_resumed(
         FIRST: [Reply("I ask.", tool=bash("echo $((6 * 7))")), Reply("42.", stalls=True)],
         SECOND: [Reply("Where were we?")],
     }
-    with told(Claude, home, script) as claude:
+    with scripted(Claude, home, script) as claude:
         with claude.running(FIRST) as process:
             claude.wait_until_half_way(written=ASKED_AGAIN)
             end(process, sign)
@@ -142,7 +144,7 @@ def test_a_run_ended_after_its_tool_has_no_exact_cost_even_when_resumed(
 
 def test_a_resumed_run_that_is_killed_keeps_what_was_counted_before(home: Path) -> None:
     script = {FIRST: [Reply("Hello.")], SECOND: [Reply("You will never hear it.", stalls=True)]}
-    with told(Claude, home, script) as claude:
+    with scripted(Claude, home, script) as claude:
         run = claude.ask(FIRST)
         with claude.running(SECOND, resume=run.session_id) as process:
             claude.wait_until_half_way(written=typed(SECOND))

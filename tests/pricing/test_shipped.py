@@ -1,4 +1,4 @@
-"""The rates that come with amux are those of the installed catalogue, or there are none."""
+"""The shipped rates are those of the installed catalogue, or none are used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resuming and forking in the real agent's stead: a program that only writes down what it got."""
+"""Resuming and forking start the agent; a program that records its arguments stands in for it."""
 
 from __future__ import annotations
 

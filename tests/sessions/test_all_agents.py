@@ -1,6 +1,6 @@
-"""A home in which every agent has worked: each is read as if it were alone.
+"""A home with sessions of every agent: each agent is read as if it were alone.
 
-The home holds the newest capture of every agent. Two versions of one agent are never in one home:
+The home contains the newest capture of every agent, and never two versions of one agent, because
 their message ids repeat.
 """
 
@@ -79,7 +79,7 @@ def alone(shared_home: SharedHome) -> Mapping[str, Client]:
     return {agent: open_client(shared_home(capture)) for agent, capture in NEWEST.items()}
 
 
-def told(session: SessionSummary) -> tuple[object, ...]:
+def summary_of(session: SessionSummary) -> tuple[object, ...]:
     """What a session is, wherever its home lies."""
     return (
         *(session.unified_id, session.title, session.kind, session.parent, session.cost),
@@ -89,7 +89,7 @@ def told(session: SessionSummary) -> tuple[object, ...]:
 
 
 def listed(client: Client, agent: str) -> list[tuple[object, ...]]:
-    return [told(session) for session in client.sessions.list(agent, EVERYTHING)]
+    return [summary_of(session) for session in client.sessions.list(agent, EVERYTHING)]
 
 
 def tokens(cost: CostSummary) -> list[int]:
@@ -126,7 +126,7 @@ def test_the_list_of_all_agents_is_the_sum_of_theirs_without_duplicates(
     report = together.list_report(None, EVERYTHING)
     ids = [session.unified_id for session in report.sessions]
     assert len(ids) == len(set(ids))
-    assert {told(session) for session in report.sessions} == {
+    assert {summary_of(session) for session in report.sessions} == {
         session for agent, client in alone.items() for session in listed(client, agent)
     }
 
@@ -159,11 +159,13 @@ def test_search_finds_in_every_agent_what_it_finds_there_alone(
     together: Client, alone: Mapping[str, Client], agent: str
 ) -> None:
     word = distinct_word(alone[agent], agent)
-    expected = {told(hit) for hit in alone[agent].sessions.search(word, limit=None)}
+    expected = {summary_of(hit) for hit in alone[agent].sessions.search(word, limit=None)}
     found = together.sessions.search(word, limit=None)
     assert expected
-    assert {told(hit) for hit in found if hit.agent == agent} == expected
-    assert {told(h) for h in together.sessions.search(word, agent=agent, limit=None)} == expected
+    assert {summary_of(hit) for hit in found if hit.agent == agent} == expected
+    assert {
+        summary_of(h) for h in together.sessions.search(word, agent=agent, limit=None)
+    } == expected
 
 
 @pytest.mark.parametrize("agent", BUILTIN)
@@ -236,7 +238,7 @@ def answers(client: Client, agent: str) -> tuple[object, ...]:
     return (
         listed(client, agent),
         [len(sessions.get(agent, each.session_id).messages) for each in summaries],
-        [told(hit) for hit in sessions.search(word, agent=agent, limit=None)],
+        [summary_of(hit) for hit in sessions.search(word, agent=agent, limit=None)],
         tokens(sessions.total_cost(agent=agent)),
     )
 

@@ -1,4 +1,4 @@
-"""Any number of threads may read at once; every answer equals the serial one."""
+"""Any number of threads may read at once, and answers equal those of one thread."""
 
 from __future__ import annotations
 

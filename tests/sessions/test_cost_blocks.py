@@ -1,4 +1,4 @@
-"""Blocks of hours, against a second, slow way to make them from the calls of whole sessions."""
+"""Cost blocks, compared with a second, naive implementation over the calls of whole sessions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from builders import (
 from drawn import drawn
 from hypothesis import given
 from hypothesis import strategies as st
-from shelf import Shelf, call
+from memory_adapter import MemoryAdapter, call
 
 from amux import aio
 from amux.client import Client, create_client
@@ -117,17 +117,17 @@ MINUTES = st.lists(st.integers(0, 60 * 48), max_size=12)
 @drawn(60)
 @given(st.lists(MINUTES, max_size=4), st.integers(1, 8))
 def test_blocks_equal_a_naive_computation(times: list[list[int]], hours: int) -> None:
-    shelf = Shelf(Path(__file__).parent)
+    memory = MemoryAdapter(Path(__file__).parent)
     for number, minutes in enumerate(times):
         calls = [
             call(f"{number}-{n}", at=START + timedelta(minutes=minute), input=minute)
             for n, minute in enumerate(minutes)
         ]
-        shelf.put(f"s{number}", *calls)
+        memory.put(f"s{number}", *calls)
     client = open_client(Path("/src/home"))
-    client.adapters.register(shelf)
-    found = client.cost_blocks(agent="shelf", hours=hours)
-    assert_equal(list(found), slow_blocks(all_sessions(client, "shelf"), hours))
+    client.adapters.register(memory)
+    found = client.cost_blocks(agent="memory", hours=hours)
+    assert_equal(list(found), slow_blocks(all_sessions(client, "memory"), hours))
 
 
 # By example
@@ -240,12 +240,12 @@ def test_a_copied_call_is_in_one_block_once(home: Path) -> None:
 
 
 def test_calls_of_no_session_and_unknown_prices_are_in_blocks_too(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path)
-    shelf.put("warm-up", call("a", model=None, gaps=("call-interrupted",)), attributed=False)
-    shelf.put("s", call("b", at=None, model=UNKNOWN), at=START + HOUR)
+    memory = MemoryAdapter(tmp_path)
+    memory.put("warm-up", call("a", model=None, gaps=("call-interrupted",)), attributed=False)
+    memory.put("s", call("b", at=None, model=UNKNOWN), at=START + HOUR)
     client = open_client(tmp_path / "home")
-    client.adapters.register(shelf)
-    (block,) = client.cost_blocks(agent="shelf")
+    client.adapters.register(memory)
+    (block,) = client.cost_blocks(agent="memory")
     assert (block.call_count, block.session_count, block.input_tokens) == (2, 1, 2000)
     assert block.incomplete == ("call-interrupted", "unpriced-model")
     assert block.models == (UNKNOWN, "unknown")
@@ -263,11 +263,11 @@ def test_a_recorded_amount_without_calls_counts_at_the_start_of_its_session(home
     "at", [datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, tzinfo=UTC)]
 )
 def test_a_call_at_the_latest_possible_time_is_in_a_block(tmp_path: Path, at: datetime) -> None:
-    shelf = Shelf(tmp_path)
-    shelf.put("s", call("a", at=at), at=at)
+    memory = MemoryAdapter(tmp_path)
+    memory.put("s", call("a", at=at), at=at)
     client = open_client(tmp_path / "home")
-    client.adapters.register(shelf)
-    (block,) = client.cost_blocks(agent="shelf")
+    client.adapters.register(memory)
+    (block,) = client.cost_blocks(agent="memory")
     assert block.start <= at <= block.end
 
 

@@ -19,7 +19,7 @@ from builders import (
     write_codex,
     write_runs,
 )
-from shelf import Shelf, call
+from memory_adapter import MemoryAdapter, call
 
 from amux.client import create_client
 from amux.model.cost import CostSummary
@@ -178,19 +178,19 @@ def test_an_answer_streamed_over_several_lines_is_billed_once(home: Path) -> Non
 
 
 def test_a_call_without_a_time_has_the_price_of_the_day_its_session_began(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path)
+    memory = MemoryAdapter(tmp_path)
     for name, began in (("early", datetime(2025, 6, 1, tzinfo=UTC)), ("late", START)):
-        shelf.put(name, call(f"of {name}", model="o3", at=None, input=1_000_000), at=began)
+        memory.put(name, call(f"of {name}", model="o3", at=None, input=1_000_000), at=began)
     client = open_client(tmp_path / "home")
-    client.adapters.register(shelf)
+    client.adapters.register(memory)
     # What the maker charged for a million tokens before and after 10 June 2025.
     usd = {"early": 10.0, "late": 2.0}
     for name, amount in usd.items():
-        cost = client.sessions.get("shelf", name).cost
+        cost = client.sessions.get("memory", name).cost
         assert cost is not None
         assert cost.total_usd == amount
-        (explained,) = client.explain_cost("shelf", name).calls
+        (explained,) = client.explain_cost("memory", name).calls
         assert explained.usd == amount
         assert explained.rates is not None
         assert explained.rates["input"] == amount
-    assert client.sessions.total_cost(agent="shelf").total_usd == sum(usd.values())
+    assert client.sessions.total_cost(agent="memory").total_usd == sum(usd.values())

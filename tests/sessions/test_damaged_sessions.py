@@ -1,4 +1,4 @@
-"""Sessions that are there but cannot be read: told apart from those that do not exist."""
+"""Sessions that exist but cannot be read are distinguished from those that do not exist."""
 
 from __future__ import annotations
 

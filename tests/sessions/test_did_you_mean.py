@@ -1,4 +1,4 @@
-"""Guesses at what a query without a hit may have meant."""
+"""Suggestions for a query without hits."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from builders import NOW, START, open_client, write_claude
-from holdings import hold
-from holdings import search as search_in
 from hypothesis import given
 from hypothesis import strategies as st
+from search_scope import scope_of
+from search_scope import search as search_in
 
 from amux.client import Client
 from amux.model.options import SessionQuery
@@ -181,7 +181,7 @@ class _Known:
 
 def test_corrections_use_the_given_vocabulary(tmp_path: Path) -> None:
     write_claude(tmp_path, 1, prompt="the payment service")
-    holdings = hold(tmp_path, vocabulary=_Known())
-    assert search_in(holdings, "servcie", exact=False).corrected_to == "service"
-    report = search_in(holdings, "paymnets", exact=False)
+    scope = scope_of(tmp_path, vocabulary=_Known())
+    assert search_in(scope, "servcie", exact=False).corrected_to == "service"
+    report = search_in(scope, "paymnets", exact=False)
     assert (report.did_you_mean, report.corrected_to) == ("payments", None)

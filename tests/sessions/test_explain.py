@@ -1,4 +1,4 @@
-"""`explain_cost`: every record of a billed call is either counted here or somewhere else."""
+"""`explain_cost`: every record of a billed call is counted in exactly one session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Regular expressions are found as Python finds them, and none goes on forever."""
+"""Regular expressions match as in Python, and each search ends within a time limit."""
 
 from __future__ import annotations
 

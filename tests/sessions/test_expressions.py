@@ -1,4 +1,4 @@
-"""What every match of a regular expression has."""
+"""The texts that every match of a regular expression must contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`find`: what a person types, turned into one session."""
+"""`find`: resolves what a person types to one session."""
 
 from __future__ import annotations
 

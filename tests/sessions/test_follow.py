@@ -1,4 +1,4 @@
-"""A session as it grows, on a clock that stands still unless somebody waits."""
+"""`follow` on a simulated clock, which advances only while a test waits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from threading import Event
 
 import pytest
 from builders import NOW, ClaudeSession, CodexSession, uuid_of, write_claude
-from followed import HermesStore, ScriptedClock, append, client_at, follow, kinds, texts
+from following import HermesStore, ScriptedClock, append, client_at, follow, kinds, texts
 from notes_adapter import write_notes
 
 from amux import SessionNotFoundError, ValidationError

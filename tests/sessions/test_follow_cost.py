@@ -1,4 +1,4 @@
-"""What following costs: nothing is read twice without need, and nothing all the time."""
+"""`follow` reads nothing twice without need, and does not read all the time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 from builders import ClaudeSession, uuid_of
-from followed import ScriptedClock, client_at, texts
+from following import ScriptedClock, client_at, texts
 
 from amux import Facts, Item, SourceRef, Want
 from amux.adapters._base import Checkpoint, Reading

@@ -1,4 +1,4 @@
-"""Whatever a captured session looked like while it grew: applying the changes gives the session."""
+"""Applying the reported changes of a growing captured session gives that session."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from builders import CAPTURES
 from drawn import drawn
-from followed import Deed, ScriptedClock, append, applied, client_at
+from following import Deed, ScriptedClock, append, applied, client_at
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
@@ -27,7 +27,7 @@ GROWING = [
 ]
 PAUSES = (0.05, 0.4, 1.1, 3.0)
 
-Told = dict[str, list[dict[str, Any]]]
+Followed = dict[str, list[dict[str, Any]]]
 
 
 class Grown(NamedTuple):
@@ -39,7 +39,7 @@ class Grown(NamedTuple):
     session: Session
     rest: bytes
 
-    def follow(self, deeds: list[Deed]) -> Told:
+    def follow(self, deeds: list[Deed]) -> Followed:
         client = client_at(self.home, ScriptedClock(deeds))
         with client.follow(self.agent, self.session.session_id, from_start=True) as changes:
             told = applied(changes)
@@ -101,7 +101,7 @@ def _is_known(client: Any, session: Session, path: Path, content: bytes) -> bool
     return session.session_id in {each.session_id for each in listed}
 
 
-def expected(session: Session) -> Told:
+def expected(session: Session) -> Followed:
     """The messages of a session and its sub-agents; outputs only in the tools' own messages."""
     messages = [message.to_dict() for message in session.messages]
     answered = {each["toolResult"]["toolCallId"] for each in messages if "toolResult" in each}
@@ -109,7 +109,7 @@ def expected(session: Session) -> Told:
         if call["toolCallId"] in answered:
             call.pop("output", None)
             call.pop("isError", None)
-    found: Told = {session.session_id: messages} if messages else {}
+    found: Followed = {session.session_id: messages} if messages else {}
     for child in session.children:
         found |= expected(child)
     return found

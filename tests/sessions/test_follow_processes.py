@@ -1,4 +1,4 @@
-"""Followed while another process writes, in real time."""
+"""`follow` in real time, while another process writes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from threading import Thread
 
 import pytest
 from builders import ClaudeSession, CodexSession, uuid_of
-from followed import HERMES_TABLES
+from following import HERMES_TABLES
 
 from amux import SessionChange, aio, create_client
 

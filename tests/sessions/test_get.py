@@ -1,4 +1,4 @@
-"""`get`: one whole session, found by its id and by nothing that leads out of the store."""
+"""`get`: one whole session, by its id; no id leads out of the store."""
 
 from __future__ import annotations
 

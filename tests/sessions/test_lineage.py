@@ -1,4 +1,4 @@
-"""Who descends from whom, and that every billed call belongs to exactly one session."""
+"""The lineage of sessions, and the assignment of every billed call to exactly one of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from builders import START, ClaudeSession, open_client, uuid_of
 from drawn import drawn
 from hypothesis import given
 from hypothesis import strategies as st
-from shelf import Shelf, call
+from memory_adapter import MemoryAdapter, call
 
 from amux.client import Client
 from amux.model.facts import Prefix
@@ -26,64 +26,66 @@ EVERYTHING = SessionListOptions(limit=None, include_children=True, include_archi
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    return Shelf(tmp_path)
+def memory(tmp_path: Path) -> MemoryAdapter:
+    return MemoryAdapter(tmp_path)
 
 
-def client_of(shelf: Shelf) -> Client:
-    client = open_client(shelf.root / "home")
-    client.adapters.register(shelf)
+def client_of(memory: MemoryAdapter) -> Client:
+    client = open_client(memory.root / "home")
+    client.adapters.register(memory)
     return client
 
 
 def inputs(client: Client) -> dict[str, int]:
     """The input tokens billed to each listed session."""
-    listed = client.list_report(("shelf",), EVERYTHING).sessions
+    listed = client.list_report(("memory",), EVERYTHING).sessions
     return {s.session_id: s.cost.input_tokens if s.cost else 0 for s in listed}
 
 
 def summaries(client: Client) -> dict[str, SessionSummary]:
-    listed = client.list_report(("shelf",), EVERYTHING).sessions
+    listed = client.list_report(("memory",), EVERYTHING).sessions
     return {summary.session_id: summary for summary in listed}
 
 
 # Copies
 
 
-def test_a_copied_call_belongs_to_the_recorded_parent_however_late_it_is(shelf: Shelf) -> None:
-    shelf.put("fork", call("a"), call("b"), parent="origin", kind="fork")
-    shelf.put("origin", call("a", at=LATER), at=LATER)
-    client = client_of(shelf)
+def test_a_copied_call_belongs_to_the_recorded_parent_however_late_it_is(
+    memory: MemoryAdapter,
+) -> None:
+    memory.put("fork", call("a"), call("b"), parent="origin", kind="fork")
+    memory.put("origin", call("a", at=LATER), at=LATER)
+    client = client_of(memory)
     assert inputs(client) == {"origin": 1000, "fork": 1000}
-    assert client.sessions.total_cost(agent="shelf").input_tokens == 2000
+    assert client.sessions.total_cost(agent="memory").input_tokens == 2000
     found = summaries(client)["fork"]
     assert (found.kind, found.parent, found.forked_from) == ("fork", "origin", "origin")
 
 
-def test_a_call_of_a_grand_parent_is_not_the_parents(shelf: Shelf) -> None:
-    shelf.put("c", call("a"), call("b"), call("c"), parent="b", kind="fork")
-    shelf.put("b", call("a"), call("b"), parent="a", kind="fork")
-    shelf.put("a", call("a"))
-    assert inputs(client_of(shelf)) == {"a": 1000, "b": 1000, "c": 1000}
+def test_a_call_of_a_grand_parent_is_not_the_parents(memory: MemoryAdapter) -> None:
+    memory.put("c", call("a"), call("b"), call("c"), parent="b", kind="fork")
+    memory.put("b", call("a"), call("b"), parent="a", kind="fork")
+    memory.put("a", call("a"))
+    assert inputs(client_of(memory)) == {"a": 1000, "b": 1000, "c": 1000}
 
 
-def test_without_a_record_the_earliest_holder_owns_a_call(shelf: Shelf) -> None:
-    shelf.put("late", call("x", at=LATER), unnamed_copies=True)
-    shelf.put("early", call("x"), unnamed_copies=True)
-    assert inputs(client_of(shelf)) == {"early": 1000, "late": 0}
+def test_without_a_record_the_earliest_holder_owns_a_call(memory: MemoryAdapter) -> None:
+    memory.put("late", call("x", at=LATER), unnamed_copies=True)
+    memory.put("early", call("x"), unnamed_copies=True)
+    assert inputs(client_of(memory)) == {"early": 1000, "late": 0}
 
 
-def test_a_record_marked_as_a_copy_is_the_copy(shelf: Shelf) -> None:
-    shelf.put("a-copy", call("x", copied=True), unnamed_copies=True)
-    shelf.put("original", call("x"), unnamed_copies=True)
-    assert inputs(client_of(shelf)) == {"a-copy": 0, "original": 1000}
+def test_a_record_marked_as_a_copy_is_the_copy(memory: MemoryAdapter) -> None:
+    memory.put("a-copy", call("x", copied=True), unnamed_copies=True)
+    memory.put("original", call("x"), unnamed_copies=True)
+    assert inputs(client_of(memory)) == {"a-copy": 0, "original": 1000}
 
 
 @pytest.mark.parametrize("kind", ["fork", "continuation"])
-def test_an_unrecorded_copy_is_found_by_what_it_shares(kind: str, shelf: Shelf) -> None:
+def test_an_unrecorded_copy_is_found_by_what_it_shares(kind: str, memory: MemoryAdapter) -> None:
     lines: list[tuple[int, Role, str]] = [(1, "user", "begin"), (2, "assistant", "ok")]
-    shelf.put("old", call("x"), lines=lines, unnamed_copies=True)
-    shelf.put(
+    memory.put("old", call("x"), lines=lines, unnamed_copies=True)
+    memory.put(
         "new",
         call("x"),
         call("y", at=LATER),
@@ -91,7 +93,7 @@ def test_an_unrecorded_copy_is_found_by_what_it_shares(kind: str, shelf: Shelf) 
         unnamed_copies=True,
         copy_kind=kind,
     )
-    client = client_of(shelf)
+    client = client_of(memory)
     found = summaries(client)
     assert (found["new"].kind, found["new"].parent) == (kind, "old")
     assert found["new"].forked_from == ("old" if kind == "fork" else None)
@@ -99,25 +101,25 @@ def test_an_unrecorded_copy_is_found_by_what_it_shares(kind: str, shelf: Shelf) 
     assert inputs(client) == {"old": 1000, "new": 1000}
 
 
-def test_a_session_continued_after_its_fork_is_still_the_original(shelf: Shelf) -> None:
+def test_a_session_continued_after_its_fork_is_still_the_original(memory: MemoryAdapter) -> None:
     shared: list[tuple[int, Role, str]] = [(1, "user", "begin"), (2, "assistant", "ok")]
     told: list[tuple[int, Role, str]] = [*shared, (3, "user", "own bookkeeping"), (9, "user", "on")]
     soon, later = START + timedelta(minutes=1), LATER
-    shelf.put("old", call("x"), call("z", at=later), lines=told, unnamed_copies=True)
+    memory.put("old", call("x"), call("z", at=later), lines=told, unnamed_copies=True)
     branch: list[tuple[int, Role, str]] = [*shared, (5, "user", "else")]
-    shelf.put("new", call("x"), call("y", at=soon), lines=branch, unnamed_copies=True)
-    client = client_of(shelf)
+    memory.put("new", call("x"), call("y", at=soon), lines=branch, unnamed_copies=True)
+    client = client_of(memory)
     assert inputs(client) == {"old": 2000, "new": 1000}
     assert (summaries(client)["new"].parent, summaries(client)["old"].parent) == ("old", None)
 
 
-def test_the_parent_is_the_session_that_shares_most(shelf: Shelf) -> None:
+def test_the_parent_is_the_session_that_shares_most(memory: MemoryAdapter) -> None:
     def lines(*keys: int) -> list[tuple[int, Role, str]]:
         return [(key, "user", str(key)) for key in keys]
 
-    shelf.put("one", call("a"), lines=lines(1, 11), unnamed_copies=True)
-    shelf.put("two", call("a"), call("b"), lines=lines(1, 2, 12), at=LATER, unnamed_copies=True)
-    shelf.put(
+    memory.put("one", call("a"), lines=lines(1, 11), unnamed_copies=True)
+    memory.put("two", call("a"), call("b"), lines=lines(1, 2, 12), at=LATER, unnamed_copies=True)
+    memory.put(
         "three",
         call("a"),
         call("b"),
@@ -126,7 +128,7 @@ def test_the_parent_is_the_session_that_shares_most(shelf: Shelf) -> None:
         at=LATER + timedelta(hours=1),
         unnamed_copies=True,
     )
-    found = summaries(client_of(shelf))
+    found = summaries(client_of(memory))
     assert (found["three"].parent, found["two"].parent, found["one"].parent) == (
         "two",
         "one",
@@ -134,25 +136,25 @@ def test_the_parent_is_the_session_that_shares_most(shelf: Shelf) -> None:
     )
 
 
-def test_equal_keys_of_unrelated_sessions_are_two_calls(shelf: Shelf) -> None:
-    shelf.put("a", call("1"), copy_keys=b"")
-    shelf.put("b", call("1"), copy_keys=b"")
-    assert inputs(client_of(shelf)) == {"a": 1000, "b": 1000}
+def test_equal_keys_of_unrelated_sessions_are_two_calls(memory: MemoryAdapter) -> None:
+    memory.put("a", call("1"), copy_keys=b"")
+    memory.put("b", call("1"), copy_keys=b"")
+    assert inputs(client_of(memory)) == {"a": 1000, "b": 1000}
 
 
-def test_the_owner_takes_over_the_final_figures_from_a_copy(shelf: Shelf) -> None:
+def test_the_owner_takes_over_the_final_figures_from_a_copy(memory: MemoryAdapter) -> None:
     cut = call("x", tokens=Tokens(input=10, output=1), gaps=("call-interrupted",))
-    shelf.put("origin", cut, unnamed_copies=True)
-    shelf.put("fork", call("x", tokens=Tokens(input=10, output=90)), parent="origin", kind="fork")
-    cost = client_of(shelf).sessions.get("shelf", "origin").cost
+    memory.put("origin", cut, unnamed_copies=True)
+    memory.put("fork", call("x", tokens=Tokens(input=10, output=90)), parent="origin", kind="fork")
+    cost = client_of(memory).sessions.get("memory", "origin").cost
     assert cost is not None
     assert (cost.input_tokens, cost.output_tokens, cost.incomplete) == (10, 90, ())
 
 
-def test_a_fork_without_calls_of_its_own_still_has_a_model(shelf: Shelf) -> None:
-    shelf.put("origin", call("x"))
-    shelf.put("fork", call("x"), parent="origin", kind="fork")
-    found = summaries(client_of(shelf))["fork"]
+def test_a_fork_without_calls_of_its_own_still_has_a_model(memory: MemoryAdapter) -> None:
+    memory.put("origin", call("x"))
+    memory.put("fork", call("x"), parent="origin", kind="fork")
+    found = summaries(client_of(memory))["fork"]
     assert (found.model, found.models) == ("m-small", ("m-small",))
     assert found.cost is not None
     assert (found.cost.total_usd, found.cost.incomplete) == (0, ()), "all of it was paid before"
@@ -161,27 +163,27 @@ def test_a_fork_without_calls_of_its_own_still_has_a_model(shelf: Shelf) -> None
 # One session in several places
 
 
-def test_a_session_in_two_places_counts_each_call_once(shelf: Shelf) -> None:
+def test_a_session_in_two_places_counts_each_call_once(memory: MemoryAdapter) -> None:
     short: list[tuple[int, Role, str]] = [(1, "user", "hi")]
-    shelf.put("twice", call("x"), lines=short, archived=True)
-    shelf.put("twice", call("x"), call("y"), lines=[*short, (2, "assistant", "ho")])
-    client = client_of(shelf)
-    (found,) = client.sessions.list("shelf")
+    memory.put("twice", call("x"), lines=short, archived=True)
+    memory.put("twice", call("x"), call("y"), lines=[*short, (2, "assistant", "ho")])
+    client = client_of(memory)
+    (found,) = client.sessions.list("memory")
     assert (found.message_count, found.archived) == (2, False)
     assert inputs(client) == {"twice": 2000}
-    assert [m.content for m in client.sessions.get("shelf", "twice").messages] == ["hi", "ho"]
-    assert len(client.sessions.get("shelf", "twice").raw["sources"]) == 2
+    assert [m.content for m in client.sessions.get("memory", "twice").messages] == ["hi", "ho"]
+    assert len(client.sessions.get("memory", "twice").raw["sources"]) == 2
 
 
-def test_a_rewound_session_shows_the_new_branch_and_bills_both(shelf: Shelf) -> None:
-    shelf.put(
+def test_a_rewound_session_shows_the_new_branch_and_bills_both(memory: MemoryAdapter) -> None:
+    memory.put(
         "thread",
         call("a"),
         call("lost"),
         rollout="log-1",
         lines=[(1, "user", "first"), (2, "assistant", "one"), (3, "user", "rewound")],
     )
-    shelf.put(
+    memory.put(
         "thread",
         call("c"),
         rollout="log-2",
@@ -189,70 +191,70 @@ def test_a_rewound_session_shows_the_new_branch_and_bills_both(shelf: Shelf) -> 
         at=LATER,
         lines=[(3, "user", "second"), (4, "assistant", "two")],
     )
-    client = client_of(shelf)
-    session = client.sessions.get("shelf", "thread")
+    client = client_of(memory)
+    session = client.sessions.get("memory", "thread")
     assert [m.content for m in session.messages] == ["first", "one", "second", "two"]
-    (found,) = client.sessions.list("shelf")
+    (found,) = client.sessions.list("memory")
     assert (found.title, found.turn_count, found.message_count) == ("first", 2, 4)
     assert inputs(client) == {"thread": 3000}
 
 
-def test_history_by_reference_is_followed_through_several_logs(shelf: Shelf) -> None:
-    shelf.put("a", lines=[(1, "user", "a1"), (2, "user", "a2"), (3, "user", "a3")])
-    shelf.put("b", lines=[(3, "user", "b3"), (4, "user", "b4")], prefix=Prefix(of="a", until=3))
-    shelf.put("c", lines=[(4, "user", "c4")], prefix=Prefix(of="b", until=4))
-    client = client_of(shelf)
-    messages = client.sessions.get("shelf", "c").messages
+def test_history_by_reference_is_followed_through_several_logs(memory: MemoryAdapter) -> None:
+    memory.put("a", lines=[(1, "user", "a1"), (2, "user", "a2"), (3, "user", "a3")])
+    memory.put("b", lines=[(3, "user", "b3"), (4, "user", "b4")], prefix=Prefix(of="a", until=3))
+    memory.put("c", lines=[(4, "user", "c4")], prefix=Prefix(of="b", until=4))
+    client = client_of(memory)
+    messages = client.sessions.get("memory", "c").messages
     assert [m.content for m in messages] == ["a1", "a2", "b3", "c4"]
     assert summaries(client)["c"].title == "a1"
     assert summaries(client)["c"].message_count == 4
 
 
-def test_missing_history_is_reported(shelf: Shelf) -> None:
-    shelf.put("left", lines=[(5, "user", "go on")], prefix=Prefix(of="gone", until=5))
-    session = client_of(shelf).sessions.get("shelf", "left")
+def test_missing_history_is_reported(memory: MemoryAdapter) -> None:
+    memory.put("left", lines=[(5, "user", "go on")], prefix=Prefix(of="gone", until=5))
+    session = client_of(memory).sessions.get("memory", "left")
     assert [m.content for m in session.messages] == ["go on"]
     assert [problem.code for problem in session.problems] == ["missing-parent"]
 
 
-def test_logs_that_refer_to_each_other_do_not_loop(shelf: Shelf) -> None:
-    shelf.put("a", lines=[(1, "user", "a")], prefix=Prefix(of="b", until=9))
-    shelf.put("b", lines=[(2, "user", "b")], prefix=Prefix(of="a", until=9))
-    client = client_of(shelf)
-    assert [m.content for m in client.sessions.get("shelf", "a").messages] == ["b", "a"]
-    assert len(client.sessions.list("shelf")) == 2
+def test_logs_that_refer_to_each_other_do_not_loop(memory: MemoryAdapter) -> None:
+    memory.put("a", lines=[(1, "user", "a")], prefix=Prefix(of="b", until=9))
+    memory.put("b", lines=[(2, "user", "b")], prefix=Prefix(of="a", until=9))
+    client = client_of(memory)
+    assert [m.content for m in client.sessions.get("memory", "a").messages] == ["b", "a"]
+    assert len(client.sessions.list("memory")) == 2
 
 
 # Sub-agents
 
 
-def test_sub_agents_hang_below_their_parent_and_are_billed_to_it(shelf: Shelf) -> None:
-    shelf.put("main", call("m"), children=("sub",))
-    shelf.put("sub", call("s"), kind="subagent", parent="main")
-    shelf.put("subsub", call("t"), kind="subagent", parent="sub", source={"parent": "sub"})
-    client = client_of(shelf)
-    assert [s.session_id for s in client.sessions.list("shelf")] == ["main"]
-    report = client.list_report(("shelf",), SessionListOptions())
+def test_sub_agents_hang_below_their_parent_and_are_billed_to_it(memory: MemoryAdapter) -> None:
+    memory.put("main", call("m"), children=("sub",))
+    memory.put("sub", call("s"), kind="subagent", parent="main")
+    memory.put("subsub", call("t"), kind="subagent", parent="sub", source={"parent": "sub"})
+    client = client_of(memory)
+    assert [s.session_id for s in client.sessions.list("memory")] == ["main"]
+    report = client.list_report(("memory",), SessionListOptions())
     assert report.hidden_children == 2
     assert inputs(client) == {"main": 3000, "sub": 2000, "subsub": 1000}
-    assert client.sessions.total_cost(agent="shelf").input_tokens == 3000
-    assert client.sessions.total_cost(agent="shelf").session_count == 1
-    (child,) = client.sessions.get("shelf", "main").children
+    assert client.sessions.total_cost(agent="memory").input_tokens == 3000
+    assert client.sessions.total_cost(agent="memory").session_count == 1
+    (child,) = client.sessions.get("memory", "main").children
     assert (child.session_id, [c.session_id for c in child.children]) == ("sub", ["subsub"])
 
 
-def test_a_sub_agent_without_its_parent_is_listed_and_billed(shelf: Shelf) -> None:
-    shelf.put("orphan", call("s"), kind="subagent", parent="gone")
-    client = client_of(shelf)
-    assert client.list_report(("shelf",), SessionListOptions()).hidden_children == 1
-    assert client.sessions.total_cost(agent="shelf").input_tokens == 1000
-    assert client.sessions.get("shelf", "orphan").parent == "gone"
+def test_a_sub_agent_without_its_parent_is_listed_and_billed(memory: MemoryAdapter) -> None:
+    memory.put("orphan", call("s"), kind="subagent", parent="gone")
+    client = client_of(memory)
+    assert client.list_report(("memory",), SessionListOptions()).hidden_children == 1
+    assert client.sessions.total_cost(agent="memory").input_tokens == 1000
+    assert client.sessions.get("memory", "orphan").parent == "gone"
 
 
-def test_equal_ids_of_sub_agents_are_distinguished_by_their_parents(shelf: Shelf) -> None:
+def test_equal_ids_of_sub_agents_are_distinguished_by_their_parents(memory: MemoryAdapter) -> None:
     for parent in ("p1", "p2"):
-        shelf.put(parent, call(parent))
-        shelf.put(
+        memory.put(parent, call(parent))
+        memory.put(
             "1",
             call(f"{parent}/1"),
             kind="subagent",
@@ -260,44 +262,44 @@ def test_equal_ids_of_sub_agents_are_distinguished_by_their_parents(shelf: Shelf
             addressable=False,
             source={"role": "subagent", "parent": parent},
         )
-    client = client_of(shelf)
+    client = client_of(memory)
     assert inputs(client) == {"p1": 2000, "p2": 2000}
-    assert [len(client.sessions.get("shelf", p).children) for p in ("p1", "p2")] == [1, 1]
+    assert [len(client.sessions.get("memory", p).children) for p in ("p1", "p2")] == [1, 1]
 
 
 @pytest.mark.parametrize("kind", ["fork", "subagent", "continuation"])
-def test_cyclic_parents_do_not_loop_and_lose_no_session(kind: str, shelf: Shelf) -> None:
-    shelf.put("a", call("x"), call("a"), kind=kind, parent="c")
-    shelf.put("b", call("x"), call("b"), kind=kind, parent="a")
-    shelf.put("c", call("x"), call("c"), kind=kind, parent="b")
-    shelf.put("self", call("s"), kind=kind, parent="self")
-    client = client_of(shelf)
-    assert len(client.list_report(("shelf",), EVERYTHING).sessions) == 4
-    assert client.sessions.total_cost(agent="shelf").input_tokens == 5000
+def test_cyclic_parents_do_not_loop_and_lose_no_session(kind: str, memory: MemoryAdapter) -> None:
+    memory.put("a", call("x"), call("a"), kind=kind, parent="c")
+    memory.put("b", call("x"), call("b"), kind=kind, parent="a")
+    memory.put("c", call("x"), call("c"), kind=kind, parent="b")
+    memory.put("self", call("s"), kind=kind, parent="self")
+    client = client_of(memory)
+    assert len(client.list_report(("memory",), EVERYTHING).sessions) == 4
+    assert client.sessions.total_cost(agent="memory").input_tokens == 5000
     for name in ("a", "b", "c", "self"):
-        assert client.sessions.get("shelf", name).session_id == name
+        assert client.sessions.get("memory", name).session_id == name
 
 
-def test_a_missing_parent_of_a_fork_changes_nothing_else(shelf: Shelf) -> None:
-    shelf.put("fork", call("x"), kind="fork", parent="gone")
-    client = client_of(shelf)
+def test_a_missing_parent_of_a_fork_changes_nothing_else(memory: MemoryAdapter) -> None:
+    memory.put("fork", call("x"), kind="fork", parent="gone")
+    client = client_of(memory)
     found = summaries(client)["fork"]
     assert (found.kind, found.forked_from) == ("fork", "gone")
     assert inputs(client) == {"fork": 1000}
 
 
-def test_calls_of_no_session_are_summed_apart_and_never_listed(shelf: Shelf) -> None:
-    shelf.put("real", call("r"))
-    shelf.put("warm-up", call("w"), call("v", model="m-none"), attributed=False)
-    client = client_of(shelf)
+def test_calls_of_no_session_are_summed_apart_and_never_listed(memory: MemoryAdapter) -> None:
+    memory.put("real", call("r"))
+    memory.put("warm-up", call("w"), call("v", model="m-none"), attributed=False)
+    client = client_of(memory)
     assert inputs(client) == {"real": 1000}
-    total = client.sessions.total_cost(agent="shelf", group_by="agent")
+    total = client.sessions.total_cost(agent="memory", group_by="agent")
     assert (total.input_tokens, total.session_count) == (3000, 1)
     assert total.unattributed is not None
     assert total.unattributed.input_tokens == 2000
     assert total.unattributed.incomplete == ("unpriced-model",)
-    assert client.sessions.total_cost(agent="shelf", tags=["t"]).input_tokens == 0
-    assert client.sessions.total_cost(agent="shelf", since=LATER).input_tokens == 0
+    assert client.sessions.total_cost(agent="memory", tags=["t"]).input_tokens == 0
+    assert client.sessions.total_cost(agent="memory", since=LATER).input_tokens == 0
 
 
 # Names
@@ -359,7 +361,7 @@ def test_every_call_of_any_family_is_billed_once(
     family: list[tuple[int, int, int, bool]],
     order: Random,
 ) -> None:
-    shelf = Shelf(tmp_path_factory.getbasetemp())
+    memory = MemoryAdapter(tmp_path_factory.getbasetemp())
     made: list[tuple[Call, ...]] = []
     owners: dict[str, int] = {}
     entries: list[tuple[str, tuple[Call, ...], str | None]] = []
@@ -375,11 +377,11 @@ def test_every_call_of_any_family_is_billed_once(
     order.shuffle(entries)
     for name, calls, named in entries:
         kind = "session" if named is None else "fork"
-        shelf.put(name, *calls, kind=kind, parent=named, unnamed_copies=True)
-    client = client_of(shelf)
+        memory.put(name, *calls, kind=kind, parent=named, unnamed_copies=True)
+    client = client_of(memory)
     billed = inputs(client)
     for number in range(len(family)):
         own = sum(1 for owner in owners.values() if owner == number)
         assert billed[f"s{number}"] == own * 10**number
-    total = client.sessions.total_cost(agent="shelf").input_tokens
+    total = client.sessions.total_cost(agent="memory").input_tokens
     assert total == sum(10**owner for owner in owners.values())

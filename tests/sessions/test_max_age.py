@@ -1,4 +1,4 @@
-"""A client that stays may answer from a look at the files that is not older than it was told."""
+"""A client with `max_age` may answer from a snapshot of the files that is at most so old."""
 
 from __future__ import annotations
 

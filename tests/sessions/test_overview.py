@@ -1,4 +1,4 @@
-"""The first look: agents, their last sessions, and what the week cost."""
+"""The overview: the agents, their last sessions, and the cost of the week."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 import pytest
 from builders import START
-from followed import ScriptedClock, append, client_at
+from following import ScriptedClock, append, client_at
 
 import amux
 from amux.adapters import kit

@@ -1,4 +1,4 @@
-"""Faults of other people's adapters, installed or registered: none harms anybody else."""
+"""Faults in adapters of other packages affect no other agent."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from builders import open_client, uuid_of, write_claude
+from memory_adapter import MemoryAdapter, call
 from notes_adapter import NotesAdapter, adapter_folder, write_notes
-from shelf import Shelf, call
 
 from amux.adapters._base import Item, SourceRef, Want
 from amux.client import Client
@@ -113,7 +113,7 @@ def test_an_adapter_that_fails_to_name_its_directory_has_no_sessions(
 
 
 def test_a_full_adapter_that_fails_half_way_is_a_problem_too(client: Client, home: Path) -> None:
-    class Broken(Shelf):
+    class Broken(MemoryAdapter):
         def read(
             self,
             source: SourceRef,
@@ -125,12 +125,12 @@ def test_a_full_adapter_that_fails_half_way_is_a_problem_too(client: Client, hom
             yield from list(super().read(source, want=want))[:-1]
             raise ValueError("half way")
 
-    shelf = Broken(home / "shelf")
-    shelf.root.mkdir()
-    shelf.put("s", call("x"))
-    client.adapters.register(shelf)
-    check_others_are_unharmed(client, home, agent="shelf")
-    report = client.list_report(("shelf",), SessionListOptions())
+    memory = Broken(home / "memory")
+    memory.root.mkdir()
+    memory.put("s", call("x"))
+    client.adapters.register(memory)
+    check_others_are_unharmed(client, home, agent="memory")
+    report = client.list_report(("memory",), SessionListOptions())
     assert report.sessions == ()
     assert ["half way" in problem.message for problem in report.problems] == [True]
 

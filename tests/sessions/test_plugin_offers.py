@@ -1,4 +1,4 @@
-"""What somebody else's adapter may offer beyond the least: forwarded if it does, and guarded."""
+"""Optional methods of adapters of other packages are used if they exist, and guarded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 import pytest
 from builders import open_client
-from shelf import Shelf, call
+from memory_adapter import MemoryAdapter, call
 
 from amux import create_client
 from amux.adapters._base import (
@@ -30,21 +30,21 @@ from amux.model.problems import Problem
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    place = tmp_path / "shelf"
+    place = tmp_path / "memory"
     place.mkdir()
     return place
 
 
-def open_shelf(home: Path, shelf: Shelf) -> Client:
-    """A client that knows the shelf, on which two sessions lie."""
-    shelf.put("one", call("x"), lines=[(1, "user", "look for the needle")])
-    shelf.put("two", call("y"), lines=[(2, "user", "nothing here")])
+def open_memory(home: Path, memory: MemoryAdapter) -> Client:
+    """A client that knows the memory, on which two sessions lie."""
+    memory.put("one", call("x"), lines=[(1, "user", "look for the needle")])
+    memory.put("two", call("y"), lines=[(2, "user", "nothing here")])
     client = open_client(home)
-    client.adapters.register(shelf)
+    client.adapters.register(memory)
     return client
 
 
-class Strict(Shelf):
+class Strict(MemoryAdapter):
     """Written when there were but two things to want."""
 
     def read(
@@ -58,8 +58,8 @@ def test_an_adapter_that_knows_only_facts_and_all_is_never_asked_for_more(
     home: Path, root: Path
 ) -> None:
     strict = Strict(root)
-    client = open_shelf(home, strict)
-    assert client.sessions.total_cost(agent="shelf").input_tokens == 2000
+    client = open_memory(home, strict)
+    assert client.sessions.total_cost(agent="memory").input_tokens == 2000
     assert [s.session_id for s in client.sessions.search("needle")] == ["one"]
     guarded = as_adapter(strict)
     (source, _) = guarded.discover(root)
@@ -70,7 +70,7 @@ def test_an_adapter_that_knows_only_facts_and_all_is_never_asked_for_more(
 # Search
 
 
-class Searching(Shelf):
+class Searching(MemoryAdapter):
     """Has an index of its own, which knows less than the sessions hold."""
 
     broken = False
@@ -89,20 +89,20 @@ def search(client: Client) -> list[str]:
 
 
 def test_native_search_decides_which_sessions_are_read(home: Path, root: Path) -> None:
-    shelf = Searching(root)
+    memory = Searching(root)
     client = open_client(home)
-    client.adapters.register(shelf)
+    client.adapters.register(memory)
     for name in ("one", "two"):  # in a database: an index says nothing about files
-        shelf.put(name, lines=[(1, "user", "hay")], source={"session_id": None}, name=name)
+        memory.put(name, lines=[(1, "user", "hay")], source={"session_id": None}, name=name)
     assert search(client) == ["two"]
-    shelf.broken = True
+    memory.broken = True
     assert search(client) == ["one", "two"], "half an answer would hide sessions"
 
 
 # Reading on
 
 
-class Resuming(Shelf):
+class Resuming(MemoryAdapter):
     """Goes on where it stopped, unless it fails."""
 
     broken = False
@@ -118,21 +118,23 @@ class Resuming(Shelf):
 
 
 def test_the_guard_has_only_the_optional_methods_of_its_adapter(root: Path) -> None:
-    plain, resuming, searching = map(as_adapter, (Shelf(root), Resuming(root), Searching(root)))
+    plain, resuming, searching = map(
+        as_adapter, (MemoryAdapter(root), Resuming(root), Searching(root))
+    )
     assert [isinstance(one, Resumable) for one in (plain, resuming, searching)] == [0, 1, 0]
     assert [isinstance(one, NativeSearch) for one in (plain, resuming, searching)] == [0, 0, 1]
 
 
 def test_reading_on_is_forwarded_and_a_fault_leads_to_a_direct_reading(root: Path) -> None:
-    shelf = Resuming(root)
-    facts = shelf.put("one", call("x"))
-    guarded = as_adapter(shelf)
+    memory = Resuming(root)
+    facts = memory.put("one", call("x"))
+    guarded = as_adapter(memory)
     assert isinstance(guarded, Resumable)
     (source,) = guarded.discover(root)
     first = guarded.resume_read(source, want="facts", checkpoint=None)
     second = guarded.resume_read(source, want="facts", checkpoint=first.checkpoint)
     assert second == Reading(facts=(facts,), checkpoint=Checkpoint(offset=2, state=b""))
-    shelf.broken = True
+    memory.broken = True
     direct = guarded.resume_read(source, want="usage", checkpoint=second.checkpoint)
     assert (direct.facts, direct.checkpoint) == ((facts,), None)
     (problem,) = direct.problems
@@ -144,7 +146,7 @@ def test_reading_on_is_forwarded_and_a_fault_leads_to_a_direct_reading(root: Pat
 # Fingerprints
 
 
-class Knowing(Shelf):
+class Knowing(MemoryAdapter):
     """Knows the state of its sources, or fails to say it."""
 
     answer: object = b"1"
@@ -156,21 +158,21 @@ class Knowing(Shelf):
         return self.answer
 
 
-@pytest.mark.parametrize(("answer", "told"), [(b"1", b"1"), (1, b""), (None, b"")])
-def test_a_fingerprint_that_fails_is_unknown(root: Path, answer: object, told: bytes) -> None:
-    shelf = Knowing(root)
-    shelf.answer = answer
-    guarded = as_adapter(shelf)
+@pytest.mark.parametrize(("answer", "expected"), [(b"1", b"1"), (1, b""), (None, b"")])
+def test_a_fingerprint_that_fails_is_unknown(root: Path, answer: object, expected: bytes) -> None:
+    memory = Knowing(root)
+    memory.answer = answer
+    guarded = as_adapter(memory)
     assert isinstance(guarded, Fingerprinted)
-    assert guarded.fingerprint(root) == told
-    assert not isinstance(as_adapter(Shelf(root)), Fingerprinted)
+    assert guarded.fingerprint(root) == expected
+    assert not isinstance(as_adapter(MemoryAdapter(root)), Fingerprinted)
 
 
 def test_an_adapter_that_replaces_a_built_in_one_is_not_indexed(home: Path, root: Path) -> None:
-    shelf = Knowing(root, name="claude")
-    shelf.info = msgspec.structs.replace(shelf.info, indexable=True)
+    memory = Knowing(root, name="claude")
+    memory.info = msgspec.structs.replace(memory.info, indexable=True)
     for number in range(3):
-        shelf.put(f"s{number}", call(f"x{number}"))
+        memory.put(f"s{number}", call(f"x{number}"))
         with create_client(home=home, env={"AMUX_CACHE_DIR": str(home / "cache")}) as client:
-            client.adapters.register(shelf)
+            client.adapters.register(memory)
             assert len(client.sessions.list("claude")) == number + 1

@@ -1,4 +1,4 @@
-"""Adapters of others: three methods are enough, and none of their faults harms anybody else."""
+"""Adapters of other packages: three methods are enough."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, get_args
 import msgspec
 import pytest
 from builders import START, open_client, write_claude
+from memory_adapter import MemoryAdapter, call
 from notes_adapter import NotesAdapter, adapter_folder, write_notes
-from shelf import Shelf, call
 
 from amux.adapters._base import Capabilities
 from amux.client import Client
@@ -215,7 +215,7 @@ def test_a_name_that_cannot_stand_in_a_unified_id_is_refused(
 @pytest.mark.parametrize("name", ["a:b", ""])
 def test_a_full_adapter_is_checked_too(name: str, client: Client, tmp_path: Path) -> None:
     with pytest.raises(ValidationError):
-        client.adapters.register(Shelf(tmp_path, name=name))
+        client.adapters.register(MemoryAdapter(tmp_path, name=name))
 
 
 def test_an_object_that_is_not_an_adapter_is_refused_with_its_missing_members(
@@ -240,24 +240,24 @@ def test_an_object_that_is_not_an_adapter_is_refused_with_its_missing_members(
 def test_an_agent_without_persistent_sessions_lists_none(
     persistence: Persistence, tmp_path: Path, home: Path
 ) -> None:
-    shelf = Shelf(tmp_path, persistence=persistence)
-    shelf.put("s", call("x"))
+    memory = MemoryAdapter(tmp_path, persistence=persistence)
+    memory.put("s", call("x"))
     client = open_client(home)
-    client.adapters.register(shelf)
-    assert client.adapters.capabilities("shelf").session_persistence == persistence
+    client.adapters.register(memory)
+    assert client.adapters.capabilities("memory").session_persistence == persistence
     if persistence in ("file", "sqlite"):
-        assert len(client.sessions.list("shelf")) == 1
+        assert len(client.sessions.list("memory")) == 1
     else:
-        assert client.sessions.list("shelf") == []
+        assert client.sessions.list("memory") == []
         with pytest.raises(SessionNotFoundError):
-            client.sessions.get("shelf", "s")
+            client.sessions.get("memory", "s")
 
 
 def test_capabilities_follow_the_version(tmp_path: Path, home: Path) -> None:
     client = open_client(home)
-    client.adapters.register(Shelf(tmp_path, can_resume=True, can_fork=True))
+    client.adapters.register(MemoryAdapter(tmp_path, can_resume=True, can_fork=True))
     able = {
-        version: client.adapters.capabilities("shelf", version=version)
+        version: client.adapters.capabilities("memory", version=version)
         for version in (None, "1", "2", "3")
     }
     assert [(able[v].can_resume, able[v].can_fork) for v in (None, "1", "2", "3")] == [

@@ -1,4 +1,4 @@
-"""Working directories folded to their repository: by the disk where it can tell, else by path."""
+"""Working directories are mapped to their repository: by the disk if possible, else by path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search grammar. No text is a wrong query; what it means is checked by a second evaluation."""
+"""The search grammar: every text is a valid query; a second evaluation checks its meaning."""
 
 from __future__ import annotations
 

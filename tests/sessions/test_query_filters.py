@@ -1,4 +1,4 @@
-"""Filters: how they are written, and what they let pass, by a second, naive evaluation."""
+"""Search filters: their syntax, and their effect compared with a second, naive evaluation."""
 
 from __future__ import annotations
 

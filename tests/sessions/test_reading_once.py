@@ -1,4 +1,4 @@
-"""Nothing is read that an answer does not need, and nothing twice."""
+"""An answer reads only what it needs, and nothing twice."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 from builders import open_client, write_claude, write_codex
-from shelf import Shelf, call
+from memory_adapter import MemoryAdapter, call
 
 from amux.adapters._base import Item, SourceRef, Want
 from amux.client import Client
 from amux.testing.reading import opened_files
 
 
-class Counting(Shelf):
+class Counting(MemoryAdapter):
     """Counts how often it is walked and how often each source is read."""
 
     def __init__(self, root: Path) -> None:
@@ -35,43 +35,43 @@ class Counting(Shelf):
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Counting:
-    root = tmp_path / "shelf"
+def memory(tmp_path: Path) -> Counting:
+    root = tmp_path / "memory"
     root.mkdir()
     return Counting(root)
 
 
 @pytest.fixture
-def client(home: Path, shelf: Counting) -> Client:
+def client(home: Path, memory: Counting) -> Client:
     client = open_client(home)
-    client.adapters.register(shelf)
+    client.adapters.register(memory)
     return client
 
 
 def test_a_session_not_named_by_any_file_is_found_and_read_at_once(
-    client: Client, shelf: Counting
+    client: Client, memory: Counting
 ) -> None:
     for name in ("one", "two"):  # like a database: its name promises no session
-        shelf.put(name, call(name), lines=[(1, "user", name)], source={"session_id": None})
-    assert client.sessions.get("shelf", "two").session_id == "two"
-    assert shelf.reads == {("one.0", "facts"): 1, ("two.1", "facts"): 1, ("two.1", "all"): 1}
+        memory.put(name, call(name), lines=[(1, "user", name)], source={"session_id": None})
+    assert client.sessions.get("memory", "two").session_id == "two"
+    assert memory.reads == {("one.0", "facts"): 1, ("two.1", "facts"): 1, ("two.1", "all"): 1}
 
 
 def test_one_agent_is_looked_at_alone_and_walked_once(
-    home: Path, client: Client, shelf: Counting
+    home: Path, client: Client, memory: Counting
 ) -> None:
     others = {str(write_claude(home, 1).path), str(write_codex(home, 2).path)}
-    shelf.put("one", call("x"))
+    memory.put("one", call("x"))
     with opened_files() as opened:
-        (status,) = client.agents("shelf")
-    assert (status.name, status.session_count) == ("shelf", 1)
+        (status,) = client.agents("memory")
+    assert (status.name, status.session_count) == ("memory", 1)
     assert others.isdisjoint(opened)
-    assert shelf.walks == 1
+    assert memory.walks == 1
     assert client.agents("nobody") == ()
 
 
-def test_the_first_look_walks_every_agent_once(client: Client, shelf: Counting) -> None:
-    shelf.put("one", call("x"))
+def test_the_first_look_walks_every_agent_once(client: Client, memory: Counting) -> None:
+    memory.put("one", call("x"))
     client.overview()
-    assert shelf.walks == 1
-    assert shelf.reads == {("one.0", "facts"): 1}
+    assert memory.walks == 1
+    assert memory.reads == {("one.0", "facts"): 1}

@@ -1,4 +1,4 @@
-"""What is noted of many sessions bounds what each of them counts later."""
+"""A stored bound on the recency of many sessions holds for each of them later."""
 
 from __future__ import annotations
 

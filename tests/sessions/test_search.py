@@ -1,4 +1,4 @@
-"""`search`: titles and whole conversations, one matcher for all agents, ranked over all of them."""
+"""`search`: titles and conversations of all agents, with one matcher and one ranking."""
 
 from __future__ import annotations
 

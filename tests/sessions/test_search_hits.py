@@ -1,4 +1,4 @@
-"""What a search shows of a session: its best messages, by the numbers that reading it gives."""
+"""The hits that a search shows of a session are its best messages."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from builders import (
     uuid_of,
     write_claude,
 )
-from holdings import hold, search
 from hypothesis import given
 from hypothesis import strategies as st
+from search_scope import scope_of, search
 
 from amux.assembly.session import MessageSources
 from amux.model.message import SessionMessage
@@ -209,10 +209,10 @@ def test_with_and_without_candidates_the_same_is_found(
     exact: bool, query: str, shared_home: SharedHome
 ) -> None:
     capture = next(one for one in CAPTURES if any(s["kind"] == "subagent" for s in one.sessions))
-    holdings = hold(shared_home(capture))
-    candidates = ReadBefore(holdings.catalog, exact=exact)
-    plain = search(holdings, query, hits=None)
-    indexed = search(replace(holdings, candidates=candidates), query, hits=None)
+    scope = scope_of(shared_home(capture))
+    candidates = ReadBefore(scope.catalog, exact=exact)
+    plain = search(scope, query, hits=None)
+    indexed = search(replace(scope, candidates=candidates), query, hits=None)
     assert candidates.asked
     assert shown(indexed) == shown(plain)
     assert plain.sessions
@@ -228,10 +228,10 @@ def test_messages_that_are_no_candidates_are_not_looked_at(home: Path) -> None:
             return lambda _: [MessageCandidates(numbers=())]
 
     write_claude(home, 1, prompt="needle", answer="needle in the answer")
-    holdings = hold(home, candidates=Nothing())
-    (found,) = search(holdings, "needle").sessions
+    scope = scope_of(home, candidates=Nothing())
+    (found,) = search(scope, "needle").sessions
     assert (found.title, found.hit_count) == ("needle", 0), "titles are no business of an index"
-    assert search(holdings, "answer").sessions == ()
+    assert search(scope, "answer").sessions == ()
 
 
 def test_the_starred_filter_uses_the_annotations(home: Path) -> None:

@@ -1,4 +1,4 @@
-"""Titles that hold a term are found as if each was looked at, however often they are asked."""
+"""A search for titles finds what a scan of every title finds, however often it is repeated."""
 
 from __future__ import annotations
 

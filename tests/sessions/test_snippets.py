@@ -1,4 +1,4 @@
-"""The words around a hit: long texts are cut as short ones are, though not all is looked at."""
+"""Snippets around a hit: long texts are cut like short ones, although only a part is scanned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cells: sums over them equal sums over the calls, for any sessions and any question."""
+"""Sums of ledger entries equal sums of calls, for any sessions and any report."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 from builders import CAPTURES, LARGE, PRICES, SMALL, START, UNKNOWN, SharedHome, open_client
-from call_by_call import slow_report
 from drawn import drawn
 from hypothesis import given
 from hypothesis import strategies as st
-from shelf import Shelf, call
+from memory_adapter import MemoryAdapter, call
+from naive_costs import slow_report
 
 from amux.adapters._base import SourceRef
 from amux.assembly.assemble import Assembly, assemble
@@ -36,7 +36,7 @@ from amux.run_index import RecordedRun, RunIndex
 from amux.sessions.cost.report import CostReport
 from amux.testing import Capture
 
-ROOT = Path("/src/shelf")
+ROOT = Path("/src/memory")
 IDS = ("one", "two", "three", "four")
 ZONES = (UTC, ZoneInfo("America/St_Johns"), ZoneInfo("Asia/Tokyo"))
 GROUPS: tuple[GroupBy, ...] = get_args(GroupBy)
@@ -83,9 +83,9 @@ def assemblies(draw: st.DrawFn) -> Assembly:
             gaps=draw(st.sampled_from([(), ("output-not-recorded",)])),
             native_nusd=draw(st.none() | st.integers(0, 10**12)),
         )
-        source = SourceRef(agent="shelf", path=ROOT / str(number), root=ROOT)
+        source = SourceRef(agent="memory", path=ROOT / str(number), root=ROOT)
         parts.append(SourceSession(facts=facts, source=source))
-    return assemble("shelf", parts)
+    return assemble("memory", parts)
 
 
 def runs() -> st.SearchStrategy[list[RecordedRun]]:
@@ -98,7 +98,7 @@ def runs() -> st.SearchStrategy[list[RecordedRun]]:
     run = st.builds(
         RecordedRun,
         run_id=st.uuids().map(str),
-        agent=st.just("shelf"),
+        agent=st.just("memory"),
         at=TIMES,
         session_id=st.sampled_from(IDS),
         cost=st.none() | cost,
@@ -120,16 +120,16 @@ GROUPINGS: list[tuple[GroupBy, ...]] = [
 ]
 
 
-def coster_with(known: list[RecordedRun]) -> CostCalculator:
+def calculator_with(known: list[RecordedRun]) -> CostCalculator:
     return CostCalculator(ModelRegistry(PRICES), RunIndex(known))
 
 
 @drawn(100)
 @given(assemblies(), runs(), FILTERS, st.sampled_from(ZONES))
-def test_a_report_from_cells_equals_the_report_from_calls(
+def test_a_report_from_entries_equals_the_report_from_calls(
     assembly: Assembly, known: list[RecordedRun], filters: CostAggregationOptions, zone: ZoneInfo
 ) -> None:
-    coster = coster_with(known)
+    coster = calculator_with(known)
     for group_by in GROUPINGS:
         options = msgspec.structs.replace(filters, group_by=group_by)
         report = CostReport(coster, options, zone)
@@ -142,7 +142,7 @@ def test_a_report_from_cells_equals_the_report_from_calls(
 def test_the_groups_of_any_grouping_add_up_to_the_total(
     assembly: Assembly, group_by: list[GroupBy]
 ) -> None:
-    coster = coster_with([])
+    coster = calculator_with([])
     report = CostReport(coster, CostAggregationOptions(group_by=group_by), UTC)
     report.add_assembly(assembly)
     total = report.summary()
@@ -157,18 +157,18 @@ def test_the_groups_of_any_grouping_add_up_to_the_total(
 
 @drawn(50)
 @given(assemblies(), runs(), FILTERS, st.randoms())
-def test_cells_may_be_kept_as_bytes_and_come_in_any_order(
+def test_entries_may_be_kept_as_bytes_and_come_in_any_order(
     assembly: Assembly, known: list[RecordedRun], filters: CostAggregationOptions, chance: Any
 ) -> None:
     options = msgspec.structs.replace(filters, group_by=("session", "day"))
-    coster = coster_with(known)
-    cells = list(ledger_entries(assembly, coster, UTC))
-    kept = msgspec.msgpack.decode(msgspec.msgpack.encode(cells), type=list[LedgerEntry])
-    assert kept == cells
+    coster = calculator_with(known)
+    entries = list(ledger_entries(assembly, coster, UTC))
+    kept = msgspec.msgpack.decode(msgspec.msgpack.encode(entries), type=list[LedgerEntry])
+    assert kept == entries
     chance.shuffle(kept)
     report = CostReport(coster, options, UTC)
-    for cell in kept:
-        report.add_entry(cell)
+    for entry in kept:
+        report.add_entry(entry)
     assert report.summary() == slow_report([assembly], coster, options, UTC)
 
 
@@ -177,7 +177,7 @@ def test_cells_may_be_kept_as_bytes_and_come_in_any_order(
 def test_calls_may_be_chosen_by_their_own_day(
     assembly: Assembly, first: datetime, zone: ZoneInfo
 ) -> None:
-    coster = coster_with([])
+    coster = calculator_with([])
     first_day = first.astimezone(zone).date()
     report = CostReport(coster, CostAggregationOptions(), zone, first_day=first_day)
     report.add_assembly(assembly)
@@ -201,17 +201,17 @@ def created_at(facts: Facts) -> datetime:
 
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.name)
-def test_the_cells_of_a_capture_hold_every_call_once(
+def test_the_entries_of_a_capture_hold_every_call_once(
     capture: Capture, shared_home: SharedHome
 ) -> None:
     host = Host(shared_home(capture), env={})
     assembly = SourceCatalog(host, AdapterRegistry()).assembly(capture.agent)
-    coster = coster_with([])
-    cells = list(ledger_entries(assembly, coster, UTC))
+    coster = calculator_with([])
+    entries = list(ledger_entries(assembly, coster, UTC))
     everything = [*assembly.all_sessions(), *assembly.unattributed]
-    assert sum(cell.calls for cell in cells) == sum(len(one.calls) for one in everything)
-    spent = [cell for cell in cells if cell.session and cell.kind == "spent"]
-    assert len({(cell.session, cell.model, cell.day) for cell in spent}) == len(spent)
+    assert sum(entry.calls for entry in entries) == sum(len(one.calls) for one in everything)
+    spent = [entry for entry in entries if entry.session and entry.kind == "spent"]
+    assert len({(entry.session, entry.model, entry.day) for entry in spent}) == len(spent)
     for options in (CostAggregationOptions(group_by=("day", "model")), CostAggregationOptions()):
         report = CostReport(coster, options, UTC)
         report.add_assembly(assembly)
@@ -222,92 +222,94 @@ def test_the_cells_of_a_capture_hold_every_call_once(
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    return Shelf(tmp_path)
+def memory(tmp_path: Path) -> MemoryAdapter:
+    return MemoryAdapter(tmp_path)
 
 
-def client_of(shelf: Shelf) -> Client:
-    client = open_client(shelf.root / "home")
-    client.adapters.register(shelf)
+def client_of(memory: MemoryAdapter) -> Client:
+    client = open_client(memory.root / "home")
+    client.adapters.register(memory)
     return client
 
 
-def cells_of(shelf: Shelf) -> list[LedgerEntry]:
+def entries_of(memory: MemoryAdapter) -> list[LedgerEntry]:
     registry = AdapterRegistry()
-    registry.register(shelf)
-    library = SourceCatalog(Host(shelf.root / "home", env={}), registry)
-    (session,) = library.assembly("shelf").sessions
-    return session_entries(session, coster_with([]), UTC)
+    registry.register(memory)
+    library = SourceCatalog(Host(memory.root / "home", env={}), registry)
+    (session,) = library.assembly("memory").sessions
+    return session_entries(session, calculator_with([]), UTC)
 
 
-def test_a_cell_is_one_session_one_model_one_day(shelf: Shelf) -> None:
+def test_an_entry_is_one_session_one_model_one_day(memory: MemoryAdapter) -> None:
     tomorrow = START + timedelta(days=1)
-    shelf.put(
+    memory.put(
         "s",
         *(call("a"), call("b", input=7), call("c", model=UNKNOWN), call("d", at=tomorrow)),
         cwd="/src/app",
     )
-    cells = {(cell.model, cell.day): cell for cell in cells_of(shelf)}
-    assert set(cells) == {
+    entries = {(entry.model, entry.day): entry for entry in entries_of(memory)}
+    assert set(entries) == {
         (SMALL, "2026-03-01"),
         (UNKNOWN, "2026-03-01"),
         (SMALL, "2026-03-02"),
     }
-    first = cells[SMALL, "2026-03-01"]
-    assert (first.agent, first.session, first.cwd) == ("shelf", "shelf:s", "/src/app")
+    first = entries[SMALL, "2026-03-01"]
+    assert (first.agent, first.session, first.cwd) == ("memory", "memory:s", "/src/app")
     assert (first.calls, first.input, first.nusd, first.unpriced_calls) == (2, 1007, 1_007_000, 0)
-    unpriced = cells[UNKNOWN, "2026-03-01"]
+    unpriced = entries[UNKNOWN, "2026-03-01"]
     assert (unpriced.nusd, unpriced.unpriced_calls, unpriced.unpriced_input) == (0, 1, 1000)
 
 
-def test_sub_agents_are_in_the_cells_of_their_parent(shelf: Shelf) -> None:
-    shelf.put("s", call("a"))
-    shelf.put("child", call("b", model=LARGE), kind="subagent", parent="s")
-    cells = cells_of(shelf)
-    assert {(cell.session, cell.model, cell.calls) for cell in cells} == {
-        ("shelf:s", SMALL, 1),
-        ("shelf:s", LARGE, 1),
+def test_sub_agents_are_in_the_entries_of_their_parent(memory: MemoryAdapter) -> None:
+    memory.put("s", call("a"))
+    memory.put("child", call("b", model=LARGE), kind="subagent", parent="s")
+    entries = entries_of(memory)
+    assert {(entry.session, entry.model, entry.calls) for entry in entries} == {
+        ("memory:s", SMALL, 1),
+        ("memory:s", LARGE, 1),
     }
 
 
 def test_an_unused_model_counts_only_if_no_spending_is_known(
-    shelf: Shelf,
+    memory: MemoryAdapter,
 ) -> None:
-    shelf.put("s", call("a"), models=("m-named",))
-    shelf.put("t", models=("m-named", "m-later"))
-    sessions = client_of(shelf).sessions
-    everything = sessions.total_cost(agent="shelf", group_by="model")
+    memory.put("s", call("a"), models=("m-named",))
+    memory.put("t", models=("m-named", "m-later"))
+    sessions = client_of(memory).sessions
+    everything = sessions.total_cost(agent="memory", group_by="model")
     assert list(everything.breakdowns or {}) == ["m-named", SMALL]
     for model, count in ((SMALL, 1), ("m-named", 1), ("m-later", 0)):
-        assert sessions.total_cost(agent="shelf", model=model).session_count == count
+        assert sessions.total_cost(agent="memory", model=model).session_count == count
 
 
-def test_gaps_of_calls_without_a_session_make_the_total_a_lower_bound(shelf: Shelf) -> None:
-    shelf.put("warm-up", call("a", gaps=("call-interrupted",)), attributed=False)
-    total = client_of(shelf).sessions.total_cost(agent="shelf")
+def test_gaps_of_calls_without_a_session_make_the_total_a_lower_bound(
+    memory: MemoryAdapter,
+) -> None:
+    memory.put("warm-up", call("a", gaps=("call-interrupted",)), attributed=False)
+    total = client_of(memory).sessions.total_cost(agent="memory")
     assert total.incomplete == ("call-interrupted",)
     assert total.unattributed is not None
     assert total.unattributed.incomplete == ("call-interrupted",)
 
 
-def test_absurdly_large_token_sums_are_clamped_and_can_be_stored(shelf: Shelf) -> None:
-    shelf.put("s", *(call(f"{n}", input=2**53) for n in range(2048)))
-    (cell,) = kept = cells_of(shelf)
+def test_absurdly_large_token_sums_are_clamped_and_can_be_stored(memory: MemoryAdapter) -> None:
+    memory.put("s", *(call(f"{n}", input=2**53) for n in range(2048)))
+    (entry,) = kept = entries_of(memory)
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(kept), type=list[LedgerEntry]) == kept
-    assert cell.input == cell.nusd == 2**63 - 1
+    assert entry.input == entry.nusd == 2**63 - 1
 
 
 @pytest.mark.parametrize("year", [1, 9999])
 @pytest.mark.parametrize("timezone", ["UTC", "Asia/Tokyo", "America/Los_Angeles"])
 def test_a_call_at_the_latest_possible_time_does_not_break_a_report(
-    shelf: Shelf, year: int, timezone: str
+    memory: MemoryAdapter, year: int, timezone: str
 ) -> None:
     at = datetime(1, 1, 1, tzinfo=UTC) if year == 1 else datetime(9999, 12, 31, 23, tzinfo=UTC)
-    shelf.put("s", call("a", at=at), call("b"), at=at)
-    client = open_client(shelf.root / "home", timezone=timezone)
-    client.adapters.register(shelf)
+    memory.put("s", call("a", at=at), call("b"), at=at)
+    client = open_client(memory.root / "home", timezone=timezone)
+    client.adapters.register(memory)
     for group_by in ("day", "week", "month"):
-        total = client.sessions.total_cost(agent="shelf", group_by=group_by)
+        total = client.sessions.total_cost(agent="memory", group_by=group_by)
         assert total.input_tokens == 2000
         assert len(total.breakdowns or {}) == 2
 
@@ -321,23 +323,23 @@ def spent(total: CostSummary) -> Iterator[tuple[str, tuple[str, ...], int]]:
         yield key, one.keys, one.input_tokens
 
 
-def test_several_groupings_make_keys_of_several_parts(shelf: Shelf) -> None:
-    shelf.put("s", call("a"), call("b", model=LARGE, input=5))
-    sessions = client_of(shelf).sessions
-    both = sessions.total_cost(agent="shelf", group_by=("day", "model"))
+def test_several_groupings_make_keys_of_several_parts(memory: MemoryAdapter) -> None:
+    memory.put("s", call("a"), call("b", model=LARGE, input=5))
+    sessions = client_of(memory).sessions
+    both = sessions.total_cost(agent="memory", group_by=("day", "model"))
     assert list(spent(both)) == [
         ("2026-03-01 | m-large", ("2026-03-01", "m-large"), 5),
         ("2026-03-01 | m-small", ("2026-03-01", "m-small"), 1000),
     ]
-    one = sessions.total_cost(agent="shelf", group_by=["day"])
-    assert one == sessions.total_cost(agent="shelf", group_by="day")
+    one = sessions.total_cost(agent="memory", group_by=["day"])
+    assert one == sessions.total_cost(agent="memory", group_by="day")
     assert list(spent(one)) == [("2026-03-01", ("2026-03-01",), 1005)]
 
 
-def test_names_that_hold_the_separator_are_never_mixed_up(shelf: Shelf) -> None:
-    shelf.put("s", call("a", model="x | y"), call("b", model="x", input=5), cwd="/p")
-    shelf.put("t", call("c", model="x \\| y", input=3), cwd="/p")
-    total = client_of(shelf).sessions.total_cost(agent="shelf", group_by=("model", "project"))
+def test_names_that_hold_the_separator_are_never_mixed_up(memory: MemoryAdapter) -> None:
+    memory.put("s", call("a", model="x | y"), call("b", model="x", input=5), cwd="/p")
+    memory.put("t", call("c", model="x \\| y", input=3), cwd="/p")
+    total = client_of(memory).sessions.total_cost(agent="memory", group_by=("model", "project"))
     assert sorted(spent(total)) == sorted(
         [
             ("x | /p", ("x", "/p"), 5),
@@ -347,8 +349,8 @@ def test_names_that_hold_the_separator_are_never_mixed_up(shelf: Shelf) -> None:
     )
 
 
-def test_no_grouping_twice_and_none_that_is_unknown(shelf: Shelf) -> None:
-    sessions = client_of(shelf).sessions
+def test_no_grouping_twice_and_none_that_is_unknown(memory: MemoryAdapter) -> None:
+    sessions = client_of(memory).sessions
     with pytest.raises(ValidationError, match="twice"):
         sessions.total_cost(group_by=("day", "day"))
     wrong: Any = ("day", "hour")
@@ -357,31 +359,31 @@ def test_no_grouping_twice_and_none_that_is_unknown(shelf: Shelf) -> None:
     assert sessions.total_cost(group_by=()).breakdowns is None
 
 
-def test_a_day_that_begins_twice_is_one_day(shelf: Shelf) -> None:
+def test_a_day_that_begins_twice_is_one_day(memory: MemoryAdapter) -> None:
     """In 2009 Newfoundland put its clocks back an hour one minute after midnight."""
     utc = datetime(2009, 11, 1, 2, 30, 30, tzinfo=UTC)
     minutes = (0, 30, 61)  # on Sunday, on Saturday again, on Sunday for good
     calls = [call(f"{n}", at=utc + timedelta(minutes=n), input=n + 1) for n in minutes]
-    shelf.put("s", *calls, at=utc)
-    client = open_client(shelf.root / "home", timezone="America/St_Johns")
-    client.adapters.register(shelf)
-    total = client.sessions.total_cost(agent="shelf", group_by="day")
+    memory.put("s", *calls, at=utc)
+    client = open_client(memory.root / "home", timezone="America/St_Johns")
+    client.adapters.register(memory)
+    total = client.sessions.total_cost(agent="memory", group_by="day")
     assert [(key, used) for key, _, used in spent(total)] == [
         ("2009-10-31", 31),
         ("2009-11-01", 63),
     ]
 
 
-def test_weeks_and_months_are_those_of_the_time_zone(shelf: Shelf) -> None:
+def test_weeks_and_months_are_those_of_the_time_zone(memory: MemoryAdapter) -> None:
     at = datetime(2027, 1, 3, 23, 30, tzinfo=UTC)  # a Sunday; in Tokyo already Monday
-    shelf.put("s", call("a", at=at), at=at)
+    memory.put("s", call("a", at=at), at=at)
     for timezone, week, day in (
         ("UTC", "2026-W53", date(2027, 1, 3)),
         ("Asia/Tokyo", "2027-W01", date(2027, 1, 4)),
     ):
-        client = open_client(shelf.root / "home", timezone=timezone)
-        client.adapters.register(shelf)
-        total = client.sessions.total_cost(agent="shelf", group_by=("month", "week", "day"))
+        client = open_client(memory.root / "home", timezone=timezone)
+        client.adapters.register(memory)
+        total = client.sessions.total_cost(agent="memory", group_by=("month", "week", "day"))
         assert [keys for _, keys, _ in spent(total)] == [("2027-01", week, day.isoformat())]
 
 

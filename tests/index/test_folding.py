@@ -1,4 +1,4 @@
-"""Words: what folding does to a text, and which tokens it is cut into."""
+"""How texts are folded and split into words for the text index."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Two clients on one index, at the same time: how their statements interleave is chosen here.
+"""Two clients use one index at the same time; the test chooses how their statements interleave.
 
-Each runs in a thread of its own and only when it is its turn. The first goes some statements far,
-then the second, then the first to its end, then the second.
+Each client runs in a thread and proceeds only when it is its turn. The first executes a number of
+statements, then the second, then the first runs to its end, then the second.
 """
 
 from __future__ import annotations

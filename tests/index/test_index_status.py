@@ -1,4 +1,4 @@
-"""`client.index`, and lists from kept rows: the same as the long way, or nothing."""
+"""`client.index`: status, rebuild and check; a list from the index equals a list from reading."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_status_counts_sources_stale_sources_and_sessions(home: Path, tmp_path: 
         assert claude.stale_bytes > 0
 
 
-def kept_of(client: Client, agent: str) -> IndexedSources:
+def sources_of(client: Client, agent: str) -> IndexedSources:
     (found,) = (a for a in client.index.status().agents if a.agent == agent)
     return found
 
@@ -73,22 +73,22 @@ def test_sub_agents_are_counted_separately_from_sessions(
         expected = Counter(session.kind == "subagent" for session in listed)
         assert expected[True] > 0
         client.index.update()
-        kept = kept_of(client, "claude")
+        kept = sources_of(client, "claude")
         assert (kept.sessions, kept.subagents) == (expected[False], expected[True])
 
 
 def test_status_counts_the_sources_in_the_text_index(home: Path, tmp_path: Path) -> None:
     with indexed(home, tmp_path / "cache") as client:
         assert client.index.update().agents
-        assert (kept_of(client, "claude").texts, kept_of(client, "codex").texts) == (0, 0)
+        assert (sources_of(client, "claude").texts, sources_of(client, "codex").texts) == (0, 0)
         assert not [*(tmp_path / "cache").glob("texts-*")], "asking makes nothing"
         status = client.index.update(texts=True)
-        assert (kept_of(client, "claude").texts, kept_of(client, "codex").texts) == (8, 1)
+        assert (sources_of(client, "claude").texts, sources_of(client, "codex").texts) == (8, 1)
         assert status.texts_have_tools
         write_claude(home, 50, prompt="new", tokens=USED)
         ClaudeSession(home, uuid_of(1)).prompt("another").write()
         (home / ".claude/projects/-src-app" / f"{uuid_of(2)}.jsonl").unlink()
-        claude = kept_of(client, "claude")
+        claude = sources_of(client, "claude")
         assert (claude.sources, claude.texts) == (8, 6), "one is new, one changed, one gone"
 
 
@@ -98,7 +98,7 @@ def test_an_agent_whose_own_index_finds_everything_has_no_texts_here(
     home = copy_capture("hermes-0.19.0")
     with indexed(home, tmp_path / "cache") as client:
         client.index.update(texts=True)
-        assert kept_of(client, "hermes").texts == 1, "it has thinking"
+        assert sources_of(client, "hermes").texts == 1, "it has thinking"
     plain = (
         "tool_calls = NULL, reasoning = NULL, reasoning_content = NULL, reasoning_details = NULL"
     )
@@ -106,7 +106,7 @@ def test_an_agent_whose_own_index_finds_everything_has_no_texts_here(
         connection.execute(f"UPDATE messages SET content = 'plain words', {plain}")
     with indexed(home, tmp_path / "cache") as client:
         client.index.update(texts=True)
-        kept = kept_of(client, "hermes")
+        kept = sources_of(client, "hermes")
         assert kept.sources > 0
         assert kept.texts is None
         assert "texts" not in kept.to_dict()
@@ -118,7 +118,7 @@ def test_an_agent_with_thinking_that_its_own_index_lacks_has_texts_here(
 ) -> None:
     with indexed(copy_capture("hermes-0.13.0"), tmp_path / "cache") as client:
         client.index.update(texts=True)
-        kept = kept_of(client, "hermes")
+        kept = sources_of(client, "hermes")
         assert kept.texts == kept.sources > 0
         assert len(client.sessions.search("role:thinking done", agent="hermes")) == 4
 

@@ -1,4 +1,4 @@
-"""Rates that were looked up before: equal to those of the catalogue, and never needed."""
+"""Cached rates equal those of the catalogue, and are never required."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the index tells of sessions by numbers is what looking at each of them gives."""
+"""Ranking sessions from the index alone gives the ranking that reading them gives."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def write_some(home: Path, chance: random.Random, numbers: Sequence[int]) -> Non
 
 
 @pytest.fixture(scope="module")
-def holdings(tmp_path_factory: pytest.TempPathFactory) -> SearchScope:
+def scope(tmp_path_factory: pytest.TempPathFactory) -> SearchScope:
     """Everything a search is given, from an index that is up to date."""
-    place = tmp_path_factory.mktemp("told")
+    place = tmp_path_factory.mktemp("search-from-index")
     home = place / "home"
     write_some(home, random.Random(7), range(1, 25))
     settle(home)
@@ -65,58 +65,58 @@ def holdings(tmp_path_factory: pytest.TempPathFactory) -> SearchScope:
     return parts.service.search_scope(names, by_words=True)
 
 
-def run(holdings: SearchScope, text: str, **more: Any) -> SearchReport:
-    return Search(SessionQuery(text=text, **more), now=NOW).run(holdings)
+def run(scope: SearchScope, text: str, **more: Any) -> SearchReport:
+    return Search(SessionQuery(text=text, **more), now=NOW).run(scope)
 
 
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("limit", [1, 5, None])
 def test_ranking_from_the_index_equals_ranking_by_reading(
-    holdings: SearchScope, query: str, limit: int | None
+    scope: SearchScope, query: str, limit: int | None
 ) -> None:
-    assert holdings.hit_finder is not None
-    told = run(holdings, query, limit=limit)
-    looked_at = run(replace(holdings, hit_finder=None), query, limit=limit)
-    assert told == looked_at
+    assert scope.hit_finder is not None
+    from_index = run(scope, query, limit=limit)
+    from_reading = run(replace(scope, hit_finder=None), query, limit=limit)
+    assert from_index == from_reading
 
 
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("shown", [0, 1, 3])
 def test_searching_spoken_text_from_the_index_equals_reading(
-    holdings: SearchScope, query: str, shown: int
+    scope: SearchScope, query: str, shown: int
 ) -> None:
-    told = run(holdings, query, said_only=True, hits=shown, limit=5)
-    looked_at = replace(holdings, hit_finder=None, candidates=None)
-    assert told == run(looked_at, query, said_only=True, hits=shown, limit=5)
+    from_index = run(scope, query, said_only=True, hits=shown, limit=5)
+    from_reading = replace(scope, hit_finder=None, candidates=None)
+    assert from_index == run(from_reading, query, said_only=True, hits=shown, limit=5)
 
 
 @pytest.mark.parametrize("sort", ["date", "cost"])
 @pytest.mark.parametrize("shown", [0, 1, 7, None])
 def test_ranking_from_the_index_equals_reading_for_every_order_and_number_of_hits(
-    holdings: SearchScope, sort: SearchSort, shown: int | None
+    scope: SearchScope, sort: SearchSort, shown: int | None
 ) -> None:
     for query in ("alpha", "beta gamma", "title alpha"):
-        told = run(holdings, query, sort=sort, hits=shown, limit=4)
-        assert told == run(
-            replace(holdings, hit_finder=None), query, sort=sort, hits=shown, limit=4
+        from_index = run(scope, query, sort=sort, hits=shown, limit=4)
+        assert from_index == run(
+            replace(scope, hit_finder=None), query, sort=sort, hits=shown, limit=4
         )
 
 
 def test_sessions_that_share_a_unit_are_not_resolved_by_the_lookup(tmp_path: Path) -> None:
-    store, coster = IndexDatabase(tmp_path / "index.db"), coster_of(tmp_path)
-    rows = [kept("one", 1, 3), kept("two", 2, 3), kept("three", 4), kept("four")]
+    store, coster = IndexDatabase(tmp_path / "index.db"), calculator_of(tmp_path)
+    rows = [row_of("one", 1, 3), row_of("two", 2, 3), row_of("three", 4), row_of("four")]
     sessions = [StoredSession(row, store, coster) for row in rows]
     lookup = SessionsByUnit(sessions, {"claude": {1: 11, 2: 12, 3: 13, 4: 14}})
     assert lookup.of_unit == {14: 2}
     assert lookup.unknown == {0, 1, 3}
 
 
-def kept(name: str, *keys: int) -> SearchRow:
+def row_of(name: str, *keys: int) -> SearchRow:
     packed = array("q", keys).tobytes()
     return SearchRow(1, "claude", name, name.encode(), name, 0, 0, 0.0, None, "", name, packed)
 
 
-def coster_of(home: Path) -> CostCalculator:
+def calculator_of(home: Path) -> CostCalculator:
     client = open_client(home)
     return CostCalculator(client.models, client.run_index)
 

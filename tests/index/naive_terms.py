@@ -1,4 +1,4 @@
-"""A second implementation of what a term is in a text: look at all of them, one by one."""
+"""A second, naive implementation of matching a term: it scans every text."""
 
 from __future__ import annotations
 

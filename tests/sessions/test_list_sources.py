@@ -1,4 +1,4 @@
-"""`list` and the disk: which places are read, which are not, and what damage costs."""
+"""`list` and the disk: which files are read, and what damaged ones affect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which captures a long comparison reads every day, and which only in the long runs."""
+"""Selects the newest capture of each agent; the long runs take the others too."""
 
 from __future__ import annotations
 

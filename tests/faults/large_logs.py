@@ -1,4 +1,4 @@
-"""Large logs of agents whose every figure is known, written in one pass without holding them.
+"""Writes large logs with known totals in one pass, without holding them in memory.
 
 A turn is a prompt, an answer that calls a tool, the tool's output and a closing answer: four
 messages, two billed calls. One text may be a giant of any size, in any script.

@@ -1,6 +1,6 @@
-"""An adapter without files: it serves facts and messages that a test made up.
+"""An adapter without files: it serves facts and messages that a test provides.
 
-Every lineage a disk may record can be said directly here, also such as no agent would write.
+It can express every lineage that a disk may record, including those that no agent would write.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def call(key: str, *, at: datetime | None = START, input: int = 1000, **fields: 
     return Call(key=key, at=at, model=fields.pop("model", "m-small"), tokens=tokens, **fields)
 
 
-class Shelf:
+class MemoryAdapter:
     """The full adapter protocol over what is put on it; one source per entry."""
 
     def __init__(
         self,
         root: Path,
         *,
-        name: str = "shelf",
+        name: str = "memory",
         persistence: Persistence = "file",
         **able: bool,
     ) -> None:
@@ -80,7 +80,7 @@ class Shelf:
         }
         said = Facts(session_id=session_id, **fields)
         path = self.root / f"{session_id}.{len(self._entries)}"
-        place: dict[str, Any] = {"session_id": session_id, "group": "shelf", **(source or {})}
+        place: dict[str, Any] = {"session_id": session_id, "group": "memory", **(source or {})}
         ref = SourceRef(agent=self.info.name, path=path, root=self.root, **place)
         self._entries.append((said, lines, ref))
         return said

@@ -1,4 +1,4 @@
-"""One session in several sources: fragments, copies left behind, names that tell half an id."""
+"""One session in several sources: fragments, superseded copies, file names with half an id."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from builders import START, open_client, uuid_of, write_claude
 from hypothesis import given
 from hypothesis import strategies as st
-from shelf import Line, Shelf, call
+from memory_adapter import Line, MemoryAdapter, call
 
 from amux.client import Client
 from amux.errors import AmbiguousIdError, ParseError, SessionNotFoundError
@@ -21,108 +21,120 @@ LATER = START + timedelta(hours=1)
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    return Shelf(tmp_path)
+def memory(tmp_path: Path) -> MemoryAdapter:
+    return MemoryAdapter(tmp_path)
 
 
 @pytest.fixture
-def client(shelf: Shelf) -> Client:
-    client = open_client(shelf.root / "home")
-    client.adapters.register(shelf)
+def client(memory: MemoryAdapter) -> Client:
+    client = open_client(memory.root / "home")
+    client.adapters.register(memory)
     return client
 
 
 def said(client: Client, session_id: str) -> list[str]:
-    return [message.content for message in client.sessions.get("shelf", session_id).messages]
+    return [message.content for message in client.sessions.get("memory", session_id).messages]
 
 
 def test_fragments_make_one_conversation_and_what_they_share_is_shown_once(
-    shelf: Shelf, client: Client
+    memory: MemoryAdapter, client: Client
 ) -> None:
-    shelf.put(
+    memory.put(
         "s",
         call("b"),
         at=LATER,
         fragment=True,
         lines=[(2, "assistant", "two"), (3, "user", "three"), (4, "assistant", "four")],
     )
-    shelf.put("s", call("a"), fragment=True, lines=[(1, "user", "one"), (2, "assistant", "two")])
-    shelf.put("s", call("a"), fragment=True, lines=[(1, "user", "one")])
+    memory.put("s", call("a"), fragment=True, lines=[(1, "user", "one"), (2, "assistant", "two")])
+    memory.put("s", call("a"), fragment=True, lines=[(1, "user", "one")])
     assert said(client, "s") == ["one", "two", "three", "four"]
-    (found,) = client.sessions.list("shelf")
+    (found,) = client.sessions.list("memory")
     assert (found.title, found.message_count, found.turn_count) == ("one", 4, 2)
     assert found.cost is not None
     assert found.cost.input_tokens == 2000
 
 
-def test_a_fallback_copy_is_shown_only_if_there_is_no_other(shelf: Shelf, client: Client) -> None:
+def test_a_superseded_copy_is_shown_only_if_there_is_no_other(
+    memory: MemoryAdapter, client: Client
+) -> None:
     long: list[Line] = [(1, "user", "old"), (2, "assistant", "copy"), (3, "user", "longer")]
-    shelf.put("both", call("x"), lines=long, archived=True, source={"superseded": True})
-    shelf.put("both", call("x"), lines=[(1, "user", "new")])
-    shelf.put("only", lines=long, source={"superseded": True})
+    memory.put("both", call("x"), lines=long, archived=True, source={"superseded": True})
+    memory.put("both", call("x"), lines=[(1, "user", "new")])
+    memory.put("only", lines=long, source={"superseded": True})
     assert said(client, "both") == ["new"]
     assert said(client, "only") == ["old", "copy", "longer"]
-    assert {s.session_id: s.archived for s in client.sessions.list("shelf")} == {
+    assert {s.session_id: s.archived for s in client.sessions.list("memory")} == {
         "both": False,
         "only": False,
     }
 
 
 def test_a_file_name_with_the_beginning_of_an_id_finds_the_session(
-    shelf: Shelf, client: Client
+    memory: MemoryAdapter, client: Client
 ) -> None:
     for number in range(3):
         name = f"abc{number}-rest-of-the-id"
-        shelf.put(name, source={"session_id": None, "id_prefix": f"abc{number}"})
+        memory.put(name, source={"session_id": None, "id_prefix": f"abc{number}"})
     assert client.find("abc1").native_session_id == "abc1-rest-of-the-id"
-    assert client.find("shelf:abc2-rest").native_session_id == "abc2-rest-of-the-id"
-    assert client.sessions.get("shelf", "abc0-rest-of-the-id").session_id.startswith("abc0")
+    assert client.find("memory:abc2-rest").native_session_id == "abc2-rest-of-the-id"
+    assert client.sessions.get("memory", "abc0-rest-of-the-id").session_id.startswith("abc0")
     with pytest.raises(AmbiguousIdError):
         client.find("abc")
     with pytest.raises(SessionNotFoundError):
         client.find("abc1-other")
 
 
-def test_an_alias_is_a_name_too(shelf: Shelf, client: Client) -> None:
-    shelf.put("real", aliases=("other-name",), lines=[(1, "user", "hi")])
-    shelf.put("second", lines=[(1, "user", "ho")])
+def test_an_alias_is_a_name_too(memory: MemoryAdapter, client: Client) -> None:
+    memory.put("real", aliases=("other-name",), lines=[(1, "user", "hi")])
+    memory.put("second", lines=[(1, "user", "ho")])
     assert client.find("other-name").native_session_id == "real"
-    assert client.sessions.get("shelf", "other").session_id == "real"
+    assert client.sessions.get("memory", "other").session_id == "real"
 
 
-def test_a_title_may_be_noted_by_id_in_a_source_of_names(shelf: Shelf, client: Client) -> None:
-    shelf.put("s", lines=[(1, "user", "the prompt")])
-    shelf.put(
+def test_a_title_may_be_noted_by_id_in_a_source_of_names(
+    memory: MemoryAdapter, client: Client
+) -> None:
+    memory.put("s", lines=[(1, "user", "the prompt")])
+    memory.put(
         "names",
         attributed=False,
         addressable=False,
         notes=(TitleNote(text="noted", session_id="s"),),
         source={"role": "names", "session_id": None},
     )
-    assert client.sessions.get("shelf", "s").title == "noted"
-    assert [s.title for s in client.sessions.list("shelf")] == ["noted"]
+    assert client.sessions.get("memory", "s").title == "noted"
+    assert [s.title for s in client.sessions.list("memory")] == ["noted"]
     with pytest.raises(SessionNotFoundError):
-        client.sessions.get("shelf", "names")
+        client.sessions.get("memory", "names")
 
 
-def test_a_session_without_any_time_is_dated_to_the_epoch(shelf: Shelf, client: Client) -> None:
-    shelf.put("s", created_at=None, updated_at=None)
-    assert [s.created_at for s in client.sessions.list("shelf")] == [datetime.fromtimestamp(0, UTC)]
+def test_a_session_without_any_time_is_dated_to_the_epoch(
+    memory: MemoryAdapter, client: Client
+) -> None:
+    memory.put("s", created_at=None, updated_at=None)
+    assert [s.created_at for s in client.sessions.list("memory")] == [
+        datetime.fromtimestamp(0, UTC)
+    ]
 
 
 def test_a_call_of_unknown_model_and_time_is_counted_but_not_priced(
-    shelf: Shelf, client: Client
+    memory: MemoryAdapter, client: Client
 ) -> None:
-    shelf.put("s", call("x", model=None, at=None), call("y", at=None))
-    total = client.sessions.total_cost(agent="shelf", group_by="model")
+    memory.put("s", call("x", model=None, at=None), call("y", at=None))
+    total = client.sessions.total_cost(agent="memory", group_by="model")
     assert (total.input_tokens, total.incomplete) == (2000, ("unpriced-model",))
     assert [unpriced.model for unpriced in total.unpriced] == ["unknown"]
     assert total.total_usd == 0.001
 
 
-def test_a_session_without_an_address_is_not_a_search_result(shelf: Shelf, client: Client) -> None:
-    shelf.put("s", lines=[(1, "user", "needle")])
-    shelf.put("1", kind="subagent", parent="gone", addressable=False, lines=[(1, "user", "needle")])
+def test_a_session_without_an_address_is_not_a_search_result(
+    memory: MemoryAdapter, client: Client
+) -> None:
+    memory.put("s", lines=[(1, "user", "needle")])
+    memory.put(
+        "1", kind="subagent", parent="gone", addressable=False, lines=[(1, "user", "needle")]
+    )
     assert [s.session_id for s in client.sessions.search("needle")] == ["s"]
 
 

@@ -1,4 +1,4 @@
-"""A sum over sources of which some cannot be read: a lower bound that says so."""
+"""A cost with unreadable sources is a lower bound and says so."""
 
 from __future__ import annotations
 

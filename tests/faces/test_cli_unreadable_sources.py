@@ -1,4 +1,4 @@
-"""What the command says of sums over sources that could not be read."""
+"""The command reports when a sum misses sources that could not be read."""
 
 from __future__ import annotations
 

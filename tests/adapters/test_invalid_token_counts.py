@@ -1,4 +1,4 @@
-"""Token counts that are none: of every agent, in real stores, they are unknown and never zero."""
+"""A token count that is not a number is unknown, never zero, in the stores of every agent."""
 
 from __future__ import annotations
 

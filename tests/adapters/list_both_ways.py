@@ -1,4 +1,4 @@
-"""A list by choice, and the same list made by reading everything."""
+"""Returns a list that reads only selected sources, and the same list from reading everything."""
 
 from __future__ import annotations
 

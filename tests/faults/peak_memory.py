@@ -1,4 +1,4 @@
-"""Runs the command and measures the most memory it ever held."""
+"""Runs the command and measures its peak memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session spent does not depend on how deep it was read: calls alone, or its lines too."""
+"""The cost of a session is the same whether only its calls or all its lines are read."""
 
 from __future__ import annotations
 

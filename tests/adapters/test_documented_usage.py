@@ -1,4 +1,4 @@
-"""What an answer says it took, where only the specification draws the format."""
+"""Token counts and costs of answers in formats that only the documentation describes."""
 
 from __future__ import annotations
 

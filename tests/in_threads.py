@@ -1,4 +1,4 @@
-"""Asking from many threads at once: all start together, and none may wait for ever."""
+"""Runs functions in many threads that start together, and fails if one of them never ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A list from what is kept is the list made the long way, byte by byte, or it is not given."""
+"""A list from the index equals the list from reading, byte by byte, or is not used."""
 
 from __future__ import annotations
 

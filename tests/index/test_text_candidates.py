@@ -1,4 +1,4 @@
-"""What the text index is not sure of is looked at where it lies, not by reading whole sessions."""
+"""A candidate of the text index is confirmed by reading its message, not the whole session."""
 
 from __future__ import annotations
 

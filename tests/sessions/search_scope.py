@@ -1,4 +1,4 @@
-"""The sessions of a home as a search gets them, with whatever else it may be given."""
+"""Builds the scope of a search over a home, and runs searches in it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from amux.sessions.search.search import Search, SearchScope
 from amux.sessions.search.searchable import searchable_sessions
 
 
-def hold(home: Path, **more: Any) -> SearchScope:
+def scope_of(home: Path, **more: Any) -> SearchScope:
     registry, client = AdapterRegistry(), open_client(home)
     library = SourceCatalog(Host(home, env={}), registry)
     assemblies = [library.assembly(name) for name in registry.names()]
@@ -25,5 +25,5 @@ def hold(home: Path, **more: Any) -> SearchScope:
     return SearchScope(library, list(searchable_sessions(assemblies, coster)), **more)
 
 
-def search(holdings: SearchScope, text: str, **more: Any) -> SearchReport:
-    return Search(SessionQuery(text=text, **more), now=NOW).run(holdings)
+def search(scope: SearchScope, text: str, **more: Any) -> SearchReport:
+    return Search(SessionQuery(text=text, **more), now=NOW).run(scope)

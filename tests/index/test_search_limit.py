@@ -1,4 +1,4 @@
-"""Sessions that are not weighed, since they cannot be among the first, are not among them."""
+"""A search with a limit returns the first results of the full ranking."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from amux.wiring import Wiring
 UNIT = 20  # bits of a document's number within its unit
 
 
-class Kept(NamedTuple):
+class IndexedSession(NamedTuple):
     """A session: how many messages fit, which have the second word too, its title and age."""
 
     hits: int
@@ -43,7 +43,7 @@ class Kept(NamedTuple):
 
 sessions = st.lists(
     st.builds(
-        Kept,
+        IndexedSession,
         st.integers(0, 9),
         st.integers(0, 9),
         st.sampled_from(("alpha", "beta", "alpha beta", "other", "other", "other")),
@@ -70,14 +70,14 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> TextCandidates:
 @pytest.mark.parametrize("query", ["alpha", "alpha beta", "alpha OR beta"])
 @given(kept=sessions, limit=st.integers(0, 12))
 def test_a_limit_returns_the_first_results_of_the_full_ranking(
-    texts: TextCandidates, query: str, kept: list[Kept], limit: int
+    texts: TextCandidates, query: str, kept: list[IndexedSession], limit: int
 ) -> None:
     every = ranked(texts, query, kept, None)
     assert ranked(texts, query, kept, limit) == every[:limit]
 
 
 def ranked(
-    texts: TextCandidates, query: str, kept: Sequence[Kept], limit: int | None
+    texts: TextCandidates, query: str, kept: Sequence[IndexedSession], limit: int | None
 ) -> list[tuple[str, float]]:
     parsed = parse_query(query)
     place = Path("nowhere")
@@ -107,7 +107,7 @@ def documents(counts: Iterable[int]) -> list[int]:
     ]
 
 
-def row(number: int, session: Kept) -> SearchRow:
+def row(number: int, session: IndexedSession) -> SearchRow:
     at = microseconds(NOW - session.age)
     keys = array("q", [number + 1]).tobytes()
     name = f"s{number}"

@@ -1,4 +1,4 @@
-"""Following with a clock of our own: time passes only in `wait`, and things happen at set times."""
+"""Follows sessions with a simulated clock: time passes only in `wait`, actions run at set times."""
 
 from __future__ import annotations
 
@@ -67,19 +67,19 @@ def applied(
     """The messages a listener has who applies every change, by session."""
     sessions: dict[str, list[SessionMessage]] = {}
     for change in changes:
-        told = sessions.setdefault(change.session_id, [*start])
+        messages = sessions.setdefault(change.session_id, [*start])
         match change:
             case SessionChange(kind="message", number=int(number), message=SessionMessage() as new):
-                assert number == len(told) + 1
-                told.append(new)
+                assert number == len(messages) + 1
+                messages.append(new)
             case SessionChange(
                 kind="updated-message", number=int(number), message=SessionMessage() as new
             ):
-                assert told[number - 1] != new
-                told[number - 1] = new
+                assert messages[number - 1] != new
+                messages[number - 1] = new
             case SessionChange(kind="replaced", number=int(number)):
-                assert number <= len(told)
-                del told[number - 1 :]
+                assert number <= len(messages)
+                del messages[number - 1 :]
             case _:
                 assert change.kind in {"problem", "ended"}
     return sessions

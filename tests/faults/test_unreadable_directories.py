@@ -1,6 +1,6 @@
-"""A home that may not be written to, and places that may not be looked at.
+"""Read-only homes and unreadable directories.
 
-The command runs without the powers of root: as root, permissions would mean nothing.
+The command runs without the privileges of root, to which permissions do not apply.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ from amux.model.options import SessionListOptions
 agent, home = sys.argv[1:]
 everything = SessionListOptions(limit=None, include_children=True, include_archived=True)
 
-def told(index):
+def answers_with(index):
     client = create_client(env={"HOME": home, "AMUX_INDEX": index, "AMUX_DATA_DIR": "/nowhere"})
     report = client.list_report(None, everything)
     client.sessions.search("x")
@@ -250,11 +250,11 @@ folders = []
 for folder, inner, _ in os.walk(home):
     folders += [os.path.join(folder, name) for name in inner[:3] if name != ".cache"]
     del inner[3:]  # those beside them are alike
-answers = {"": told("off")}
+answers = {"": answers_with("off")}
 for folder in folders:
     os.chmod(folder, 0)
-    answers[folder] = told("off")
-    if told("on") != answers[folder] or told("on") != answers[folder]:
+    answers[folder] = answers_with("off")
+    if answers_with("on") != answers[folder] or answers_with("on") != answers[folder]:
         sys.exit(f"the index tells something else about {folder}")
     os.chmod(folder, 0o755)
 print(json.dumps(answers))

@@ -1,7 +1,6 @@
-"""The sum of a cost report done slowly: one entry for every call, no cells.
+"""A naive implementation of a cost report, to compare with: one entry per call, no ledger.
 
-This is how reports were first made. It shares nothing with `sessions/cells.py` and what is built on
-it, so that the two can be compared.
+It shares no code with the ledger and with the modules that use it.
 """
 
 from __future__ import annotations
