@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import SharedHome, capture_named
+from builders import CAPTURES, SharedHome, capture_named
 from child_processes import SOURCES
 from drawn import drawn
 from hypothesis import settings
+from newest_captures import newest_names
 
-from amux.testing import Capture, fingerprint
+from amux.testing import AdapterSuite, Capture, fingerprint
 
-CAPTURES = Path(__file__).parent / "captures"
+_CAPTURED = Path(__file__).parent / "captures"
 
 _REAL_HOME = Path.home()
 _DOTTED = (
@@ -57,34 +58,90 @@ settings.register_profile("drawn", drawn())
 settings.load_profile("drawn")
 
 
-_ACCIDENTS = Path(__file__).parent / "faults"
+_FAULTS = "tests/faults/"
+_LONG = (
+    "tests/adapters/test_list_databases.py::test_every_list_of",
+    "tests/adapters/test_list_databases.py::test_what_rows_do_not_tell",
+    "tests/adapters/test_list_files.py::test_a_list_does_not_wait",
+    "tests/adapters/test_list_files.py::test_a_list_of_several_agents",
+    "tests/adapters/test_list_files.py::test_every_list_of",
+    "tests/adapters/test_list_files.py::test_the_first_list_of_much",
+    "tests/adapters/test_one_session.py::test_every_session_of",
+    "tests/annotations/test_annotation_file.py::test_a_killed_writer",
+    "tests/architecture/test_public_api.py::test_generated_files",
+    "tests/benchmarks/",
+    "tests/faces/test_cli_follow.py",
+    "tests/faces/test_cli_interrupt.py",
+    "tests/faces/test_cli_list_from_index.py",
+    "tests/faces/test_cli_terminal.py",
+    "tests/full/",
+    "tests/index/test_interleaving.py",
+    "tests/index/test_interruptions.py",
+    "tests/index/test_processes.py",
+    "tests/index/test_threads.py",
+    "tests/live/",
+    "tests/sessions/test_all_agents.py",
+    "tests/sessions/test_concurrency.py",
+    "tests/sessions/test_follow_processes.py",
+    "tests/test_third_party.py",
+    _FAULTS,
+)
+"""Tests that start processes, write large files or repeat one comparison many times."""
+
+_NEWEST = newest_names(CAPTURES)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What a test reaches counts only where it is reached by example.
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--quick",
+        action="store_true",
+        help="only the tests of `make check`: examples, and the newest capture of each agent",
+    )
 
-    Measuring doubles the time of a test. Hundreds of drawn examples, the same answers after
-    hundreds of accidents, and the same comparison for one capture after the other reach nothing
-    that the plain tests and the first capture do not. Single tests say so by a mark, `no_cover`.
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Select the tests of `--quick`, and measure coverage only where it is reached by example.
+
+    Measuring doubles the time of a test. Hundreds of generated examples, the same answers after
+    hundreds of faults, and the same comparison for one capture after the other reach nothing that
+    the plain tests and the first capture do not. Single tests have the marker `no_cover`.
     """
+    if config.getoption("quick"):
+        quick = {item for item in items if _is_quick(item)}
+        config.hook.pytest_deselected(items=[item for item in items if item not in quick])
+        items[:] = [item for item in items if item in quick]
     measured: set[str] = set()
     for item in items:
         if item.get_closest_marker("slow"):
             continue
         test = item.nodeid.partition("[")[0]
-        is_again = test in measured and _is_about_a_capture(item)
-        if is_again or _is_drawn(item) or item.path.is_relative_to(_ACCIDENTS):
+        is_again = test in measured and bool(_captures(item))
+        if is_again or _is_generated(item) or item.nodeid.startswith(_FAULTS):
             item.add_marker("no_cover")
         measured.add(test)
 
 
-def _is_drawn(item: pytest.Item) -> bool:
+def _is_quick(item: pytest.Item) -> bool:
+    if item.get_closest_marker("slow") or item.nodeid.startswith(_LONG):
+        return False
+    if not all(capture.name in _NEWEST for capture in _captures(item)):
+        return False
+    return _is_rule(item) or not _is_generated(item)
+
+
+def _is_rule(item: pytest.Item) -> bool:
+    """Return whether the test is one of the published suite."""
+    return issubclass(getattr(item, "cls", None) or object, AdapterSuite)
+
+
+def _is_generated(item: pytest.Item) -> bool:
+    """Return whether Hypothesis generates the examples of the test."""
     return getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
 
 
-def _is_about_a_capture(item: pytest.Item) -> bool:
+def _captures(item: pytest.Item) -> list[Capture]:
     given: dict[str, object] = getattr(getattr(item, "callspec", None), "params", {})
-    return any(isinstance(value, Capture) for value in given.values())
+    return [value for value in given.values() if isinstance(value, Capture)]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -105,9 +162,9 @@ def guarded_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="session", autouse=True)
 def untouched_captures() -> Iterator[None]:
     """The proof that reading writes nothing, over the whole run."""
-    before = fingerprint(CAPTURES)
+    before = fingerprint(_CAPTURED)
     yield
-    assert fingerprint(CAPTURES) == before, "a test changed a capture"
+    assert fingerprint(_CAPTURED) == before, "a test changed a capture"
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 
 import pytest
 from _pytest.mark import ParameterSet
@@ -10,14 +11,26 @@ from _pytest.mark import ParameterSet
 from amux.testing import Capture
 
 
+def version_key(capture: Capture) -> tuple[list[int], int]:
+    """Order captures by the numbers of their version; a plain version comes after its variants."""
+    version, _, variant = capture.version.partition("-")
+    return [int(number) for number in re.findall(r"\d+", version)], -len(variant)
+
+
+def newest_names(captures: Iterable[Capture]) -> frozenset[str]:
+    """Return the names of the newest capture of every program."""
+    newest = {one.folder: one.name for one in sorted(captures, key=version_key)}
+    return frozenset(newest.values())
+
+
 def newest_of_each(captures: Sequence[Capture]) -> list[ParameterSet]:
-    """The newest capture of every program; `make test-full` takes the others."""
-    newest = {capture.folder: capture.name for capture in captures}
+    """Return all captures as parameters; only those of the newest versions are not `slow`."""
+    newest = newest_names(captures)
     return [
         pytest.param(
             capture,
             id=capture.name,
-            marks=() if newest[capture.folder] == capture.name else pytest.mark.slow,
+            marks=() if capture.name in newest else pytest.mark.slow,
         )
         for capture in captures
     ]

@@ -16,13 +16,14 @@ from pathlib import Path
 
 import pytest
 from builders import CAPTURES, SharedHome, open_client
+from newest_captures import version_key
 
 from amux.adapters import BUILTIN
 from amux.client import Client
 from amux.model.cost import CostSummary
 from amux.model.options import SessionListOptions
 from amux.model.session import SessionSummary
-from amux.testing import Capture, fingerprint
+from amux.testing import fingerprint
 
 pytestmark = pytest.mark.no_cover  # what each agent is read by is measured where it is alone
 
@@ -37,22 +38,11 @@ TOKENS = (
 EVERYTHING = SessionListOptions(limit=None, include_children=True, include_archived=True)
 
 
-def newest_first(capture: Capture) -> tuple[list[int], int]:
-    """Later numbers are newer; of two captures of one version the plain one counts."""
-    numbers = re.match(r"[\d.]*", capture.version)
-    assert numbers is not None
-    return [-int(number) for number in numbers[0].split(".") if number], len(capture.version)
-
-
-def newest_captures() -> dict[str, Capture]:
-    own = [capture for capture in CAPTURES if capture.folder == capture.agent]
-    newest: dict[str, Capture] = {}
-    for capture in sorted(own, key=newest_first):
-        newest.setdefault(capture.agent, capture)
-    return newest
-
-
-NEWEST = newest_captures()
+NEWEST = {
+    capture.agent: capture
+    for capture in sorted(CAPTURES, key=version_key)
+    if capture.folder == capture.agent
+}
 
 
 def copy_together(home: Path) -> Path:
