@@ -22,16 +22,27 @@ AGENTS := build/agents/.stamp
 COVERED  := amux.model amux.adapters amux.assembly amux.reading amux.index amux.sessions
 COVERAGE := 95
 
+# Python may cache what it compiles: without that, every process that a test starts compiles amux.
+unexport PYTHONDONTWRITEBYTECODE
+
 FAMILIES := claude codex pi gemini copilot droid agent documents databases
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-full agents browser lint smoke bench fuzz docs clean
+.PHONY: help run check test test-full agents browser lint style smoke bench fuzz docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(APP) ## Install amux into .venv and show your sessions (without any: the demo)
 	@if [ -n "$$($(BIN)/amux list --quiet --limit 1)" ]; then $(BIN)/amux; else $(BIN)/amux demo; fi
+
+# mypy runs beside the tests; its messages follow theirs.
+check: style ## For every edit, in about a minute: lint, mypy, quick tests, newest captures
+	@mkdir -p build
+	@echo "$(BIN)/mypy & $(BIN)/python -m pytest --quick"; \
+	$(BIN)/mypy >build/mypy.txt 2>&1 & mypy=$$!; \
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --quick; code=$$?; \
+	wait $$mypy || code=1; cat build/mypy.txt; exit $$code
 
 test: lint ## Lint, type-check and run the tests, with the coverage gate
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" \
@@ -49,15 +60,17 @@ browser: ## Install Chromium for the browser test, when it is missing and we are
 	  echo "note: there is no Chromium: the browser test will say what to install" >&2
 
 # Each type checker keeps one core busy: they run side by side, and mypy speaks when both are done.
-lint: $(DEV) ## Ruff, mypy, pyright and the import contracts
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/lint-imports
+lint: style ## Ruff, mypy, pyright and the import contracts
 	@mkdir -p build
 	@echo "$(BIN)/mypy & $(BIN)/pyright"; \
 	$(BIN)/mypy >build/mypy.txt 2>&1 & mypy=$$!; \
 	$(BIN)/pyright; code=$$?; \
 	wait $$mypy || code=1; cat build/mypy.txt; exit $$code
+
+style: $(DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 
 smoke: $(DEV) ## Build the wheel, install it without the dev group, start it
 	@rm -rf build/smoke
