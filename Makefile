@@ -67,7 +67,7 @@ lint: style ## Ruff, mypy, pyright and the import contracts
 	$(BIN)/pyright; code=$$?; \
 	wait $$mypy || code=1; cat build/mypy.txt; exit $$code
 
-style: $(DEV)
+style: $(DEV) ## Ruff and the import contracts alone
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
