@@ -31,13 +31,13 @@ _STORES = (
     *(f"{place}/{name}" for place in (".cache", ".config", ".local/share") for name in _XDG),
 )
 _PRIVATE = tuple(f"{_REAL_HOME / store}{os.sep}" for store in _STORES)
-"""Where agents and amux keep what is private; the checkout itself may lie in the home too."""
+"""Directories with private data of agents and amux; the checkout may be in the home, too."""
 
 _MOVES = (
     *(f"{name.upper().replace('-', '_')}_" for name in (*_DOTTED, *_XDG)),
     *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
 )
-"""How variables begin that move a store."""
+"""Prefixes of environment variables that relocate a store."""
 
 _LOOKS = ("open", "os.listdir", "os.scandir")
 
@@ -151,7 +151,7 @@ def _captures(item: pytest.Item) -> list[Capture]:
 
 @pytest.fixture(scope="session", autouse=True)
 def guarded_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """HOME is an empty directory and stays one; nobody looks at the real one."""
+    """Set HOME to a directory that must stay empty; fail if a test accesses the real one."""
     home = tmp_path_factory.mktemp("guarded-home")
     with pytest.MonkeyPatch.context() as patch:
         for variable in ("HOME", "USERPROFILE"):
@@ -166,7 +166,7 @@ def guarded_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session", autouse=True)
 def untouched_captures() -> Iterator[None]:
-    """The proof that reading writes nothing, over the whole run."""
+    """Fail if any test of the run changes a capture."""
     before = fingerprint(_CAPTURED)
     yield
     assert fingerprint(_CAPTURED) == before, "a test changed a capture"
@@ -174,7 +174,7 @@ def untouched_captures() -> Iterator[None]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A home without any agent."""
+    """Return a home without any agent."""
     place = tmp_path / "home"
     place.mkdir()
     return place
@@ -182,7 +182,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def copy_capture(tmp_path: Path) -> Callable[[str], Path]:
-    """Copies a captured home, by the name of its capture; returns the copy."""
+    """Return a function that copies a captured home, given the name of the capture."""
 
     def copy(name: str) -> Path:
         return capture_named(name).copy_to(tmp_path / name)
@@ -192,9 +192,9 @@ def copy_capture(tmp_path: Path) -> Callable[[str], Path]:
 
 @pytest.fixture(scope="session")
 def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedHome]:
-    """Gives the copy of a captured home for tests that only read: one for all of them.
+    """Return a function that gives one shared copy of a captured home to tests that only read.
 
-    Making copies took longer than many a test. That nobody wrote is proved at the end.
+    Copying took longer than many tests. The fixture fails at the end if a test wrote to a copy.
     """
     place = tmp_path_factory.mktemp("shared")
     homes: dict[str, Path] = {}
@@ -211,7 +211,7 @@ def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedHome
 
 @pytest.fixture
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Every SQL statement that is run, with its values, by SQLite's own trace."""
+    """Return a list that receives every executed SQL statement with its values."""
     seen: list[str] = []
     connect = sqlite3.connect
 
