@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter, defaultdict
+from pkgutil import resolve_name
 
+import pytest
 from source_tree import ROOT, SOURCE, dotted, modules, parse
 
 from amux.adapters import BUILTIN
@@ -14,6 +16,7 @@ MOST_MODULES = 20
 MOST_FILES = 320
 MOST_LINES = 49_500
 MAP = ROOT / "docs" / "internals" / "map.md"
+WAYS = MAP.read_text(encoding="utf-8").partition("## Modules")[0]
 LARGE_FOLDERS = {"model", "faces/cli/commands", *(f"adapters/{name}" for name in BUILTIN)}
 
 
@@ -46,6 +49,11 @@ def test_every_module_has_its_line_in_the_map() -> None:
     named = set(re.findall(r"^\| `([\w.]+)` \|", text, re.MULTILINE))
     found = {dotted(path) for path in modules()} - {""}
     assert named == found
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`([a-z_]+(?:\.\w+)+)`", WAYS))))
+def test_the_ways_of_the_map_name_what_exists(name: str) -> None:
+    assert resolve_name(f"amux.{name}") is not None
 
 
 def test_the_source_does_not_grow_past_its_bounds() -> None:

@@ -273,6 +273,15 @@ def source_ref(**fields: Any) -> amux.SourceRef:
     return amux.SourceRef(agent=AGENT, path=Path("/a.log"), root=Path("/"), **fields)
 
 
+def agent_info() -> amux.AgentInfo:
+    can = amux.Capabilities(session_persistence="file")
+    return amux.AgentInfo(
+        name="x", label="X", cli_command="x", capabilities=can, bystanders=IGNORED
+    )
+
+
+HERE = kit.Checkpoint(offset=0, state=b"")
+IGNORED = (kit.IgnoredFiles("*.tmp", "leftovers"),)
 PLAIN = source_ref()
 OLD_NAMES: dict[str, tuple[Callable[[], object], object]] = {
     "SourceRef(beside=)": (lambda: source_ref(beside=(Path("/b"),)).companions, (Path("/b"),)),
@@ -280,6 +289,8 @@ OLD_NAMES: dict[str, tuple[Callable[[], object], object]] = {
     "SourceRef.place": (lambda: PLAIN.place, PLAIN.location),
     "SourceRef.beside": (lambda: PLAIN.beside, ()),
     "SourceRef.fallback": (lambda: PLAIN.fallback, False),
+    "Reading(progress=)": (lambda: kit.Reading(facts=(), progress=HERE).progress, HERE),
+    "AgentInfo(bystanders=)": (lambda: agent_info().bystanders, IGNORED),
     "kit.Progress": (lambda: getattr(kit, "Progress"), kit.Checkpoint),  # noqa: B009 - no type
 }
 """How each old name is used, and the value that it gives."""

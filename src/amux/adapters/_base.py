@@ -78,6 +78,11 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     bystanders: tuple[IgnoredFiles, ...] = ()  # the name of `ignored_files` before 0.2
     indexable: bool = False  # equal sources are read equally as long as `revision` is the same
 
+    def __post_init__(self) -> None:
+        """Warn of the old name."""
+        if self.bystanders:
+            warn_renamed("AgentInfo.bystanders", "ignored_files")
+
 
 Role = Literal["session", "subagent", "names"]
 
@@ -202,11 +207,16 @@ class SourceRef:
         return f"SourceRef({said})"
 
 
+def warn_renamed(old: str, new: str, *, depth: int = 3) -> None:
+    """Warn the caller `depth` calls up that a name of the protocol has changed."""
+    warnings.warn(f"{old} is now `{new}`", DeprecationWarning, stacklevel=depth)
+
+
 def renamed_field(old: str) -> str | None:
     """Return the new name of a field of `SourceRef`, with a warning; None for any other name."""
     new = _RENAMED_FIELDS.get(old)
     if new is not None:
-        warnings.warn(f"SourceRef.{old} is now `{new}`", DeprecationWarning, stacklevel=3)
+        warn_renamed(f"SourceRef.{old}", new, depth=4)
     return new
 
 
@@ -257,6 +267,11 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[Problem, ...] = ()  # problems that concern no session of the source
     checkpoint: Checkpoint | None = None
     progress: Checkpoint | None = None  # the name of `checkpoint` before 0.2
+
+    def __post_init__(self) -> None:
+        """Warn of the old name."""
+        if self.progress is not None:
+            warn_renamed("Reading.progress", "checkpoint")
 
 
 @runtime_checkable

@@ -24,6 +24,7 @@ from amux.adapters._base import (
     SourceRef,
     Want,
     has_bodies,
+    warn_renamed,
 )
 from amux.errors import AmuxError, ErrorCode
 from amux.host import Host
@@ -58,6 +59,7 @@ class GuardedAdapter:
         if isinstance(inner, Resumable):
             self.resume_read = _ResumedRead(inner.resume_read, self)
         elif callable(read_on := getattr(inner, "read_on", None)):
+            warn_renamed("read_on", "resume_read")
             self.resume_read = _ResumedRead(partial(_read_on, read_on), self)
 
     def roots(self, host: Host) -> Sequence[Path]:
