@@ -27,9 +27,10 @@ from amux.index.pool import core_count, work_through
 from amux.index.rows.stored_session import agents_with_rows, text_unit_key
 from amux.index.text.documents import Batch, source_texts, texts_behind
 from amux.index.text.engine import PreparedDoc, TextIndex, prepare
-from amux.index.text.locations import MessageLocations, pack_locations
+from amux.index.text.locations import pack_locations
 from amux.index.text.tables import sqlite_errors, transaction
 from amux.reading.fingerprint import UNSETTLED, Fingerprints, fingerprint_in, total_size
+from amux.reading.message_locations import MessageLocations
 from amux.reading.sources import SourceCatalog
 
 CHECKPOINTS_TABLE: Final = """

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
 from amux.assembly.session import MessageSources
-from amux.index.text.locations import MessageLocations
+from amux.reading.message_locations import MessageLocations
 from amux.reading.sources import SourceCatalog
 from amux.sessions.search.query.grammar import Query
 from amux.sessions.search.query.terms import Term

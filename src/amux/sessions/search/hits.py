@@ -8,9 +8,9 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from amux.index.text.locations import MessageLocations
 from amux.model.message import Role, SessionMessage
 from amux.model.session import SearchHit
+from amux.reading.message_locations import MessageLocations
 from amux.sessions.search.match import WINDOW, MatchState, passages, said_in
 from amux.sessions.search.query.grammar import Query
 from amux.sessions.search.query.terms import Term

@@ -27,10 +27,10 @@ from amux.index.text.engine import (
     in_order,
     units_of,
 )
-from amux.index.text.locations import MessageLocations
 from amux.index.text.plan import TermKind
 from amux.index.text.update import TextDatabase
 from amux.index.updater import IndexUpdater
+from amux.reading.message_locations import MessageLocations
 from amux.reading.sources import SourceCatalog
 from amux.sessions.search.candidates import (
     ALL,

@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import Final, cast
 
 from amux.adapters._base import Adapter, ReadsMessageAt
-from amux.index.text.locations import MessageLocations
 from amux.model.message import SessionMessage
 from amux.reading.fingerprint import file_fingerprint
+from amux.reading.message_locations import MessageLocations
 
 _READ_ONLY: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 
@@ -41,7 +41,7 @@ def cut_messages(
         return
     try:
         found = os.fstat(handle)
-        if file_fingerprint(found).encode() != spots.mark:
+        if file_fingerprint(found).encode() != spots.fingerprint:
             return
         for number in numbers:
             spot = spots.at(number - 1)

@@ -11,9 +11,9 @@ from itertools import chain, islice, pairwise
 from typing import Final
 
 from amux.adapters._base import ReadsMessageAt
-from amux.index.text.locations import MessageLocations
 from amux.model.message import SessionMessage
 from amux.model.words import fold
+from amux.reading.message_locations import MessageLocations
 from amux.reading.sources import SourceCatalog
 from amux.sessions.search.candidates import NONE, MessageCandidates
 from amux.sessions.search.filters import admitted_passages
