@@ -44,7 +44,7 @@ def searched(message: SessionMessage) -> Searched:
 
 def said(found: Searched) -> Searched:
     """The same without tool text."""
-    return *found[:3], [passage for passage in found[3] if passage.is_said]
+    return *found[:3], [passage for passage in found[3] if passage.is_spoken]
 
 
 def text_docs(messages: Iterable[SessionMessage], *, tools: bool) -> Iterator[TextDoc]:

@@ -108,7 +108,7 @@ def test_sessions_that_share_a_unit_are_not_resolved_by_the_lookup(tmp_path: Pat
     sessions = [StoredSession(row, store, coster) for row in rows]
     lookup = SessionsByUnit(sessions, {"claude": {1: 11, 2: 12, 3: 13, 4: 14}})
     assert lookup.of_unit == {14: 2}
-    assert lookup.unknown == {0, 1, 3}
+    assert lookup.unresolved == {0, 1, 3}
 
 
 def row_of(name: str, *keys: int) -> SearchRow:

@@ -94,7 +94,7 @@ def ranked(
     told = IndexedHits(lookup, texts, parsed, answer)
     told.add_titles()
     ranking = Ranking([], told, len(kept), now=NOW)
-    found = ranking.first(limit, sort="relevance", room=1)
+    found = ranking.first(limit, sort="relevance", max_hits=1)
     return [(finding.session.fields.unified_id, finding.relevance) for finding in found]
 
 

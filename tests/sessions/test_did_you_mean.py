@@ -66,7 +66,7 @@ def guess(query: str, words: Iterable[str]) -> dict[str, str]:
     parsed = parse_query(query)
     near = NearWords(parsed)
     near.add(words)
-    return near.replacements(parsed, held=())
+    return near.replacements(parsed, present=())
 
 
 def test_the_nearest_word_is_chosen_then_the_first_in_the_alphabet() -> None:
@@ -89,7 +89,7 @@ def test_the_words_of_a_text_are_found_in_it(text: str) -> None:
     near.read(fold(text))
     one_by_one = NearWords(parsed)
     one_by_one.add(word for word in re.findall(r"\w+", fold(text)) if word.isalpha())
-    assert near.replacements(parsed, held=()) == one_by_one.replacements(parsed, held=())
+    assert near.replacements(parsed, present=()) == one_by_one.replacements(parsed, present=())
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ class _Known:
     def words(self) -> list[str]:
         return ["service", "payments"]
 
-    def held(self, query: Query) -> tuple[Term, ...]:
+    def present(self, query: Query) -> tuple[Term, ...]:
         del query
         return ()
 

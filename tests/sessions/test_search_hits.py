@@ -196,7 +196,7 @@ def _tally(query: Query, message: SessionMessage) -> MatchState | None:
         return None
     tally = MatchState(query)
     for passage in passages:
-        tally.add(passage.text, is_said=passage.is_said)
+        tally.add(passage.text, is_spoken=passage.is_spoken)
     return tally
 
 

@@ -41,7 +41,7 @@ def looked_at(all_titles: list[str], term: Term) -> set[int]:
 @given(titles, queries)
 def test_a_title_search_equals_checking_each_title(all_titles: list[str], query: str) -> None:
     (term,) = parse_query(query).terms
-    assert Titles(all_titles).holding(term) == looked_at(all_titles, term)
+    assert Titles(all_titles).containing(term) == looked_at(all_titles, term)
 
 
 @given(titles, st.lists(queries, min_size=1, max_size=3))
@@ -52,7 +52,7 @@ def test_repeated_title_searches_give_the_same_answers(
     for _ in range(OFTEN):
         for query in asked:
             (term,) = parse_query(query).terms
-            assert kept.holding(term) == looked_at(all_titles, term)
+            assert kept.containing(term) == looked_at(all_titles, term)
 
 
 @given(titles)

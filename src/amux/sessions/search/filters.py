@@ -1,4 +1,4 @@
-"""Whether a session, or a message of one, passes the filters of a query."""
+"""Decides whether a session, or one of its messages, passes the filters of a query."""
 
 from __future__ import annotations
 
@@ -25,19 +25,24 @@ _PATCHED: Final = re.compile(
 _WORD: Final = re.compile(r"""[^\s"'`|;&<>()=,\[\]{}]+""")
 _FILE_NAME: Final = re.compile(r"\w\.[A-Za-z]\w{0,7}$")
 _READ: Final = 1 << 16
-"""Characters of a command that are looked at: behind them is what it writes."""
+"""The number of characters of a command that are examined; the rest is text that it writes."""
 
 
 def normal_path(text: str) -> str:
-    """The form in which paths are compared: folded, with forward slashes."""
+    """Return the form in which paths are compared: folded, with forward slashes."""
     return fold(text).replace("\\", "/").strip()
 
 
 def mentioned_paths(value: Any, key: str = "") -> Iterator[str]:
-    """Every path in the input of a tool, as it stands there."""
+    """Yield every path in the input of a tool, as it is written there."""
     match value:
         case str():
-            yield from _paths_in(value, key)
+            name = key.lower()
+            if _PATH_KEY.search(name):
+                yield value
+            elif name not in _CONTENT_KEYS and not _WRITTEN.match(name):
+                patched = _PATCHED.findall(value)
+                yield from patched or filter(_is_path, _WORD.findall(value[:_READ]))
         case dict():
             for name, inner in value.items():  # pyright: ignore[reportUnknownVariableType] - foreign JSON
                 yield from mentioned_paths(inner, str(name))  # pyright: ignore[reportUnknownArgumentType]
@@ -48,15 +53,6 @@ def mentioned_paths(value: Any, key: str = "") -> Iterator[str]:
             return
 
 
-def _paths_in(text: str, key: str) -> Iterator[str]:
-    name = key.lower()
-    if _PATH_KEY.search(name):
-        yield text
-    elif name not in _CONTENT_KEYS and not _WRITTEN.match(name):
-        patched = _PATCHED.findall(text)
-        yield from patched or filter(_is_path, _WORD.findall(text[:_READ]))
-
-
 def _is_path(word: str) -> bool:
     if "://" in word:
         return False
@@ -64,22 +60,19 @@ def _is_path(word: str) -> bool:
 
 
 def admits_session(clauses: Sequence[Clause], session: SessionFields) -> bool:
-    """Whether a session passes; only the clauses that choose sessions may be given."""
-
-    def holds(condition: Condition) -> bool:
-        if condition.kind == "starred":
-            return session.starred
-        return _SESSION_TESTS[condition.kind](session, condition)
-
-    return all(clause.admits(holds) for clause in clauses)
+    """Return whether a session passes clauses, all of which must select sessions."""
+    return all(
+        clause.admits(lambda condition: _SESSION_TESTS[condition.kind](session, condition))
+        for clause in clauses
+    )
 
 
 def admitted_passages(
     clauses: Sequence[Clause], message: SessionMessage, *, said_only: bool = False
 ) -> Iterator[Passage] | None:
-    """What may be searched of a message; None: it can be no hit at all.
+    """Return the passages of a message that may be searched; None if it cannot be a hit.
 
-    Only clauses that choose messages may be given.
+    All clauses must select messages.
     """
     if not clauses:
         return passages(message, said_only=said_only)
@@ -90,21 +83,17 @@ def admitted_passages(
         if clause.kind != "role"
     ):
         return None
-    says = _is_said_by(roles, message.role)
-    thinks = bool(message.thinking) and _is_said_by(roles, message.role, "thinking")
-    if not says and not thinks:
+
+    def admits(*names: str) -> bool:
+        return all(clause.admits(lambda condition: condition.value in names) for clause in roles)
+
+    admits_text = admits(message.role)
+    # Thinking has the role of its message and the role `thinking`.
+    admits_thinking = bool(message.thinking) and admits(message.role, "thinking")
+    if not admits_text and not admits_thinking:
         return None
     found = passages(message, said_only=said_only)
-    return (each for each in found if (thinks if each.is_thinking else says))
-
-
-def _is_said_by(roles: Sequence[Clause], *speakers: str) -> bool:
-    """Thinking is said by the role of its message and by one of its own."""
-    return all(clause.admits(lambda condition: condition.value in speakers) for clause in roles)
-
-
-def _is_of_agent(session: SessionFields, condition: Condition) -> bool:
-    return is_agent(session.agent, condition)
+    return (each for each in found if (admits_thinking if each.is_thinking else admits_text))
 
 
 def _used_model(session: SessionFields, condition: Condition) -> bool:
@@ -120,33 +109,30 @@ def _has_tag(session: SessionFields, condition: Condition) -> bool:
 
 
 def _is_of_project(session: SessionFields, condition: Condition) -> bool:
-    """As many of the last folders as the value names hold it; an absolute path: there or below."""
+    """Return whether the session was started in a project.
+
+    An absolute path means that folder or one below it. Any other value is compared with as many of
+    the last folders as it names.
+    """
     if session.cwd is None:
         return False
     wanted = forward_slashes(condition.value).rstrip("/")
-    place = fold(session.cwd).rstrip("/")
+    directory = fold(session.cwd).rstrip("/")
     if wanted.startswith("/") or wanted[1:3] == ":/":
-        return place == wanted or place.startswith(f"{wanted}/")
-    folders = [folder for folder in place.split("/") if folder]
+        return directory == wanted or directory.startswith(f"{wanted}/")
+    folders = [folder for folder in directory.split("/") if folder]
     count = wanted.count("/") + 1
     return bool(wanted) and wanted in "/".join(folders[-count:])
 
 
-def _is_since(session: SessionFields, condition: Condition) -> bool:
-    return condition.moment is None or session.created_at >= condition.moment
-
-
-def _is_until(session: SessionFields, condition: Condition) -> bool:
-    return condition.moment is None or session.created_at <= condition.moment
-
-
 _SESSION_TESTS: Final[dict[str, Callable[[SessionFields, Condition], bool]]] = {
-    "agent": _is_of_agent,
+    "agent": lambda session, condition: is_agent(session.agent, condition),
+    "starred": lambda session, _: session.starred,
     "model": _used_model,
     "tag": _has_tag,
     "project": _is_of_project,
-    "since": _is_since,
-    "until": _is_until,
+    "since": lambda session, each: each.moment is None or session.created_at >= each.moment,
+    "until": lambda session, each: each.moment is None or session.created_at <= each.moment,
 }
 
 
@@ -166,9 +152,8 @@ def _mentions_file(message: SessionMessage, condition: Condition) -> bool:
     )
 
 
-def _is_error(message: SessionMessage, condition: Condition) -> bool:
-    """A tool that failed, or the notice that the model's answer failed."""
-    del condition
+def _is_error(message: SessionMessage) -> bool:
+    """Return whether a tool failed, or the message is a notice that the model call failed."""
     result = message.tool_result
     if result is not None and result.is_error:
         return True
@@ -179,5 +164,5 @@ def _is_error(message: SessionMessage, condition: Condition) -> bool:
 _MESSAGE_TESTS: Final[dict[str, Callable[[SessionMessage, Condition], bool]]] = {
     "tool": _used_tool,
     "file": _mentions_file,
-    "error": _is_error,
+    "error": lambda message, _: _is_error(message),
 }

@@ -1,8 +1,8 @@
-"""Candidates from the text index: the messages that hold the words of a query.
+"""Candidates and hits from the text index: the messages that contain the terms of a query.
 
-For words, prefixes and plain phrases the index is sure; what it is not sure of is read. It knows
-messages by source and number, so a conversation that lies in several sources is read as a whole
-when any of them has a candidate.
+The index is exact for words, prefixes and plain phrases; any other message that may match is read.
+The index identifies messages by source and number, so a session whose messages lie in several
+sources is read as a whole if any of them has a candidate.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from amux.sessions.search.candidates import (
     NativeCandidates,
     all_messages,
 )
-from amux.sessions.search.hits import TITLE_HITS, PendingHits, Said, SessionHits
+from amux.sessions.search.hits import TITLE_HITS, PendingHits, SessionHits, SpokenNumbers
 from amux.sessions.search.query.grammar import Query
 from amux.sessions.search.query.groups import Alternative
 from amux.sessions.search.query.regex import needed_text
@@ -52,45 +52,52 @@ from amux.sessions.search.titles import Titles
 
 _ORDINAL = (1 << UNIT_SHIFT) - 1
 _NONE: frozenset[int] = frozenset()
-_MAX_CACHED_LOCATIONS = 256  # units, of a kilobyte each for the most part
-_LOCATIONS_PER_QUERY = 500  # SQLite takes no more than 999 parameters in old versions
+_MAX_CACHED_LOCATIONS = 256  # text units, most of which take about a kilobyte
+_LOCATIONS_PER_QUERY = 500  # old versions of SQLite accept at most 999 parameters
 
 
 @dataclass(frozen=True)
 class TextAnswer:
-    """What the index says of one query."""
+    """The documents that match one query according to the index."""
 
-    fitting: list[int]  # documents, in order
-    unsure: frozenset[int]  # units with a document that may not fit
-    holders: Mapping[Term, list[int]]  # which of them have a term
+    matching: list[int]  # documents, in order
+    unsure: frozenset[int]  # text units with a document that may not match
+    by_term: Mapping[Term, list[int]]  # the matching documents that contain each term
 
     def has(self, unit: int) -> bool:
-        """Whether any message of a unit fits."""
-        return bool(_count(self.fitting, unit))
+        """Return whether any message of a text unit matches."""
+        return bool(_count(self.matching, unit))
 
     def numbers(self, unit: int, most: int | None = None) -> list[int]:
-        """The numbers of a unit's first fitting messages, in order; they count from 1."""
+        """Return the numbers (from 1) of the first matching messages of a text unit, in order."""
         if most is None:
-            first, end = _span(self.fitting, unit)
-            return [(key & _ORDINAL) + 1 for key in self.fitting[first:end]]
-        first = bisect_left(self.fitting, unit << UNIT_SHIFT)
-        some = self.fitting[first : first + most]
+            first, end = _span(self.matching, unit)
+            return [(key & _ORDINAL) + 1 for key in self.matching[first:end]]
+        first = bisect_left(self.matching, unit << UNIT_SHIFT)
+        some = self.matching[first : first + most]
         return [(key & _ORDINAL) + 1 for key in some if key >> UNIT_SHIFT == unit]
 
-    def has_unplaced_text(self, unit: int) -> bool:
-        """Whether a text fits that is too long to be held, of any message of a unit."""
-        key = unit << UNIT_SHIFT | UNPLACED_TEXT
-        at = bisect_left(self.fitting, key)
-        return self.fitting[at : at + 1] == [key]
-
-    def weights(self, unit: int) -> dict[Term, float]:
-        """How many of a unit's fitting messages have each term."""
-        counts = {term: _count(own, unit) for term, own in self.holders.items()}
-        return {term: float(count) for term, count in counts.items() if count}
+    def candidates(
+        self,
+        unit: int,
+        *,
+        is_sure: bool,
+        spoken: SpokenNumbers | None,
+        locations: Callable[[], MessageLocations | None],
+    ) -> MessageCandidates:
+        """Return the candidates of a text unit; 0 is the unit of a session without texts."""
+        numbers = self.numbers(unit)
+        if not numbers:
+            return NONE
+        if numbers[-1] > UNPLACED_TEXT:  # a text whose message is not recorded
+            return ALL
+        counts = {term: float(_count(own, unit)) for term, own in self.by_term.items()}
+        weights = {term: count for term, count in counts.items() if count}
+        return MessageCandidates(numbers, is_sure, weights, spoken, locations)
 
 
 def _span(documents: list[int], unit: int) -> tuple[int, int]:
-    """Where those of a unit begin and end."""
+    """Return the range of positions of the documents of a text unit."""
     first = bisect_left(documents, unit << UNIT_SHIFT)
     return first, bisect_left(documents, (unit + 1) << UNIT_SHIFT, first)
 
@@ -101,7 +108,7 @@ def _count(documents: list[int], unit: int) -> int:
 
 
 class TextCandidates:
-    """Proposes what the text index holds, for the agents whose texts are in it."""
+    """Candidates from the text index, for the agents whose texts it contains."""
 
     def __init__(
         self,
@@ -115,10 +122,10 @@ class TextCandidates:
         self._index = database.index
         self.units = {agent: database.units(agent) for agent in agents}
         self._others = others  # for agents whose texts are not in the index
-        self._discard = discard  # what is damaged
+        self._discard = discard  # removes a damaged index
         self._location_cache: dict[int, MessageLocations | None] = {}
-        self._asked: tuple[Query, TextAnswer | None] | None = None
-        self._asked_in_words: tuple[Query, TextAnswer | None] | None = None
+        self._last_answer: tuple[Query, TextAnswer | None] | None = None
+        self._last_spoken_answer: tuple[Query, TextAnswer | None] | None = None
 
     def candidates_for(self, agent: str, query: Query) -> CandidatesOf:
         """See `Candidates`."""
@@ -130,55 +137,64 @@ class TextCandidates:
             return all_messages
         may_be_sure = not query.filters.of_messages
 
-        def list_unit(unit: int) -> MessageCandidates:
+        def in_unit(unit: int) -> MessageCandidates:
             is_sure = may_be_sure and unit not in answer.unsure
-            said, spots = self._said(query, unit), partial(self._locations_of, unit)
-            return _listed(answer, unit, is_sure=is_sure, said=said, spots=spots)
+            spoken, locations = self._spoken(query, unit), partial(self._locations_of, unit)
+            return answer.candidates(unit, is_sure=is_sure, spoken=spoken, locations=locations)
 
-        def shortlists(subject: SearchableSession) -> Sequence[MessageCandidates]:
-            keys = subject.keys
+        def in_sources(session: SearchableSession) -> Iterator[MessageCandidates]:
+            for sources in session.message_sources():
+                found = [units.get(key, 0) for key in keys_of(agent, sources)]
+                if sources.is_whole:
+                    yield in_unit(found[0])
+                else:
+                    yield ALL if any(map(answer.has, found)) else NONE
+
+        def candidates_of(session: SearchableSession) -> Sequence[MessageCandidates]:
+            keys = session.keys
             if keys is None:
-                return list(_of_conversations(subject, units, list_unit, answer))
-            return [list_unit(units.get(key, 0)) for key in keys]
+                return list(in_sources(session))
+            return [in_unit(units.get(key, 0)) for key in keys]
 
-        return shortlists
+        return candidates_of
 
     def pending(
-        self, query: Query, rooms: Iterable[tuple[SearchableSession, int | None]]
+        self, query: Query, sessions: Iterable[tuple[SearchableSession, int | None]]
     ) -> list[list[PendingHits]]:
-        """The fitting messages of some sessions of which the index is sure, and where they lie.
+        """Return the hits of sessions for which the index is sure, with their locations.
 
-        Of each session as many as there is room for, and all where there is a choice.
+        Each session comes with the number of hits to show. No more are returned than that, unless
+        spoken hits have to be selected among them.
         """
         answer = self.answer(query)
         if answer is None:
-            return [[] for _ in rooms]
+            return [[] for _ in sessions]
         found = [
-            self._fitting(answer, subject, room if query.said_only else None)
-            for subject, room in rooms
+            self._matching(answer, session, most if query.said_only else None)
+            for session, most in sessions
         ]
-        spots = self._locations([unit for some in found for _, unit, _ in some])
+        locations = self._locations([unit for some in found for _, unit, _ in some])
         return [
             [
-                PendingHits(place, numbers, spots.get(unit), self._said(query, unit))
-                for place, unit, numbers in some
+                PendingHits(position, numbers, locations.get(unit), self._spoken(query, unit))
+                for position, unit, numbers in some
             ]
             for some in found
         ]
 
-    def _fitting(
-        self, answer: TextAnswer, subject: SearchableSession, room: int | None
+    def _matching(
+        self, answer: TextAnswer, session: SearchableSession, most: int | None
     ) -> list[tuple[int, int, list[int]]]:
-        """The conversations of a session with a fitting message, their units, the first numbers."""
-        left = None if room is None else max(room, 1)
-        units = self.units[subject.fields.agent]
+        """Return the position, text unit and first hits of the message sources with a hit."""
+        remaining = None if most is None else max(most, 1)
+        units = self.units[session.fields.agent]
         found: list[tuple[int, int, list[int]]] = []
-        for place, key in enumerate(subject.keys or ()):
+        for position, key in enumerate(session.keys or ()):
             unit = units.get(key, 0)
-            if numbers := answer.numbers(unit, left):
-                found.append((place, unit, numbers))
-                left = None if left is None else left - len(numbers)
-                if left == 0:
+            if numbers := answer.numbers(unit, remaining):
+                found.append((position, unit, numbers))
+                remaining = None if remaining is None else remaining - len(numbers)
+                if remaining == 0:
                     break
         return found
 
@@ -186,57 +202,53 @@ class TextCandidates:
         return self._locations((unit,)).get(unit)
 
     def _locations(self, units: Sequence[int]) -> Mapping[int, MessageLocations | None]:
-        """Where messages lie; some is kept, since the same sessions are shown again and again."""
-        spots = self._location_cache
-        missing = [unit for unit in units if unit not in spots]
+        """Return the message locations of text units; some are cached for repeated queries."""
+        locations = self._location_cache
+        missing = [unit for unit in units if unit not in locations]
         if missing:
             with self._guarded():
                 for start in range(0, len(missing), _LOCATIONS_PER_QUERY):
                     some = missing[start : start + _LOCATIONS_PER_QUERY]
-                    spots |= dict.fromkeys(some) | self._database.locations(some)
-            if len(spots) > _MAX_CACHED_LOCATIONS:
+                    locations |= dict.fromkeys(some) | self._database.locations(some)
+            if len(locations) > _MAX_CACHED_LOCATIONS:
                 self._location_cache = {}
-        return spots
+        return locations
 
     def words(self) -> Iterator[str]:
-        """Every word that somebody said."""
-        spoken: tuple[Table, ...] = ("spoken",)
+        """Yield every word outside tool text."""
         with self._guarded():
-            yield from (word for word, _ in self._index.vocabulary(tables=spoken))
+            yield from (word for word, _ in self._index.vocabulary(tables=("spoken",)))
 
-    def held(self, query: Query) -> set[Term]:
-        """The terms of a query that occur anywhere."""
+    def present(self, query: Query) -> set[Term]:
+        """Return the terms of a query that occur anywhere."""
         with self._guarded():
             return {
                 term
                 for term in query.terms
-                if self._index.documents(*_kind_of(term), tables=_tables(query)).ids != []
+                if self._index.documents(*_index_term(term), tables=_tables(query)).ids != []
             }
 
     def answer(self, query: Query) -> TextAnswer | None:
-        """What the index says of a query; None: any document may fit."""
-        if self._asked is None or self._asked[0] is not query:
+        """Return the answer of the index to a query; None if any document may match."""
+        if self._last_answer is None or self._last_answer[0] is not query:
             with self._guarded():
-                self._asked = (query, _ask(self._index, query))
-        return self._asked[1]
+                self._last_answer = (query, _ask(self._index, query))
+        return self._last_answer[1]
 
-    def _said(self, query: Query, unit: int) -> Said | None:
-        """Which messages of a unit fit without tool text, when somebody wants to know."""
+    def _spoken(self, query: Query, unit: int) -> SpokenNumbers | None:
+        """Return a function that has the messages of a text unit that match without tool text."""
         if query.said_only:
             return None
 
         def numbers() -> Collection[int]:
-            answer = self._answer_in_words(query)
-            return () if answer is None else answer.numbers(unit)
+            last = self._last_spoken_answer
+            if last is None or last[0] is not query:
+                with self._guarded():
+                    last = (query, _ask(self._index, replace(query, said_only=True)))
+                self._last_spoken_answer = last
+            return () if last[1] is None else last[1].numbers(unit)
 
         return numbers
-
-    def _answer_in_words(self, query: Query) -> TextAnswer | None:
-        if self._asked_in_words is None or self._asked_in_words[0] is not query:
-            with self._guarded():
-                answer = _ask(self._index, replace(query, said_only=True))
-            self._asked_in_words = (query, answer)
-        return self._asked_in_words[1]
 
     @contextmanager
     def _guarded(self) -> Generator[None]:
@@ -262,66 +274,47 @@ def text_candidates(
     return TextCandidates(texts, indexed, others, discard=updater.database.remove_texts)
 
 
-def _of_conversations(
-    subject: SearchableSession,
-    units: Mapping[int, int],
-    list_unit: Callable[[int], MessageCandidates],
-    answer: TextAnswer,
-) -> Iterator[MessageCandidates]:
-    for conversation in subject.message_sources():
-        numbers = [units.get(key, 0) for key in keys_of(subject.fields.agent, conversation)]
-        if conversation.is_whole:
-            yield list_unit(numbers[0])
-        else:
-            yield ALL if any(map(answer.has, numbers)) else NONE
-
-
-def _listed(
-    answer: TextAnswer,
-    unit: int,
-    *,
-    is_sure: bool,
-    said: Said | None,
-    spots: Callable[[], MessageLocations | None],
-) -> MessageCandidates:
-    """What may fit of a unit; 0 is none, and is that of a session without texts."""
-    numbers = answer.numbers(unit)
-    if not numbers:
-        return NONE
-    if answer.has_unplaced_text(unit):
-        return ALL
-    return MessageCandidates(numbers, is_sure, answer.weights(unit), said, spots)
-
-
 def _ask(index: TextIndex, query: Query) -> TextAnswer | None:
-    """None: any document may fit."""
-    together = _ask_at_once(index, query)
-    if together is not None:
-        return TextAnswer(together, _NONE, dict.fromkeys(query.terms, together))
+    """Return the answer of the index to a query; None if any document may match."""
+    is_conjunction = len(query.alternatives) == 1 and not query.unwanted and len(query.terms) > 1
+    if is_conjunction and query.said_only:  # one table and one alternative: one query suffices
+        ids = index.documents_with_all(map(_index_term, query.terms), table="spoken")
+        if ids is not None:
+            return TextAnswer(ids, _NONE, dict.fromkeys(query.terms, ids))
     tables = _tables(query)
     found = {term: _documents(index, term, tables) for term in query.all_terms}
-    # What is not wanted may stand in a part of a message that filters leave out.
+    # An unwanted term may occur in a part of a message that the filters leave out.
     excludes = not query.filters.of_messages
-    alternatives = [_of_alternative(each, found, excludes=excludes) for each in query.alternatives]
+    alternatives = [_matching_one(each, found, excludes=excludes) for each in query.alternatives]
     known = [each for each in alternatives if each is not None]
     if len(known) < len(alternatives):
         return None
-    fitting = in_order([ids for ids, _ in known])
+    matching = in_order([ids for ids, _ in known])
     unsure = set[int]().union(*(some for _, some in known))
     if len(known) > 1 and any(found[term].ids is None for term in query.terms):
-        unsure.update(fitting)  # which of them have the term, nobody knows
+        unsure.update(matching)  # the index cannot find the documents that contain the term
+
+    def containing(term: Term) -> list[int]:
+        ids = found[term].ids
+        if len(known) == 1 or ids is None:
+            return matching
+        return sorted(set(ids).intersection(matching))
+
     return TextAnswer(
-        fitting,
-        frozenset(key >> UNIT_SHIFT for key in unsure.intersection(fitting)) if unsure else _NONE,
-        {term: _holders(found[term], fitting, known) for term in query.terms},
+        matching,
+        frozenset(key >> UNIT_SHIFT for key in unsure.intersection(matching)) if unsure else _NONE,
+        {term: containing(term) for term in query.terms},
     )
 
 
 def _documents(index: TextIndex, term: Term, tables: tuple[Table, ...]) -> Documents:
-    """The documents that may have a term; of an expression, those with what every match has."""
+    """Return the documents that may contain a term.
+
+    For an expression these are the documents with the text that every match contains.
+    """
     needed = needed_text(term.text) if term.kind == "regex" else None
     if needed is None:
-        return index.documents(*_kind_of(term), tables=tables)
+        return index.documents(*_index_term(term), tables=tables)
     ids = index.documents("word", needed, tables=tables).ids
     return Documents(ids, set(ids or ()))
 
@@ -330,27 +323,12 @@ def _tables(query: Query) -> tuple[Table, ...]:
     return ("spoken",) if query.said_only else TABLES
 
 
-def _ask_at_once(index: TextIndex, query: Query) -> list[int] | None:
-    """The documents with several words, where one question will do."""
-    is_simple = len(query.alternatives) == 1 and not query.unwanted and len(query.terms) > 1
-    if not (is_simple and query.said_only):
-        return None
-    return index.documents_with_all(map(_kind_of, query.terms), table="spoken")
-
-
-def _holders(documents: Documents, fitting: list[int], alternatives: Sequence[object]) -> list[int]:
-    """The fitting documents that have a term; of one alternative, all of them."""
-    if len(alternatives) == 1 or documents.ids is None:
-        return fitting
-    return sorted(set(documents.ids).intersection(fitting))
-
-
-def _of_alternative(
+def _matching_one(
     alternative: Alternative, found: dict[Term, Documents], *, excludes: bool
 ) -> tuple[list[int], set[int]] | None:
-    """Documents with all wanted terms and surely none of the unwanted; None: any may be one.
+    """Return the documents that match an alternative and the unsure ones; None if any may match.
 
-    Unless it `excludes`, those with unwanted terms are among them: they have to be looked at.
+    Unless it `excludes`, documents with unwanted terms are included, because they must be read.
     """
     wanted = [found[term] for term in alternative.wanted]
     known = sorted((each.ids for each in wanted if each.ids is not None), key=len)
@@ -365,55 +343,56 @@ def _of_alternative(
         if documents.ids is None:
             unsure.update(ids)
             continue
-        gone = {key for key in documents.ids if key & _ORDINAL < UNPLACED_TEXT} - documents.unsure
-        ids = [key for key in ids if key not in gone]
+        sure = {key for key in documents.ids if key & _ORDINAL < UNPLACED_TEXT} - documents.unsure
+        ids = [key for key in ids if key not in sure]
         unsure |= documents.unsure
     return ids, unsure
 
 
-def _kind_of(term: Term) -> tuple[TermKind, str]:
-    """The term as the index knows it."""
+def _index_term(term: Term) -> tuple[TermKind, str]:
+    """Return the kind and text by which the index identifies a term."""
     if term.kind == "text":
         return ("word" if is_word(term.text) else "literal"), term.text
     return term.kind, term.text
 
 
 Units = Mapping[str, Mapping[int, int]]
-"""The units of an agent's texts, by place (`place_key`)."""
+"""The text units of each agent, by `text_unit_key`."""
 
-_NOBODY: Final = -1  # whose a unit is that belongs to no session here, or to several
+_NO_SESSION: Final = -1  # stands for the session of a unit that belongs to none, or to several
 
 
 class SessionsByUnit:
-    """Sessions by the units that their messages are in, and by their titles.
+    """Sessions by the text units of their messages, and by their titles.
 
-    A session is known by its place among all of them.
+    A session is identified by its position among all of them. The sessions in `unresolved` must be
+    scanned, because their text units are not known or belong to several sessions.
     """
 
     def __init__(self, sessions: Sequence[StoredSession], units: Units) -> None:
         self.sessions = sessions
         self._units = units
         self.of_unit: dict[int, int] = {}
-        self.unknown: set[int] = set()  # these have to be asked themselves
-        for place, session in enumerate(sessions):
+        self.unresolved: set[int] = set()
+        for position, session in enumerate(sessions):
             own, keys = units.get(session.agent), session.keys
             if own is None or keys is None:
-                self.unknown.add(place)
+                self.unresolved.add(position)
                 continue
             for unit in filter(None, map(own.get, keys)):
-                other = self.of_unit.setdefault(unit, place)
-                if other != place:  # a sub-agent of both
-                    self.unknown |= {other, place}
-        if not self.unknown.isdisjoint(self.of_unit.values()):
-            self.of_unit = {u: n for u, n in self.of_unit.items() if n not in self.unknown}
-        self._places = [_NOBODY] * (max(self.of_unit, default=0) + 1)
-        for unit, place in self.of_unit.items():
-            self._places[unit] = place
+                other = self.of_unit.setdefault(unit, position)
+                if other != position:  # a sub-agent of both sessions
+                    self.unresolved |= {other, position}
+        if not self.unresolved.isdisjoint(self.of_unit.values()):
+            self.of_unit = {u: n for u, n in self.of_unit.items() if n not in self.unresolved}
+        self._positions = [_NO_SESSION] * (max(self.of_unit, default=0) + 1)
+        for unit, position in self.of_unit.items():
+            self._positions[unit] = position
         self.recency = Recency([session.last_change for session in sessions])
-        self._titles = Titles(session.title for session in sessions)
+        self.titles = Titles(session.title for session in sessions)
 
     def is_of(self, sessions: Sequence[StoredSession], units: Units) -> bool:
-        """Whether it was made of these: lists are made anew whenever something has changed."""
+        """Return whether it was built from these objects, which are replaced on every change."""
         return (
             self.sessions is sessions
             and self._units.keys() == units.keys()
@@ -421,136 +400,134 @@ class SessionsByUnit:
         )
 
     def count(self, documents: Sequence[int]) -> dict[int, int]:
-        """How many of some documents, which are in order, each session has."""
-        places = self._places
-        if documents and (beyond := (documents[-1] >> UNIT_SHIFT) + 1 - len(places)) > 0:
-            places = places + [_NOBODY] * beyond
+        """Return how many of some documents, which must be in order, each session contains."""
+        positions = self._positions
+        if documents and (beyond := (documents[-1] >> UNIT_SHIFT) + 1 - len(positions)) > 0:
+            positions = positions + [_NO_SESSION] * beyond
         units = map(UNIT_SHIFT.__rrshift__, documents)
-        found = Counter(map(places.__getitem__, units))
-        found.pop(_NOBODY, None)
+        found = Counter(map(positions.__getitem__, units))
+        found.pop(_NO_SESSION, None)
         return found
 
-    def titled(self, term: Term) -> set[int]:
-        """The sessions whose titles hold a term; no expression."""
-        return self._titles.holding(term)
-
-    def is_in_title(self, term: Term, place: int) -> bool:
-        """Whether the title of a session holds a term."""
+    def is_in_title(self, term: Term, position: int) -> bool:
+        """Return whether the title of a session contains a term."""
         if term.kind == "regex":
-            return term.count(self.sessions[place].title, "") > 0
-        return term.find(self._titles.folded(place)) is not None
+            return term.count(self.sessions[position].title, "") > 0
+        return term.find(self.titles.folded(position)) is not None
 
 
 class IndexedHits:
-    """Sessions that fit for sure, with all that ranking needs of them, by their places.
+    """Sessions that match according to the index alone, with the numbers that ranking needs.
 
-    `hits` is how many messages fit: none where it is the title alone. `counts` is how many of these
-    have each term: all of them, if it `is_uniform`. `titled` are those of the sessions whose titles
-    have it, `held` are terms in any title, `rest` has to be looked at.
+    Sessions are identified by their positions. `hits` is the number of matching messages (0: only
+    the title matches), `counts` the number of these that contain each term: all of them if
+    `is_uniform`. `titled` are the sessions whose titles contain a term, `present` the terms in any
+    title. The sessions in `unresolved` must be scanned.
     """
 
     def __init__(
-        self, lookup: SessionsByUnit, texts: TextCandidates, query: Query, answer: TextAnswer
+        self, by_unit: SessionsByUnit, texts: TextCandidates, query: Query, answer: TextAnswer
     ) -> None:
-        self.sessions = lookup.sessions
-        self.recency = lookup.recency
-        self.held: set[Term] = set()
-        self._lookup = lookup
+        self.sessions = by_unit.sessions
+        self.recency = by_unit.recency
+        self.present: set[Term] = set()
+        self._by_unit = by_unit
         self._texts = texts
         self._query = query
-        self._fitting_titles: set[int] = set()
-        of_unit = lookup.of_unit
-        in_doubt = units_of(answer.fitting) if query.filters.of_messages else answer.unsure
-        doubted = {of_unit[unit] for unit in in_doubt if unit in of_unit}
-        self._left_out = doubted | lookup.unknown
-        self.hits = lookup.count(answer.fitting)
+        self._matching_titles: set[int] = set()
+        of_unit = by_unit.of_unit
+        unsure_units = units_of(answer.matching) if query.filters.of_messages else answer.unsure
+        unsure = {of_unit[unit] for unit in unsure_units if unit in of_unit}
+        self._excluded = unsure | by_unit.unresolved
+        self.hits = by_unit.count(answer.matching)
         self.counts: dict[Term, dict[int, int]] = {
-            term: self.hits if own is answer.fitting else lookup.count(own)
-            for term, own in answer.holders.items()
+            term: self.hits if own is answer.matching else by_unit.count(own)
+            for term, own in answer.by_term.items()
         }
-        self.is_uniform = all(own is answer.fitting for own in answer.holders.values())
+        self.is_uniform = all(own is answer.matching for own in answer.by_term.values())
         self.titled: dict[Term, set[int]] = {}
-        for place in doubted:
-            self._forget(place)
-        self.rest: list[SearchableSession] = [self.sessions[place] for place in self._left_out]
+        self._remove(unsure)
+        self.unresolved: list[SearchableSession] = [self.sessions[n] for n in self._excluded]
 
     def restrict(self, admitted: Collection[SearchableSession]) -> None:
-        """Leave only sessions that pass the filters."""
+        """Remove the sessions that do not pass the filters."""
         ids = set(map(id, admitted))
-        for place in [n for n in self.hits if id(self.sessions[n]) not in ids]:
-            self._forget(place)
-        self._left_out.update(n for n, each in enumerate(self.sessions) if id(each) not in ids)
-        self.rest = [subject for subject in self.rest if id(subject) in ids]
+        self._remove([n for n in self.hits if id(self.sessions[n]) not in ids])
+        self._excluded.update(n for n, each in enumerate(self.sessions) if id(each) not in ids)
+        self.unresolved = [session for session in self.unresolved if id(session) in ids]
 
-    def _forget(self, place: int) -> None:
-        self.hits.pop(place, None)
-        for counted in self.counts.values():
-            counted.pop(place, None)
+    def _remove(self, positions: Collection[int]) -> None:
+        for counted in (self.hits, *self.counts.values()):
+            for position in positions:
+                counted.pop(position, None)
 
     def add_titles(self) -> None:
-        """Count what titles hold. One that fits is a hit, unless messages are asked for."""
-        query, lookup = self._query, self._lookup
-        titled = {term: lookup.titled(term) - self._left_out for term in query.terms}
-        self.held.update(term for term, places in titled.items() if places)
+        """Add the titles; one that matches is a hit, unless the query filters messages."""
+        query, by_unit = self._query, self._by_unit
+        titled = {term: by_unit.titles.containing(term) - self._excluded for term in query.terms}
+        self.present.update(term for term, positions in titled.items() if positions)
         for each in () if query.filters.of_messages else query.alternatives:
             first, *others = (titled[term] for term in each.wanted)
-            self._fitting_titles.update(
-                place
-                for place in first.intersection(*others)
-                if not any(lookup.is_in_title(term, place) for term in each.unwanted)
+            self._matching_titles.update(
+                position
+                for position in first.intersection(*others)
+                if not any(by_unit.is_in_title(term, position) for term in each.unwanted)
             )
-        if alone := [place for place in self._fitting_titles if place not in self.hits]:
+        if alone := [position for position in self._matching_titles if position not in self.hits]:
             self.hits = {**self.hits, **dict.fromkeys(alone, 0)}
-        self.titled = {term: self.hits.keys() & places for term, places in titled.items()}
+        self.titled = {term: self.hits.keys() & positions for term, positions in titled.items()}
 
     def titled_weights(self) -> Iterator[tuple[int, list[float]]]:
-        """How much the sessions hold of each term that have any in the title."""
-        held = [(own, self.titled.get(term, set[int]())) for term, own in self.counts.items()]
-        for place in set[int]().union(*self.titled.values()):
-            yield place, [own.get(place, 0) + TITLE_HITS * (place in some) for own, some in held]
+        """Yield the sessions with a term in the title, with the weights of all terms in each."""
+        terms = [(own, self.titled.get(term, set[int]())) for term, own in self.counts.items()]
+        for position in set[int]().union(*self.titled.values()):
+            yield (
+                position,
+                [own.get(position, 0) + TITLE_HITS * (position in some) for own, some in terms],
+            )
 
-    def holders(self, term: Term) -> int:
-        """How many of the sessions have a term."""
+    def session_count(self, term: Term) -> int:
+        """Return the number of sessions that contain a term."""
         counted = self.counts[term]
-        return len(counted) + sum(place not in counted for place in self.titled.get(term, ()))
+        return len(counted) + sum(n not in counted for n in self.titled.get(term, ()))
 
-    def session_hits(self, place: int, room: int | None) -> SessionHits:
-        """What was found in one of the sessions; its messages are read when they are shown."""
-        hit_count = self.hits[place]
+    def session_hits(self, position: int, max_hits: int | None) -> SessionHits:
+        """Return the hits of one session, without its messages (see `add_pending`)."""
+        hit_count = self.hits[position]
         return SessionHits(
-            self.sessions[place],
-            room,
+            self.sessions[position],
+            max_hits,
             is_match=True,
-            is_in_title=place in self._fitting_titles,
+            is_in_title=position in self._matching_titles,
             is_from_index=hit_count > 0,
             hit_count=hit_count,
         )
 
-    def prepare(self, findings: Iterable[SessionHits]) -> None:
-        """Find out where the messages of some of the sessions lie that are shown."""
-        told = [finding for finding in findings if finding.is_from_index]
-        rooms = ((finding.session, finding.room) for finding in told)
-        for finding, own in zip(told, self._texts.pending(self._query, rooms), strict=True):
-            finding.pending = own
+    def add_pending(self, hits: Iterable[SessionHits]) -> None:
+        """Set the pending hits of the sessions that are from the index."""
+        indexed = [each for each in hits if each.is_from_index]
+        sessions = ((each.session, each.max_hits) for each in indexed)
+        for each, own in zip(indexed, self._texts.pending(self._query, sessions), strict=True):
+            each.pending = own
 
 
 class IndexedHitFinder:
-    """Knows which sessions a query can find; `others` are no rows and have to be looked at."""
+    """Finds the sessions that match a query; the sessions in `others` are not in the index."""
 
     def __init__(
-        self, lookup: SessionsByUnit, others: Sequence[SearchableSession], texts: TextCandidates
+        self, by_unit: SessionsByUnit, others: Sequence[SearchableSession], texts: TextCandidates
     ) -> None:
-        self._lookup = lookup
+        self._by_unit = by_unit
         self._others = others
         self._texts = texts
 
     def __call__(self, query: Query) -> IndexedHits | None:
-        """What can be told of a query; None: every session has to be looked at."""
+        """Return the hits of a query; None if every session must be scanned."""
         if not query.needs_words or any(term.kind == "regex" for term in query.terms):
             return None
         answer = self._texts.answer(query)
         if answer is None:
             return None
-        told = IndexedHits(self._lookup, self._texts, query, answer)
-        told.rest.extend(self._others)
-        return told
+        hits = IndexedHits(self._by_unit, self._texts, query, answer)
+        hits.unresolved.extend(self._others)
+        return hits

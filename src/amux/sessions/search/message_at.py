@@ -1,7 +1,7 @@
-"""Single messages, read from where they lie: no line before them is looked at.
+"""Reads single messages at their recorded locations, without the lines before them.
 
-Only as long as the file is the one that was indexed. What cannot be cut for sure is not cut: the
-messages end there, and whoever asked reads on in another way.
+This works only while the file is the one that was indexed. Reading stops at the first message that
+cannot be read with certainty; the caller then reads the source as a whole.
 """
 
 from __future__ import annotations
@@ -18,37 +18,36 @@ from amux.reading.message_locations import MessageLocations
 
 _READ_ONLY: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 
-_CAN_READ_AT: Final = hasattr(os, "pread")  # it is not everywhere
+
+def message_reader(adapter: Adapter) -> ReadsMessageAt | None:
+    """Return the adapter if it can read single messages; None otherwise."""
+    return cast("ReadsMessageAt", adapter) if _can_read_at(type(adapter)) else None
 
 
-def cutter_of(adapter: Adapter) -> ReadsMessageAt | None:
-    """The adapter, if it can cut."""
-    return cast("ReadsMessageAt", adapter) if _can_cut(type(adapter)) else None
+@lru_cache  # the check takes longer than reading a message
+def _can_read_at(kind: type[Adapter]) -> bool:
+    return issubclass(kind, ReadsMessageAt)
 
 
-@lru_cache
-def _can_cut(kind: type[Adapter]) -> bool:
-    return issubclass(kind, ReadsMessageAt)  # which takes longer than cutting
-
-
-def cut_messages(
-    adapter: ReadsMessageAt, spots: MessageLocations, numbers: Sequence[int], *, tools: bool
+def read_messages_at(
+    reader: ReadsMessageAt, locations: MessageLocations, numbers: Sequence[int], *, tools: bool
 ) -> Iterator[SessionMessage]:
-    """The messages of these numbers, which count from 1, up to one that cannot be cut."""
+    """Yield the messages with these numbers (from 1), up to the first that cannot be read."""
     try:
-        handle = os.open(spots.path, _READ_ONLY)
-    except (OSError, ValueError):  # gone, or no path at all
+        handle = os.open(locations.path, _READ_ONLY)
+    except (OSError, ValueError):  # the file is missing, or the path is invalid
         return
     try:
         found = os.fstat(handle)
-        if file_fingerprint(found).encode() != spots.fingerprint:
+        if file_fingerprint(found).encode() != locations.fingerprint:
             return
         for number in numbers:
-            spot = spots.at(number - 1)
-            if spot is None or not 0 <= spot.offset <= found.st_size - spot.length:
+            location = locations.at(number - 1)
+            if location is None or not 0 <= location.offset <= found.st_size - location.length:
                 return
-            data = _read_at(handle, spot.offset, spot.length)
-            message = adapter.read_message_at(data, spot.kind, tools=tools)
+            os.lseek(handle, location.offset, os.SEEK_SET)
+            data = os.read(handle, location.length)
+            message = reader.read_message_at(data, location.kind, tools=tools)
             if message is None:
                 return
             yield message
@@ -56,10 +55,3 @@ def cut_messages(
         return
     finally:
         os.close(handle)
-
-
-def _read_at(handle: int, offset: int, length: int) -> bytes:
-    if _CAN_READ_AT:
-        return os.pread(handle, length, offset)
-    os.lseek(handle, offset, os.SEEK_SET)
-    return os.read(handle, length)

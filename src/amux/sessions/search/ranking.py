@@ -1,9 +1,9 @@
-"""The order of hits: how much of the query a session holds, and how long ago it was.
+"""Orders the sessions with hits by relevance, cost or date.
 
-Relevance is BM25 over the sessions that fit, without a penalty for long ones, times recency. How
-often a session has a term is in how many of its hits: that is known of every session without a look
-at it. Relevance lies between 0 and 1, with the best at 1; of equals the newer comes first,
-then what a list would put first.
+Relevance is BM25 over the sessions that match, without a penalty for long ones, times recency. The
+frequency of a term in a session is the number of its hits that contain the term, because the index
+has that number for every session. Relevance lies between 0 and 1, and the best session has 1.
+Sessions of equal relevance are ordered by time, the newer first, then as in a list.
 """
 
 from __future__ import annotations
@@ -22,44 +22,44 @@ from amux.sessions.search.query.terms import Term
 from amux.sessions.search.recency import recency
 
 MIN_SCORE: Final = 1e-6
-"""What a session is worth at least that fits at all."""
+"""The smallest score of a session that matches."""
 
 DIGITS: Final = 6
-"""Of relevance, which is a share of the best."""
+"""The number of decimal places of a relevance."""
 
 _SATURATION: Final = 1.5
-_ROUNDED_BY: Final = 2e-6  # what comes so little behind another may be its equal
+_ROUNDING: Final = 2e-6  # a score that is lower by less than this may round to the same relevance
 
 Scores = dict[int, float]
-"""How much of the query sessions hold, by their places."""
+"""Scores by the positions of sessions."""
 
 
 def term_weight(weights: Iterable[float], rarities: Iterable[float]) -> float:
-    """What so much of each term is worth, given how rare these are."""
-    worth = 0.0
+    """Return the score of the numbers of hits with each term, given the rarity of each term."""
+    score = 0.0
     for weight, rarity in zip(weights, rarities, strict=False):
-        worth += rarity * (weight / (weight + _SATURATION))  # the tenth says less
-    return max(MIN_SCORE, worth)
+        score += rarity * (weight / (weight + _SATURATION))  # each further hit adds less
+    return max(MIN_SCORE, score)
 
 
 def indexed_scores(
-    told: IndexedHits, rarities: Sequence[float], now: datetime, limit: int | None
+    indexed: IndexedHits, rarities: Sequence[float], now: datetime, limit: int | None
 ) -> list[tuple[int, float]]:
-    """Sessions with their scores, as far as they may be among the first.
+    """Return the positions and scores of the sessions that may be among the first `limit`.
 
-    `rarities` are those of the terms in the order of the counts.
+    `rarities` are in the order of `indexed.counts`.
     """
-    if limit is None:
-        held = _with_titles(_message_scores(told, rarities), told, rarities)
+    bounds = None if limit is None else indexed.recency.at_most(now)
+    if limit is not None and bounds is not None and indexed.is_uniform:
+        scores = _above_cutoff(indexed.hits, rarities, *bounds, limit)
     else:
-        bounds = told.recency.at_most(now)
-        some = _above_cutoff(told.hits, rarities, *bounds, limit) if told.is_uniform else None
-        held = _with_titles(
-            _message_scores(told, rarities) if some is None else some, told, rarities
-        )
-        held = _top_candidates(held, *bounds, limit)
-    recencies = told.recency.of(held, now)
-    return [(place, held[place] * own) for place, own in zip(held, recencies, strict=True)]
+        scores = _message_scores(indexed, rarities)
+    for position, weights in indexed.titled_weights():
+        scores[position] = term_weight(weights, rarities)
+    if limit is not None and bounds is not None:
+        scores = _top_candidates(scores, *bounds, limit)
+    recencies = indexed.recency.of(scores, now)
+    return [(each, scores[each] * own) for each, own in zip(scores, recencies, strict=True)]
 
 
 def _above_cutoff(
@@ -69,122 +69,111 @@ def _above_cutoff(
     shrunk: float,
     limit: int,
 ) -> Scores:
-    """Those that may be among the first for messages alone, which all have all terms."""
-    worth = {count: term_weight(repeat(count), rarities) for count in set(hits.values())}
-    of_messages, of_age = map(worth.__getitem__, hits.values()), map(recencies.__getitem__, hits)
-    most = list(map(float.__mul__, of_messages, of_age))
-    best = max(MIN_SCORE, sum(rarities))  # a title may be worth more than any message
-    least = min(nlargest(limit, most), default=0.0) * shrunk - _ROUNDED_BY * best
-    chosen = compress(hits, map(least.__le__, most))
-    return {place: worth[hits[place]] for place in chosen}
+    """Return the scores that may be among the first, if every hit contains all terms.
+
+    Titles are not considered.
+    """
+    by_count = {count: term_weight(repeat(count), rarities) for count in set(hits.values())}
+    scores, ages = map(by_count.__getitem__, hits.values()), map(recencies.__getitem__, hits)
+    bounds = list(map(float.__mul__, scores, ages))
+    best = max(MIN_SCORE, sum(rarities))  # a title may score higher than any message
+    least = min(nlargest(limit, bounds), default=0.0) * shrunk - _ROUNDING * best
+    return {each: by_count[hits[each]] for each in compress(hits, map(least.__le__, bounds))}
 
 
-def _message_scores(told: IndexedHits, rarities: Sequence[float]) -> Scores:
-    """What the messages of all sessions are worth: many have as much of each term."""
-    of_terms = (map(own.get, told.hits, repeat(0)) for own in told.counts.values())
+def _message_scores(indexed: IndexedHits, rarities: Sequence[float]) -> Scores:
+    """Return the scores of the messages of all sessions; equal counts are computed once."""
+    of_terms = (map(own.get, indexed.hits, repeat(0)) for own in indexed.counts.values())
     counts = [*zip(*of_terms, strict=True)]
-    worth = {each: term_weight(each, rarities) for each in set(counts)}
-    return dict(zip(told.hits, map(worth.__getitem__, counts), strict=True))
+    by_counts = {each: term_weight(each, rarities) for each in set(counts)}
+    return dict(zip(indexed.hits, map(by_counts.__getitem__, counts), strict=True))
 
 
-def _with_titles(held: Scores, told: IndexedHits, rarities: Sequence[float]) -> Scores:
-    """The same with what titles hold, which few do."""
-    for place, weights in told.titled_weights():
-        held[place] = term_weight(weights, rarities)
-    return held
-
-
-def _top_candidates(held: Scores, recencies: Sequence[float], shrunk: float, limit: int) -> Scores:
-    """Those that may be among the first, judged by what they count for their age at most."""
-    most = {place: score * recencies[place] for place, score in held.items()}
-    best = max(most.values(), default=0.0)
-    least = min(nlargest(limit, most.values()), default=0.0) * shrunk - _ROUNDED_BY * best
-    return {place: held[place] for place, own in most.items() if own >= least}
+def _top_candidates(
+    scores: Scores, recencies: Sequence[float], shrunk: float, limit: int
+) -> Scores:
+    """Return the scores that may be among the first, given upper bounds of the recencies."""
+    bounds = {position: score * recencies[position] for position, score in scores.items()}
+    best = max(bounds.values(), default=0.0)
+    least = min(nlargest(limit, bounds.values()), default=0.0) * shrunk - _ROUNDING * best
+    return {position: scores[position] for position, own in bounds.items() if own >= least}
 
 
 Order = tuple[float, float, bytes]
 
 
 class Ranking:
-    """Sessions that fit, of those that were looked at.
+    """The sessions that match, of all that were `searched`.
 
-    `told` are known by numbers alone: a finding is made of those that come first.
+    `SessionHits` of the sessions in `indexed` are created only for those that come first.
     """
 
     def __init__(
         self,
-        findings: Sequence[SessionHits],
-        told: IndexedHits | None,
-        looked_at: int,
+        hits: Sequence[SessionHits],
+        indexed: IndexedHits | None,
+        searched: int,
         *,
         now: datetime,
     ) -> None:
-        self._told = told
+        self._indexed = indexed
         self._now = now
-        self._found = [finding for finding in findings if finding.is_match]
-        self.count = len(self._found) + (0 if told is None else len(told.hits))
-        self._rarity = _rarity(self._found, told, looked_at)
+        self._found = [each for each in hits if each.is_match]
+        self.count = len(self._found) + (0 if indexed is None else len(indexed.hits))
+        self._rarity = _rarity(self._found, indexed, searched)
 
-    def first(self, limit: int | None, *, sort: SearchSort, room: int | None) -> list[SessionHits]:
-        """The first of those that fit, in order; `room` is how many hits are shown of each."""
-        scored = [
-            (finding, _score(finding, self._rarity) * self._recency(finding))
-            for finding in self._found
-        ]
-        if self._told is not None:
-            rarities = [self._rarity.get(term, 0.0) for term in self._told.counts]
+    def first(
+        self, limit: int | None, *, sort: SearchSort, max_hits: int | None
+    ) -> list[SessionHits]:
+        """Return the first sessions in order; up to `max_hits` hits of each will be shown."""
+        scored = [(hits, self._score(hits)) for hits in self._found]
+        indexed = self._indexed
+        if indexed is not None:
+            rarities = [self._rarity.get(term, 0.0) for term in indexed.counts]
             most = limit if sort == "relevance" else None
-            of_told = indexed_scores(self._told, rarities, self._now, most)
-            scored += [(self._told.session_hits(place, room), score) for place, score in of_told]
+            found = indexed_scores(indexed, rarities, self._now, most)
+            scored += [(indexed.session_hits(each, max_hits), score) for each, score in found]
         best = max([score for _, score in scored], default=0.0) or 1.0
-        for finding, score in scored:
-            finding.relevance = max(MIN_SCORE, round(score / best, DIGITS))
-        return sorted([finding for finding, _ in scored], key=_ORDERS[sort])[:limit]
+        for hits, score in scored:
+            hits.relevance = max(MIN_SCORE, round(score / best, DIGITS))
+        return sorted([hits for hits, _ in scored], key=_ORDERS[sort])[:limit]
 
-    def _recency(self, finding: SessionHits) -> float:
-        return recency(finding.session.fields.updated_at, self._now)
-
-
-def _by_relevance(finding: SessionHits) -> Order:
-    traits = finding.session.fields
-    return -finding.relevance, -traits.created_at.timestamp(), finding.session.sort_key
-
-
-def _by_cost(finding: SessionHits) -> Order:
-    return -finding.session.usd, 0.0, finding.session.sort_key
+    def _score(self, hits: SessionHits) -> float:
+        """Return the score of a scanned session; without any rarity only its age counts."""
+        age = recency(hits.session.fields.updated_at, self._now)
+        if not self._rarity:
+            return age
+        weights = hits.weights
+        return term_weight(weights.values(), map(self._rarity.__getitem__, weights)) * age
 
 
-def _by_date(finding: SessionHits) -> Order:
-    subject = finding.session
-    return -subject.fields.created_at.timestamp(), 0.0, subject.sort_key
+def _by_relevance(hits: SessionHits) -> Order:
+    session = hits.session
+    return -hits.relevance, -session.fields.created_at.timestamp(), session.sort_key
 
 
 _ORDERS: Final[dict[SearchSort, Callable[[SessionHits], Order]]] = {
     "relevance": _by_relevance,
-    "cost": _by_cost,
-    "date": _by_date,
+    "cost": lambda hits: (-hits.session.usd, 0.0, hits.session.sort_key),
+    "date": lambda hits: (
+        -hits.session.fields.created_at.timestamp(),
+        0.0,
+        hits.session.sort_key,
+    ),
 }
 
 
-def _score(finding: SessionHits, rarity: Mapping[Term, float]) -> float:
-    """How much of the query it holds; the same for all where no term is held by any."""
-    if not rarity:
-        return 1.0
-    return term_weight(finding.weights.values(), map(rarity.__getitem__, finding.weights))
-
-
 def _rarity(
-    findings: Sequence[SessionHits], told: IndexedHits | None, looked_at: int
+    found: Sequence[SessionHits], indexed: IndexedHits | None, searched: int
 ) -> dict[Term, float]:
-    """Inverse document frequency of each term: how few of the sessions that fit have it."""
-    holders: dict[Term, int] = {}
-    if told is not None:
-        held = ((term, told.holders(term)) for term in told.counts)
-        holders = {term: count for term, count in held if count}
-    for finding in findings:
-        for term in finding.weights:
-            holders[term] = holders.get(term, 0) + 1
+    """Return the inverse document frequency of each term, over the sessions that match."""
+    counts: dict[Term, int] = {}
+    if indexed is not None:
+        counts = {term: count for term in indexed.counts if (count := indexed.session_count(term))}
+    for hits in found:
+        for term in hits.weights:
+            counts[term] = counts.get(term, 0) + 1
     return {
-        term: math.log(1 + (looked_at - count + 0.5) / (count + 0.5))
-        for term, count in holders.items()
+        term: math.log(1 + (searched - count + 0.5) / (count + 0.5))
+        for term, count in counts.items()
     }

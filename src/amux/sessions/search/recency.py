@@ -1,7 +1,7 @@
-"""How much a session counts for its age: less as time goes by, but never nothing.
+"""The factor by which the age of a session reduces its score.
 
-One function says it. Of many sessions it is said for a moment and kept for a while: until then all
-of them shrink, and none by more than the same factor.
+The factors of many sessions are computed for one moment and cached for a while. Later they are
+upper bounds, and no session has lost more than one known factor since.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Final
 
 HALF_LIFE: Final = timedelta(days=180)
 OLDEST: Final = 0.25
-"""No session counts less for its age than this."""
+"""The smallest factor, which the oldest sessions have."""
 
 _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 _MICROSECOND: Final = timedelta(microseconds=1)
 _HALF_LIFE: Final = HALF_LIFE // _MICROSECOND
-_OLD: Final = 2.0  # half-lives until a session counts the least
-_KEPT: Final = timedelta(hours=1) // _MICROSECOND
+_OLD: Final = 2.0  # half-lives until the smallest factor is reached
+_CACHE_LIFETIME: Final = timedelta(hours=1) // _MICROSECOND
 
 
 def recency(updated_at: datetime, now: datetime) -> float:
-    """1 for now, half of it after half a year, never less than a quarter."""
+    """Return 1 for a session that changed now, 0.5 after half a year, and at least 0.25."""
     return _of_age((now - updated_at) // _MICROSECOND)
 
 
@@ -33,21 +33,21 @@ def _of_age(microseconds: int) -> float:
 
 
 class Recency:
-    """The same for many sessions, given when each last changed, in microseconds since 1970."""
+    """The recency of many sessions, given their last changes in microseconds since 1970."""
 
     def __init__(self, changed: Sequence[int]) -> None:
         self._changed = changed
-        self._noted: tuple[int, list[float]] | None = None
+        self._cached: tuple[int, list[float]] | None = None
 
     def at_most(self, now: datetime) -> tuple[list[float], float]:
-        """What each session counts at most, and the factor that it has not shrunk below."""
-        moment, noted = (now - _EPOCH) // _MICROSECOND, self._noted
-        if noted is None or not 0 <= moment - noted[0] <= _KEPT:
-            noted = moment, [_of_age(moment - changed) for changed in self._changed]
-            self._noted = noted
-        return noted[1], exp2((noted[0] - moment) / _HALF_LIFE)
+        """Return an upper bound for each session, and the factor that bounds how far it is off."""
+        moment, cached = (now - _EPOCH) // _MICROSECOND, self._cached
+        if cached is None or not 0 <= moment - cached[0] <= _CACHE_LIFETIME:
+            cached = moment, [_of_age(moment - changed) for changed in self._changed]
+            self._cached = cached
+        return cached[1], exp2((cached[0] - moment) / _HALF_LIFE)
 
-    def of(self, places: Iterable[int], now: datetime) -> list[float]:
-        """What the sessions of some places count."""
+    def of(self, positions: Iterable[int], now: datetime) -> list[float]:
+        """Return the exact recency of the sessions at some positions."""
         moment = (now - _EPOCH) // _MICROSECOND
-        return [_of_age(moment - self._changed[place]) for place in places]
+        return [_of_age(moment - self._changed[position]) for position in positions]

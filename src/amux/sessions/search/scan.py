@@ -1,7 +1,7 @@
-"""Looking through sessions: which messages fit a query.
+"""Reads sessions and finds the messages that match a query.
 
-One message is held at a time. A text too long to be held comes after the messages, in pieces; it is
-known by its beginning, which its message has too.
+One message is in memory at a time. A text that is too long for that follows after the messages, in
+pieces; its message is found by the beginning of the text, which the message contains too.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from amux.reading.sources import SourceCatalog
 from amux.sessions.search.candidates import NONE, MessageCandidates
 from amux.sessions.search.filters import admitted_passages
 from amux.sessions.search.hits import TITLE_HITS, HitLocation, PendingHits, SessionHits, excerpt_of
-from amux.sessions.search.match import MatchState, Window, said_in, windows
-from amux.sessions.search.message_at import cut_messages, cutter_of
+from amux.sessions.search.match import MatchState, Window, spoken_texts, windows
+from amux.sessions.search.message_at import message_reader, read_messages_at
 from amux.sessions.search.query.grammar import Query
 from amux.sessions.search.searchable import SearchableSession
 from amux.sessions.search.snippets import cut_title
@@ -29,14 +29,16 @@ _LONG: Final = 1 << 15
 """A text that is cut while messages are read is still longer than this."""
 
 OnWords = Callable[[str], None]
-"""Is shown every window of folded text that somebody said, whatever filters say of it."""
+"""Is called with every window of folded text of a person or model, whether it passes filters."""
 
-Known = dict[str, tuple[HitLocation, bool]]
-"""Where long texts stand, by their beginnings, and whether their messages are hits already."""
+LongTexts = dict[str, tuple[HitLocation, bool]]
+"""The locations of long texts by their beginnings, and whether their messages are hits already."""
+
+LocatedMessage = tuple[SessionMessage, HitLocation]
 
 
 class Scanner:
-    """Looks through sessions for one query."""
+    """Searches sessions for one query."""
 
     def __init__(
         self, catalog: SourceCatalog, query: Query, *, on_words: OnWords | None = None
@@ -46,235 +48,221 @@ class Scanner:
         self._filters = query.filters.of_messages
         self.on_words = on_words
         self._needs_words = query.needs_words
-        self._cutters: dict[str, ReadsMessageAt | None] = {}
+        self._readers: dict[str, ReadsMessageAt | None] = {}
 
-    def look_at(
+    def scan_session(
         self,
-        subject: SearchableSession,
-        shortlists: Sequence[MessageCandidates],
+        session: SearchableSession,
+        candidates: Sequence[MessageCandidates],
         *,
-        room: int | None,
+        max_hits: int | None,
     ) -> SessionHits | None:
-        """The title of a session, then its messages as far as they may fit; None: nothing does."""
+        """Search the title of a session, then its candidates; return None if nothing can match."""
+        title = session.fields.title
         if self.on_words is not None:
-            _show_words(self.on_words, (subject.fields.title,))
-        is_title_worth_it = self._is_title_worth_it(subject.fields.title)
-        places = [place for place, some in enumerate(shortlists) if some is not NONE]
-        if not is_title_worth_it and not places:
+            _pass_words(self.on_words, (title,))
+        folded = fold(title) if self._needs_words else ""
+        is_title_possible = not self._needs_words or any(
+            term.count(title, folded) for term in self._query.terms
+        )
+        positions = [position for position, some in enumerate(candidates) if some is not NONE]
+        if not is_title_possible and not positions:
             return None
-        finding = SessionHits(subject, room)
-        if is_title_worth_it:
-            self.look_at_title(finding)
-        # Hits are shown in their order: either all of them are known without reading, or none.
-        is_sure = all(shortlists[place].exact for place in places)
-        for place in places:
-            self._look_at_messages(finding, place, shortlists[place], is_sure=is_sure)
-        return finding
+        hits = SessionHits(session, max_hits)
+        if is_title_possible:  # it counts for ranking; it is a hit unless messages are filtered
+            state = MatchState(self._query)
+            state.add(title)
+            hits.add_weights(dict.fromkeys(state.found, TITLE_HITS))
+            hits.is_match = hits.is_in_title = state.is_match and not self._filters
+        # Hits are shown in their order: either all of them are pending, or none.
+        is_exact = all(candidates[position].exact for position in positions)
+        for position in positions:
+            self._scan_messages(hits, position, candidates[position], is_exact=is_exact)
+        return hits
 
-    def _is_title_worth_it(self, title: str) -> bool:
-        """Most titles hold nothing of a query, which is seen quickly."""
-        if not self._needs_words:
-            return True
-        folded = fold(title)
-        return any(term.count(title, folded) for term in self._query.terms)
-
-    def look_at_title(self, finding: SessionHits) -> bool:
-        """A title counts for ranking; it is a hit unless messages are asked for.
-
-        Whether anything of the query was found in the session so far.
-        """
-        tally = MatchState(self._query)
-        tally.add(finding.session.fields.title)
-        finding.hold(dict.fromkeys(tally.found, TITLE_HITS))
-        finding.is_in_title = tally.is_match and not self._filters
-        finding.is_match = finding.is_match or finding.is_in_title
-        return finding.is_match or bool(finding.held)
-
-    def _look_at_messages(
-        self, finding: SessionHits, place: int, shortlist: MessageCandidates, *, is_sure: bool
+    def _scan_messages(
+        self, hits: SessionHits, position: int, candidates: MessageCandidates, *, is_exact: bool
     ) -> None:
-        """The messages of a conversation: the session's own, or that of a sub-agent of it."""
-        if shortlist.numbers is not None:
-            if not shortlist.numbers:
+        """Search the candidates of the message sources at a position."""
+        numbers = candidates.numbers
+        if numbers is not None:
+            if not numbers:
                 return
-            if is_sure:
-                finding.is_match = True
-                finding.hit_count += len(shortlist.numbers)
-                finding.hold(shortlist.weights)
-                finding.pending = (
-                    *finding.pending,
-                    PendingHits(place, shortlist.numbers, said=shortlist.said),
-                )
+            if is_exact:
+                hits.is_match = True
+                hits.hit_count += len(numbers)
+                hits.add_weights(candidates.weights)
+                pending = PendingHits(position, numbers, spoken=candidates.spoken)
+                hits.pending = (*hits.pending, pending)
                 return
-        known: Known = {}
-        for message, found_at in self._candidates(finding, place, shortlist):
-            self._look_at_message(finding, message, found_at, known)
-        if self._query.said_only or shortlist.numbers is not None:
-            return  # whether a long text was said is not known; one that may fit has no number
-        conversation = finding.session.message_sources()[place]
-        somewhere = HitLocation(session_id=conversation.session_id if place else None)
-        for pieces in self._catalog.long_texts(conversation):
-            self._look_at_long_text(finding, pieces, somewhere, known)
+        long_texts: LongTexts = {}
+        for message, location in self._candidate_messages(hits, position, candidates):
+            self._scan_message(hits, message, location, long_texts)
+        if self._query.said_only or numbers is not None:
+            return  # a long text does not record who wrote it; a candidate has a number
+        sources = hits.session.message_sources()[position]
+        unknown = HitLocation(session_id=sources.session_id if position else None)
+        for pieces in self._catalog.long_texts(sources):
+            self._scan_long_text(hits, pieces, unknown, long_texts)
 
-    def show(self, finding: SessionHits) -> None:
-        """Read the first of the hits that were known without reading."""
-        if finding.is_in_title:
-            title = finding.session.fields.title
+    def show(self, hits: SessionHits) -> None:
+        """Add the title snippet, and read the first of the pending hits."""
+        if hits.is_in_title:
+            title = hits.session.fields.title
             folded = fold(title)
             present = [term for term in self._query.terms if term.count(title, folded)]
-            finding.snippet = cut_title(title, present, folded) or None
-        for own, numbers, said in _chosen(finding.pending, finding.room):
-            self._show_unread(finding, own, numbers, said=said)
-        finding.pending = ()
+            hits.snippet = cut_title(title, present, folded) or None
+        for pending, numbers, spoken in _select(hits.pending, hits.max_hits):
+            self._show_pending(hits, pending, numbers, spoken=spoken)
+        hits.pending = ()
 
-    def _show_unread(
+    def _show_pending(
         self,
-        finding: SessionHits,
-        own: PendingHits,
+        hits: SessionHits,
+        pending: PendingHits,
         numbers: Sequence[int],
         *,
-        said: Collection[int],
+        spoken: Collection[int],
     ) -> None:
-        """Hits of one conversation, cut from where they lie as far as they are still there."""
+        """Read some pending hits at their locations as far as possible, else from the source."""
         shown = 0
-        for message, found_at in self._cut(finding, own.position, numbers, own.locations):
+        for message, location in self._read_at(hits, pending.position, numbers, pending.locations):
             excerpt = excerpt_of(message, self._query)
             if excerpt is None:
-                break  # what was cut is not what was indexed
+                break  # the text at this location is not the indexed one
             shown += 1
-            finding.show(excerpt, found_at, is_said=found_at.number in said)
+            hits.add_hit(excerpt, location, is_spoken=location.number in spoken)
         if shown == len(numbers):
             return
-        for message, found_at in self._messages(finding, own.position, numbers[shown:]):
+        for message, location in self._read(hits, pending.position, numbers[shown:]):
             excerpt = excerpt_of(message, self._query)
-            if excerpt is not None:  # else the file is another than it was
-                finding.show(excerpt, found_at, is_said=found_at.number in said)
+            if excerpt is not None:  # else the file has changed since it was indexed
+                hits.add_hit(excerpt, location, is_spoken=location.number in spoken)
 
-    def _cutter(self, agent: str) -> ReadsMessageAt | None:
-        """Who reads single messages of an agent, if anybody can."""
-        if agent not in self._cutters:
-            self._cutters[agent] = cutter_of(self._catalog.adapter(agent))
-        return self._cutters[agent]
-
-    def _candidates(
-        self, finding: SessionHits, place: int, shortlist: MessageCandidates
-    ) -> Iterator[tuple[SessionMessage, HitLocation]]:
-        """Messages that may fit, each with its place: cut from where they lie, else read."""
-        numbers = None if shortlist.numbers is None else sorted(shortlist.numbers)
-        if numbers is not None and shortlist.locations is not None and not self._filters:
-            cut = 0
-            for found in self._cut(finding, place, numbers, shortlist.locations()):
+    def _candidate_messages(
+        self, hits: SessionHits, position: int, candidates: MessageCandidates
+    ) -> Iterator[LocatedMessage]:
+        """Yield the candidates, read at their locations if possible, else from the source."""
+        numbers = None if candidates.numbers is None else sorted(candidates.numbers)
+        if numbers is not None and candidates.locations is not None and not self._filters:
+            count = 0
+            for found in self._read_at(hits, position, numbers, candidates.locations()):
                 yield found
-                cut += 1
-            numbers = numbers[cut:]
+                count += 1
+            numbers = numbers[count:]
         if numbers != []:
-            yield from self._messages(finding, place, numbers)
+            yield from self._read(hits, position, numbers)
 
-    def _cut(
+    def _read_at(
         self,
-        finding: SessionHits,
-        place: int,
+        hits: SessionHits,
+        position: int,
         numbers: Sequence[int],
-        spots: MessageLocations | None,
-    ) -> Iterator[tuple[SessionMessage, HitLocation]]:
-        """Messages of these numbers, each with its place, as far as they can be cut."""
-        cutter = self._cutter(finding.session.fields.agent)
-        if cutter is None or spots is None:
+        locations: MessageLocations | None,
+    ) -> Iterator[LocatedMessage]:
+        """Yield the messages with these numbers, up to the first that cannot be read directly."""
+        agent = hits.session.fields.agent
+        if agent not in self._readers:
+            self._readers[agent] = message_reader(self._catalog.adapter(agent))
+        reader = self._readers[agent]
+        if reader is None or locations is None:
             return
-        session_id = finding.session.message_sources()[place].session_id if place else None
-        messages = cut_messages(cutter, spots, numbers, tools=not self._query.said_only)
+        session_id = hits.session.message_sources()[position].session_id if position else None
+        messages = read_messages_at(reader, locations, numbers, tools=not self._query.said_only)
         for number, message in zip(numbers, messages, strict=False):
             yield message, HitLocation(number, message.role, message.timestamp, session_id)
 
-    def _messages(
-        self, finding: SessionHits, place: int, numbers: Iterable[int] | None
-    ) -> Iterator[tuple[SessionMessage, HitLocation]]:
-        """The messages of these numbers, each with its place; reading ends with the last."""
+    def _read(
+        self, hits: SessionHits, position: int, numbers: Iterable[int] | None
+    ) -> Iterator[LocatedMessage]:
+        """Yield the messages with these numbers (None: all); reading ends with the last of them."""
         wanted = None if numbers is None else frozenset(numbers)
         last = None if wanted is None else max(wanted, default=0)
-        subject = finding.session
-        conversation = subject.message_sources()[place]
-        session_id = conversation.session_id if place else None
-        messages = self._catalog.searchable(subject.fields.agent, conversation)
+        sources = hits.session.message_sources()[position]
+        session_id = sources.session_id if position else None
+        messages = self._catalog.searchable(hits.session.fields.agent, sources)
         for number, message in enumerate(messages, start=1):
             if wanted is None or number in wanted:
                 yield message, HitLocation(number, message.role, message.timestamp, session_id)
             if number == last:
                 return
 
-    def _look_at_message(
-        self, finding: SessionHits, message: SessionMessage, place: HitLocation, known: Known
+    def _scan_message(
+        self,
+        hits: SessionHits,
+        message: SessionMessage,
+        location: HitLocation,
+        long_texts: LongTexts,
     ) -> None:
         if self.on_words is not None:
-            _show_words(self.on_words, said_in(message))
+            _pass_words(self.on_words, spoken_texts(message))
         said_only = self._query.said_only
         passages = admitted_passages(self._filters, message, said_only=said_only)
         if passages is None:
-            return  # it can be no hit
-        tally = MatchState(self._query)
-        long: list[str] = []
+            return
+        state = MatchState(self._query)
+        beginnings: list[str] = []
         for passage in passages:
-            tally.add(passage.text, is_said=passage.is_said)
+            state.add(passage.text, is_spoken=passage.is_spoken)
             if len(passage.text) > _LONG:
-                long.append(passage.text[:_BEGINNING])
-        finding.held.update(tally.found)
-        if tally.is_match:
-            finding.match(tally, place)
-        known.update((beginning, (place, tally.is_match)) for beginning in long)
+                beginnings.append(passage.text[:_BEGINNING])
+        hits.present.update(state.found)
+        if state.is_match:
+            hits.add_match(state, location)
+        long_texts.update((beginning, (location, state.is_match)) for beginning in beginnings)
 
-    def _look_at_long_text(
-        self, finding: SessionHits, pieces: Iterator[str], somewhere: HitLocation, known: Known
+    def _scan_long_text(
+        self,
+        hits: SessionHits,
+        pieces: Iterator[str],
+        unknown: HitLocation,
+        long_texts: LongTexts,
     ) -> None:
         beginning = next(pieces)
-        place, is_hit = known.get(beginning[:_BEGINNING], (somewhere, False))
-        if self._filters and place.number is None:
-            return  # whether its message passes cannot be known
-        tally = MatchState(self._query)
-        for window in _marked(chain((beginning,), pieces)):
-            tally.add(window.text, is_said=False, cut=window.cut)
-        finding.held.update(tally.found)
-        if tally.is_match and not is_hit:
-            finding.match(tally, place)
+        location, is_hit = long_texts.get(beginning[:_BEGINNING], (unknown, False))
+        if self._filters and location.number is None:
+            return  # its message is not known, so the filters cannot be applied
+        state = MatchState(self._query)
+        for window in _as_windows(chain((beginning,), pieces)):
+            state.add(window.text, is_spoken=False, cut=window.cut)
+        hits.present.update(state.found)
+        if state.is_match and not is_hit:
+            hits.add_match(state, location)
 
 
-def _show_words(show: OnWords, texts: Iterable[str]) -> None:
+def _pass_words(on_words: OnWords, texts: Iterable[str]) -> None:
     for text in texts:
         for window in windows(text):
-            show(fold(window.text))
+            on_words(fold(window.text))
 
 
-def _chosen(
-    unread: Sequence[PendingHits], room: int | None
+def _select(
+    pending: Sequence[PendingHits], max_hits: int | None
 ) -> Iterator[tuple[PendingHits, Sequence[int], Collection[int]]]:
-    """The hits to be shown, conversation by conversation, and which of them were said."""
-    left = None if room is None else max(room, 1)
-    if left is None or not _has_choice(unread, left):
-        for own in unread:
-            numbers = list(islice(own.numbers, left))
-            yield own, numbers, numbers
-            left = None if left is None else left - len(numbers)
-            if left == 0:
+    """Yield the hits to show, with those of their numbers that are spoken."""
+    remaining = None if max_hits is None else max(max_hits, 1)
+    has_tool_text = any(each.spoken is not None for each in pending)
+    count = sum(len(each.numbers) for each in pending)
+    if remaining is None or not has_tool_text or count <= remaining:
+        for each in pending:
+            numbers = list(islice(each.numbers, remaining))
+            yield each, numbers, numbers
+            remaining = None if remaining is None else remaining - len(numbers)
+            if remaining == 0:
                 break
         return
-    all_said = [frozenset(own.numbers if own.said is None else own.said()) for own in unread]
-    hits = [(at, number) for at, own in enumerate(unread) for number in own.numbers]
-    hits.sort(key=lambda hit: hit[1] not in all_said[hit[0]])  # the order is kept otherwise
-    for at, own in enumerate(unread):
-        numbers = sorted(number for place, number in hits[:left] if place == at)
+    # Spoken hits are preferred to earlier ones in tool text.
+    spoken = [frozenset(each.numbers if each.spoken is None else each.spoken()) for each in pending]
+    hits = [(at, number) for at, each in enumerate(pending) for number in each.numbers]
+    hits.sort(key=lambda hit: hit[1] not in spoken[hit[0]])  # the sort is stable
+    for at, each in enumerate(pending):
+        numbers = sorted(number for position, number in hits[:remaining] if position == at)
         if numbers:
-            yield own, numbers, all_said[at]
+            yield each, numbers, spoken[at]
 
 
-def _has_choice(unread: Sequence[PendingHits], room: int) -> bool:
-    """Whether some hits come before others that stand ahead of them."""
-    for own in unread:
-        if own.said is not None:
-            return sum(len(each.numbers) for each in unread) > room
-    return False
-
-
-def _marked(pieces: Iterable[str]) -> Iterator[Window]:
-    """The pieces of a text that overlap, each with where it was cut."""
+def _as_windows(pieces: Iterable[str]) -> Iterator[Window]:
+    """Yield overlapping pieces of a text as windows, each with the ends at which it was cut."""
     is_first = True
     for piece, following in pairwise(chain(pieces, (None,))):
         if piece is not None:

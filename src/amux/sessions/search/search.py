@@ -1,8 +1,8 @@
-"""`search`: one grammar and one matcher for all agents, over titles and whole conversations.
+"""Searches the titles and messages of all agents, with one grammar and one matcher.
 
-A hit is one text (a message with its thinking and tool traffic, or a title) that satisfies the
-query. Hits inside sub-agents count for the session they belong to. Candidates (an index, an agent's
-own search) only say where to look; which sessions are found does not depend on them.
+A hit is one text (a message with its thinking and tool traffic, or a title) that matches the query.
+Hits in sub-agents count for the session they belong to. Candidates (from the text index or an
+agent's own index) only limit what is read; they do not affect which sessions are found.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from amux.sessions.search.suggest import NearWords, SpokenWords, corrected
 
 @dataclass(frozen=True, slots=True)
 class SearchScope:
-    """Where to look: sessions, what could not be read of them, who has an index of them.
+    """The sessions to search, the problems met while reading them, and what an index offers.
 
-    `worth` knows which sessions a query of words can find at all.
+    Without `hit_finder` every session is scanned; without `candidates` every message of it.
     """
 
     catalog: SourceCatalog
@@ -53,156 +53,148 @@ class SearchScope:
     hit_finder: IndexedHitFinder | None = None
 
 
-class _Scan(NamedTuple):
-    """What was found: sessions with any of the terms, and how many were looked at.
+class _Result(NamedTuple):
+    """The scanned sessions with any of the terms, those that the index found, and a count.
 
-    `told` are further ones, of which nothing was made yet.
+    `searched` is the number of sessions that passed the filters.
     """
 
     hits: list[SessionHits]
-    looked_at: int
+    searched: int
     indexed: IndexedHits | None
 
     @property
     def has_match(self) -> bool:
-        has_told = self.indexed is not None and bool(self.indexed.hits)
-        return has_told or any(finding.is_match for finding in self.hits)
+        is_in_index = self.indexed is not None and bool(self.indexed.hits)
+        return is_in_index or any(each.is_match for each in self.hits)
 
     @property
-    def held(self) -> set[Term]:
-        """The terms that any session has."""
-        held = set[Term]() if self.indexed is None else self.indexed.held
-        return held.union(*(finding.held for finding in self.hits))
+    def present(self) -> set[Term]:
+        """The terms that any session contains."""
+        present = set[Term]() if self.indexed is None else self.indexed.present
+        return present.union(*(each.present for each in self.hits))
 
 
 class Search:
-    """One query, read once: it says whose sessions it needs, then looks through them."""
+    """A parsed query, which can be run on the sessions of the agents that it `wants`."""
 
     def __init__(self, query: SessionQuery, *, now: datetime, zone: tzinfo | None = None) -> None:
         self._options = query
         self._now = now
         self._zone = zone
-        self._parsed = self._parse(query.text)
-
-    @property
-    def query(self) -> Query:
-        """The query as it was understood."""
-        return self._parsed
+        self.query = self._parse(query.text)
 
     def wants(self, agent: str) -> bool:
-        """Whether sessions of that agent can be hits at all."""
-        return bool(self._parsed.alternatives) and self._parsed.filters.admits_agent(agent)
+        """Return whether sessions of an agent can be hits at all."""
+        return bool(self.query.alternatives) and self.query.filters.admits_agent(agent)
 
-    def run(self, holdings: SearchScope) -> SearchReport:
-        """Look through the sessions that pass the filters; rank those with a hit."""
-        near = None if self._options.exact else NearWords(self._parsed)
-        scan = self._scan(holdings, self._parsed, near)
-        report = self._report(holdings, self._parsed, scan)
-        if near is None or scan.has_match:
+    def run(self, scope: SearchScope) -> SearchReport:
+        """Search the sessions that pass the filters, and rank those with a hit.
+
+        If nothing matches and the query need not be exact, search again for corrected words.
+        """
+        near = None if self._options.exact else NearWords(self.query)
+        result = self._search(scope, self.query, near)
+        report = self._report(scope, self.query, result)
+        if near is None or result.has_match:
             return report
-        guess = self._guess(holdings, near, scan.held)
+        guess = self._guess(scope, near, result.present)
         if guess is None:
             return report
         second = self._parse(guess)
-        scan = self._scan(holdings, second, None)
-        if not scan.has_match:
+        result = self._search(scope, second, None)
+        if not result.has_match:
             return replace(report, did_you_mean=guess)
-        found = self._report(holdings, second, scan)
-        notes = report.notes
-        return replace(found, notes=notes, did_you_mean=guess, corrected_to=guess)
+        found = self._report(scope, second, result)
+        return replace(found, notes=report.notes, did_you_mean=guess, corrected_to=guess)
 
     def _parse(self, text: str) -> Query:
         within = filters_of(self._options)
         said_only = self._options.said_only
         return parse_query(text, within=within, said_only=said_only, now=self._now, zone=self._zone)
 
-    def _scan(self, holdings: SearchScope, query: Query, near: NearWords | None) -> _Scan:
-        """What each session that passes the filters holds of the query."""
-        listens = bool(near) and holdings.vocabulary is None
-        scanner = Scanner(holdings.catalog, query, on_words=near.read if near and listens else None)
-        admitted = self._admitted(holdings, query)
-        told = None if holdings.hit_finder is None or listens else holdings.hit_finder(query)
-        room = self._options.hits
-        findings: list[SessionHits] = []
-        if told is not None:
-            if query.filters.of_sessions:
-                told.restrict(admitted)
-            told.add_titles()
-        propose = _CandidateCache(holdings, query)
-        for subject in admitted if told is None else told.rest:
-            finding = scanner.look_at(subject, propose(subject), room=room)
-            if finding is None:
-                continue
-            if finding.is_match:
-                scanner.on_words = None  # nothing will have to be guessed
-            if finding.is_match or finding.held:
-                findings.append(finding)
-        return _Scan(findings, len(admitted), told)
-
-    def _admitted(self, holdings: SearchScope, query: Query) -> Sequence[SearchableSession]:
-        """The sessions that pass the filters."""
+    def _search(self, scope: SearchScope, query: Query, near: NearWords | None) -> _Result:
+        """Search every session that passes the filters, with the index as far as possible."""
+        collects_words = bool(near) and scope.vocabulary is None
+        on_words = near.read if near and collects_words else None
+        scanner = Scanner(scope.catalog, query, on_words=on_words)
         conditions = query.filters.of_sessions
-        if not query.alternatives:
-            return ()
-        if not conditions:
-            return holdings.sessions
-        return [each for each in holdings.sessions if admits_session(conditions, each.fields)]
+        admitted = scope.sessions if query.alternatives else ()
+        if conditions:
+            admitted = [each for each in admitted if admits_session(conditions, each.fields)]
+        find_hits = None if collects_words else scope.hit_finder
+        indexed = None if find_hits is None else find_hits(query)
+        if indexed is not None:
+            if conditions:
+                indexed.restrict(admitted)
+            indexed.add_titles()
+        candidates = _CandidateCache(scope, query)
+        found: list[SessionHits] = []
+        for session in admitted if indexed is None else indexed.unresolved:
+            hits = scanner.scan_session(session, candidates(session), max_hits=self._options.hits)
+            if hits is None:
+                continue
+            if hits.is_match:
+                scanner.on_words = None  # no correction will be needed
+            if hits.is_match or hits.present:
+                found.append(hits)
+        return _Result(found, len(admitted), indexed)
 
-    def _report(self, holdings: SearchScope, query: Query, scan: _Scan) -> SearchReport:
+    def _report(self, scope: SearchScope, query: Query, result: _Result) -> SearchReport:
         options = self._options
-        ranking = Ranking(scan.hits, scan.indexed, scan.looked_at, now=self._now)
-        shown = ranking.first(options.limit, sort=options.sort, room=options.hits)
-        if scan.indexed is not None:
-            scan.indexed.prepare(shown)
-        scanner = Scanner(holdings.catalog, query)
-        for finding in shown:
-            scanner.show(finding)
+        ranking = Ranking(result.hits, result.indexed, result.searched, now=self._now)
+        shown = ranking.first(options.limit, sort=options.sort, max_hits=options.hits)
+        if result.indexed is not None:
+            result.indexed.add_pending(shown)
+        scanner = Scanner(scope.catalog, query)
+        for hits in shown:
+            scanner.show(hits)
         return SearchReport(
-            sessions=tuple([_summary(finding, query) for finding in shown]),
-            problems=tuple(holdings.problems()),
+            sessions=tuple([_summary(hits, query) for hits in shown]),
+            problems=tuple(scope.problems()),
             notes=query.notes,
             truncated=ranking.count - len(shown),
         )
 
-    def _guess(self, holdings: SearchScope, near: NearWords, held: set[Term]) -> str | None:
-        """The query with known words in place of unknown ones; None: nothing comes close."""
-        known = holdings.vocabulary
-        if known is not None:
-            near.add(known.words())
-            for subject in holdings.sessions:
-                near.read(fold(subject.fields.title))
-            if not self._parsed.filters.of_messages:
-                held = held.union(known.held(self._parsed))
-        replacements = near.replacements(self._parsed, held)
+    def _guess(self, scope: SearchScope, near: NearWords, present: set[Term]) -> str | None:
+        """Return the query with recorded words for absent ones; None if no word is near enough."""
+        vocabulary = scope.vocabulary
+        if vocabulary is not None:
+            near.add(vocabulary.words())
+            for session in scope.sessions:
+                near.read(fold(session.fields.title))
+            if not self.query.filters.of_messages:
+                present = present.union(vocabulary.present(self.query))
+        replacements = near.replacements(self.query, present)
         return corrected(self._options.text, replacements, now=self._now) if replacements else None
 
 
 class _CandidateCache:
-    """Asks the candidates of each agent, once there is a session of it."""
+    """Asks for the candidates of an agent when its first session is searched."""
 
-    def __init__(self, holdings: SearchScope, query: Query) -> None:
-        self._candidates = holdings.candidates or NativeCandidates(holdings.catalog)
+    def __init__(self, scope: SearchScope, query: Query) -> None:
+        self._candidates = scope.candidates or NativeCandidates(scope.catalog)
         self._query = query
-        self._needs_texts = query.needs_texts
         self._by_agent: dict[str, CandidatesOf] = {}
 
-    def __call__(self, subject: SearchableSession) -> Sequence[MessageCandidates]:
-        if not self._needs_texts:
+    def __call__(self, session: SearchableSession) -> Sequence[MessageCandidates]:
+        if not self._query.needs_texts:
             return ()
-        agent = subject.fields.agent
-        propose = self._by_agent.get(agent)
-        if propose is None:
-            propose = self._by_agent[agent] = self._candidates.candidates_for(agent, self._query)
-        return propose(subject)
+        agent = session.fields.agent
+        candidates_of = self._by_agent.get(agent)
+        if candidates_of is None:
+            candidates_of = self._candidates.candidates_for(agent, self._query)
+            self._by_agent[agent] = candidates_of
+        return candidates_of(session)
 
 
-def _summary(finding: SessionHits, query: Query) -> SessionSummary:
-    shown = finding.shown
+def _summary(hits: SessionHits, query: Query) -> SessionSummary:
+    shown = hits.shown
     first = shown[0].snippet if shown else None
     return replace(
-        finding.session.summary(),
-        relevance_score=finding.relevance,
-        snippet=finding.snippet or first,
-        hits=() if finding.room == 0 else tuple(shown),
-        hit_count=finding.hit_count if query.needs_texts else None,
+        hits.session.summary(),
+        relevance_score=hits.relevance,
+        snippet=hits.snippet or first,
+        hits=() if hits.max_hits == 0 else tuple(shown),
+        hit_count=hits.hit_count if query.needs_texts else None,
     )

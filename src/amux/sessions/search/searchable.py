@@ -1,6 +1,7 @@
-"""The sessions that a search looks at: what filters and ranking need of one, and how to go on.
+"""The sessions that a search examines: the fields that filters and ranking need, and the messages.
 
-A subject may be a session in memory or a row of the index: what is not asked for is not made.
+A searchable session is either an assembled session or a row of the index. Both compute their parts
+on request, so that a session costs nothing until a part of it is needed.
 """
 
 from __future__ import annotations
@@ -18,88 +19,88 @@ from amux.model.session import SessionSummary
 
 
 class SessionFields(Protocol):
-    """What filters and ranking look at; a summary has it all."""
+    """The fields that filters and ranking use; a `SessionSummary` has all of them."""
 
     @property
     def agent(self) -> str:
-        """Who keeps it."""
+        """The agent that wrote the session."""
         ...
 
     @property
     def unified_id(self) -> str:
-        """The agent and the id."""
+        """The agent and the session id."""
         ...
 
     @property
     def title(self) -> str:
-        """What it is called."""
+        """The title."""
         ...
 
     @property
     def created_at(self) -> datetime:
-        """When it began."""
+        """The time of the first record."""
         ...
 
     @property
     def updated_at(self) -> datetime:
-        """When it last changed."""
+        """The time of the last record."""
         ...
 
     @property
     def cwd(self) -> str | None:
-        """Where it was started."""
+        """The directory in which the session was started."""
         ...
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Every model it used."""
+        """Every model that the session used."""
         ...
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Its tags."""
+        """The tags that the user gave the session."""
         ...
 
     @property
     def starred(self) -> bool:
-        """Whether a person gave it a star."""
+        """Whether the user starred the session."""
         ...
 
 
 class SearchableSession(Protocol):
-    """A session that may be found."""
+    """A session that a search can find."""
 
     @property
     def fields(self) -> SessionFields:
-        """What is known without reading."""
+        """The fields that are available without reading messages."""
         ...
 
     @property
     def sort_key(self) -> bytes:
-        """What it goes by among equals (`Joined.tie`)."""
+        """The key that orders sessions which are otherwise equal (`AssembledSession.sort_key`)."""
         ...
 
     @property
     def usd(self) -> float:
-        """What it cost; -1 when nothing is known."""
+        """The cost; -1 if it is not known."""
         ...
 
     @property
     def keys(self) -> Sequence[int] | None:
-        """The keys (`place_key`) of its conversations, if each is whole; None: ask for these."""
+        """The `text_unit_key` of each of its message sources; None if one of them is not whole."""
         ...
 
     def summary(self) -> SessionSummary:
-        """What is shown of it."""
+        """Return the summary that the report contains."""
         ...
 
     def message_sources(self) -> Sequence[MessageSources]:
-        """Its own conversation first, then those of its sub-agents."""
+        """Return the message sources of the session itself, then those of its sub-agents."""
         ...
 
 
 class AssembledSearchable:
-    """A session in memory."""
+    """A searchable session in memory; see `SearchableSession`."""
 
     keys: Sequence[int] | None = None
 
@@ -112,7 +113,7 @@ class AssembledSearchable:
 
     @property
     def fields(self) -> SessionFields:
-        """See `Subject`."""
+        """The summary, which has all fields."""
         return self._summary
 
     @cached_property
@@ -127,21 +128,21 @@ class AssembledSearchable:
 
     @property
     def sort_key(self) -> bytes:
-        """See `Subject`."""
+        """The key that orders sessions which are otherwise equal."""
         return self._session.sort_key
 
     @property
     def usd(self) -> float:
-        """See `Subject`."""
+        """The cost; -1 if it is not known."""
         cost = self._summary.cost
         return -1.0 if cost is None else cost.total_usd
 
     def summary(self) -> SessionSummary:
-        """See `Subject`."""
+        """Return the summary that the report contains."""
         return self._summary
 
     def message_sources(self) -> Sequence[MessageSources]:
-        """See `Subject`."""
+        """Return the message sources of the session itself, then those of its sub-agents."""
         members = self._session.with_children()
         return [message_sources(self._assembly, member) for member in members]
 
@@ -149,7 +150,7 @@ class AssembledSearchable:
 def searchable_sessions(
     assemblies: Iterable[Assembly], costs: CostCalculator
 ) -> Iterator[SearchableSession]:
-    """Every session that may be found; sub-agents are part of theirs."""
+    """Yield every session that a search can find; sub-agents are part of their parents."""
     for assembly in assemblies:
         for session in assembly.sessions:
             if session.listed:

@@ -1,8 +1,9 @@
-"""Words that a query may have meant: those that somebody said and that differ in a letter or two.
+"""Suggests words that a query may have meant: recorded words that differ in a letter or two.
 
-A letter too many, too few, another one, or two neighbours swapped is one difference (the distance
-of Damerau and Levenshtein, nothing changed twice). Words of four to seven letters may have one,
-longer ones two; shorter words, ideographs and words with a digit are never doubted.
+A letter too many, too few, a different letter, or two swapped neighbours is one difference (the
+optimal string alignment distance of Damerau and Levenshtein). Words of four to seven letters may
+have one difference, longer ones two; shorter words, ideographs and words with a digit are never
+corrected.
 """
 
 from __future__ import annotations
@@ -18,24 +19,24 @@ from amux.sessions.search.query.terms import Term, is_ideographic
 
 
 class SpokenWords(Protocol):
-    """Knows words without reading texts."""
+    """A vocabulary that is available without reading texts."""
 
     def words(self) -> Iterable[str]:
-        """Those that somebody said, folded."""
+        """Return the folded words of people and models."""
         ...
 
-    def held(self, query: Query) -> Collection[Term]:
-        """The terms of a query that occur anywhere."""
+    def present(self, query: Query) -> Collection[Term]:
+        """Return the terms of a query that occur anywhere."""
         ...
 
 
 _SHORTEST, _LONG, _LONGEST = 4, 8, 40
-_REMEMBERED: Final = 1 << 16
-"""How many words are remembered as unlike all of the query, so as not to compare them again."""
+_MAX_UNLIKE: Final = 1 << 16
+"""The number of words that are remembered as unlike all of the query, to compare them once."""
 
 
 def distance(one: str, other: str) -> int:
-    """How many differences make one word the other."""
+    """Return the number of differences between two words."""
     older: list[int] = []
     above = list(range(len(other) + 1))
     for i, letter in enumerate(one, start=1):
@@ -51,15 +52,15 @@ def distance(one: str, other: str) -> int:
 
 
 def tolerance(word: str) -> int:
-    """How many differences a word may have; 0: it is taken as it is."""
-    is_doubtful = word.isalpha() and not is_ideographic(word)
-    if not is_doubtful or not _SHORTEST <= len(word) <= _LONGEST:
+    """Return how many differences a word may have; 0 if it is never corrected."""
+    is_correctable = word.isalpha() and not is_ideographic(word)
+    if not is_correctable or not _SHORTEST <= len(word) <= _LONGEST:
         return 0
     return 1 if len(word) < _LONG else 2
 
 
 class NearWords:
-    """Collects, from the texts that are read, the words like those of a query."""
+    """Collects the words that are similar to those of a query."""
 
     def __init__(self, query: Query) -> None:
         words = (word for term in query.terms for word in term.words)
@@ -74,23 +75,33 @@ class NearWords:
         return bool(self._tolerances)
 
     def read(self, folded: str) -> None:
-        """Take the words of a folded text, each once."""
+        """Add the words of a folded text."""
         self.add(set(self._word.findall(folded)).difference(self._unlike))
 
     def add(self, words: Iterable[str]) -> None:
-        """Take some words."""
+        """Add the words that are similar to one of the query."""
         for word in words:
-            if word not in self._unlike and not self._file(word):
-                if len(self._unlike) >= _REMEMBERED:
+            if word in self._unlike:
+                continue
+            near = [
+                self._near[wanted]
+                for wanted, most in self._tolerances.items()
+                if word in self._near[wanted] or _is_near(wanted, word, most)
+            ]
+            for similar in near:
+                similar.add(word)
+            if not near:
+                if len(self._unlike) >= _MAX_UNLIKE:
                     self._unlike.clear()
                 self._unlike.add(word)
 
-    def replacements(self, query: Query, held: Collection[Term]) -> dict[str, str]:
-        """For each word of a term that nothing holds, the most similar one.
+    def replacements(self, query: Query, present: Collection[Term]) -> dict[str, str]:
+        """Return the most similar word for each word of a term that is not present.
 
-        Of several the first in the alphabet: how often a word occurs an index knows only roughly.
+        Of several words it is the first in alphabetical order, not the most frequent one: an index
+        has only approximate frequencies.
         """
-        missing = (word for term in query.terms if term not in held for word in term.words)
+        missing = (word for term in query.terms if term not in present for word in term.words)
         found: dict[str, str] = {}
         for word in missing:
             near = self._near.get(word, set())
@@ -98,37 +109,25 @@ class NearWords:
                 _, found[word] = min((distance(word, one), one) for one in near)
         return found
 
-    def _file(self, word: str) -> bool:
-        """Note the word if it is near to one of the query; whether it is."""
-        is_near = False
-        for wanted, most in self._tolerances.items():
-            near = self._near[wanted]
-            if word in near or _is_near(wanted, word, most):
-                near.add(word)
-                is_near = True
-        return is_near
-
 
 def _is_near(wanted: str, word: str, most: int) -> bool:
     if abs(len(word) - len(wanted)) > most:
         return False
-    # One difference takes one letter away and brings one in at most: cheap to see, and rare.
+    # One difference removes at most one letter and adds at most one: a cheap test that few pass.
     return len(set(word) ^ set(wanted)) <= 2 * most and distance(wanted, word) <= most
 
 
 def corrected(text: str, replacements: Mapping[str, str], *, now: datetime) -> str:
-    """The query with some of its words replaced; filters, expressions and NOT are left alone."""
+    """Return the query with words replaced; filters, expressions and exclusions do not change."""
+
+    def replaced(match: re.Match[str]) -> str:
+        return replacements.get(fold(match[0]), match[0])
+
     pieces: list[str] = []
     end = 0
     for token in tokens(text, now=now):
-        is_wanted = token.term is not None and token.term.words and not token.is_negated
-        if not is_wanted:
-            continue
-        start = token.span[0]
-        pieces += [text[end:start], _replaced(text[slice(*token.span)], replacements)]
-        end = token.span[1]
+        if token.term is not None and token.term.words and not token.is_negated:
+            start, stop = token.span
+            pieces += [text[end:start], re.sub(r"\w+", replaced, text[start:stop])]
+            end = stop
     return "".join([*pieces, text[end:]])
-
-
-def _replaced(text: str, replacements: Mapping[str, str]) -> str:
-    return re.sub(r"\w+", lambda match: replacements.get(fold(match[0]), match[0]), text)

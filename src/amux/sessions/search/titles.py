@@ -1,8 +1,8 @@
-"""The titles of all sessions, to find those that hold a term.
+"""The titles of all sessions, to find those that contain a term.
 
-Titles are looked through as one text. Who is asked more often keeps their words as well, each once
-and with the titles it is in: what stands in a title without anything between it stands in one of
-its words. Both in a few long objects: there may be thousands of sessions.
+Titles are searched as one text. After a number of queries their distinct words are listed as well,
+each with the titles that contain it: a part of a title without a separator is part of one of its
+words. Both are stored in a few long objects, because there can be thousands of sessions.
 """
 
 from __future__ import annotations
@@ -18,70 +18,69 @@ from amux.model.words import fold
 from amux.sessions.search.query.terms import Term, is_word
 
 _WORD: Final = re.compile(r"\w+")
-_ASKED_OFTEN: Final = 20  # from here on listing the words has paid for itself
+_QUERIES_BEFORE_LISTING: Final = 20  # from here on the word list is cheaper
 
 
 class Titles:
-    """The titles of sessions, which are known by their places."""
+    """The titles of sessions, which are identified by their positions."""
 
     def __init__(self, titles: Iterable[str]) -> None:
         folded = [fold(title) for title in titles]
         self._text = "\n".join(folded)
         self._begins = array("I", [0, *accumulate(len(title) + 1 for title in folded)])
         self._words: _Words | None = None
-        self._asked = 0
+        self._queries = 0
 
-    def holding(self, term: Term) -> set[int]:
-        """The places of those that hold a term; no expression."""
+    def containing(self, term: Term) -> set[int]:
+        """Return the positions of the titles that contain a term other than an expression."""
         longest, is_prefix = max(term.parts, key=len), term.kind == "prefix"
-        words = self._listed() if is_word(longest) else None
+        words = self._word_list() if is_word(longest) else None
         if words is None:
-            found = set(self._with_word(longest))
+            found = set(self._with_text(longest))
         else:
-            found = words.holding(longest, only_ahead=is_prefix and term.is_plain_word)
+            found = words.containing(longest, only_at_start=is_prefix and term.is_plain_word)
         is_sure = term.is_plain_word and (words is not None or not is_prefix)
         return found if is_sure else {n for n in found if term.find(self.folded(n)) is not None}
 
-    def folded(self, place: int) -> str:
-        """A title as it is compared."""
-        return self._text[self._begins[place] : self._begins[place + 1] - 1]
+    def folded(self, position: int) -> str:
+        """Return a title in folded form."""
+        return self._text[self._begins[position] : self._begins[position + 1] - 1]
 
-    def _with_word(self, word: str) -> Iterator[int]:
-        at = self._text.find(word)
+    def _with_text(self, text: str) -> Iterator[int]:
+        at = self._text.find(text)
         while at >= 0:
-            place = bisect_right(self._begins, at) - 1
-            yield place
-            at = self._text.find(word, self._begins[place + 1])
+            position = bisect_right(self._begins, at) - 1
+            yield position
+            at = self._text.find(text, self._begins[position + 1])
 
-    def _listed(self) -> _Words | None:
-        """All words, once they are worth it."""
-        self._asked += 1
-        if self._words is None and self._asked > _ASKED_OFTEN:
-            self._words = _Words([self.folded(place) for place in range(len(self._begins) - 1)])
+    def _word_list(self) -> _Words | None:
+        self._queries += 1
+        if self._words is None and self._queries > _QUERIES_BEFORE_LISTING:
+            self._words = _Words([self.folded(n) for n in range(len(self._begins) - 1)])
         return self._words
 
 
 class _Words:
-    """The distinct words of some texts, and in which of them each is."""
+    """The distinct words of some texts, each with the positions of the texts that contain it."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        holders: dict[str, list[int]] = {}
-        for place, text in enumerate(texts):
+        positions: dict[str, list[int]] = {}
+        for position, text in enumerate(texts):
             for word in set(_WORD.findall(text)):
-                holders.setdefault(word, []).append(place)
-        encoded = [f"\n{word}".encode() for word in holders]
-        self._text = b"".join(encoded)  # half the size of a text that is not all ASCII
+                positions.setdefault(word, []).append(position)
+        encoded = [f"\n{word}".encode() for word in positions]
+        self._text = b"".join(encoded)  # half the size of a string that is not all ASCII
         self._begins = array("I", accumulate(map(len, encoded), initial=0))
-        self._ends = array("I", accumulate(map(len, holders.values()), initial=0))
-        self._holders = array("I", (place for some in holders.values() for place in some))
+        self._ends = array("I", accumulate(map(len, positions.values()), initial=0))
+        self._positions = array("I", (each for some in positions.values() for each in some))
 
-    def holding(self, part: str, *, only_ahead: bool) -> set[int]:
-        """The texts with a word that holds something, or begins with it."""
-        wanted = (f"\n{part}" if only_ahead else part).encode()
+    def containing(self, part: str, *, only_at_start: bool) -> set[int]:
+        """Return the positions of the texts with a word that contains, or starts with, a part."""
+        wanted = (f"\n{part}" if only_at_start else part).encode()
         found = set[int]()
         at = self._text.find(wanted)
         while at >= 0:
             number = bisect_right(self._begins, at) - 1
-            found.update(self._holders[self._ends[number] : self._ends[number + 1]])
+            found.update(self._positions[self._ends[number] : self._ends[number + 1]])
             at = self._text.find(wanted, self._begins[number + 1])
         return found
