@@ -101,7 +101,7 @@ def test_a_value_that_cannot_be_used_makes_it_text_and_a_note(text: str) -> None
     assert (query.terms, query.filters.clauses) == ((Term("text", text),), ())
     (note,) = query.notes
     assert note.startswith(f"`{text}` ")
-    assert note.endswith("looked for as text")
+    assert note.endswith("searched for as text")
 
 
 def test_an_empty_value_in_quotes_is_no_filter() -> None:

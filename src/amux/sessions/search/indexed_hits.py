@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Final
 
 from amux.index.errors import TextIndexDamagedError
@@ -42,8 +41,7 @@ from amux.sessions.search.candidates import (
     all_messages,
 )
 from amux.sessions.search.hits import TITLE_HITS, PendingHits, SessionHits, SpokenNumbers
-from amux.sessions.search.query.grammar import Query
-from amux.sessions.search.query.groups import Alternative
+from amux.sessions.search.query.grammar import Alternative, Query
 from amux.sessions.search.query.regex import needed_text
 from amux.sessions.search.query.terms import Term, is_word
 from amux.sessions.search.recency import Recency
@@ -77,14 +75,7 @@ class TextAnswer:
         some = self.matching[first : first + most]
         return [(key & _ORDINAL) + 1 for key in some if key >> UNIT_SHIFT == unit]
 
-    def candidates(
-        self,
-        unit: int,
-        *,
-        is_sure: bool,
-        spoken: SpokenNumbers | None,
-        locations: Callable[[], MessageLocations | None],
-    ) -> MessageCandidates:
+    def candidates(self, unit: int) -> MessageCandidates:
         """Return the candidates of a text unit; 0 is the unit of a session without texts."""
         numbers = self.numbers(unit)
         if not numbers:
@@ -93,7 +84,7 @@ class TextAnswer:
             return ALL
         counts = {term: float(_count(own, unit)) for term, own in self.by_term.items()}
         weights = {term: count for term, count in counts.items() if count}
-        return MessageCandidates(numbers, is_sure, weights, spoken, locations)
+        return MessageCandidates(numbers, weights=weights)
 
 
 def _span(documents: list[int], unit: int) -> tuple[int, int]:
@@ -138,9 +129,14 @@ class TextCandidates:
         may_be_sure = not query.filters.of_messages
 
         def in_unit(unit: int) -> MessageCandidates:
-            is_sure = may_be_sure and unit not in answer.unsure
-            spoken, locations = self._spoken(query, unit), partial(self._locations_of, unit)
-            return answer.candidates(unit, is_sure=is_sure, spoken=spoken, locations=locations)
+            found = answer.candidates(unit)
+            if not found.numbers:
+                return found
+            return found._replace(
+                exact=may_be_sure and unit not in answer.unsure,
+                spoken=self._spoken(query, unit),
+                locations=lambda: self._locations((unit,)).get(unit),
+            )
 
         def in_sources(session: SearchableSession) -> Iterator[MessageCandidates]:
             for sources in session.message_sources():
@@ -197,9 +193,6 @@ class TextCandidates:
                 if remaining == 0:
                     break
         return found
-
-    def _locations_of(self, unit: int) -> MessageLocations | None:
-        return self._locations((unit,)).get(unit)
 
     def _locations(self, units: Sequence[int]) -> Mapping[int, MessageLocations | None]:
         """Return the message locations of text units; some are cached for repeated queries."""
@@ -480,11 +473,8 @@ class IndexedHits:
     def titled_weights(self) -> Iterator[tuple[int, list[float]]]:
         """Yield the sessions with a term in the title, with the weights of all terms in each."""
         terms = [(own, self.titled.get(term, set[int]())) for term, own in self.counts.items()]
-        for position in set[int]().union(*self.titled.values()):
-            yield (
-                position,
-                [own.get(position, 0) + TITLE_HITS * (position in some) for own, some in terms],
-            )
+        for n in set[int]().union(*self.titled.values()):
+            yield n, [own.get(n, 0) + TITLE_HITS * (n in some) for own, some in terms]
 
     def session_count(self, term: Term) -> int:
         """Return the number of sessions that contain a term."""

@@ -67,7 +67,7 @@ class MatchState:
     """
 
     __slots__ = (
-        "_is_in_place",
+        "_folds_in_place",
         "_keeps_opening",
         "_opening",
         "_query",
@@ -82,7 +82,7 @@ class MatchState:
         self._shown: str | None = None  # the first window that contains a wanted term
         self._shown_folded: str | None = None
         self._opening = ""
-        self._is_in_place = query.has_ascii_words  # `fold_in_place` is faster and finds these
+        self._folds_in_place = query.has_ascii_words  # `fold_in_place` is faster and finds these
         self._keeps_opening = any(not each.wanted for each in query.alternatives)
         self.present: set[Term] = set()
         self.spoken: set[Term] = set()
@@ -116,7 +116,7 @@ class MatchState:
         return cut_excerpt(text, self.found, self._shown_folded)
 
     def _add_window(self, window: Window, present: set[Term]) -> None:
-        in_place = fold_in_place(window.text) if self._is_in_place else None
+        in_place = fold_in_place(window.text) if self._folds_in_place else None
         folded = fold(window.text) if in_place is None else in_place
         for term in self._query.all_terms:
             if not term.count(window.text, folded, cut=window.cut):

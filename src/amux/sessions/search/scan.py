@@ -22,7 +22,7 @@ from amux.sessions.search.match import MatchState, Window, spoken_texts, windows
 from amux.sessions.search.message_at import message_reader, read_messages_at
 from amux.sessions.search.query.grammar import Query
 from amux.sessions.search.searchable import SearchableSession
-from amux.sessions.search.snippets import cut_title
+from amux.sessions.search.snippets import Excerpt, cut_title
 
 _BEGINNING: Final = 1000
 _LONG: Final = 1 << 15
@@ -96,8 +96,8 @@ class Scanner:
                 hits.pending = (*hits.pending, pending)
                 return
         long_texts: LongTexts = {}
-        for message, location in self._candidate_messages(hits, position, candidates):
-            self._scan_message(hits, message, location, long_texts)
+        for found in self._candidate_messages(hits, position, candidates):
+            self._scan_message(hits, found, long_texts)
         if self._query.said_only or numbers is not None:
             return  # a long text does not record who wrote it; a candidate has a number
         sources = hits.session.message_sources()[position]
@@ -113,31 +113,26 @@ class Scanner:
             present = [term for term in self._query.terms if term.count(title, folded)]
             hits.snippet = cut_title(title, present, folded) or None
         for pending, numbers, spoken in _select(hits.pending, hits.max_hits):
-            self._show_pending(hits, pending, numbers, spoken=spoken)
+            for excerpt, location in self._excerpts(hits, pending, numbers):
+                hits.add_hit(excerpt, location, is_spoken=location.number in spoken)
         hits.pending = ()
 
-    def _show_pending(
-        self,
-        hits: SessionHits,
-        pending: PendingHits,
-        numbers: Sequence[int],
-        *,
-        spoken: Collection[int],
-    ) -> None:
-        """Read some pending hits at their locations as far as possible, else from the source."""
-        shown = 0
+    def _excerpts(
+        self, hits: SessionHits, pending: PendingHits, numbers: Sequence[int]
+    ) -> Iterator[tuple[Excerpt, HitLocation]]:
+        """Yield some pending hits, read at their locations if possible, else from the source."""
+        count = 0
         for message, location in self._read_at(hits, pending.position, numbers, pending.locations):
             excerpt = excerpt_of(message, self._query)
             if excerpt is None:
                 break  # the text at this location is not the indexed one
-            shown += 1
-            hits.add_hit(excerpt, location, is_spoken=location.number in spoken)
-        if shown == len(numbers):
-            return
-        for message, location in self._read(hits, pending.position, numbers[shown:]):
-            excerpt = excerpt_of(message, self._query)
-            if excerpt is not None:  # else the file has changed since it was indexed
-                hits.add_hit(excerpt, location, is_spoken=location.number in spoken)
+            count += 1
+            yield excerpt, location
+        if count < len(numbers):
+            for message, location in self._read(hits, pending.position, numbers[count:]):
+                excerpt = excerpt_of(message, self._query)
+                if excerpt is not None:  # else the file has changed since it was indexed
+                    yield excerpt, location
 
     def _candidate_messages(
         self, hits: SessionHits, position: int, candidates: MessageCandidates
@@ -188,12 +183,9 @@ class Scanner:
                 return
 
     def _scan_message(
-        self,
-        hits: SessionHits,
-        message: SessionMessage,
-        location: HitLocation,
-        long_texts: LongTexts,
+        self, hits: SessionHits, found: LocatedMessage, long_texts: LongTexts
     ) -> None:
+        message, location = found
         if self.on_words is not None:
             _pass_words(self.on_words, spoken_texts(message))
         said_only = self._query.said_only
@@ -212,11 +204,7 @@ class Scanner:
         long_texts.update((beginning, (location, state.is_match)) for beginning in beginnings)
 
     def _scan_long_text(
-        self,
-        hits: SessionHits,
-        pieces: Iterator[str],
-        unknown: HitLocation,
-        long_texts: LongTexts,
+        self, hits: SessionHits, pieces: Iterator[str], unknown: HitLocation, long_texts: LongTexts
     ) -> None:
         beginning = next(pieces)
         location, is_hit = long_texts.get(beginning[:_BEGINNING], (unknown, False))

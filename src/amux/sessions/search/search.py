@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from functools import lru_cache
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -20,12 +21,7 @@ from amux.model.reports import SearchReport
 from amux.model.session import SessionSummary
 from amux.model.words import fold
 from amux.reading.sources import SourceCatalog
-from amux.sessions.search.candidates import (
-    Candidates,
-    CandidatesOf,
-    MessageCandidates,
-    NativeCandidates,
-)
+from amux.sessions.search.candidates import Candidates, CandidatesOf, NativeCandidates
 from amux.sessions.search.filters import admits_session
 from amux.sessions.search.hits import SessionHits
 from amux.sessions.search.indexed_hits import IndexedHitFinder, IndexedHits
@@ -128,10 +124,17 @@ class Search:
             if conditions:
                 indexed.restrict(admitted)
             indexed.add_titles()
-        candidates = _CandidateCache(scope, query)
+        provider = scope.candidates or NativeCandidates(scope.catalog)
+
+        @lru_cache
+        def candidates_for(agent: str) -> CandidatesOf:
+            return provider.candidates_for(agent, query)
+
         found: list[SessionHits] = []
         for session in admitted if indexed is None else indexed.unresolved:
-            hits = scanner.scan_session(session, candidates(session), max_hits=self._options.hits)
+            agent = session.fields.agent
+            candidates = candidates_for(agent)(session) if query.needs_texts else ()
+            hits = scanner.scan_session(session, candidates, max_hits=self._options.hits)
             if hits is None:
                 continue
             if hits.is_match:
@@ -167,25 +170,6 @@ class Search:
                 present = present.union(vocabulary.present(self.query))
         replacements = near.replacements(self.query, present)
         return corrected(self._options.text, replacements, now=self._now) if replacements else None
-
-
-class _CandidateCache:
-    """Asks for the candidates of an agent when its first session is searched."""
-
-    def __init__(self, scope: SearchScope, query: Query) -> None:
-        self._candidates = scope.candidates or NativeCandidates(scope.catalog)
-        self._query = query
-        self._by_agent: dict[str, CandidatesOf] = {}
-
-    def __call__(self, session: SearchableSession) -> Sequence[MessageCandidates]:
-        if not self._query.needs_texts:
-            return ()
-        agent = session.fields.agent
-        candidates_of = self._by_agent.get(agent)
-        if candidates_of is None:
-            candidates_of = self._candidates.candidates_for(agent, self._query)
-            self._by_agent[agent] = candidates_of
-        return candidates_of(session)
 
 
 def _summary(hits: SessionHits, query: Query) -> SessionSummary:

@@ -1,16 +1,16 @@
-"""Filters of a search: which sessions are looked at, and which of their messages can be hits.
+"""Filters of a search: which sessions are searched, and which of their messages can be hits.
 
     agent:claude  project:shop  model:opus  tag:x  since:7d  until:2026-11-01  is:starred   sessions
     tool:Bash  file:src/x.py  role:user  is:error                                           messages
 
-A filter holds for the whole query, wherever it stands in it. Several of one kind are alternatives,
-different kinds must all fit, negated ones (`-tool:Bash`) must all not fit. The fields of a
-`SessionQuery` are filters too; they narrow down what the text of the query says.
+A filter applies to the whole query, wherever it is written. Several filters of one kind are
+alternatives, filters of different kinds must all match, and negated ones (`-tool:Bash`) must not
+match. The fields of a `SessionQuery` are filters too; they further restrict the query.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from functools import cached_property
@@ -25,12 +25,12 @@ MessageKind = Literal["tool", "file", "role", "error"]
 Kind = SessionKind | MessageKind
 
 KEYS: Final = ("agent", "project", "model", "tool", "file", "role", "is", "since", "until", "tag")
-"""What may stand before the colon."""
+"""The keys that are allowed before the colon."""
 
 _MESSAGE_KINDS: Final[frozenset[str]] = frozenset(get_args(MessageKind))
 _SELECTIVE: Final[frozenset[str]] = _MESSAGE_KINDS | {"project", "starred"}
 _STATES: Final[dict[str, Kind]] = {"error": "error", "starred": "starred"}
-_ROLES: Final[tuple[str, ...]] = get_args(SearchRole)
+_ALLOWED: Final[dict[str, Collection[str]]] = {"is": _STATES, "role": get_args(SearchRole)}
 
 
 @dataclass(frozen=True)
@@ -45,22 +45,22 @@ class Condition:
 
 @dataclass(frozen=True)
 class Clause:
-    """All filters of one kind: one of the wanted must fit, if there are any, and no unwanted."""
+    """All filters of one kind: any of the wanted must match, if there are any, and no unwanted."""
 
     kind: Kind
     wanted: tuple[Condition, ...] = ()
     unwanted: tuple[Condition, ...] = ()
 
-    def admits(self, holds: Callable[[Condition], bool]) -> bool:
-        """Whether something passes of which `holds` knows everything."""
-        if self.wanted and not any(holds(condition) for condition in self.wanted):
+    def admits(self, matches: Callable[[Condition], bool]) -> bool:
+        """Return whether an item passes, given which conditions it matches."""
+        if self.wanted and not any(map(matches, self.wanted)):
             return False
-        return not any(holds(condition) for condition in self.unwanted)
+        return not any(map(matches, self.unwanted))
 
 
 @dataclass(frozen=True)
 class Filters:
-    """Clauses that must all hold; none of them lets everything pass."""
+    """Clauses that must all be passed; without clauses everything passes."""
 
     clauses: tuple[Clause, ...] = ()
 
@@ -72,28 +72,26 @@ class Filters:
 
     @cached_property
     def of_sessions(self) -> tuple[Clause, ...]:
-        """Those that choose sessions."""
+        """The clauses that select sessions."""
         return tuple(each for each in self.clauses if each.kind not in _MESSAGE_KINDS)
 
     @cached_property
     def of_messages(self) -> tuple[Clause, ...]:
-        """Those that choose messages."""
+        """The clauses that select messages."""
         return tuple(each for each in self.clauses if each.kind in _MESSAGE_KINDS)
 
     @property
     def is_selective(self) -> bool:
-        """Whether they make a query without words; the filters that `list` has too do not."""
+        """Whether they suffice for a query without words; those that `list` has too do not."""
         return any(each.kind in _SELECTIVE for each in self.clauses)
 
     def admits_agent(self, agent: str) -> bool:
-        """Whether any session of that agent can pass."""
-        if not self.clauses:
-            return True
+        """Return whether any session of an agent can pass."""
         of_agents = (each for each in self.clauses if each.kind == "agent")
         return all(each.admits(lambda condition: is_agent(agent, condition)) for each in of_agents)
 
     def named_agents(self) -> tuple[str, ...]:
-        """The agents that are asked for by name."""
+        """Return the agents that are named by a wanted condition."""
         of_agents = (each for each in self.clauses if each.kind == "agent")
         return tuple(condition.value for each in of_agents for condition in each.wanted)
 
@@ -102,12 +100,12 @@ NO_FILTERS: Final = Filters()
 
 
 def is_agent(agent: str, condition: Condition) -> bool:
-    """Whether the condition names that agent."""
+    """Return whether a condition names an agent."""
     return fold(agent) == condition.value
 
 
 def gather(conditions: Iterable[tuple[Condition, bool]]) -> Filters:
-    """Filters from single conditions, each with whether it is negated, in order of appearance."""
+    """Return filters from conditions in order, each with whether it is negated."""
     wanted: dict[Kind, list[Condition]] = {}
     unwanted: dict[Kind, list[Condition]] = {}
     for condition, is_negated in conditions:
@@ -122,55 +120,41 @@ def gather(conditions: Iterable[tuple[Condition, bool]]) -> Filters:
 
 
 def read_condition(key: str, value: str, *, now: datetime, zone: tzinfo | None) -> Condition | str:
-    """The filter that `key:value` stands for, or why it can be none."""
+    """Return the condition that `key:value` stands for, or the reason why it has none."""
     folded = fold(value).strip()
     if not folded:
         return "has no value"
-    match key:
-        case "since" | "until":
-            return _read_time(cast("Kind", key), value, now=now, zone=zone)
-        case "is":
-            kind = _STATES.get(folded)
-            return f"is not one of {_listed('is', _STATES)}" if kind is None else Condition(kind)
-        case "role":
-            if folded not in _ROLES:
-                return f"is not one of {_listed('role', _ROLES)}"
-            return Condition("role", folded)
-        case _:
-            return Condition(cast("Kind", key), folded)
-
-
-def _read_time(kind: Kind, value: str, *, now: datetime, zone: tzinfo | None) -> Condition | str:
+    allowed = _ALLOWED.get(key)
+    if allowed is not None and folded not in allowed:
+        return f"is not one of {', '.join(f'`{key}:{each}`' for each in allowed)}"
+    if key == "is":
+        return Condition(_STATES[folded])
+    if key not in {"since", "until"}:
+        return Condition(cast("Kind", key), folded)
     try:
-        moment = parse_when(value, now=now, is_end=kind == "until", zone=zone)
+        moment = parse_when(value, now=now, is_end=key == "until", zone=zone)
     except ValueError:
         return "has no time such as 7d, yesterday or 2026-11-01"
-    return Condition(kind, moment=moment)
-
-
-def _listed(key: str, values: Iterable[str]) -> str:
-    return ", ".join(f"`{key}:{value}`" for value in values)
+    return Condition(cast("Kind", key), moment=moment)
 
 
 def filters_of(query: SessionQuery) -> Filters:
-    """What the fields of a query object ask for. Models and tags are meant to the letter there."""
+    """Return the filters in the fields of a query. Models and tags must be equal to these."""
     conditions: list[Condition] = []
     if query.agent is not None:
         conditions.append(Condition("agent", fold(query.agent)))
-    if query.since is not None:
-        conditions.append(Condition("since", moment=query.since))
-    if query.until is not None:
-        conditions.append(Condition("until", moment=query.until))
+    moments: dict[Kind, datetime | None] = {"since": query.since, "until": query.until}
+    conditions += [Condition(kind, moment=at) for kind, at in moments.items() if at is not None]
     if query.model is not None:
         conditions.append(Condition("model", query.model, exact=True))
     conditions += [Condition("tag", tag, exact=True) for tag in query.tags or ()]
-    lists: tuple[tuple[Kind, Sequence[str] | None], ...] = (
-        ("project", query.projects),
-        ("tool", query.tools),
-        ("file", query.files),
-        ("role", query.roles),
-    )
-    for kind, values in lists:
+    lists: dict[Kind, Sequence[str] | None] = {
+        "project": query.projects,
+        "tool": query.tools,
+        "file": query.files,
+        "role": query.roles,
+    }
+    for kind, values in lists.items():
         conditions += [Condition(kind, fold(value).strip()) for value in values or ()]
     if query.errors:
         conditions.append(Condition("error"))

@@ -1,20 +1,23 @@
-"""The search grammar: words, "phrases", OR, NOT, (groups), prefix*, /regex/ and filters.
+"""Parses queries: words, "phrases", OR, NOT, (groups), prefix*, /regex/ and filters.
 
-No text is a wrong query. Words stand for AND and match anywhere in a text, so that 日本 finds
-日本語; `prefix*` matches only where a word begins. A phrase is whole words in a row, whatever else
-than letters, digits and underscores stands between them; a phrase that holds other signs than
-words is that very text, spaces folded. Case is ignored and accents are folded. AND binds tighter
-than OR; `-word` is NOT word. Filters (`agent:claude`, see `query_filters`) hold for the whole
-query. Lone operators and unbalanced quotes are taken for what they most likely mean; `key:value`
-that is no filter, or none with a usable value, is looked for as it stands, and so is an expression
-that cannot be used, or a query of nothing but operators.
+Every text is a valid query. Words are joined by AND and match anywhere in a text, so 日本 finds
+日本語; `prefix*` matches only at the beginning of a word. A phrase consists of consecutive whole
+words, separated by anything except letters, digits and underscores; a phrase with other characters
+is exactly that text, with white space folded. Case is ignored and accents are folded. AND binds
+tighter than OR; `-word` is NOT word. Filters (`agent:claude`, see `query.filters`) apply to the
+whole query. Unbalanced quotes and operators that join nothing get their most likely meaning. These
+are searched for as text: `key:value` with an unknown key or an unusable value, an expression that
+cannot be used, and a query of nothing but operators.
+
+A query is stored as alternatives without parentheses: `(a OR b) c` is `a c` or `b c`. Their number
+is limited because it can grow exponentially; above the limit the parentheses are ignored.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
 from typing import Final, Literal, NamedTuple
@@ -27,7 +30,6 @@ from amux.sessions.search.query.filters import (
     gather,
     read_condition,
 )
-from amux.sessions.search.query.groups import Alternative, Groups, TooManyAlternativesError
 from amux.sessions.search.query.regex import objection
 from amux.sessions.search.query.terms import Term, phrase_term, text_term, word_term
 
@@ -46,22 +48,33 @@ _TOKEN: Final = re.compile(
 )
 _OPERATORS: Final = frozenset({"AND", "OR", "NOT"})
 _QUOTES: Final = ' "\t\r\n'
-_NOTHING_WANTED: Final = "nothing is looked for: the query says only what is not wanted"
-_TOO_MANY: Final = "the parentheses stand for too many alternatives; they are ignored"
+_MOST_ALTERNATIVES: Final = 64
+_NOTHING_WANTED: Final = "nothing is searched for: the query contains only exclusions"
+_TOO_MANY: Final = (
+    f"the parentheses expand to over {_MOST_ALTERNATIVES} alternatives and are ignored"
+)
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A text matches if it contains all of `wanted` and none of `unwanted`."""
+
+    wanted: tuple[Term, ...] = ()
+    unwanted: tuple[Term, ...] = ()
 
 
 @dataclass(frozen=True)
 class Query:
-    """Alternatives joined by OR, and filters; without any alternative it matches nothing.
+    """Alternatives joined by OR, and filters; a query without alternatives matches nothing.
 
-    A query of filters alone has one alternative that wants nothing: every text fits. `notes` are
-    sentences about filters that could not be used.
+    A query of filters alone has one empty alternative, which every text matches. `notes` are
+    sentences about parts that could not be used as written.
     """
 
     alternatives: tuple[Alternative, ...]
     filters: Filters = NO_FILTERS
     notes: tuple[str, ...] = ()
-    said_only: bool = False  # tool text does not count
+    said_only: bool = False  # tool text is not searched
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
@@ -82,21 +95,21 @@ class Query:
 
     @property
     def needs_texts(self) -> bool:
-        """Whether sessions have to be read: titles and counts do not answer it."""
+        """Whether messages must be read: the fields of sessions do not suffice."""
         return bool(self.all_terms or self.filters.of_messages)
 
     @cached_property
     def has_ascii_words(self) -> bool:
-        """Whether every term is a word of ASCII characters."""
+        """Whether every term consists of ASCII words."""
         return all(term.is_ascii_word for term in self.all_terms)
 
     @property
     def needs_words(self) -> bool:
-        """Whether nothing fits that holds none of the wanted terms."""
+        """Whether every text that matches contains a wanted term."""
         return all(each.wanted for each in self.alternatives)
 
     def matches(self, present: set[Term]) -> bool:
-        """Whether a text that holds these terms is a hit."""
+        """Return whether a text that contains these terms is a hit."""
         return any(
             present.issuperset(alternative.wanted) and present.isdisjoint(alternative.unwanted)
             for alternative in self.alternatives
@@ -104,7 +117,7 @@ class Query:
 
 
 class Token(NamedTuple):
-    """A piece of a query as written and where: a term, a condition or a sign."""
+    """A part of a query and its position: a term, a condition or a sign."""
 
     span: tuple[int, int]
     sign: Literal["OR", "(", ")"] | None = None
@@ -122,25 +135,25 @@ def parse_query(
     now: datetime | None = None,
     zone: tzinfo | None = None,
 ) -> Query:
-    """Read a query; whatever is written, some query comes out.
+    """Return the query that a text stands for; no text is an error.
 
-    `within` are filters from elsewhere that must hold too; with `said_only` tool text does not
-    count. Relative times count back from `now`; days are those of `zone` (this machine's by
-    default).
+    `within` are further filters that must pass; with `said_only` tool text is not searched.
+    Relative times count back from `now`; days are those of `zone` (by default of this machine).
     """
     found = list(tokens(text, now=now or datetime.now(UTC), zone=zone))
-    if all(token.sign for token in found):
-        found = _as_it_stands(text)
+    if all(token.sign for token in found):  # operators that join nothing are an ordinary text
+        term = text_term(text) if text.strip(_QUOTES) else None
+        found = [] if term is None else [Token((0, len(text)), term=term)]
     try:
         return _combine(found, within, said_only=said_only)
-    except TooManyAlternativesError:
+    except _TooManyAlternativesError:
         plain = [token for token in found if token.sign not in {"(", ")"}]
         query = _combine(plain, within, said_only=said_only)
         return replace(query, notes=(*query.notes, _TOO_MANY))
 
 
 def tokens(text: str, *, now: datetime, zone: tzinfo | None = None) -> Iterator[Token]:
-    """The pieces of a query, in order, each with whether NOT or a dash stands before it."""
+    """Yield the parts of a query in order; NOT and dashes become `is_negated`."""
     negate = False
     for match in _TOKEN.finditer(text):
         is_dashed = match["minus"] is not None
@@ -158,11 +171,14 @@ def tokens(text: str, *, now: datetime, zone: tzinfo | None = None) -> Iterator[
 
 
 def _token(match: re.Match[str], *, now: datetime, zone: tzinfo | None) -> Token:
-    key, word = match["key"], match["word"] or ""
+    key, word, expression = match["key"], match["word"] or "", match["regex"]
     if match["parenthesis"] is not None:
         return Token(match.span(), "(" if match["parenthesis"] == "(" else ")")
-    if match["regex"] is not None:
-        return _expression(match)
+    if expression is not None:
+        reason = objection(expression)
+        if reason is None:
+            return Token(match.span(), term=Term("regex", expression))
+        return _as_text(match, f"/{expression}/", reason)
     if key is None:
         lacks_value = word.endswith(":") and word[:-1] in KEYS
         note = _note(word, "has no value") if lacks_value else None
@@ -173,49 +189,95 @@ def _token(match: re.Match[str], *, now: datetime, zone: tzinfo | None) -> Token
     found = read_condition(key, value, now=now, zone=zone)
     if isinstance(found, Condition):
         return Token(match.span(), condition=found)
-    written = f"{key}:{value}"
-    return Token(match.span(), term=text_term(written), note=_note(written, found))
+    return _as_text(match, f"{key}:{value}", found)
 
 
-def _expression(match: re.Match[str]) -> Token:
-    pattern = match["regex"]
-    if (reason := objection(pattern)) is None:
-        return Token(match.span(), term=Term("regex", pattern))
-    written = f"/{pattern}/"
+def _as_text(match: re.Match[str], written: str, reason: str) -> Token:
     return Token(match.span(), term=text_term(written), note=_note(written, reason))
 
 
 def _note(written: str, reason: str) -> str:
-    return f"`{written}` {reason}; it is looked for as text"
-
-
-def _as_it_stands(text: str) -> list[Token]:
-    """Operators and parentheses without anything to join are a text like any other."""
-    term = text_term(text) if text.strip(_QUOTES) else None
-    return [] if term is None else [Token((0, len(text)), term=term)]
+    return f"`{written}` {reason}; it is searched for as text"
 
 
 def _combine(found: Sequence[Token], within: Filters, *, said_only: bool) -> Query:
-    groups = Groups()
     conditions: list[tuple[Condition, bool]] = []
+    groups = [_Group()]
     for token in found:
         if token.condition is not None:
             conditions.append((token.condition, token.is_negated))
         elif token.term is not None:
-            groups.take(token.term, is_negated=token.is_negated)
+            (groups[-1].unwanted if token.is_negated else groups[-1].wanted).append(token.term)
         elif token.sign == "OR":
-            groups.take_or()
+            groups[-1].end_alternative()
         elif token.sign == "(":
-            groups.begin(is_negated=token.is_negated)
-        else:
-            groups.end()
+            groups.append(_Group(token.is_negated))
+        elif len(groups) > 1:
+            inner = groups.pop()
+            groups[-1].join(inner.alternatives())
+    while len(groups) > 1:  # parentheses that are not closed
+        inner = groups.pop()
+        groups[-1].join(inner.alternatives())
     filters = gather(conditions)
     is_selective = bool(filters) or within.is_selective
-    # NOT alone takes something back from nothing, unless a filter says from what.
-    alternatives = [each for each in groups.alternatives() if each.wanted or is_selective]
+    # An exclusion alone selects nothing, unless a filter states what to exclude from.
+    alternatives = [each for each in groups[0].alternatives() if each.wanted or is_selective]
     if is_selective and not alternatives:
         alternatives.append(Alternative())
     notes = dict.fromkeys(token.note for token in found if token.note is not None)
     if found and not alternatives:
         notes[_NOTHING_WANTED] = None
     return Query(tuple(alternatives), filters & within, tuple(notes), said_only)
+
+
+class _TooManyAlternativesError(Exception):
+    """Parentheses expand to more alternatives than allowed."""
+
+
+@dataclass
+class _Group:
+    """The text between two parentheses: complete alternatives, and the terms since the last OR."""
+
+    is_negated: bool = False
+    complete: list[Alternative] = field(default_factory=list[Alternative])
+    wanted: list[Term] = field(default_factory=list[Term])
+    unwanted: list[Term] = field(default_factory=list[Term])
+    groups: list[Sequence[Alternative]] = field(default_factory=list[Sequence[Alternative]])
+
+    def join(self, found: Sequence[Alternative]) -> None:
+        """Add the condition that one of some alternatives matches."""
+        if len(found) == 1:
+            self.wanted += found[0].wanted
+            self.unwanted += found[0].unwanted
+        elif found:
+            self.groups.append(found)
+
+    def end_alternative(self) -> None:
+        plain = Alternative(tuple(self.wanted), tuple(self.unwanted))
+        if self.groups or plain != Alternative():
+            self.complete += _product([[plain], *self.groups])
+        self.wanted, self.unwanted, self.groups = [], [], []
+
+    def alternatives(self) -> list[Alternative]:
+        self.end_alternative()
+        if not self.is_negated:
+            return self.complete
+        return _product(
+            [Alternative(unwanted=(term,)) for term in each.wanted]
+            + [Alternative(wanted=(term,)) for term in each.unwanted]
+            for each in self.complete
+        )
+
+
+def _product(factors: Iterable[Sequence[Alternative]]) -> list[Alternative]:
+    """Return every combination of one alternative of each factor."""
+    product: list[Alternative] = []
+    for factor in factors:
+        if len(product) * len(factor) > _MOST_ALTERNATIVES:
+            raise _TooManyAlternativesError
+        product = [
+            Alternative(one.wanted + other.wanted, one.unwanted + other.unwanted)
+            for one in product or [Alternative()]
+            for other in factor
+        ]
+    return product

@@ -1,10 +1,11 @@
-r"""Regular expressions as people write them, and what speaks against one.
+r"""Compiles regular expressions, rejects those that may take forever, and searches for the others.
 
 Python tries every way to divide a text between the parts of an expression: `(\w+\s?)+$` would keep
-a search busy for years. Such an expression is refused before it runs (`expression_costs`). In an
-atomic group or possessive, `(?>\w+\s?)+$`, the inner repeat gives nothing back, and all is well.
+a search busy for years. Such an expression is rejected before it runs (`regex_analysis`). In an
+atomic group or with a possessive quantifier, as in `(?>\w+\s?)+$`, there is no backtracking into
+the inner repeat, and the expression is accepted.
 
-Most expressions hold a text that every match has, too: only texts with it need be looked at.
+Most expressions contain a text that is part of every match, so only texts with it must be searched.
 """
 
 from __future__ import annotations
@@ -16,25 +17,25 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from amux.sessions.search.query.regex_cost import may_take_forever
-from amux.sessions.search.query.regex_tree import (
+from amux.sessions.search.query.regex_analysis import (
     NEWLINE,
     Atomic,
+    BackReference,
     Chars,
     Check,
+    Concat,
     Node,
     Repeat,
-    Row,
-    Same,
     least_length,
+    may_take_forever,
     nodes_in,
     tree_of,
     words_of,
 )
 
-PIECE: Final = re.compile(
+_PIECE: Final = re.compile(
     r"""
-      \\.  |  \[ \^? \]? (?: \\. | [^\]\\] )* \]     # a sign, a set
+      \\.  |  \[ \^? \]? (?: \\. | [^\]\\] )* \]     # an escape, a set
     | (?P<open> \( )
     | (?P<close> \) )
     | (?P<repeat> [*+?] | \{\d+\} | \{\d*,\d*\} )
@@ -42,42 +43,42 @@ PIECE: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-BY_NUMBER: Final = re.compile(r"\\[xuUN0-9]")  # a sign that goes on behind this
+_BY_NUMBER: Final = re.compile(r"\\[xuUN0-9]")  # an escape that is longer than two characters
 
 _FLAGS: Final = re.compile(r"\(\?[aimsu]+\)")
 _GROUP: Final = re.compile(r"\((?!\?)|\(\?:|\(\?P<\w+>")
-_ENDLESS: Final = re.compile(r"(?:(?P<any>\*)|(?P<one>\+)|\{(?P<low>\d*),\})\??")
+_UNBOUNDED: Final = re.compile(r"(?:(?P<any>\*)|(?P<one>\+)|\{(?P<low>\d*),\})\??")
 _WRITTEN_OUT: Final = 4
 Span = tuple[int, int]
 
 
 class _Element(NamedTuple):
-    """What stands at the outermost level of an expression, and how often."""
+    """An item at the outermost level of an expression, with its quantifier."""
 
     atom: str
-    often: str = ""
+    quantifier: str = ""
 
     @property
     def low(self) -> int | None:
-        """How often at least, where there is no end of it."""
-        endless = _ENDLESS.fullmatch(self.often)
-        if endless is None:
+        """The least number of repetitions; None if the number is bounded."""
+        unbounded = _UNBOUNDED.fullmatch(self.quantifier)
+        if unbounded is None:
             return None
-        return 1 if endless["one"] else int(endless["low"] or 0)
+        return 1 if unbounded["one"] else int(unbounded["low"] or 0)
 
-    @property
-    def shortest(self) -> str:
-        """As often as it has to be there."""
+    def shortest(self) -> list[_Element]:
+        """Return the element with the least number of repetitions; nothing if that is 0."""
         low = self.low or 0
-        return self.atom * low if low <= _WRITTEN_OUT else f"{self.atom}{{{low}}}"
+        short = self.atom * low if low <= _WRITTEN_OUT else f"{self.atom}{{{low}}}"
+        return [_Element(short)] if short else []
 
 
 @dataclass(frozen=True)
 class Trail:
-    """Parts to be found one after the other; nothing but `.` lies between them.
+    """Parts to be found one after the other, with nothing but `.*` between them.
 
-    `is_far` tells of each part but the last whether another match of it may begin later and yet end
-    earlier. With `over_lines` a `.` fits the end of a line, too.
+    `is_far` states for each part but the last whether another match of it can begin later and still
+    end earlier. With `over_lines`, `.` matches line ends too.
     """
 
     parts: tuple[re.Pattern[str], ...]
@@ -85,7 +86,7 @@ class Trail:
     over_lines: bool = False
 
     def spans(self, text: str) -> Iterator[Span]:
-        """Where it is found, from the left, each behind the other; nowhere, if it is nothing."""
+        """Yield the matches that are not empty, from left to right, without overlaps."""
         if len(self.parts) == 1:
             for match in self.parts[0].finditer(text):
                 if match.end() > match.start():
@@ -104,10 +105,11 @@ class Trail:
             leftmost, start, end = found
             for step in steps[1:]:
                 if not line_end >= end:
-                    line_end = len(text) if self.over_lines else _line_end(text, end)
+                    newline = -1 if self.over_lines else text.find("\n", end)
+                    line_end = len(text) if newline < 0 else newline
                 following = step.find(text, end)
                 if following is None:
-                    return None  # nor is it behind any later match of what comes before
+                    return None  # nor does it follow any later match of the parts before it
                 if following[1] > line_end:
                     break
                 end = following[2]
@@ -118,23 +120,22 @@ class Trail:
 
 
 class _Step:
-    """A part in a text, looked for ever further on: what was found is remembered."""
+    """Searches for a part at increasing positions of a text, and caches the last match."""
 
     def __init__(self, pattern: re.Pattern[str], *, is_far: bool) -> None:
         self._pattern = pattern
         self._is_far = is_far
-        self._from = 0
+        self._from: int | None = None
         self._found: tuple[int, int, int] | None = None
-        self._has_looked = False
 
     def find(self, text: str, position: int) -> tuple[int, int, int] | None:
-        """Where the first match begins, and the span of the one that ends first."""
-        known = self._found
-        is_ahead = known is None or known[0] >= position
-        if self._has_looked and self._from <= position and is_ahead:
-            return known
+        """Return the start of the first match, and the span of the match that ends first."""
+        cached = self._found
+        is_ahead = cached is None or cached[0] >= position
+        if self._from is not None and self._from <= position and is_ahead:
+            return cached
         match = self._pattern.search(text, position)
-        self._has_looked, self._from, self._found = True, position, None
+        self._from, self._found = position, None
         if match is not None:
             start, end = match.span()
             while self._is_far and (sooner := self._pattern.search(text, start + 1, end - 1)):
@@ -143,18 +144,14 @@ class _Step:
         return self._found
 
 
-def _line_end(text: str, position: int) -> int:
-    found = text.find("\n", position)
-    return len(text) if found < 0 else found
-
-
 @lru_cache
 def trails_of(expression: re.Pattern[str]) -> tuple[Trail, ...]:
-    """The ways to look for an expression: it is found where one of them is."""
+    """Return the trails of an expression: it matches wherever one of them does."""
     pattern, flags = expression.pattern, expression.flags
     whole = (Trail((expression,)),)
-    is_odd = flags & re.VERBOSE or BY_NUMBER.search(pattern) or "(?#" in pattern
-    if is_odd or _refers_back(tree_of(pattern, flags)):
+    if flags & re.VERBOSE or _BY_NUMBER.search(pattern) or "(?#" in pattern:
+        return whole
+    if any(isinstance(node, BackReference) for node in nodes_in(tree_of(pattern, flags))):
         return whole
     own_flags = _FLAGS.match(pattern)
     branches = _branches(pattern if own_flags is None else pattern[own_flags.end() :])
@@ -163,21 +160,11 @@ def trails_of(expression: re.Pattern[str]) -> tuple[Trail, ...]:
     return tuple(_trail(branch, flags) for branch in branches)
 
 
-def takes_forever(expression: re.Pattern[str]) -> bool:
-    """Whether one of its parts may keep Python busy for good."""
-    parts = (part for trail in trails_of(expression) for part in trail.parts)
-    return any(may_take_forever(tree_of(part.pattern, part.flags)) for part in parts)
-
-
-def _refers_back(tree: Node) -> bool:
-    return any(isinstance(node, Same) for node in nodes_in(tree))
-
-
 def _branches(pattern: str) -> list[list[_Element]] | None:
-    """The alternatives at the outermost level; None where there is no telling."""
+    """Return the alternatives at the outermost level; None if they cannot be determined."""
     branches: list[list[_Element]] = [[]]
     depth, opened = 0, 0
-    for piece in PIECE.finditer(pattern):
+    for piece in _PIECE.finditer(pattern):
         depth += piece["open"] is not None
         if depth > 0:
             depth -= piece["close"] is not None
@@ -186,7 +173,7 @@ def _branches(pattern: str) -> list[list[_Element]] | None:
                 branches[-1].append(_Element(pattern[opened : piece.end()]))
         elif piece["repeat"] and branches[-1]:
             last = branches[-1].pop()
-            branches[-1].append(_Element(last.atom, last.often + piece[0]))
+            branches[-1].append(_Element(last.atom, last.quantifier + piece[0]))
         elif piece[0] == "|":
             branches.append([])
         else:
@@ -195,10 +182,10 @@ def _branches(pattern: str) -> list[list[_Element]] | None:
 
 
 def _unpacked(elements: list[_Element]) -> list[_Element]:
-    """The same without parentheses that change nothing."""
+    """Return the elements without parentheses that change nothing."""
     found: list[_Element] = []
     for element in elements:
-        group = None if element.often else _GROUP.match(element.atom)
+        group = None if element.quantifier else _GROUP.match(element.atom)
         inner = None if group is None else _branches(element.atom[group.end() : -1])
         found += inner[0] if inner is not None and len(inner) == 1 else [element]
     return found
@@ -220,18 +207,21 @@ def _compiled(elements: Sequence[_Element], flags: int) -> re.Pattern[str]:
 
 
 def _joined(elements: Sequence[_Element]) -> str:
-    return "".join(f"{each.atom}{each.often}" for each in elements)
+    return "".join(f"{each.atom}{each.quantifier}" for each in elements)
 
 
 def _shortened(elements: Sequence[_Element], flags: int) -> list[_Element]:
-    """Repeats at the ends, and beside a `.*` that can match the same, no longer than they must."""
+    """Return the elements with the fewest repetitions at the ends and beside a `.*`.
+
+    A repeat beside a `.*` is shortened only if the `.*` can match the same characters.
+    """
     rest = [*elements]
     for step in (1, -1):
         rest.reverse()
         while rest and _is_run(rest[-1], flags):
-            short = rest.pop().shortest
+            short = rest.pop().shortest()
             if short:
-                rest.append(_Element(short))
+                rest += short
                 break
         if step == 1:
             _shorten_beside_gaps(rest, flags)
@@ -239,26 +229,22 @@ def _shortened(elements: Sequence[_Element], flags: int) -> list[_Element]:
 
 
 def _shorten_beside_gaps(elements: list[_Element], flags: int) -> None:
-    place = 0
-    while place + 1 < len(elements):
-        one, two = elements[place], elements[place + 1]
+    position = 0
+    while position + 1 < len(elements):
+        one, two = elements[position], elements[position + 1]
         if _is_run(one, flags) and _is_run(two, flags):
             if _is_gap(two) and _stays_in_line(one, flags):
-                elements[place : place + 1] = _shortest(one)
-                place -= place > 0 and one.low == 0
+                elements[position : position + 1] = one.shortest()
+                position -= position > 0 and one.low == 0
                 continue
             if _is_gap(one) and _stays_in_line(two, flags):
-                elements[place + 1 : place + 2] = _shortest(two)
+                elements[position + 1 : position + 2] = two.shortest()
                 continue
-        place += 1
-
-
-def _shortest(element: _Element) -> list[_Element]:
-    return [_Element(element.shortest)] if element.shortest else []
+        position += 1
 
 
 def _is_run(element: _Element, flags: int) -> bool:
-    """Whether it is one character again and again, without end."""
+    """Return whether an element is one character with an unbounded number of repetitions."""
     return element.low is not None and isinstance(_only(element.atom, flags), Chars)
 
 
@@ -277,30 +263,29 @@ def _stays_in_line(element: _Element, flags: int) -> bool:
 
 
 def _parts(elements: Sequence[_Element], flags: int) -> list[list[_Element]]:
-    """The elements between gaps, as long as each part is such that its first match will do."""
+    """Split the elements at gaps, as long as the first match of each part is sufficient."""
     parts: list[list[_Element]] = []
     rest: list[_Element] = []
-    for place, element in enumerate(elements):
+    for position, element in enumerate(elements):
         if not _is_gap(element):
             rest.append(element)
             continue
-        if not _will_do(tree_of(_joined(rest), flags), flags, is_first=not parts):
-            return [*parts, [*rest, *elements[place:]]]
+        if not _is_first_sufficient(tree_of(_joined(rest), flags), flags, is_first=not parts):
+            return [*parts, [*rest, *elements[position:]]]
         parts.append(rest)
-        rest = [_Element(element.shortest)] if element.shortest else []
+        rest = element.shortest()
     return [*parts, rest]
 
 
-def _will_do(tree: Row, flags: int, *, is_first: bool) -> bool:
-    """Whether of all matches the one that ends first is the best, and can be found."""
-    over_lines = bool(flags & re.DOTALL)
-    chars = [node for node in nodes_in(tree) if isinstance(node, Chars)]
-    if not (is_first or over_lines) and any(node.mask & NEWLINE for node in chars):
+def _is_first_sufficient(tree: Concat, flags: int, *, is_first: bool) -> bool:
+    """Return whether the match that ends first is the best of all, and can be found."""
+    nodes = [*nodes_in(tree)]
+    has_newline = any(isinstance(node, Chars) and node.mask & NEWLINE for node in nodes)
+    if has_newline and not (is_first or flags & re.DOTALL):
         return False  # a later match may reach the next line
     if _is_of_one_length(tree):
         return True
-    has_checks = any(isinstance(node, Check | Atomic) for node in nodes_in(tree))
-    return not has_checks and _has_one_end(tree)
+    return not any(isinstance(node, Check | Atomic) for node in nodes) and _has_one_end(tree)
 
 
 def _is_of_one_length(tree: Node) -> bool:
@@ -308,8 +293,8 @@ def _is_of_one_length(tree: Node) -> bool:
     return words is not None and len({len(word) for word in words}) <= 1
 
 
-def _has_one_end(tree: Row) -> bool:
-    """Whether two matches that begin at the same place end at the same."""
+def _has_one_end(tree: Concat) -> bool:
+    """Return whether two matches that begin at the same position end at the same position."""
     words = words_of(tree)
     if words is not None:
         return not any(
@@ -324,40 +309,42 @@ def _has_one_end(tree: Row) -> bool:
 
 
 def _is_run_up_to(node: Node, following: Node | None) -> bool:
-    """Whether it can match in one way only, given what follows."""
+    """Return whether a node can match in one way only, given the node after it."""
     match node, following:
-        case Repeat(Row((Chars(mask),))), Chars(other) if not mask & other:
+        case Repeat(Concat((Chars(mask),))), Chars(other) if not mask & other:
             return True
         case _:
             return _is_of_one_length(node)
 
 
-NO_EXPRESSION: Final = "is no regular expression"
-ENDLESS: Final = "can be matched in so many ways that it may take forever"
+_INVALID: Final = "is not a valid regular expression"
+_TAKES_FOREVER: Final = "can match in so many ways that it may take forever"
 
 _PLAIN: Final = re.compile("[A-HJ-Za-hj-z0-9_]")
-"""What is found in folded text as it stands; for any case, an `i` fits a dotless one, too."""
+"""Characters that folding only lowers; ignoring case, an `i` matches a dotless one too."""
 
-_MAY_BE_NONE: Final = re.compile(r"[*?]|\{")  # what stands before it need not be there
+_MAY_BE_ABSENT: Final = re.compile(r"[*?]|\{")  # the piece before it is optional
 _NEEDED_LENGTH: Final = 3
 
 
 def objection(pattern: str) -> str | None:
-    """Why an expression cannot be looked for; None: it can."""
+    """Return why an expression cannot be searched for; None if it can."""
     expression = compile_regex(pattern)
     if expression is None:
-        return NO_EXPRESSION
+        return _INVALID
     try:
-        return ENDLESS if takes_forever(expression) else None
-    except RecursionError:  # nobody writes this
-        return ENDLESS
+        parts = (part for trail in trails_of(expression) for part in trail.parts)
+        takes_forever = any(may_take_forever(tree_of(part.pattern, part.flags)) for part in parts)
+    except RecursionError:  # the expression is nested extremely deeply
+        takes_forever = True
+    return _TAKES_FOREVER if takes_forever else None
 
 
 @lru_cache
 def compile_regex(pattern: str) -> re.Pattern[str] | None:
-    """The expression, for any case; None when it is none."""
+    """Return the compiled expression, which ignores case; None if it is invalid."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # `[[` is what it is in this Python
+        warnings.simplefilter("ignore", FutureWarning)  # `[[` has the meaning of this Python
         try:
             return re.compile(pattern, re.IGNORECASE)
         except (re.error, OverflowError, RecursionError):
@@ -366,17 +353,17 @@ def compile_regex(pattern: str) -> re.Pattern[str] | None:
 
 @lru_cache
 def needed_text(pattern: str) -> str | None:
-    """The longest part of a word that every match has, in lower case; None: there is none."""
+    """Return the longest part of a word that every match contains, in lower case, or None."""
     expression = compile_regex(pattern)
     if expression is None or expression.flags & re.VERBOSE:
         return None
     runs, depth = [""], 0
-    for piece in PIECE.finditer(pattern):
+    for piece in _PIECE.finditer(pattern):
         text = piece[0]
         depth += (piece["open"] is not None) - (piece["close"] is not None)
-        if (depth == 0 and text == "|") or BY_NUMBER.match(text):
+        if (depth == 0 and text == "|") or _BY_NUMBER.match(text):
             return None
-        if _MAY_BE_NONE.match(text):
+        if _MAY_BE_ABSENT.match(text):
             runs[-1] = runs[-1][:-1]
         if depth == 0 and _PLAIN.fullmatch(text):
             runs[-1] += text.lower()

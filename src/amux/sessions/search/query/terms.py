@@ -1,9 +1,10 @@
-"""The things a query looks for: words, prefixes, phrases and regular expressions.
+"""The terms of a query: words, prefixes, phrases and regular expressions.
 
 All but regular expressions are compared in folded form (`model.words.fold`). A *word character* is
-a letter, a digit or an underscore. A phrase is whole words in a row, with anything but word
-characters between them; a whole word has no word character beside it. Chinese and Japanese have no
-word edges: where a phrase begins or ends with such a character, it may stand inside a longer run.
+a letter, a digit or an underscore. A phrase consists of consecutive whole words, separated by
+anything except word characters; a whole word has no word character beside it. Chinese and Japanese
+mark no word boundaries: a phrase that begins or ends with such a character also matches inside a
+longer run of characters.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _IDEOGRAPH: Final = re.compile(
 _WORDS_ONLY = re.compile(r"[\w ]+")
 
 Cut = tuple[bool, bool]
-"""Whether a window of a text was cut from it in front, and behind."""
+"""Whether a window of a text was cut at its beginning, and at its end."""
 
 WHOLE: Final[Cut] = (False, False)
 _NO_WORD_BEFORE: Final = r"(?<!\w)"
@@ -37,13 +38,13 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Term:
-    """One thing to look for. `text` is folded, except in a regular expression."""
+    """One term. `text` is folded, except in a regular expression."""
 
     kind: TermKind
     text: str
 
     def __hash__(self) -> int:
-        return self._hash  # terms are keys of everything that is counted
+        return self._hash  # cached: terms are the keys of all counters
 
     @cached_property
     def _hash(self) -> int:
@@ -51,25 +52,26 @@ class Term:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """What to look for, for `finditer`; on folded text unless it is a regular expression."""
+        """The pattern of the term, for folded text unless it is a regular expression."""
         if self.kind == "regex" and (expression := compile_regex(self.text)) is not None:
             return expression
-        words = [re.escape(word) for word in self.text.split()]
+        words = [re.escape(word) for word in self.parts]
         if self.kind == "phrase":
-            return re.compile(_edge_before(self.text) + r"\W+".join(words) + _edge_after(self.text))
+            before = "" if is_ideographic(self.text[0]) else _NO_WORD_BEFORE
+            after = "" if is_ideographic(self.text[-1]) else r"(?!\w)"
+            return re.compile(before + r"\W+".join(words) + after)
         literal = r"\s+".join(words)
         return re.compile(_NO_WORD_BEFORE + literal if self.kind == "prefix" else literal)
 
     def count(self, text: str, folded: str, *, cut: Cut = WHOLE) -> int:
-        """How often it occurs. Where the text was cut, its end is no edge of a word."""
+        """Return the number of occurrences. A cut end of the text is not the edge of a word."""
         if self.kind == "text" and " " not in self.text:
             return folded.count(self.text)
         if self.kind == "regex":
             return sum(1 for _ in self.spans(text))
         if not all(map(folded.__contains__, self.parts)):
             return 0
-        is_edged = self.kind != "text"
-        first, last = (is_edged and cut[0]), (is_edged and cut[1])
+        first, last = cut if self.kind != "text" else WHOLE
         return sum(
             1
             for start, end in self.spans(folded)
@@ -77,7 +79,7 @@ class Term:
         )
 
     def find(self, text: str) -> int | None:
-        """Where it occurs first, in a text folded as `pattern` wants it."""
+        """Return the offset of the first occurrence, in folded text unless it is an expression."""
         if self.kind == "text" and self.is_plain_word:
             at = text.find(self.text)
             return at if at >= 0 else None
@@ -85,42 +87,35 @@ class Term:
         return None if first is None else first[0]
 
     def spans(self, text: str) -> Iterator[Span]:
-        """Every occurrence, as `pattern` finds them, but several times faster.
+        """Yield every occurrence that `pattern` finds, but several times faster.
 
-        Of an expression, every place where it is found, though not always to where it goes.
+        The occurrences of an expression begin where those of `pattern` do, but may end earlier.
         """
         if self.kind == "regex":
             return merge(*(trail.spans(text) for trail in trails_of(self.pattern)))
         if not self.is_plain_word:
-            return self._in_a_row(text)
-        return self._prefixes(text) if self.kind == "prefix" else self._places(text)
+            return self._consecutive(text)
+        return self._plain_words(text, only_at_start=self.kind == "prefix")
 
-    def _in_a_row(self, folded: str) -> Iterator[Span]:
-        """Occurrences of several words: first as if they might begin inside a word."""
+    def _consecutive(self, folded: str) -> Iterator[Span]:
+        """Yield the occurrences of several words."""
         position = 0
-        while (found := self._row.search(folded, position)) is not None:
+        while (found := self._quick_pattern.search(folded, position)) is not None:
             match = self.pattern.match(folded, found.start())
             if match is not None:
                 yield match.span()
             position = found.start() + 1 if match is None else match.end()
 
     @cached_property
-    def _row(self) -> re.Pattern[str]:
-        """`pattern` without what has to stand before it: a text it begins with is found fastest."""
+    def _quick_pattern(self) -> re.Pattern[str]:
+        """`pattern` without its look-behind: a pattern that begins with a literal is fastest."""
         return re.compile(self.pattern.pattern.removeprefix(_NO_WORD_BEFORE))
 
-    def _places(self, folded: str) -> Iterator[Span]:
+    def _plain_words(self, folded: str, *, only_at_start: bool) -> Iterator[Span]:
+        """Yield the occurrences of a plain word, or only those at the beginning of a word."""
         position = folded.find(self.text)
         while position >= 0:
-            end = position + len(self.text)
-            yield position, end
-            position = folded.find(self.text, end)
-
-    def _prefixes(self, folded: str) -> Iterator[Span]:
-        """Where words begin with it."""
-        position = folded.find(self.text)
-        while position >= 0:
-            before = folded[position - 1] if position else " "
+            before = folded[position - 1] if position and only_at_start else " "
             end = position + len(self.text)
             if before.isalnum() or before == "_":
                 end = position + 1
@@ -130,47 +125,39 @@ class Term:
 
     @cached_property
     def parts(self) -> list[str]:
-        """What stands between its spaces."""
+        """The parts of the text between spaces."""
         return self.text.split()
 
     @cached_property
     def is_plain_word(self) -> bool:
-        """Whether it is word characters and nothing else, to be found as they are."""
+        """Whether it is a text or prefix of word characters only."""
         return self.kind in {"text", "prefix"} and is_word(self.text)
 
     @cached_property
     def is_ascii_word(self) -> bool:
-        """Whether it is such a word of ASCII alone, or a phrase of them."""
+        """Whether it is a plain word or a phrase of ASCII characters only."""
         return self.text.isascii() and (self.is_plain_word or self.kind == "phrase")
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words it consists of, for a text or a phrase."""
+        """The words of a text or a phrase; none for other kinds."""
         return tuple(re.findall(r"\w+", self.text)) if self.kind in {"text", "phrase"} else ()
 
 
 def is_word(text: str) -> bool:
-    """Whether it is word characters and nothing else."""
+    """Return whether a text consists of word characters only."""
     letters = text.replace("_", "")
     return letters.isalnum() or not letters
 
 
-def _edge_before(words: str) -> str:
-    return "" if _IDEOGRAPH.match(words[0]) else _NO_WORD_BEFORE
-
-
-def _edge_after(words: str) -> str:
-    return "" if _IDEOGRAPH.match(words[-1]) else r"(?!\w)"
-
-
 def text_term(text: str) -> Term | None:
-    """A text to be found anywhere; None when nothing is left of it."""
+    """Return the term of a text that matches anywhere; None if nothing remains after folding."""
     folded = fold_spaces(fold(text))
     return Term("text", folded) if folded else None
 
 
 def phrase_term(text: str) -> Term | None:
-    """Whole words in a row; with other signs among them, that very text."""
+    """Return a phrase of whole words, or with other characters the term of exactly that text."""
     term = text_term(text)
     if term is None or not _WORDS_ONLY.fullmatch(term.text):
         return term
@@ -178,12 +165,12 @@ def phrase_term(text: str) -> Term | None:
 
 
 def word_term(word: str) -> Term | None:
-    """A word as typed: with a star behind it, only where a word begins."""
+    """Return the term of a word as typed; with a final star it is a prefix."""
     if word.endswith("*") and word.strip("*") and (beginning := fold(word.strip("*")).strip()):
         return Term("prefix", beginning)
     return text_term(word)
 
 
 def is_ideographic(text: str) -> bool:
-    """Whether it holds a character of a script without spaces between words."""
+    """Return whether a text contains a character of a script without spaces between words."""
     return _IDEOGRAPH.search(text) is not None
