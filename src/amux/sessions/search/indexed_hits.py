@@ -209,8 +209,9 @@ class TextCandidates:
 
     def words(self) -> Iterator[str]:
         """Yield every word outside tool text."""
+        spoken: tuple[Table, ...] = ("spoken",)
         with self._guarded():
-            yield from (word for word, _ in self._index.vocabulary(tables=("spoken",)))
+            yield from (word for word, _ in self._index.vocabulary(tables=spoken))
 
     def present(self, query: Query) -> set[Term]:
         """Return the terms of a query that occur anywhere."""

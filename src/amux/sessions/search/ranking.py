@@ -147,19 +147,14 @@ class Ranking:
         return term_weight(weights.values(), map(self._rarity.__getitem__, weights)) * age
 
 
-def _by_relevance(hits: SessionHits) -> Order:
-    session = hits.session
-    return -hits.relevance, -session.fields.created_at.timestamp(), session.sort_key
+def _created(hits: SessionHits) -> float:
+    return hits.session.fields.created_at.timestamp()
 
 
 _ORDERS: Final[dict[SearchSort, Callable[[SessionHits], Order]]] = {
-    "relevance": _by_relevance,
+    "relevance": lambda hits: (-hits.relevance, -_created(hits), hits.session.sort_key),
     "cost": lambda hits: (-hits.session.usd, 0.0, hits.session.sort_key),
-    "date": lambda hits: (
-        -hits.session.fields.created_at.timestamp(),
-        0.0,
-        hits.session.sort_key,
-    ),
+    "date": lambda hits: (-_created(hits), 0.0, hits.session.sort_key),
 }
 
 

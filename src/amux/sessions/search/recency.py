@@ -1,7 +1,7 @@
 """The factor by which the age of a session reduces its score.
 
-The factors of many sessions are computed for one moment and cached for a while. Later they are
-upper bounds, and no session has lost more than one known factor since.
+The factors of many sessions are computed for one moment and cached for a while. Until then they
+are upper bounds, and all exact factors are at least the cached ones times one common factor.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ _LONG: Final = 1 << 15
 """A text that is cut while messages are read is still longer than this."""
 
 OnWords = Callable[[str], None]
-"""Is called with every window of folded text of a person or model, whether it passes filters."""
+"""Is called with each folded window of text outside tools, whether or not it passes the filters."""
 
 LongTexts = dict[str, tuple[HitLocation, bool]]
 """The locations of long texts by their beginnings, and whether their messages are hits already."""
@@ -99,7 +99,7 @@ class Scanner:
         for found in self._candidate_messages(hits, position, candidates):
             self._scan_message(hits, found, long_texts)
         if self._query.said_only or numbers is not None:
-            return  # a long text does not record who wrote it; a candidate has a number
+            return  # the author of a long text is unknown; if one may match, there are no numbers
         sources = hits.session.message_sources()[position]
         unknown = HitLocation(session_id=sources.session_id if position else None)
         for pieces in self._catalog.long_texts(sources):

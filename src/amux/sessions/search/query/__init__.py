@@ -1,1 +1,1 @@
-"""The search grammar: terms, groups, filters and regular expressions."""
+"""Parsing of queries: the grammar, terms, filters and regular expressions."""
