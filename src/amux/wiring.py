@@ -1,8 +1,8 @@
-"""A host with its settings, and the parts that work on it: each is made when it is first needed.
+"""Creates the parts of a client on first use.
 
-Nothing is imported before: most commands need few of the parts. Each is made once, however many
-threads ask for it at the same moment: an adapter registered with one of two registries would be
-unknown to the other. Making a part asks no questions, so nobody waits here for an answer.
+Nothing is imported earlier: most commands need few of the parts. Each part is created once, even if
+several threads ask for it at the same time: an adapter registered with one of two registries would
+be missing in the other. Creating a part answers no question, so no thread waits long here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from _thread import RLock
 from datetime import UTC, tzinfo
 from functools import wraps
 
-TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
+TYPE_CHECKING = False  # importing `typing` takes a tenth of a fast list
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -36,27 +36,26 @@ if TYPE_CHECKING:
 _OFF = frozenset({"0", "off", "no", "false"})
 
 
-def _made_once(make: Callable[[Wiring], Part]) -> Callable[[Wiring], Part]:
-    """Keep what is made; `cached_property` lets two threads make two since Python 3.12."""
-    name = make.__name__
+def _created_once(create: Callable[[Wiring], Part]) -> Callable[[Wiring], Part]:
+    """Cache a part; `cached_property` lets two threads create it twice since Python 3.12."""
+    name = create.__name__
 
-    @wraps(make)
-    def made_once(workspace: Wiring) -> Part:
-        made = workspace.made
-        if name not in made:
-            with workspace.making:
-                if name not in made:
-                    made[name] = make(workspace)
-        part: Part = made[name]
+    @wraps(create)
+    def created_once(wiring: Wiring) -> Part:
+        if name not in wiring.parts:
+            with wiring.lock:
+                if name not in wiring.parts:
+                    wiring.parts[name] = create(wiring)
+        part: Part = wiring.parts[name]
         return part
 
-    return made_once
+    return created_once
 
 
 class Wiring:
-    """What a client is made of.
+    """The parts of a client.
 
-    `given` are settings that stand for all others, `profile` is one of those in the settings.
+    `given` are settings that replace all others, `profile` selects one of those in the settings.
     """
 
     def __init__(
@@ -75,51 +74,58 @@ class Wiring:
         self._profile = profile
         self._keeps_index = keeps_index
         self._max_age = max_age
-        self.making = RLock()  # one part may need another
-        self.made: dict[str, Any] = {}
+        self.lock = RLock()  # reentrant: one part may need another
+        self.parts: dict[str, Any] = {}
 
     @property
-    @_made_once
+    @_created_once
     def config(self) -> Config:
-        """The settings, layer over layer."""
+        """The settings of all layers."""
         from amux.config import Config
 
         if self._given is not None:
             return self._given
-        _ = self.files  # before they are read, so that no later change goes unnoticed
+        _ = self.files  # before they are read, so that every later change is noticed
         return Config.load(self.host, project_dir=self.project_dir, profile=self._profile)
 
     @property
-    @_made_once
+    @_created_once
     def models(self) -> ModelRegistry:
-        """Prices, with the user's overrides."""
+        """The prices, with the user's overrides."""
         from amux.pricing.registry import ModelRegistry
 
+        stored: StoredRates | None = None
+        if self.database is not None:  # rates are stored beside the index
+            from amux.index.environment import digest, installation
+            from amux.pricing.remembered import StoredRates
+
+            path = self.host.cache_dir() / "rates.json"
+            stored = StoredRates(path, digest(installation()).hex())
         return ModelRegistry(
             self.config.prices,
             today=lambda: self.host.now().date(),
-            remembered=self._remembered_rates(),
+            remembered=stored,
         )
 
     @property
-    @_made_once
+    @_created_once
     def run_index(self) -> RunIndex:
-        """Every run that was recorded."""
+        """All recorded runs."""
         from amux.run_index import read_run_index
 
         _ = self.files
         return read_run_index(self.host, self.project_dir)
 
     @property
-    @_made_once
+    @_created_once
     def annotation_file(self) -> AnnotationFile:
-        """Tags, stars and notes as they lie on the disk."""
+        """The file with tags, stars and notes."""
         from amux.annotations.file import AnnotationFile
 
         return AnnotationFile(self.host.data_dir())
 
     @property
-    @_made_once
+    @_created_once
     def registry(self) -> AdapterRegistry:
         """All adapters."""
         from amux.reading.registry import AdapterRegistry
@@ -127,7 +133,7 @@ class Wiring:
         return AdapterRegistry()
 
     @property
-    @_made_once
+    @_created_once
     def catalog(self) -> SourceCatalog:
         """The sources of all agents."""
         from amux.reading.sources import SourceCatalog
@@ -135,7 +141,7 @@ class Wiring:
         return SourceCatalog(self.host, self.registry, self.config.agents)
 
     @property
-    @_made_once
+    @_created_once
     def service(self) -> SessionService:
         """The service that answers all questions about sessions."""
         from amux.assembly.cost import CostCalculator
@@ -166,11 +172,11 @@ class Wiring:
         return IndexUpdater(self.catalog, self.database, environment, max_age=self._max_age)
 
     @property
-    @_made_once
+    @_created_once
     def database(self) -> IndexDatabase | None:
-        """The index; None when it is switched off, or when the home is not ours to write into.
+        """The index; None if it is switched off or the home is not ours to write to.
 
-        Nor is one kept in a home that is not there: a cache is no reason to make it.
+        Nor is there an index in a home that does not exist: a cache is no reason to create it.
         """
         if self.host.env.get("AMUX_INDEX", "").strip().lower() in _OFF or not self._keeps_index:
             return None
@@ -182,7 +188,7 @@ class Wiring:
         return IndexDatabase(index_path(folder, home))
 
     @property
-    @_made_once
+    @_created_once
     def files(self) -> InputFiles:
         """The settings files and run indexes as they were before they were read."""
         from amux.index.environment import InputFiles
@@ -196,7 +202,7 @@ class Wiring:
 
     @property
     def zone(self) -> tzinfo:
-        """The time zone of the settings, which are parsed only if the index does not know it."""
+        """The time zone of the settings, which are parsed only if the index does not store it."""
         if not self.has_settings:
             return UTC
         return _zone((self._stored_environment() or self.config).timezone)
@@ -204,12 +210,12 @@ class Wiring:
     @property
     def display_settings(self) -> tuple[Color, tuple[str, ...]]:
         """When to use colours, and the warnings about the settings."""
-        stored = self._stored_environment()  # never if there are warnings
+        stored = self._stored_environment()  # None if there are warnings
         return (self.config.color, self.config.warnings) if stored is None else (stored.color, ())
 
     @property
     def fast_list(self) -> FastList | None:
-        """Lists without any other part; None if the index does not know the settings or runs."""
+        """Lists without any other part; None if the index has not stored the settings and runs."""
         stored, database = self._stored_environment(), self.database
         if stored is None or database is None or stored.annotations != self.files.annotations():
             return None
@@ -218,7 +224,7 @@ class Wiring:
         return FastList(database, stored, self.host.env)
 
     def _stored_environment(self) -> StoredEnvironment | None:
-        """Return what the settings and runs say, if the index has it; waits for other answers."""
+        """Return the settings and runs as the index stores them; None if it does not."""
         if self._given is not None or self.database is None:
             return None
         from amux.index.environment import StoredEnvironment
@@ -227,24 +233,14 @@ class Wiring:
 
     @property
     def index_was_written(self) -> bool:
-        """Whether anything was written into the index; makes no part for it."""
-        database: IndexDatabase | None = self.made.get("database")
+        """Whether anything was written to the index; creates no part."""
+        database: IndexDatabase | None = self.parts.get("database")
         return database is not None and database.has_grown
 
     def close(self) -> None:
-        """Free what is held open: the index, if it was used."""
-        if "database" in self.made and self.database is not None:
+        """Close the index if it was used."""
+        if "database" in self.parts and self.database is not None:
             self.database.close()
-
-    def _remembered_rates(self) -> StoredRates | None:
-        """Beside the index, and only where there is one."""
-        if self.database is None:
-            return None
-        from amux.index.environment import digest, installation
-        from amux.pricing.remembered import StoredRates
-
-        mark = digest(installation()).hex()
-        return StoredRates(self.host.cache_dir() / "rates.json", mark)
 
 
 def _zone(name: str) -> tzinfo:
