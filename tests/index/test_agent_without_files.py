@@ -283,7 +283,7 @@ def test_no_process_is_forked_to_read_threads(home: Path, threads: Threads) -> N
     with (
         patch("amux.index.facts.sources.work_through", counted),
         patch("amux.index.text.update.work_through", counted),
-        patch("amux.index.facts.sources._WORTH_SHARING", -1),
+        patch("amux.index.facts.sources._MIN_SHARED_BYTES", -1),
         patch("amux.index.text.update._BULK", -1),
         open_client(home, threads) as client,
     ):

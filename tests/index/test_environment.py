@@ -83,7 +83,7 @@ def rows(cache: Path) -> set[tuple[str, str, int]]:
 
 
 def results(cache: Path, kind: str) -> set[tuple[str, bytes]]:
-    return _select(cache, f"SELECT agent, members FROM made WHERE kind = '{kind}'")
+    return _select(cache, f"SELECT agent, members FROM result WHERE kind = '{kind}'")
 
 
 def _select(cache: Path, query: str) -> set[Any]:

@@ -160,7 +160,7 @@ def test_with_wrong_message_positions_the_file_is_read(tmp_path: Path) -> None:
     (texts,) = cache.glob("texts-*.db")
     database = sqlite3.connect(texts)
     with database:
-        database.execute("UPDATE text_spots SET spots = zeroblob(length(spots))")
+        database.execute("UPDATE text_locations SET locations = zeroblob(length(locations))")
     database.close()
     with indexed(home, cache) as client:
         assert hits(client, "alpha") == want

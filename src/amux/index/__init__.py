@@ -1,6 +1,6 @@
-"""What was read before, kept so that it need not be read again. Disposable: deleting it costs time.
+"""Derived data of all sources, stored so that sources need not be read again.
 
-`store` is the database file. `fingerprint` and `snapshot` tell what has changed, `reading` reads
-one source, `pool` many at once, `sources` keeps what they said, `links` finds which of them bear on
-each other, `results` keeps what was made of them.
+The index is disposable: deleting it costs time only. `database` is its file. `facts` reads sources
+and finds which of them affect each other, `rows` stores sessions, `text` is the full-text index.
+`freshness` and `environment` decide whether stored results are current, `updater` updates them.
 """

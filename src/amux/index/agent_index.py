@@ -1,6 +1,6 @@
-"""One agent through the index: its sessions cluster by cluster, each assembled from what was kept.
+"""The index of one agent: sessions are assembled cluster by cluster from stored facts.
 
-The clusters together give the same sessions as all sources at once do, in bounded memory.
+All clusters together give the same sessions as all sources at once, in bounded memory.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     from amux.index.freshness import Kind
 
 _PORTION = 500
-_MADE: Final = msgspec.msgpack.Decoder(ClusterResult)
+_RESULT: Final = msgspec.msgpack.Decoder(ClusterResult)
 
 BuildResult = Callable[[Assembly], ClusterResult]
-"""What is to be kept of the sessions of one cluster."""
+"""Returns what is to be stored of the sessions of one cluster."""
 
 
 class AgentIndex:
-    """The sources of one agent: found when made, read by `update`."""
+    """The sources of one agent: listed when it is created, read by `update`."""
 
     def __init__(
         self,
@@ -61,95 +61,100 @@ class AgentIndex:
         self._database = database
         self._adapter = catalog.adapter(agent)
         self._sources = SourceIndex(database, agent, self._adapter)
-        places, self.env = catalog.roots_and_env(agent)
-        self.roots = tuple(map(str, places))
-        # If the sources were listed earlier, it is too late to take the state they were in.
+        roots, self.env = catalog.roots_and_env(agent)
+        self.roots = tuple(map(str, roots))
+        # A snapshot taken after the sources were listed would miss changes in between.
         before = b"" if sources is not None else state_of_roots(self._adapter, self.roots)
         found = catalog.sources(agent) if sources is None else sources
         self._by_path = {os.fsencode(source.location): source for source in found}
-        knows_itself = isinstance(self._adapter, Fingerprinted)
-        self.files = () if knows_itself else _outside(found, self.roots)
-        beside = take_snapshot((), self.files) if before else b""
-        self.snapshot = before + beside if beside else b""
-        self._order = {path: place for place, path in enumerate(self._by_path)}
+        is_fingerprinted = isinstance(self._adapter, Fingerprinted)
+        self.files = () if is_fingerprinted else _outside(found, self.roots)
+        outside = take_snapshot((), self.files) if before else b""
+        self.snapshot = before + outside if outside else b""
+        self._order = {path: position for position, path in enumerate(self._by_path)}
         self._clusters = Clusters()
         self._members: dict[int, list[int]] = {}
-        self._marks: dict[int, SourceVersion] = {}
+        self._versions: dict[int, SourceVersion] = {}
         self._depth = Depth.USAGE
-        self._made: dict[bytes, SingleSourceResult] = {}  # of sources by themselves, just now
+        self._results: dict[bytes, SingleSourceResult] = {}  # of the last update, by path
 
     @property
     def has_sources(self) -> bool:
-        """Whether there is anything to read."""
+        """Whether the agent has any source."""
         return bool(self._by_path)
 
     def stale_bytes(self, depth: Depth) -> int:
-        """How many bytes an update would have to read."""
-        return self._sources.stale_bytes([*self._by_path.values()], depth)
+        """Return how many bytes an update would read."""
+        return total_size(self._sources.stale([*self._by_path.values()], depth))
 
     def update(
-        self, depth: Depth, *, watch: ReportProgress | None = None, make: BuildResult | None = None
+        self,
+        depth: Depth,
+        *,
+        progress: ReportProgress | None = None,
+        build: BuildResult | None = None,
     ) -> None:
-        """Read what is new or has changed; `make` what `bring_up` will ask for on the way."""
+        """Read new and changed sources; with `build`, also build results for `update_results`."""
         self._depth = depth
         found = [*self._by_path.values()]
-        alone = None if make is None else partial(_build_single_source_result, make)
-        self._made = self._sources.update(found, depth, watch=watch, alone=alone)
-        self._arrange(depth)
+        build_result = None if build is None else partial(_build_single_source_result, build)
+        self._results = self._sources.update(
+            found, depth, progress=progress, build_result=build_result
+        )
+        self._find_clusters(depth)
 
-    def update_if_small(self, most: int) -> bool:
-        """Read what is new or has changed if that is no more than so many bytes."""
+    def update_if_small(self, limit: int) -> bool:
+        """Read new and changed sources, unless they exceed `limit` bytes; return whether it did."""
         found = [*self._by_path.values()]
         stale = self._sources.stale(found, Depth.FACTS)
-        if total_size(stale) > most:
+        if total_size(stale) > limit:
             return False
         self._sources.update(found, Depth.FACTS, stale=stale)
-        self._arrange(Depth.FACTS)
+        self._find_clusters(Depth.FACTS)
         return True
 
-    def _arrange(self, depth: Depth) -> None:
-        """Find out who bears on whom."""
+    def _find_clusters(self, depth: Depth) -> None:
         self._clusters = self._sources.clusters(depth)
         self._members = self._clusters.members()
-        self._marks = self._sources.versions()
-        if depth is Depth.USAGE and (entangled := self._clusters.with_shared_calls()):
-            # Whose a shared call is may take more than usage to say.
-            unclear = [cluster for cluster in entangled if self._needs_full_read(cluster)]
+        self._versions = self._sources.versions()
+        if depth is Depth.USAGE and (shared := self._clusters.with_shared_calls()):
+            # Usage may not show which session owns a call that several sources have.
+            unclear = [cluster for cluster in shared if self._needs_full_read(cluster)]
             wanted = [n for cluster in unclear for n in self._members[cluster]]
             self._sources.deepen([s for n in wanted if (s := self._source(n))])
-            self._marks = self._sources.versions()
+            self._versions = self._sources.versions()
 
     def assembly_of(self, session_id: str) -> Assembly | None:
-        """One session with all that bears on it; None when no source holds it."""
+        """Return one session with everything that affects it; None if no source holds it."""
         cluster = self._clusters.holding(session_id)
         return None if cluster is None else self._assemble(cluster)
 
     def assemblies(self) -> Iterator[Assembly]:
-        """All sessions, a cluster at a time."""
+        """Yield all sessions, one cluster at a time."""
         for _, assembly in self._assemble_all(self._members.keys()):
             yield assembly
 
     def _assemble_all(self, clusters: Collection[int]) -> Iterator[tuple[int, Assembly]]:
-        """Some clusters; those of one source, which most are, in one pass over the index."""
-        alone = {self._members[c][0]: c for c in clusters if len(self._members[c]) == 1}
+        """Yield some clusters; those of one source, the most common, in one pass over the index."""
+        single = {self._members[c][0]: c for c in clusters if len(self._members[c]) == 1}
         done: set[int] = set()
-        if len(alone) > _PORTION:
+        if len(single) > _PORTION:
             try:
                 for loaded in self._sources.load_all():
-                    mark = loaded.version
-                    cluster, source = alone.get(mark.number), self._by_path.get(mark.path)
+                    cluster = single.get(loaded.version.number)
+                    source = self._by_path.get(loaded.version.path)
                     if cluster is not None and source and self._is_current(loaded):
                         parts = source_sessions(source, loaded.facts)
                         done.add(cluster)
                         yield cluster, assemble(self.agent, parts, loaded.problems)
             except IndexUnavailableError:
-                pass  # the others are read directly
+                pass  # the other clusters are assembled from their sources
         for cluster in clusters:
             if cluster not in done:
                 yield cluster, self._assemble(cluster)
 
     def update_results(
-        self, kind: Kind, basis: bytes, runs: Mapping[str, bytes], make: BuildResult
+        self, kind: Kind, environment: bytes, runs: Mapping[str, bytes], build: BuildResult
     ) -> dict[int, bytes]:
         """Rebuild the results that are out of date and return the version of every cluster.
 
@@ -157,52 +162,58 @@ class AgentIndex:
         of the cluster that holds the session, since no session of another cluster has its id.
         """
         results = ResultIndex(self._database, self.agent, kind)
-        made = results.versions(basis)
-        marks = {cluster: self._cluster_version(cluster) for cluster in self._members}
+        stored = results.versions()
+        versions = {
+            cluster: b"".join(self._versions[number].key for number in sorted(members))
+            for cluster, members in self._members.items()
+        }
         for session_id, fingerprint in runs.items():
             cluster = self._clusters.holding(session_id)
             if cluster is not None:
-                marks[cluster] += fingerprint
-        results.discard(results.all_versions() - marks.keys())
+                versions[cluster] += fingerprint
+        results.discard(stored.keys() - versions.keys())
         portion: list[tuple[int, bytes, ClusterResult]] = []
-        dirty = [cluster for cluster, mark in marks.items() if made.get(cluster) != mark]
-        for cluster, result in self._build_results(dirty, make):
-            portion.append((cluster, marks[cluster], result))
+        stale = [c for c, own in versions.items() if stored.get(c) != (own, environment)]
+        for cluster, result in self._build_results(stale, build):
+            portion.append((cluster, versions[cluster], result))
             if len(portion) >= _PORTION:
-                results.write(portion, basis=basis)
+                results.write(portion, environment=environment)
                 portion = []
         if portion:
-            results.write(portion, basis=basis)
-        return marks
+            results.write(portion, environment=environment)
+        return versions
 
     def _build_results(
-        self, clusters: Collection[int], make: BuildResult
+        self, clusters: Collection[int], build: BuildResult
     ) -> Iterator[tuple[int, ClusterResult]]:
-        """The results of some clusters; most were made where their only source was read."""
+        """Yield the results of some clusters; most were built while reading their only source."""
         waiting: list[int] = []
         for cluster in clusters:
-            made = self._single_source_result(cluster)
-            if made:
-                yield cluster, unpack(made, _MADE)
+            result = self._single_source_result(cluster)
+            if result:
+                yield cluster, unpack(result, _RESULT)
             else:
                 waiting.append(cluster)
         for cluster, assembly in self._assemble_all(waiting):
-            yield cluster, make(assembly)
+            yield cluster, build(assembly)
 
     def _single_source_result(self, cluster: int) -> bytes:
-        """What came of a cluster's only source; b"": there are more, or it was read again since."""
+        """Return the result a worker built while reading the cluster's only source.
+
+        b"" if the cluster has several sources or the source was read again since.
+        """
         first, *others = self._members[cluster]
-        mark = self._marks[first]
-        made = None if others else self._made.get(mark.path)
-        is_of_mark = made is not None and made[:2] == (mark.stamp, mark.digest)
-        return made.result if made is not None and is_of_mark else b""
+        version = self._versions[first]
+        built = None if others else self._results.get(version.path)
+        if built is None or built[:2] != (version.fingerprint, version.digest):
+            return b""
+        return built.result
 
     def _assemble(self, cluster: int) -> Assembly:
         try:
             parts, problems = self._load(cluster)
-        except IndexUnavailableError:  # or another process has read them again: so do we
-            numbers = self._in_order(cluster)
-            found = [source for number in numbers if (source := self._source(number))]
+        except IndexUnavailableError:  # or another process has read a source again
+            found = [source for n in self._in_order(cluster) if (source := self._source(n))]
             return self._catalog.assemble_sources(self.agent, found)
         return assemble(self.agent, parts, problems)
 
@@ -214,7 +225,7 @@ class AgentIndex:
         return needs_full_read(join_sources(self.agent, parts))
 
     def _load(self, cluster: int) -> tuple[list[SourceSession], list[Problem]]:
-        """What is kept of the sources of a cluster, as long as it is what the marks tell."""
+        """Return the stored facts of a cluster; raise if they are of other versions."""
         parts: list[SourceSession] = []
         problems: list[Problem] = []
         for loaded in self._sources.load(self._in_order(cluster)):
@@ -227,33 +238,30 @@ class AgentIndex:
         return parts, problems
 
     def _is_current(self, loaded: LoadedSource) -> bool:
-        """Whether it is what results will be said to be made from, and says enough for them."""
-        mark = loaded.version
-        return mark == self._marks[mark.number] and mark.depth >= self._depth
+        """Return whether a stored source is the version that results refer to, and deep enough."""
+        version = loaded.version
+        return version == self._versions[version.number] and version.depth >= self._depth
 
     def _in_order(self, cluster: int) -> list[int]:
-        return sorted(self._members[cluster], key=self._source_position)
+        """Return the sources of a cluster in the order of discovery, as without an index."""
 
-    def _source_position(self, number: int) -> int:
-        """Where a source stands among all: what is found first goes first, as without an index."""
-        return self._order.get(self._marks[number].path, 0)
+        def position(number: int) -> int:
+            return self._order.get(self._versions[number].path, 0)
+
+        return sorted(self._members[cluster], key=position)
 
     def _source(self, number: int) -> SourceRef | None:
-        return self._by_path.get(self._marks[number].path)
-
-    def _cluster_version(self, cluster: int) -> bytes:
-        return b"".join(self._marks[number].key for number in sorted(self._members[cluster]))
+        return self._by_path.get(self._versions[number].path)
 
 
 def _build_single_source_result(
-    make: BuildResult, source: SourceRef, facts: tuple[Facts, ...], problems: tuple[Problem, ...]
+    build: BuildResult, source: SourceRef, facts: tuple[Facts, ...], problems: tuple[Problem, ...]
 ) -> bytes:
-    """What a cluster comes to that has no other source."""
-    return pack(make(assemble(source.agent, source_sessions(source, facts), problems)))
+    return pack(build(assemble(source.agent, source_sessions(source, facts), problems)))
 
 
 def _outside(sources: Sequence[SourceRef], roots: tuple[str, ...]) -> tuple[str, ...]:
-    """Files that matter and lie below none of the roots."""
-    beside = (str(path) for source in sources for path in source.companions)
+    """Return the companion files below none of the roots."""
+    companions = (str(path) for source in sources for path in source.companions)
     inside = tuple(f"{root}{os.sep}" for root in roots)
-    return tuple(dict.fromkeys(path for path in beside if not path.startswith(inside)))
+    return tuple(dict.fromkeys(path for path in companions if not path.startswith(inside)))

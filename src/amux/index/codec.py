@@ -1,7 +1,7 @@
-"""Values as bytes and back, without loss: file names may hold what is no Unicode.
+"""Encodes values as bytes without loss, although file names may contain invalid Unicode.
 
-Such a value is rare. It begins with a byte that no other begins with, and every lone surrogate in
-it is written as a mark and a character of the private area.
+A value with invalid Unicode is rare. It begins with a byte that no other value begins with, and
+every lone surrogate in it is written as a noncharacter and a character of the private area.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from amux.index.errors import IndexDecodeError
 T = TypeVar("T")
 
 ODD: Final = b"\xc1"
-"""Begins no MessagePack and no JSON value."""
+"""The first byte of a value with invalid Unicode; no MessagePack or JSON value begins with it."""
 
-_MARK: Final = "\ufdd0"
+_ESCAPE: Final = "\ufdd0"
 _TO_PRIVATE: Final = 0xE000 - 0xD800
-_UNSAFE: Final = re.compile(f"[\ud800-\udfff{_MARK}]")
-_ESCAPED: Final = re.compile(f"{_MARK}(.)", re.DOTALL)
+_UNSAFE: Final = re.compile(f"[\ud800-\udfff{_ESCAPE}]")
+_ESCAPED: Final = re.compile(f"{_ESCAPE}(.)", re.DOTALL)
 
 
 def pack(value: object) -> bytes:
-    """A value of the model as bytes."""
+    """Return a value of the model as bytes."""
     try:
         return msgspec.msgpack.encode(value)
     except UnicodeEncodeError:
@@ -37,7 +37,7 @@ def pack(value: object) -> bytes:
 
 
 def unpack(data: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
-    """The value again; raises IndexDecodeError for what `pack` has not made."""
+    """Return the value again; raise IndexDecodeError for anything that `pack` did not write."""
     try:
         if not data.startswith(ODD):
             return decoder.decode(data)
@@ -48,22 +48,20 @@ def unpack(data: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
 
 
 def storable(text: str) -> str:
-    """A text as a column can hold it; for comparing and sorting only."""
+    """Return a text as a column can hold it, for comparing and sorting only."""
     return text.encode("utf-8", "replace").decode()
 
 
 def _escape(text: str) -> str:
-    return _UNSAFE.sub(_escaped, text)
+    def escaped(match: re.Match[str]) -> str:
+        return _ESCAPE + (_ESCAPE if match[0] == _ESCAPE else chr(ord(match[0]) + _TO_PRIVATE))
 
-
-def _escaped(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return _MARK + (_MARK if match[0] == _MARK else chr(code + _TO_PRIVATE))
+    return _UNSAFE.sub(escaped, text)
 
 
 def _unescape(text: str) -> str:
     return _ESCAPED.sub(
-        lambda match: _MARK if match[1] == _MARK else chr(ord(match[1]) - _TO_PRIVATE), text
+        lambda match: _ESCAPE if match[1] == _ESCAPE else chr(ord(match[1]) - _TO_PRIVATE), text
     )
 
 

@@ -1,9 +1,9 @@
-"""The environment of an answer: everything it depends on besides the sources of the agents.
+"""The environment of stored results: everything they depend on besides the sources of the agents.
 
 `InputFiles` is the state of the files that people and runs write: settings, recorded runs and
-annotations. `StoredEnvironment` is what these files said when a list was last written, so that a
-list need not parse them again as long as they are unchanged. Only `stat` is needed to find out:
-installing or upgrading a package (another catalogue of prices, a plugin) changes its directory.
+annotations. `StoredEnvironment` is the content of these files when a list was last written, so that
+a list need not parse them as long as they are unchanged. Only `stat` is needed to find out:
+installing or upgrading a package (another price catalog, a plugin) changes its directory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from amux.index.database import IndexDatabase
 from amux.index.errors import IndexUnavailableError
 from amux.reading.snapshot import take_snapshot
 
-TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
+TYPE_CHECKING = False  # importing `typing` takes a tenth of a fast list
 if TYPE_CHECKING:
     from typing import Final
 
@@ -91,7 +91,7 @@ def _existing(folders: Iterable[Path], names: Iterable[str]) -> Iterator[str]:
             try:
                 os.stat(path)  # noqa: PTH116 - pathlib would be most of the time
             except PermissionError:
-                yield path  # whatever reads it reports the error
+                yield path  # reading it reports the error
             except OSError:
                 continue
             else:
@@ -131,7 +131,7 @@ class StoredEnvironment:
 
     @classmethod
     def load(cls, database: IndexDatabase, files: InputFiles) -> StoredEnvironment | None:
-        """Return what was stored of these files; None if they have changed since."""
+        """Return the environment stored for these files; None if they have changed since."""
         try:
             if not files.state or not database.exists():
                 return None

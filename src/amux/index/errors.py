@@ -1,10 +1,10 @@
-"""Everything that can go wrong with the index. Light: importing it loads no database driver.
+"""The errors of the index. Importing this module loads no database driver.
 
-IndexUnavailableError       the index cannot be used; callers read the sources instead
-IndexChangedError         another process replaced rows in use; the question can be repeated
-TextIndexError            only the text index cannot be used; lists still can
-TextIndexBusyError      another process does not finish writing to it
-TextIndexDamagedError   its file is damaged or of another version: delete and rebuild it
+IndexUnavailableError        the index cannot be used; callers read the sources instead
+  IndexChangedError          another process replaced rows in use; the question can be repeated
+  TextIndexError             only the text index cannot be used; lists still can
+    TextIndexBusyError       another process does not finish writing to it
+    TextIndexDamagedError    its file is damaged or of another version: delete and rebuild it
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A list straight from the index, when nothing has changed since the last one.
+"""Answers a list from the index alone, if nothing has changed since its rows were written.
 
-Imports as little as possible: most commands ask what an earlier one has answered already, and then
-starting Python is most of the work. Whoever gets None asks the long way, with the same answer.
+Most commands repeat a question, and then starting Python takes most of the time: so this module
+imports as little as possible. It returns None if the list has to be answered in the ordinary way,
+which gives the same result.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from amux.index.rows.query import (
     find_summaries,
 )
 
-TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
+TYPE_CHECKING = False  # importing `typing` takes a tenth of a fast list
 if TYPE_CHECKING:
     from typing import Any, TypeVar
 
@@ -31,17 +32,17 @@ if TYPE_CHECKING:
 
 _LARGEST = (1 << 63) - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_JSON = b"{"  # how a summary begins; a name that is no Unicode is kept in another way
+_JSON = b"{"  # the first byte of a summary, unless a name in it is not valid Unicode
 
 
 class FastCost:
-    """What a session cost, as far as a list shows it."""
+    """The cost of a session as far as a list shows it."""
 
     __slots__ = ("incomplete", "total_usd")
 
-    def __init__(self, total_usd: float, *, is_least: bool) -> None:
+    def __init__(self, total_usd: float, *, is_lower_bound: bool) -> None:
         self.total_usd = total_usd
-        self.incomplete = ("incomplete",) if is_least else ()
+        self.incomplete = ("incomplete",) if is_lower_bound else ()
 
 
 class FastSummary:
@@ -54,67 +55,72 @@ class FastSummary:
 
     def __init__(self, line: Line, stars: Collection[str]) -> None:
         self.agent, self.session_id, created, updated, self.turn_count, self.title = line[:6]
-        self.model, usd, is_least, hidden, self.kind, _, names = line[6:]
+        self.model, usd, is_lower_bound, hidden, self.kind, _, names = line[6:]
         self.unified_id = f"{self.agent}:{self.session_id}"
         self.created_at = _EPOCH + timedelta(microseconds=created)
         self.updated_at = _EPOCH + timedelta(microseconds=updated)
-        self.cost = None if usd < 0 else FastCost(usd, is_least=bool(is_least))
+        self.cost = None if usd < 0 else FastCost(usd, is_lower_bound=bool(is_lower_bound))
         self.archived = bool(hidden & ARCHIVED)
         self.starred = bool(stars) and any(
             f"{self.agent}:{name}" in stars for name in names.split("\n")
         )
 
 
-class FastReport:
-    """A list as a table shows it, and what it leaves out; as a `ListReport` without problems."""
+class _Counts:
+    __slots__ = ("hidden_archived", "hidden_children", "truncated")
 
-    __slots__ = ("hidden_archived", "hidden_children", "sessions", "truncated")
+    def __init__(self, hidden: HiddenCounts) -> None:
+        self.hidden_children = hidden.hidden_children
+        self.hidden_archived = hidden.hidden_archived
+        self.truncated = hidden.truncated
+
+
+class FastReport(_Counts):
+    """The sessions of a list for a table, and the counts of a `ListReport` without problems."""
+
+    __slots__ = ("sessions",)
 
     def __init__(
-        self, lines: Sequence[Line], omitted: HiddenCounts, environment: StoredEnvironment
+        self, lines: Sequence[Line], hidden: HiddenCounts, environment: StoredEnvironment
     ) -> None:
+        super().__init__(hidden)
         stars = {fields[0] for fields in entries(environment.stars)}
         self.sessions = tuple(FastSummary(line, stars) for line in lines)
-        self.hidden_children = omitted.hidden_children
-        self.hidden_archived = omitted.hidden_archived
-        self.truncated = omitted.truncated
 
 
-class FastTexts:
-    """A list whose sessions are whole summaries as indented JSON, and what it leaves out."""
+class FastTexts(_Counts):
+    """The sessions of a list as whole summaries in indented JSON, and the same counts."""
 
-    __slots__ = ("hidden_archived", "hidden_children", "sessions", "truncated")
+    __slots__ = ("sessions",)
 
     def __init__(
-        self, rows: Sequence[Row], omitted: HiddenCounts, environment: StoredEnvironment
+        self, rows: Sequence[Row], hidden: HiddenCounts, environment: StoredEnvironment
     ) -> None:
+        super().__init__(hidden)
         annotate = _Annotator(environment)
         self.sessions = tuple(annotate(*row) for row in rows)
-        self.hidden_children = omitted.hidden_children
-        self.hidden_archived = omitted.hidden_archived
-        self.truncated = omitted.truncated
 
 
 class FastList:
-    """Lists of what is kept, as long as it holds; None: ask the long way."""
+    """Lists stored rows while they are current; every method returns None if they are not."""
 
     def __init__(
         self, database: IndexDatabase, environment: StoredEnvironment, env: Mapping[str, str]
     ) -> None:
         self._database = database
         self._environment = environment
-        self._answers = Freshness(database, "sessions", environment.fingerprint_for)
+        self._freshness = Freshness(database, "sessions", environment.fingerprint_for)
         self._env = env
 
     def report(self, agents: Sequence[str] | None, wanted: Mapping[str, Any]) -> FastReport | None:
-        """For a table; `agents` None: all there are."""
+        """Return a list for a table; `agents` None means all agents."""
         found = self._find(find_lines, agents, wanted)
         if found is None or any(line[-2] != _JSON for line in found[0]):
             return None
         return FastReport(*found, self._environment)
 
     def texts(self, agents: Sequence[str] | None, wanted: Mapping[str, Any]) -> FastTexts | None:
-        """As JSON."""
+        """Return a list as JSON texts; `agents` None means all agents."""
         found = self._find(find_summaries, agents, wanted)
         if found is None or any(row[1][:1] != _JSON for row in found[0]):
             return None
@@ -126,22 +132,21 @@ class FastList:
         agents: Sequence[str] | None,
         wanted: Mapping[str, Any],
     ) -> Found | None:
+        """Return the rows if those of every agent are current and there is no problem to report."""
+        all_agents = [fields[0] for fields in entries(self._environment.agents)]
+        names = all_agents if agents is None else [*map(_storable, agents)]
         try:
-            if not self._database.exists():
+            if not names or not self._database.exists():
                 return None
             with self._database.lock, self._database.reading():
-                names = self._valid_agents(agents)
-                return None if names is None else find(self._database, _wanted(names, wanted))
+                if self._freshness.payloads(names):
+                    return None
+                if not self._freshness.is_valid(names, self._env):
+                    return None
+                values = {name: _storable(value) for name, value in wanted.items()}
+                return find(self._database, RowFilter(names, **values))
         except IndexUnavailableError:
             return None
-
-    def _valid_agents(self, agents: Sequence[str] | None) -> Sequence[str] | None:
-        """The agents, if what is kept of each still holds and there is no problem to report."""
-        everyone = [fields[0] for fields in entries(self._environment.agents)]
-        names = everyone if agents is None else [*map(_storable, agents)]
-        if not names or self._answers.payloads(names):
-            return None
-        return names if self._answers.is_valid(names, self._env) else None
 
 
 class _Annotator:
@@ -157,7 +162,7 @@ class _Annotator:
         self._tags = {name: tags for name, *tags in entries(environment.tags)}
 
     def __call__(self, names: str, body: bytes, agent: str) -> str:
-        """Return the summary with what was added to it."""
+        """Return the JSON of a summary with its annotations."""
         text = body.decode("utf-8", "replace")
         if not (self._stars or self._run_tags or self._tags):
             return text
@@ -179,12 +184,8 @@ def _with_star(text: str) -> str:
     return f'{text[:-2]},\n  "starred": true\n}}'
 
 
-def _wanted(agents: Sequence[str], wanted: Mapping[str, Any]) -> RowFilter:
-    return RowFilter(agents, **{name: _storable(value) for name, value in wanted.items()})
-
-
 def _storable(value: Any) -> Any:
-    """A moment as a whole number, a number and a text as a column holds them."""
+    """Return a value as a column stores it: a datetime in microseconds of the Unix time."""
     if isinstance(value, datetime):
         return (value - _EPOCH) // timedelta(microseconds=1)
     if isinstance(value, int):

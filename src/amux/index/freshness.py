@@ -1,6 +1,6 @@
-"""Whether an answer that was given before can be given again: nothing it rests on has changed.
+"""Decides whether stored results are current: nothing that they depend on has changed.
 
-This is the quick way: no adapter is imported and no file opened but the index itself.
+Importing this module loads no adapter, and checking opens no file but the index.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from amux.index.database import IndexDatabase
 from amux.index.errors import IndexDecodeError
 from amux.reading.snapshot import BY_ADAPTER, take_snapshot
 
-TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
+TYPE_CHECKING = False  # importing `typing` takes a tenth of a fast list
 if TYPE_CHECKING:
     from typing import Literal
 
     Kind = Literal["sessions", "spending", "hours"]
 
 TakeSnapshot = Callable[[Sequence[str], Sequence[str]], bytes]
-"""Tells the state of an agent's places, as `look_at` does."""
+"""Returns the snapshot of some roots and files, as `agent_snapshot` does."""
 
 
 class Freshness:
-    """What was looked at for an answer, agent by agent."""
+    """The snapshots of the files that the stored results of each agent are based on."""
 
     def __init__(
         self,
@@ -30,14 +30,14 @@ class Freshness:
         kind: Kind,
         fingerprint_for: Callable[[str], bytes],
         *,
-        look: TakeSnapshot | None = None,
-        ask: Callable[[str, WatchedPaths], bytes] | None = None,
+        take_snapshot: TakeSnapshot | None = None,
+        adapter_snapshot: Callable[[str, WatchedPaths], bytes] | None = None,
     ) -> None:
         self._database = database
         self._kind = kind
         self._fingerprint_for = fingerprint_for  # of the environment, for an agent
-        self._look = look or agent_snapshot
-        self._ask = ask  # tells the state of an agent that only its adapter can tell
+        self._take_snapshot = take_snapshot or agent_snapshot
+        self._adapter_snapshot = adapter_snapshot  # for agents without files
 
     def record(
         self,
@@ -48,27 +48,27 @@ class Freshness:
         files: Sequence[str] = (),
         env: Mapping[str, str | None] | None = None,
     ) -> None:
-        """Note what the results of an agent rest on."""
-        places = WatchedPaths(roots, files, env or {})
+        """Store the snapshot that the results of an agent are based on."""
+        paths = WatchedPaths(roots, files, env or {})
         with self._database.writing() as connection:
             connection.execute(
-                "INSERT OR REPLACE INTO answer (agent, kind, basis, snapshot, places)"
+                "INSERT OR REPLACE INTO freshness (agent, kind, environment, snapshot, paths)"
                 " VALUES (?, ?, ?, ?, ?)",
-                (agent, self._kind, self._fingerprint_for(agent), snapshot, places.encode()),
+                (agent, self._kind, self._fingerprint_for(agent), snapshot, paths.encode()),
             )
 
     def is_valid(self, agents: Iterable[str], env: Mapping[str, str]) -> bool:
-        """Whether nothing has changed for any of these agents."""
+        """Return whether the results of all these agents are current."""
         return all(self._is_agent_valid(agent, env) for agent in agents)
 
     def payloads(self, agents: Iterable[str]) -> list[bytes]:
-        """What is kept besides rows: problems, still encoded."""
+        """Return what is stored besides rows, still encoded: problems, for the kind `sessions`."""
         with self._database.guarded() as connection:
             return [
                 payload
                 for agent in agents
                 for (payload,) in connection.execute(
-                    f"SELECT payload FROM made WHERE agent = ? AND kind = '{self._kind}'"  # noqa: S608 - a word of our own, which an index knows
+                    f"SELECT payload FROM result WHERE agent = ? AND kind = '{self._kind}'"  # noqa: S608 - a constant, so that SQLite uses the partial index
                     " AND payload != x''",
                     (agent,),
                 )
@@ -83,27 +83,29 @@ class Freshness:
         row = self._row(agent)
         if row is None or not row[0]:
             return False
-        snapshot, places = row
-        if any(env.get(name) != value for name, value in places.env.items()):
+        snapshot, paths = row
+        if any(env.get(name) != value for name, value in paths.env.items()):
             return False
         if snapshot.startswith(BY_ADAPTER):
-            return self._ask is not None and snapshot == self._ask(agent, places)
-        return snapshot == self._look(places.roots, places.files)
+            take = self._adapter_snapshot
+            return take is not None and snapshot == take(agent, paths)
+        return snapshot == self._take_snapshot(paths.roots, paths.files)
 
     def _row(self, agent: str) -> tuple[bytes, WatchedPaths] | None:
         with self._database.guarded() as connection:
             found: tuple[bytes, bytes] | None = connection.execute(
-                "SELECT snapshot, places FROM answer WHERE agent = ? AND kind = ? AND basis = ?",
+                "SELECT snapshot, paths FROM freshness"
+                " WHERE agent = ? AND kind = ? AND environment = ?",
                 (agent, self._kind, self._fingerprint_for(agent)),
             ).fetchone()
             return None if found is None else (found[0], WatchedPaths.decode(found[1]))
 
 
 class WatchedPaths:
-    """Where an agent's files are: folders, files outside of them, and the variables that say so.
+    """The paths of an agent: its roots, files outside of them, and the variables that decide them.
 
-    Kept as words with a NUL between them, which is in no path: JSON would take longer to import
-    than these take to read.
+    They are stored as words separated by NUL, which no path contains: importing `json` would take
+    longer than reading them.
     """
 
     __slots__ = ("env", "files", "roots")
@@ -116,7 +118,7 @@ class WatchedPaths:
         self.env = env
 
     def encode(self) -> bytes:
-        """As bytes; a file name may hold what is no Unicode."""
+        """Return the paths as bytes; a file name may be invalid Unicode."""
         words = [f"r{root}" for root in self.roots] + [f"f{path}" for path in self.files]
         for name, value in self.env.items():
             words.append(f"-{name}" if value is None else f"={name}={value}")
@@ -124,7 +126,7 @@ class WatchedPaths:
 
     @classmethod
     def decode(cls, data: bytes) -> WatchedPaths:
-        """The places again; raises IndexDecodeError for what `encode` has not made."""
+        """Return the paths again; raise IndexDecodeError for bytes that `encode` did not write."""
         try:
             words = bytes(data).decode("utf-8", "surrogatepass").split("\0")
         except (UnicodeDecodeError, TypeError) as error:
@@ -139,6 +141,6 @@ class WatchedPaths:
 
 
 def agent_snapshot(roots: Sequence[str], files: Sequence[str]) -> bytes:
-    """The state of an agent's places; b"" while it cannot be told."""
+    """Return the snapshot of an agent's files; b"" if it cannot be taken reliably now."""
     below, beside = take_snapshot(roots), take_snapshot((), files)
     return below + beside if below and beside else b""

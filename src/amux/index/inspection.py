@@ -1,4 +1,4 @@
-"""Examines the index: how far it is behind the sources, and whether it says what they say."""
+"""Compares the index with the sources: how far it is behind, and whether its facts are equal."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from amux.index.database import IndexDatabase
 from amux.index.errors import TextIndexError
 from amux.index.facts.sources import SourceIndex
 from amux.index.facts.stored_source import Depth, SourceReader
+from amux.index.rows.results import stored_counts
 from amux.index.text.update import HAS_TOOLS as TEXTS_HAVE_TOOLS
+from amux.index.text.update import open_texts
 from amux.model.reports import IndexCheck, IndexedSources, IndexMismatch
+from amux.reading.fingerprint import total_size
 from amux.reading.sources import SourceCatalog
 
 __all__ = ["TEXTS_HAVE_TOOLS", "IndexInspection"]
@@ -31,14 +34,14 @@ class IndexInspection:
     def text_counts(self) -> tuple[dict[str, int], str | None]:
         """Return how many sources of each agent have current texts; or why that is unknown.
 
-        An agent whose own full-text index is complete is left out.
+        An agent whose own full-text index is complete is not included.
         """
         catalog, database = self._catalog, self._database
         agents = [name for name in self._agents if not catalog.has_complete_native_index(name)]
-        if not database.has_texts():
+        if not database.text_path.exists():  # opening them would create the file
             return dict.fromkeys(agents, 0), None
         try:
-            texts = database.texts()
+            texts = open_texts(database)
             counts = {
                 name: texts.current(catalog.adapter(name), catalog.sources(name)) for name in agents
             }
@@ -47,18 +50,18 @@ class IndexInspection:
         return counts, None
 
     def sources(self, texts: dict[str, int]) -> Iterator[IndexedSources]:
-        """Yield what the index holds of each agent, and how much of it is stale."""
+        """Yield the size of the index for each agent, and how much of it is stale."""
         for name in self._agents:
             sources, index = self._catalog.sources(name), self._index(name)
             stale = index.stale(sources, Depth.USAGE)
-            stored, sessions, subagents = index.counts()
+            stored, sessions, subagents = stored_counts(self._database, name)
             if sources or stored:
                 yield IndexedSources(
                     agent=name,
                     sources=len(sources),
                     kept=stored,
                     stale=len(stale),
-                    stale_bytes=index.stale_bytes(stale, Depth.USAGE),
+                    stale_bytes=total_size(stale),
                     sessions=sessions,
                     subagents=subagents,
                     texts=texts.get(name),

@@ -1,9 +1,9 @@
-"""Many sources at once, on all cores, by forked workers.
+"""Processes many sources on all cores, in forked workers.
 
-A worker inherits the work and the adapters as they are, takes one number after the other from a
-shared pipe and writes what it made of it to a pipe of its own. Where forking is impossible or would
-be unsafe, the work is done here, in order. It is unsafe while other threads run: a lock that one of
-them holds would never be given up in the copy.
+A worker inherits the tasks and the adapters, takes one task number after the other from a shared
+pipe and writes each result to a pipe of its own. If forking is impossible or unsafe, the tasks are
+done in this process, in order. Forking is unsafe while other threads run: a lock that one of them
+holds would never be released in the copy.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _NUMBER: Final = struct.Struct("<I")
 _HEADER: Final = struct.Struct("<IQ")
 _PIPE_BLOCK: Final = 1 << 18
 _QUEUE_BLOCK: Final = 64 * _NUMBER.size
-_MOST_WORKERS: Final = 16
+_MAX_WORKERS: Final = 16
 
 
 def can_fork() -> bool:
-    """Whether this process may be copied: nothing runs in it but its main thread."""
+    """Return whether this process may be forked: only its main thread is running."""
     if not hasattr(os, "fork") or sys.platform == "darwin":
         return False
-    # Threads that Python did not start are not counted; being one of them is noticed.
+    # Python does not count threads it did not start, but shows that this is one of them.
     is_main = threading.current_thread() is threading.main_thread()
     return is_main and threading.active_count() == 1
 
 
 def core_count() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -47,23 +47,23 @@ def core_count() -> int:
 def work_through(
     tasks: Sequence[Task], work: Callable[[Task], bytes], *, workers: int
 ) -> Iterator[tuple[int, bytes]]:
-    """Do all tasks and yield (number of the task, result) as they are done, in any order."""
+    """Do all tasks and yield (number of the task, result) as they finish, in any order."""
     for task in tasks[:1]:
-        yield 0, work(task)  # here: what it loads, the workers inherit
-    count = min(workers, len(tasks), _MOST_WORKERS)
-    # Asked only now: who took the first result may have started a thread.
-    if count < 2 or not can_fork():  # noqa: PLR2004 - one worker has nobody to share with
+        yield 0, work(task)  # in this process: workers inherit the modules it imports
+    count = min(workers, len(tasks), _MAX_WORKERS)
+    # Checked only now: the consumer of the first result may have started a thread.
+    if count < 2 or not can_fork():  # noqa: PLR2004 - a single worker gains nothing
         for number, task in enumerate(tasks[1:], 1):
             yield number, work(task)
         return
-    crew = _Crew(tasks, work, count)
+    forked = _Workers(tasks, work, count)
     try:
-        yield from crew.results()
+        yield from forked.results()
     finally:
-        crew.dismiss()
+        forked.stop()
 
 
-class _Crew:
+class _Workers:
     """Forked workers and the pipes to them."""
 
     def __init__(self, tasks: Sequence[Task], work: Callable[[Task], bytes], count: int) -> None:
@@ -72,29 +72,29 @@ class _Crew:
         self._pids: list[int] = []
         self._pipes: list[int] = []
         for _ in range(count):
-            self._hire(tasks, work)
+            self._fork(tasks, work)
         os.close(self._queue)
         os.set_blocking(self._feed, False)
 
-    def _hire(self, tasks: Sequence[Task], work: Callable[[Task], bytes]) -> None:
-        inlet, outlet = os.pipe()
+    def _fork(self, tasks: Sequence[Task], work: Callable[[Task], bytes]) -> None:
+        input_, output = os.pipe()
         pid = os.fork()
         if pid == 0:
             code = 1
             try:
-                signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who hired us decides
-                os.close(inlet)
+                signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C
+                os.close(input_)
                 os.close(self._feed)
-                _serve(self._queue, outlet, tasks, work)
+                _work(self._queue, output, tasks, work)
                 code = 0
             finally:
                 os._exit(code)
-        os.close(outlet)
+        os.close(output)
         self._pids.append(pid)
-        self._pipes.append(inlet)
+        self._pipes.append(input_)
 
     def results(self) -> Iterator[tuple[int, bytes]]:
-        """What comes back, until all is done. A worker that died leaves its task undone."""
+        """Yield results until all tasks are done; the task of a worker that died is missing."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._feed, selectors.EVENT_WRITE)
             for pipe in self._pipes:
@@ -102,7 +102,7 @@ class _Crew:
             while selector.get_map():
                 for key, _ in selector.select():
                     if key.fd == self._feed:
-                        self._hand_out(selector)
+                        self._feed_queue(selector)
                         continue
                     block = os.read(key.fd, _PIPE_BLOCK)
                     if not block:
@@ -111,8 +111,8 @@ class _Crew:
                     key.data.extend(block)
                     yield from _take_messages(key.data)
 
-    def _hand_out(self, selector: selectors.BaseSelector) -> None:
-        """Put more numbers into the queue; a block that small is written whole or not at all."""
+    def _feed_queue(self, selector: selectors.BaseSelector) -> None:
+        """Write more numbers to the queue; such a small block is written whole or not at all."""
         try:
             os.write(self._feed, self._waiting[:_QUEUE_BLOCK])
             self._waiting = self._waiting[_QUEUE_BLOCK:]
@@ -125,8 +125,8 @@ class _Crew:
             os.close(self._feed)
             self._feed = -1
 
-    def dismiss(self) -> None:
-        """End whoever is still there and collect all of them."""
+    def stop(self) -> None:
+        """End all workers and wait for them."""
         for pipe in (*self._pipes, self._feed):
             if pipe >= 0:
                 os.close(pipe)
@@ -137,23 +137,19 @@ class _Crew:
                 os.waitpid(pid, 0)
 
 
-def _serve(queue: int, outlet: int, tasks: Sequence[Task], work: Callable[[Task], bytes]) -> None:
+def _work(queue: int, output: int, tasks: Sequence[Task], work: Callable[[Task], bytes]) -> None:
     gc.freeze()
     gc.disable()  # structs hold no cycles; a worker lives for seconds
     while number := os.read(queue, _NUMBER.size):
         index: int = _NUMBER.unpack(number)[0]
         result = work(tasks[index])
-        _write_all(outlet, _HEADER.pack(index, len(result)) + result)
-
-
-def _write_all(pipe: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(pipe, view) :]
+        view = memoryview(_HEADER.pack(index, len(result)) + result)
+        while view:
+            view = view[os.write(output, view) :]
 
 
 def _take_messages(buffer: bytearray) -> Iterator[tuple[int, bytes]]:
-    """Cut whole messages off the front of what has arrived."""
+    """Remove all complete messages from the start of the buffer and yield them."""
     start = 0
     while len(buffer) - start >= _HEADER.size:
         number, length = _HEADER.unpack_from(buffer, start)

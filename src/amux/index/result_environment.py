@@ -1,6 +1,6 @@
-"""The environment in which this process computes rows and spending, see `index.basis`.
+"""The environment in which this process computes rows and spending; see `index.environment`.
 
-Recorded runs are no part of its fingerprint: what a run has cost affects one cluster only.
+Recorded runs are not a part of its fingerprint: the cost of a run affects one cluster only.
 """
 
 from __future__ import annotations
@@ -92,5 +92,5 @@ def _tag_lines(tags: Iterable[tuple[str, Sequence[str]]]) -> str:
 
 
 def _lines(entries: Iterable[Sequence[str]]) -> str:
-    """Return one line per entry; a name with a line end or NUL is none that the index knows."""
+    """Return one line per entry; no stored name contains a line end or NUL."""
     return "\n".join("\0".join(entry) for entry in entries if not {"\n", "\0"} & set(entry[0]))

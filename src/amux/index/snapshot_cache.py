@@ -1,8 +1,8 @@
-"""Looks at files: how they were, and for how long that may be believed.
+"""Caches snapshots of the files of agents, and values that were computed from them.
 
-Without a `max_age` every question takes a look of its own. With one, a process that stays may
-answer from looks that are at most so many seconds old, as if it had been asked when they were
-taken. Looks come in generations: what was made from one holds as long as it does.
+Without `max_age`, every question takes a snapshot of its own. With it, a long-lived process may
+answer from snapshots that are at most that many seconds old, as if it had been asked when they were
+taken. Snapshots have a generation number: a value computed from them expires with them.
 """
 
 from __future__ import annotations
@@ -19,56 +19,56 @@ if TYPE_CHECKING:
 
 
 Clock = Callable[[], float]
-"""Seconds from any beginning, never going back."""
+"""Returns seconds since an arbitrary start; never goes back."""
 
 
 class SnapshotCache:
-    """What was seen of files, by place."""
+    """The snapshots of the current generation."""
 
     def __init__(self, max_age: float = 0.0, *, clock: Clock = time.monotonic) -> None:
         self._max_age = max_age
         self._clock = clock
-        self._seen: dict[tuple[str, ...], bytes] = {}
+        self._snapshots: dict[tuple[str, ...], bytes] = {}
         self._generation = 0
         self._began: float | None = None
-        self._is_held = False
+        self._is_frozen = False
 
     @property
     def is_enabled(self) -> bool:
-        """Whether a look may serve more than one question."""
+        """Whether a snapshot may be used for more than one question."""
         return self._max_age > 0
 
     def generation(self) -> int:
-        """The number of the looks that may be used now; those that are too old are forgotten."""
+        """Return the number of the current generation; a new one begins if it is too old."""
         now = self._clock()
-        if self._began is None or (not self._is_held and now - self._began >= self._max_age):
-            self._seen = {}
+        if self._began is None or (not self._is_frozen and now - self._began >= self._max_age):
+            self._snapshots = {}
             self._began = now
             self._generation += 1
         return self._generation
 
     def state(self, roots: Sequence[str], files: Sequence[str]) -> bytes:
-        """The state of some places (see `look_at`), as it was seen in this generation."""
+        """Return the snapshot of some roots and files, taken once per generation."""
         self.generation()
         key = (*roots, "", *files)
-        if key not in self._seen:
-            self._seen[key] = agent_snapshot(roots, files)
-        return self._seen[key]
+        if key not in self._snapshots:
+            self._snapshots[key] = agent_snapshot(roots, files)
+        return self._snapshots[key]
 
     def clear(self) -> None:
-        """Files were read since: what was seen before says less than what is kept of them."""
-        self._seen = {}
+        """Discard all snapshots: they are older than the files that were read since."""
+        self._snapshots = {}
 
     @contextmanager
     def frozen(self) -> Generator[None]:
-        """Within it every place is looked at once, however many questions are asked."""
+        """Keep one generation for all questions inside the `with` block."""
         self._began = self._began if self.is_enabled else None
         self.generation()
-        self._is_held = True
+        self._is_frozen = True
         try:
             yield
         finally:
-            self._is_held = False
+            self._is_frozen = False
 
 
 T = TypeVar("T")
@@ -76,27 +76,31 @@ State = tuple[object, ...]
 
 
 class GenerationCache(Generic[T]):
-    """The last thing that was made, and what for."""
+    """Caches the last value computed from a snapshot of the files.
+
+    The entry expires with the snapshot (see `max_age`) or as soon as any process writes to the
+    index.
+    """
 
     def __init__(self) -> None:
         self._last: tuple[State, T] | None = None
 
-    def get(self, updater: IndexUpdater, wanted: State, make: Callable[[], T]) -> T:
-        """What was made for the same question from the same look; else it is made now."""
+    def get(self, updater: IndexUpdater, key: State, compute: Callable[[], T]) -> T:
+        """Return the cached value for an equal `key`, or compute it now."""
         generation = updater.snapshots.generation()
-        if self._last is not None and self._last[0] == (wanted, generation, *_state(updater)):
+        if self._last is not None and self._last[0] == (key, generation, *_state(updater)):
             return self._last[1]
-        made = make()
-        self._last = ((wanted, generation, *_state(updater)), made)
-        return made
+        value = compute()
+        self._last = ((key, generation, *_state(updater)), value)
+        return value
 
 
 def _state(updater: IndexUpdater) -> State:
-    """Changes with everything that is written into the index."""
+    """Return a value that changes with everything that is written to the index."""
     from amux.index.errors import TextIndexError
 
     database = updater.database
     try:
         return (database.version(), database.text_version()) if database.exists() else (object(),)
     except TextIndexError:
-        return (object(),)  # equal to nothing: who asks next finds out what is wrong
+        return (object(),)  # equal to nothing: the next question meets the error

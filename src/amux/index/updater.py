@@ -1,27 +1,23 @@
-"""What the index keeps of sessions, brought up to date before it is given.
+"""Updates the index before it is read.
 
-Everything here may raise IndexUnavailableError; whoever asks reads the sources instead.
+Every method may raise IndexUnavailableError; the caller then reads the sources instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from amux.assembly.assemble import Assembly
 from amux.assembly.cost import CostCalculator
 from amux.index.agent_index import AgentIndex, BuildResult
-from amux.index.errors import (
-    IndexUnavailableError,
-    TextIndexDamagedError,
-    TextIndexError,
-)
+from amux.index.errors import IndexUnavailableError, TextIndexDamagedError, TextIndexError
 from amux.index.facts.stored_source import Depth
 from amux.index.freshness import Freshness, WatchedPaths
 from amux.index.result_environment import ResultEnvironment
-from amux.index.rows.query import AgentCounts, agent_counts
-from amux.index.rows.results import ClusterResult, ResultIndex
+from amux.index.rows.query import find_summaries
+from amux.index.rows.results import AgentCounts, ClusterResult, ResultIndex, agent_counts
 from amux.index.rows.session_row import decode_problems, make_rows, report_of, wanted_rows
 from amux.index.snapshot_cache import SnapshotCache
 from amux.model.options import SessionListOptions
@@ -47,17 +43,21 @@ _CONTENDED = "other processes keep changing it"
 
 
 class _StaleAgents(NamedTuple):
-    """Agents whose results have to be looked at; None: they still hold.
+    """The agents whose rows may be out of date.
 
-    `before` is what other processes had written into the index until then.
+    `before` is `IndexDatabase.foreign_changes` before that was checked; None if there is no index.
     """
 
     before: tuple[int, int] | None
-    stale: Mapping[str, AgentIndex | None]
+    agents: Sequence[AgentIndex]
+
+    def size(self) -> int:
+        """Return how many bytes have to be read."""
+        return sum(index.stale_bytes(Depth.FACTS) for index in self.agents)
 
 
 class IndexUpdater:
-    """The index of one home. `watch` is told how far reading has come."""
+    """The index of one home. `progress` is called while sources are read."""
 
     def __init__(
         self,
@@ -73,63 +73,62 @@ class IndexUpdater:
         self.progress: ReportProgress | None = None
         self.text_error: str | None = None  # why the text index cannot be used
         self._catalog = catalog
-        self._shelf: StoredSessions | None = None
+        self._stored_sessions: StoredSessions | None = None
 
     def sources(self, agent: str, sources: Sequence[SourceRef], *, usage_only: bool) -> AgentIndex:
-        """The sources of one agent, read as far as needed."""
-        indexed = AgentIndex(self._catalog, self.database, agent, sources)
-        if indexed.has_sources or self.database.exists():
-            indexed.update(Depth.USAGE if usage_only else Depth.FACTS, watch=self.progress)
-        return indexed
+        """Return the index of one agent, updated to the required depth."""
+        index = AgentIndex(self._catalog, self.database, agent, sources)
+        if index.has_sources or self.database.exists():
+            index.update(Depth.USAGE if usage_only else Depth.FACTS, progress=self.progress)
+        return index
 
     def assembly_of(
         self, agent: str, session_id: str, *, sources: Sequence[SourceRef]
     ) -> Assembly | None:
-        """One session with all that bears on it; None: it is read sooner without the index."""
+        """Return a session and all that affects it; None if reading it directly is faster."""
         if not self.database.exists():
             return None
-        indexed = AgentIndex(self._catalog, self.database, agent, sources)
-        if not indexed.update_if_small(INLINE_UPDATE_BYTES):
+        index = AgentIndex(self._catalog, self.database, agent, sources)
+        if not index.update_if_small(INLINE_UPDATE_BYTES):
             return None
-        return indexed.assembly_of(session_id)
+        return index.assembly_of(session_id)
 
     def payloads(self, agent: str, kind: Kind, encode: Callable[[Assembly], bytes]) -> list[bytes]:
-        """What the sessions of an agent come to, still encoded."""
+        """Return the encoded results of one kind of all clusters of an agent."""
 
-        def make(assembly: Assembly) -> ClusterResult:
+        def build(assembly: Assembly) -> ClusterResult:
             return ClusterResult(payload=encode(assembly))
 
-        return self._update_results(agent, kind, make)
+        return self._update_results(agent, kind, build)
 
     def agent_totals(self, agent: str, costs: CostCalculator) -> AgentCounts:
-        """How many sessions an agent has."""
+        """Return the number and the time span of an agent's sessions."""
         with self._current_rows((agent,), costs):
             return agent_counts(self.database, agent)
 
     def update_rows(self, agents: Sequence[str], costs: CostCalculator) -> None:
-        """Bring the rows of some agents up to date."""
+        """Update the rows of some agents."""
         self._update_rows(self._stale_agents(agents), costs)
 
     def list_rows(
         self, agents: Sequence[str], options: SessionListOptions, costs: CostCalculator
     ) -> ListReport | None:
-        """A list of rows; None when so much would have to be indexed first that a choice is sooner.
+        """Return a list from rows; None if selecting sources is faster than indexing all of them.
 
-        Such an index is made by whoever needs all of it: a report, a search, `index update`.
+        Such an index is built by a question that needs all of it: a report, a search, `index
+        update`.
         """
-        from amux.index.rows.query import find_summaries
-
-        can_choose = leaves_out(options)
-        if can_choose and not self.database.exists() and self._exceeds_full_index(agents):
+        can_select = leaves_out(options)
+        if can_select and not self.database.exists() and self._exceeds_full_index(agents):
             return None
-        look = self._stale_agents(agents)
-        if can_choose and self.database.exists() and _needs_full_index(look.stale.values()):
+        stale = self._stale_agents(agents)
+        if can_select and self.database.exists() and stale.size() > FULL_INDEX_BYTES:
             return None
-        with self._current_rows(agents, costs, look) as problems:
+        with self._current_rows(agents, costs, stale) as problems:
             if not self.database.exists():
                 return ListReport(sessions=())
-            rows, omitted = find_summaries(self.database, wanted_rows(agents, options))
-            return report_of(rows, omitted, problems, costs)
+            rows, hidden = find_summaries(self.database, wanted_rows(agents, options))
+            return report_of(rows, hidden, problems, costs)
 
     def update_texts(self, agents: Iterable[str]) -> tuple[TextDatabase, list[str]] | None:
         """Update the text index; return it with the agents whose texts it holds.
@@ -143,7 +142,7 @@ class IndexUpdater:
             return None
         try:
             return update_texts(
-                self._catalog, self.database, self.environment, agents, watch=self.progress
+                self._catalog, self.database, self.environment, agents, progress=self.progress
             )
         except TextIndexError as error:
             self.text_error = str(error)
@@ -159,37 +158,37 @@ class IndexUpdater:
     def sessions(
         self, agents: Sequence[str], costs: CostCalculator
     ) -> tuple[Sequence[StoredSession], list[Problem]]:
-        """The rows of some agents to be searched, and the problems met."""
+        """Return the rows of some agents to be searched, and the problems of reading them."""
         from amux.index.rows.stored_session import StoredSessions
 
-        self._shelf = self._shelf or StoredSessions()
+        self._stored_sessions = self._stored_sessions or StoredSessions()
         with self._current_rows(agents, costs) as payloads:
-            rows = (
-                self._shelf.sessions(self.database, agents, costs) if self.database.exists() else []
-            )
+            if not self.database.exists():
+                return [], []
+            rows = self._stored_sessions.sessions(self.database, agents, costs)
             return rows, [*decode_problems(payloads)]
 
     def _stale_agents(self, agents: Sequence[str]) -> _StaleAgents:
-        """Which rows of some agents have to be looked at, and a state of the index before that."""
+        """Return the agents whose rows may be out of date."""
         before = self.database.foreign_changes() if self.database.exists() else None
-        stale = {agent: self._stale(agent, "sessions") for agent in agents}
-        if before is None and any(each is not None and each.has_sources for each in stale.values()):
+        stale = [index for agent in agents if (index := self._stale(agent, "sessions"))]
+        if before is None and any(index.has_sources for index in stale):
             before = self.database.foreign_changes()
         return _StaleAgents(before, stale)
 
     def _stale(self, agent: str, kind: Kind) -> AgentIndex | None:
-        answers = self._freshness(kind, look=self.snapshots.state)
-        if self.database.exists() and answers.is_valid((agent,), self._catalog.env):
+        freshness = self._freshness(kind, take_snapshot=self.snapshots.state)
+        if self.database.exists() and freshness.is_valid((agent,), self._catalog.env):
             return None
-        return self._indexed(agent)
+        return AgentIndex(self._catalog, self.database, agent)
 
-    def _adapter_snapshot(self, agent: str, places: WatchedPaths) -> bytes:
-        """The state of an agent as its adapter tells it, to be compared with that of its rows."""
-        below = state_of_roots(self._catalog.adapter(agent), places.roots)
-        return below + take_snapshot((), places.files) if below else b""
+    def _adapter_snapshot(self, agent: str, paths: WatchedPaths) -> bytes:
+        """Return the snapshot of an agent whose adapter provides fingerprints."""
+        own = state_of_roots(self._catalog.adapter(agent), paths.roots)
+        return own + take_snapshot((), paths.files) if own else b""
 
     def _exceeds_full_index(self, agents: Sequence[str]) -> bool:
-        """Whether the sources of these agents are large; looks no further than it has to."""
+        """Return whether the sources of these agents are large; stop counting when they are."""
         size = 0
         for agent in agents:
             for source in self._catalog.sources(agent):
@@ -200,80 +199,78 @@ class IndexUpdater:
 
     @contextmanager
     def _current_rows(
-        self, agents: Sequence[str], costs: CostCalculator, look: _StaleAgents | None = None
+        self, agents: Sequence[str], costs: CostCalculator, stale: _StaleAgents | None = None
     ) -> Generator[list[bytes]]:
-        """A state of the index in which the rows of some agents are up to date; problems met.
+        """Update the rows of some agents and hold a transaction in which they are current.
 
-        Other processes may write while these are brought up to date: then it is done again.
+        The value is their encoded problems. The update is repeated if other processes write
+        meanwhile.
         """
         for _ in range(MAX_ATTEMPTS):
-            look = look or self._stale_agents(agents)
-            self._update_rows(look, costs)
+            stale = stale or self._stale_agents(agents)
+            self._update_rows(stale, costs)
             if not self.database.exists():
                 yield []
                 return
             with self.database.reading():
-                if self.database.foreign_changes() == look.before:
+                if self.database.foreign_changes() == stale.before:
                     yield self._freshness("sessions").payloads(agents)
                     return
-            look = None
+            stale = None
         raise IndexUnavailableError(_CONTENDED)
 
-    def _update_rows(self, look: _StaleAgents, costs: CostCalculator) -> None:
-        def make(assembly: Assembly) -> ClusterResult:
+    def _update_rows(self, stale: _StaleAgents, costs: CostCalculator) -> None:
+        def build(assembly: Assembly) -> ClusterResult:
             return make_rows(assembly, costs)
 
-        waiting = [(agent, indexed) for agent, indexed in look.stale.items() if indexed is not None]
-        # Who has nothing is noted as well, unless nobody has anything.
-        for agent, indexed in sorted(waiting, key=lambda pair: not pair[1].has_sources):
-            self._update_results(agent, "sessions", make, indexed)
+        # Agents with sources come first: they create the index. Then the others are recorded as
+        # empty. If no agent has sources, no index is created.
+        for index in sorted(stale.agents, key=lambda index: not index.has_sources):
+            self._update_results(index.agent, "sessions", build, index)
 
     def _update_results(
-        self, agent: str, kind: Kind, make: BuildResult, indexed: AgentIndex | None = None
+        self, agent: str, kind: Kind, build: BuildResult, index: AgentIndex | None = None
     ) -> list[bytes]:
-        """Results of one kind, up to date: what is kept besides rows."""
+        """Return the payloads of one kind, updated if necessary."""
         for _ in range(MAX_ATTEMPTS):
-            if indexed is None and self.database.exists():
+            if index is None and self.database.exists():
                 with self.database.reading():
-                    indexed = self._stale(agent, kind)
-                    if indexed is None:
+                    index = self._stale(agent, kind)
+                    if index is None:
                         return self._freshness(kind).payloads((agent,))
-            made = self._rebuild(kind, make, indexed or self._indexed(agent))
-            if made is not None:
-                return made
-            indexed = None
+            index = index or AgentIndex(self._catalog, self.database, agent)
+            payloads = self._rebuild(kind, build, index)
+            if payloads is not None:
+                return payloads
+            index = None
         raise IndexUnavailableError(_CONTENDED)
 
-    def _rebuild(self, kind: Kind, make: BuildResult, indexed: AgentIndex) -> list[bytes] | None:
-        """The same, brought up to date; None: another process has changed them meanwhile.
-
-        What they rest on is noted, for the quick way next time.
-        """
-        if not indexed.has_sources and not self.database.exists():
-            return []  # nobody is here: leave no trace of having looked
-        agent, basis = indexed.agent, self.environment.fingerprint()
+    def _rebuild(self, kind: Kind, build: BuildResult, index: AgentIndex) -> list[bytes] | None:
+        """Update the results and record their snapshot; None if another process changed them."""
+        if not index.has_sources and not self.database.exists():
+            return []  # an index without sources is not created
+        agent, environment = index.agent, self.environment.fingerprint()
         depth = Depth.FACTS if kind == "sessions" else Depth.USAGE
-        indexed.update(depth, watch=self.progress, make=make)
-        members = indexed.update_results(kind, basis, self.environment.runs_of(agent), make)
+        index.update(depth, progress=self.progress, build=build)
+        versions = index.update_results(kind, environment, self.environment.runs_of(agent), build)
         self.snapshots.clear()
-        answers = self._freshness(kind)
+        freshness = self._freshness(kind)
         with self.database.writing():
-            if not ResultIndex(self.database, agent, kind).are_current(members, basis):
+            expected = {cluster: (own, environment) for cluster, own in versions.items()}
+            if ResultIndex(self.database, agent, kind).versions() != expected:
+                return None  # another process has replaced some of them
+            if environment != self.environment.fingerprint():  # another thread has changed a price
                 return None
-            if basis != self.environment.fingerprint():  # another thread has changed a price
-                return None
-            answers.record(
-                agent, indexed.snapshot, roots=indexed.roots, files=indexed.files, env=indexed.env
+            freshness.record(
+                agent, index.snapshot, roots=index.roots, files=index.files, env=index.env
             )
-            return answers.payloads((agent,))
+            return freshness.payloads((agent,))
 
-    def _freshness(self, kind: Kind, *, look: TakeSnapshot | None = None) -> Freshness:
-        environment = self.environment.fingerprint_for
-        return Freshness(self.database, kind, environment, look=look, ask=self._adapter_snapshot)
-
-    def _indexed(self, agent: str) -> AgentIndex:
-        return AgentIndex(self._catalog, self.database, agent)
-
-
-def _needs_full_index(stale: Iterable[AgentIndex | None]) -> bool:
-    return sum(one.stale_bytes(Depth.FACTS) for one in stale if one is not None) > FULL_INDEX_BYTES
+    def _freshness(self, kind: Kind, *, take_snapshot: TakeSnapshot | None = None) -> Freshness:
+        return Freshness(
+            self.database,
+            kind,
+            self.environment.fingerprint_for,
+            take_snapshot=take_snapshot,
+            adapter_snapshot=self._adapter_snapshot,
+        )

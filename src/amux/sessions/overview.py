@@ -21,7 +21,7 @@ from amux.sessions.list import sort_sessions
 from amux.sessions.service import SessionService
 
 if TYPE_CHECKING:
-    from amux.index.rows.query import AgentCounts
+    from amux.index.rows.results import AgentCounts
 
 RECENT = 5
 _LAST: Final = SessionListOptions(sort="updated", limit=RECENT)

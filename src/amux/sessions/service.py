@@ -42,7 +42,7 @@ from amux.sessions.options import checked_cost, checked_list, checked_query
 
 if TYPE_CHECKING:
     from amux.index.freshness import Kind
-    from amux.index.rows.query import AgentCounts
+    from amux.index.rows.results import AgentCounts
     from amux.index.rows.stored_session import StoredSession
     from amux.index.updater import IndexUpdater
     from amux.model.reports import CostExplanation, SearchReport

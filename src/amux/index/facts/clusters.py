@@ -1,9 +1,9 @@
-"""Which sources bear on each other, as numbers.
+"""Finds which sources affect each other.
 
-Two sources belong together when they share a name of a session (its id, an alias, a parent),
-content that only a copy can share, or a title for a line of the other. Sessions can be put together
-cluster by cluster: what is in none of a cluster's sources has no influence on its sessions. A
-cluster may be larger than needed, never smaller.
+Two sources belong to one cluster if they share the name of a session (its id, an alias, a parent),
+content that only a copy can share, or if one has a title for a line of the other. Sessions can be
+assembled cluster by cluster: no other source affects them. A cluster may be larger than necessary,
+never smaller.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from amux.model.trace import key_of
 
 
 class SourceKeys(msgspec.Struct, frozen=True):
-    """The numbers of one source. Each is an array of 64-bit keys."""
+    """The keys by which a source is linked to others; each field is an array of 64-bit numbers."""
 
-    own: bytes  # the sessions it holds, by every name
+    own: bytes  # every name of the sessions it holds
     named: bytes  # other sessions that it refers to
     content: bytes  # messages and calls that only a copy can share
-    noted: bytes  # lines of other sources that it has a title for
+    titled: bytes  # lines of other sources that it has a title for
 
 
 def source_keys(facts: Iterable[Facts]) -> SourceKeys:
-    """What a source has in common with others."""
+    """Return the keys of a source."""
     own: dict[int, None] = {}
     named: dict[int, None] = {}
     content: dict[int, None] = {}
-    noted: dict[int, None] = {}
+    titled: dict[int, None] = {}
     for each in facts:
         for name in (each.session_id, *each.aliases, each.rollout):
             if name:
@@ -41,56 +41,57 @@ def source_keys(facts: Iterable[Facts]) -> SourceKeys:
             if name:
                 named[key_of(name)] = None
         content.update(dict.fromkeys(array("q", each.copy_keys)))
-        noted.update({note.entry: None for note in each.notes if note.entry is not None})
-    return SourceKeys(*(array("q", keys).tobytes() for keys in (own, named, content, noted)))
+        titled.update({note.entry: None for note in each.notes if note.entry is not None})
+    return SourceKeys(*(array("q", keys).tobytes() for keys in (own, named, content, titled)))
 
 
 class Clusters:
-    """Puts sources into clusters; an entangled one has a session or a message in two sources."""
+    """A union-find over sources, which are identified by number."""
 
     def __init__(self) -> None:
         self._leader: dict[int, int] = {}
-        self._holder: dict[int, int] = {}  # of a name or of content: the first source with it
+        self._first: dict[int, int] = {}  # source with a name, content or line
         self._owner: dict[int, int] = {}
-        self._entangled: set[int] = set()
+        self._shared: set[int] = set()  # sources with a session or message of another one
 
-    def add(self, source: int, links: SourceKeys) -> None:
-        """Enter one source."""
+    def add(self, source: int, keys: SourceKeys) -> None:
+        """Add a source."""
         self._leader[source] = source
-        for key in array("q", links.own):
+        for key in array("q", keys.own):
             if self._owner.setdefault(key, source) != source:
-                self._entangled.add(source)
-            self._meet(key, source)
-        for key in array("q", links.named):
-            self._meet(key, source)
-        content = array("q", links.content)
-        if self._holder.keys().isdisjoint(content):  # as nearly all are
-            self._holder.update(dict.fromkeys(content, source))
+                self._shared.add(source)
+            self._join_by_key(key, source)
+        for key in array("q", keys.named):
+            self._join_by_key(key, source)
+        content = array("q", keys.content)
+        if self._first.keys().isdisjoint(content):  # as nearly all are
+            self._first.update(dict.fromkeys(content, source))
             return
-        met = [self._meet(key, source) for key in content]
-        if any(met):
-            self._entangled.add(source)
+        joined = [self._join_by_key(key, source) for key in content]
+        if any(joined):
+            self._shared.add(source)
 
-    def add_notes(self, source: int, noted: bytes) -> None:
-        """Enter the lines that a source has titles for; several may have one for the same line."""
-        for key in array("q", noted):
-            self._meet(key, source)
+    def add_notes(self, source: int, titled: bytes) -> None:
+        """Add the lines that a source has titles for; several sources may title the same line."""
+        for key in array("q", titled):
+            self._join_by_key(key, source)
 
     def add_lines(self, source: int, lines: bytes) -> None:
-        """Bring a source together with those that have titles for its lines."""
-        for key in self._holder.keys() & set(array("q", lines)):
-            self._meet(key, source)
+        """Join a source with the sources that have titles for its lines."""
+        for key in self._first.keys() & set(array("q", lines)):
+            self._join_by_key(key, source)
 
-    def _meet(self, key: int, source: int) -> bool:
-        """Join a source with the first that has the key; whether there was one."""
-        first = self._holder.setdefault(key, source)
+    def _join_by_key(self, key: int, source: int) -> bool:
+        """Join a source with the first that has the key; return whether there was one."""
+        first = self._first.setdefault(key, source)
         if first == source:
             return False
-        self._join(first, source)
+        one, other = self.find(first), self.find(source)
+        self._leader[max(one, other)] = min(one, other)
         return True
 
     def find(self, source: int) -> int:
-        """The number of a source's cluster."""
+        """Return the number of a source's cluster."""
         leader = self._leader
         while leader[source] != source:
             leader[source] = leader[leader[source]]
@@ -98,22 +99,17 @@ class Clusters:
         return source
 
     def holding(self, name: str) -> int | None:
-        """The cluster of the session that goes by this name; None: no source holds it."""
+        """Return the cluster of the session with this name; None if no source holds it."""
         source = self._owner.get(key_of(name))
         return None if source is None else self.find(source)
 
     def members(self) -> dict[int, list[int]]:
-        """All clusters, each with its sources in order."""
+        """Return the sources of every cluster, in order."""
         found: dict[int, list[int]] = {}
         for source in self._leader:
             found.setdefault(self.find(source), []).append(source)
         return found
 
     def with_shared_calls(self) -> set[int]:
-        """Clusters in which it may take more than usage to say whose a call is."""
-        return {self.find(source) for source in self._entangled}
-
-    def _join(self, one: int, other: int) -> None:
-        first, second = self.find(one), self.find(other)
-        if first != second:
-            self._leader[max(first, second)] = min(first, second)
+        """Return the clusters whose usage may not show which session owns a call."""
+        return {self.find(source) for source in self._shared}

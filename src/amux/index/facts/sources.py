@@ -1,9 +1,9 @@
-"""What every source said when it was last read, brought up to date on request.
+"""Stores the facts of every source of an agent, and updates them on request.
 
-A source is read again only when its stamp, its adapter or the depth asked for has changed; an
-append-only one from where it was left. What has been read is kept in portions, so that an
-interrupted update goes on where it stopped. Two processes may do the same work; neither spoils the
-other's.
+A source is read again only if its fingerprint, its adapter or the requested depth has changed; an
+append-only source is read from its checkpoint. Facts are written in portions, so that an
+interrupted update continues where it stopped. Two processes may do the same work; neither damages
+the other's result.
 """
 
 from __future__ import annotations
@@ -29,69 +29,69 @@ from amux.index.facts.stored_source import (
     reader_version,
 )
 from amux.index.pool import core_count, work_through
-from amux.index.rows.query import SUBAGENT
 from amux.model.facts import Facts
 from amux.model.problems import Problem
 from amux.reading.fingerprint import UNSETTLED, Fingerprints, total_size
 
 ReportProgress = Callable[[int, int], None]
-"""Told how many of how many bytes are done."""
+"""Called with the number of bytes that were read and the number of all bytes to read."""
 
 _PORTION: Final = 256
-_WORTH_SHARING: Final = 8 << 20
+_MIN_SHARED_BYTES: Final = 8 << 20
 _ENTRIES: Final = msgspec.msgpack.Decoder(StoredSource)
 _WRITE: Final = """
-INSERT INTO source (agent, path, size, maker, stamp, digest, depth, own, named, content, noted,
-  offset) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (agent, path) DO UPDATE SET size = excluded.size, maker = excluded.maker,
-  stamp = excluded.stamp, digest = excluded.digest, depth = excluded.depth, own = excluded.own,
-  named = excluded.named, content = excluded.content, noted = excluded.noted,
+INSERT INTO source (agent, path, size, reader, fingerprint, digest, depth, own, named, content,
+  titled, offset) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (agent, path) DO UPDATE SET size = excluded.size, reader = excluded.reader,
+  fingerprint = excluded.fingerprint, digest = excluded.digest, depth = excluded.depth,
+  own = excluded.own, named = excluded.named, content = excluded.content, titled = excluded.titled,
   offset = excluded.offset
--- Another process may have read more of the same file meanwhile.
-WHERE depth <= excluded.depth OR stamp != excluded.stamp OR maker != excluded.maker
+-- Another process may have read the same file deeper meanwhile.
+WHERE depth <= excluded.depth OR fingerprint != excluded.fingerprint OR reader != excluded.reader
 """
-# Apart, so that looking through all sources does not turn over everything they said.
+# A separate table: scanning all sources must not read all of their facts.
 _WRITE_READING: Final = """
-INSERT OR REPLACE INTO reading (id, facts, lines, edge, state)
+INSERT OR REPLACE INTO reading (id, facts, lines, prefix_digest, state)
 SELECT id, ?, ?, ?, ? FROM source WHERE agent = ? AND path = ? AND depth = ? AND digest = ?
 """
-_VERSIONS: Final = "id, path, depth, stamp, digest"
+_VERSIONS: Final = "id, path, depth, fingerprint, digest"
+_LOAD: Final = f"SELECT {_VERSIONS}, facts, lines FROM source JOIN reading USING (id)"  # noqa: S608 - constants
 
 
-class KnownSource(msgspec.Struct, frozen=True):
-    """A kept source as far as it is needed to see whether it still holds."""
+class _SourceState(msgspec.Struct, frozen=True):
+    """The columns of a stored source that show whether it is current."""
 
     id: int
-    stamp: bytes
-    maker: str
+    fingerprint: bytes
+    reader: str
     depth: int
 
 
 class SourceVersion(NamedTuple):
-    """What is kept of a source, told apart from what was or will be kept of it."""
+    """Identifies one stored reading of a source."""
 
     number: int
     path: bytes
     depth: int
-    stamp: bytes
+    fingerprint: bytes
     digest: bytes
 
     @property
     def key(self) -> bytes:
-        """All of it that results depend on."""
-        return b"%d %s %s;" % (self.number, self.stamp, self.digest)
+        """The part of the version that results depend on."""
+        return b"%d %s %s;" % (self.number, self.fingerprint, self.digest)
 
 
 class SingleSourceResult(NamedTuple):
-    """What came of a source by itself, and which reading of it that was."""
+    """The encoded cluster result of one source, and the reading it was built from."""
 
-    stamp: bytes
+    fingerprint: bytes
     digest: bytes
     result: bytes
 
 
 class LoadedSource(NamedTuple):
-    """What a source said."""
+    """The facts and problems of a stored source."""
 
     version: SourceVersion
     facts: tuple[Facts, ...]
@@ -99,68 +99,55 @@ class LoadedSource(NamedTuple):
 
 
 class SourceIndex:
-    """The sources of one agent in the index."""
+    """The stored sources of one agent."""
 
     def __init__(self, database: IndexDatabase, agent: str, adapter: Adapter) -> None:
         self._database = database
         self._agent = agent
         self._adapter = adapter
-        self._maker = reader_version(adapter)  # facts of another version of an adapter do not count
+        self._reader = reader_version(adapter)
 
     def update(
         self,
         sources: Sequence[SourceRef],
         depth: Depth,
         *,
-        watch: ReportProgress | None = None,
-        alone: BuildSingleSourceResult | None = None,
+        progress: ReportProgress | None = None,
+        build_result: BuildSingleSourceResult | None = None,
         stale: Sequence[SourceRef] | None = None,
     ) -> dict[bytes, SingleSourceResult]:
-        """Read what is new or has changed (`stale`, if that was looked at), forget what is gone.
+        """Read new and changed sources (`stale`, if the caller knows them) and delete missing ones.
 
-        Of every source that was read: what comes of it by itself, if that is asked for.
+        Return the result of every source that was read, by path; it is b"" without `build_result`.
         """
-        known, fingerprints = self._known(), Fingerprints(self._adapter)
+        states, fingerprints = self._states(), Fingerprints(self._adapter)
         present = {os.fsencode(source.location) for source in sources}
-        gone = [row.id for path, row in known.items() if path not in present]
+        gone = [row.id for path, row in states.items() if path not in present]
         if stale is None:
-            stale = self._stale(known, sources, depth, fingerprints)
-        deep = [source for source in stale if self._had_full_read(known, source)]
+            stale = self._stale(states, sources, depth, fingerprints)
         if gone:
             with self._database.writing() as connection:
                 numbers = [(number,) for number in gone]
                 connection.executemany("DELETE FROM reading WHERE id = ?", numbers)
                 connection.executemany("DELETE FROM source WHERE id = ?", numbers)
-        reader = SourceReader(self._adapter, alone=alone, fingerprints=fingerprints)
-        if depth is Depth.FACTS or not deep:
-            return self._read(reader, stale, depth, watch=watch)
-        # What a list has needed once, the next list will need again.
-        shallow = [source for source in stale if not self._had_full_read(known, source)]
-        results = self._read(reader, deep, Depth.FACTS, watch=watch)
-        return results | self._read(reader, shallow, depth, watch=watch)
+        reader = SourceReader(self._adapter, build_result=build_result, fingerprints=fingerprints)
+        # A source that a list needed once is read as deep again: the next list will need it.
+        deep = {path for path, row in states.items() if row.depth >= Depth.FACTS}
+        by_depth: dict[Depth, list[SourceRef]] = {}
+        for source in stale:
+            own = Depth.FACTS if os.fsencode(source.location) in deep else depth
+            by_depth.setdefault(own, []).append(source)
+        results: dict[bytes, SingleSourceResult] = {}
+        for own, some in sorted(by_depth.items(), reverse=True):
+            results |= self._read(reader, some, own, progress=progress)
+        return results
 
     def stale(self, sources: Sequence[SourceRef], depth: Depth) -> list[SourceRef]:
-        """The sources that an update would read."""
-        return self._stale(self._known(), sources, depth, Fingerprints(self._adapter))
-
-    def stale_bytes(self, sources: Sequence[SourceRef], depth: Depth) -> int:
-        """How many bytes of sources would be read by an update."""
-        return total_size(self.stale(sources, depth))
-
-    def counts(self) -> tuple[int, int, int]:
-        """How many sources are kept, and how many sessions and sub-agents are listed of them."""
-        with self._database.guarded() as connection:
-            (sources,) = connection.execute(
-                "SELECT count(*) FROM source WHERE agent = ?", (self._agent,)
-            ).fetchone()
-            sessions, subagents = connection.execute(
-                "SELECT count(*), coalesce(sum(hidden & ? != 0), 0) FROM session WHERE agent = ?",
-                (SUBAGENT, self._agent),
-            ).fetchone()
-        return sources, sessions - subagents, subagents
+        """Return the sources that an update would read."""
+        return self._stale(self._states(), sources, depth, Fingerprints(self._adapter))
 
     def stored(self, path: bytes) -> tuple[Depth, tuple[Facts, ...], tuple[Problem, ...]] | None:
-        """What is kept of one source, and how deep it was read."""
+        """Return the depth, facts and problems of one stored source; None if there is none."""
         with self._database.guarded() as connection:
             row = connection.execute(
                 "SELECT depth, facts, lines FROM source JOIN reading USING (id)"
@@ -170,42 +157,39 @@ class SourceIndex:
             return None if row is None else (Depth(row[0]), *decode_stored_source(row[1], row[2]))
 
     def deepen(self, sources: Sequence[SourceRef]) -> None:
-        """Read some sources to full depth, whatever is known of them."""
+        """Read some sources to full depth, unless that is what is stored."""
         fingerprints = Fingerprints(self._adapter)
-        wanting = self._stale(self._known(), sources, Depth.FACTS, fingerprints)
+        wanting = self._stale(self._states(), sources, Depth.FACTS, fingerprints)
         reader = SourceReader(self._adapter, fingerprints=fingerprints)
-        self._read(reader, wanting, Depth.FACTS, watch=None)
+        if wanting:
+            self._read(reader, wanting, Depth.FACTS, progress=None)
 
-    def _known(self) -> dict[bytes, KnownSource]:
+    def _states(self) -> dict[bytes, _SourceState]:
         with self._database.guarded() as connection:
             rows = connection.execute(
-                "SELECT path, id, stamp, maker, depth FROM source WHERE agent = ?", (self._agent,)
+                "SELECT path, id, fingerprint, reader, depth FROM source WHERE agent = ?",
+                (self._agent,),
             )
-            return {row[0]: KnownSource(*row[1:]) for row in rows}
+            return {row[0]: _SourceState(*row[1:]) for row in rows}
 
     def _stale(
         self,
-        known: dict[bytes, KnownSource],
+        states: dict[bytes, _SourceState],
         sources: Sequence[SourceRef],
         depth: Depth,
         fingerprints: Fingerprints,
     ) -> list[SourceRef]:
         def is_current(source: SourceRef) -> bool:
-            row = known.get(os.fsencode(source.location))
+            row = states.get(os.fsencode(source.location))
             return (
                 row is not None
                 and row.depth >= depth
-                and row.maker == self._maker
-                and row.stamp != UNSETTLED
-                and row.stamp == fingerprints.of(source).stored
+                and row.reader == self._reader
+                and row.fingerprint != UNSETTLED
+                and row.fingerprint == fingerprints.of(source).stored
             )
 
         return [source for source in sources if not is_current(source)]
-
-    @staticmethod
-    def _had_full_read(known: dict[bytes, KnownSource], source: SourceRef) -> bool:
-        row = known.get(os.fsencode(source.location))
-        return row is not None and row.depth >= Depth.FACTS
 
     def _read(
         self,
@@ -213,13 +197,11 @@ class SourceIndex:
         stale: Sequence[SourceRef],
         depth: Depth,
         *,
-        watch: ReportProgress | None,
+        progress: ReportProgress | None,
     ) -> dict[bytes, SingleSourceResult]:
-        if not stale:
-            return {}
         sizes = [total_size((source,)) for source in stale]
         size, done = sum(sizes), 0
-        can_share = size > _WORTH_SHARING and not isinstance(self._adapter, Fingerprinted)
+        can_share = size > _MIN_SHARED_BYTES and not isinstance(self._adapter, Fingerprinted)
         workers = core_count() if can_share else 1
         work = partial(_read_encoded, reader, depth, self._checkpoints(stale, depth))
         results: dict[bytes, SingleSourceResult] = {}
@@ -229,14 +211,15 @@ class SourceIndex:
             for number, result in work_through(stale, work, workers=workers):
                 source, entry = missing.pop(number), _ENTRIES.decode(result)
                 portion.append((source, entry))
-                alone = SingleSourceResult(entry.fingerprint, entry.digest, entry.result)
-                results[os.fsencode(source.location)] = alone
+                results[os.fsencode(source.location)] = SingleSourceResult(
+                    entry.fingerprint, entry.digest, entry.result
+                )
                 done += sizes[number]
-                if watch is not None:
-                    watch(done, size)
+                if progress is not None:
+                    progress(done, size)
                 if len(portion) >= _PORTION:
                     self._write(portion)
-            # A worker has died over what is still missing; here its error is seen.
+            # A worker died while reading the missing sources; reading them here shows the error.
             portion.extend((source, _ENTRIES.decode(work(source))) for source in missing.values())
         finally:
             self._write(portion)
@@ -245,42 +228,37 @@ class SourceIndex:
     def _checkpoints(
         self, stale: Sequence[SourceRef], depth: Depth
     ) -> dict[bytes, StoredCheckpoint]:
-        """Where the sources were left, of those that can be read on at this depth."""
+        """Return the checkpoints of the sources that can be continued at this depth."""
         wanted = {os.fsencode(source.location) for source in stale}
         with self._database.guarded() as connection:
             rows = connection.execute(
-                "SELECT path, offset, edge, state FROM source JOIN reading USING (id)"
-                " WHERE agent = ? AND maker = ? AND depth = ? AND offset > 0",
-                (self._agent, self._maker, depth),
+                "SELECT path, offset, prefix_digest, state FROM source JOIN reading USING (id)"
+                " WHERE agent = ? AND reader = ? AND depth = ? AND offset > 0",
+                (self._agent, self._reader, depth),
             )
             return {
-                path: StoredCheckpoint(Checkpoint(offset=offset, state=state), edge)
-                for path, offset, edge, state in rows
+                path: StoredCheckpoint(Checkpoint(offset=offset, state=state), prefix_digest)
+                for path, offset, prefix_digest, state in rows
                 if path in wanted
             }
 
     def _write(self, portion: list[tuple[SourceRef, StoredSource]]) -> None:
         rows = [
             (
-                self._agent, os.fsencode(source.location), entry.size, self._maker,
+                self._agent, os.fsencode(source.location), entry.size, self._reader,
                 entry.fingerprint, entry.digest, entry.depth,
-                entry.links.own, entry.links.named, entry.links.content, entry.links.noted,
+                entry.keys.own, entry.keys.named, entry.keys.content, entry.keys.titled,
                 entry.offset,
             )
             for source, entry in portion
         ]  # fmt: skip
         readings = [
             (
-                entry.facts,
-                entry.lines,
-                entry.prefix_digest,
-                entry.state,
-                *row[:2],
-                entry.depth,
-                entry.digest,
+                entry.facts, entry.lines, entry.prefix_digest, entry.state,
+                *row[:2], entry.depth, entry.digest,
             )
             for row, (_, entry) in zip(rows, portion, strict=True)
-        ]
+        ]  # fmt: skip
         portion.clear()
         if rows:
             with self._database.writing() as connection:
@@ -288,78 +266,71 @@ class SourceIndex:
                 connection.executemany(_WRITE_READING, readings)
 
     def clusters(self, depth: Depth) -> Clusters:
-        """Which sources bear on each other; by titles of each other's lines only at full depth."""
+        """Return the clusters; titles for lines of other sources count at full depth only."""
         clusters = Clusters()
-        noted: list[tuple[int, bytes]] = []
+        titled: list[tuple[int, bytes]] = []
         with self._database.guarded() as connection:
             rows = connection.execute(
-                "SELECT id, own, named, content, noted FROM source WHERE agent = ?", (self._agent,)
+                "SELECT id, own, named, content, titled FROM source WHERE agent = ?", (self._agent,)
             )
-            for number, *keys in rows:
-                links = SourceKeys(*keys)
-                clusters.add(number, links)
-                if links.noted:
-                    noted.append((number, links.noted))
-            if noted and depth is Depth.FACTS:
-                for number, keys in noted:
-                    clusters.add_notes(number, keys)
-                lines = connection.execute(
+            for number, *fields in rows:
+                keys = SourceKeys(*fields)
+                clusters.add(number, keys)
+                if keys.titled:
+                    titled.append((number, keys.titled))
+            if titled and depth is Depth.FACTS:
+                for number, lines in titled:
+                    clusters.add_notes(number, lines)
+                readings = connection.execute(
                     "SELECT id, lines FROM source JOIN reading USING (id) WHERE agent = ?",
                     (self._agent,),
                 )
-                for number, kept in lines:
-                    clusters.add_lines(number, line_keys(kept))
+                for number, lines in readings:
+                    clusters.add_lines(number, line_keys(lines))
         return clusters
 
     def versions(self) -> dict[int, SourceVersion]:
-        """Of every source: a mark that changes whenever what is kept of it does."""
+        """Return the version of every stored source by number."""
         with self._database.guarded() as connection:
             rows = connection.execute(
-                f"SELECT {_VERSIONS} FROM source WHERE agent = ?",  # noqa: S608 - names of our own
+                f"SELECT {_VERSIONS} FROM source WHERE agent = ?",  # noqa: S608 - constants
                 (self._agent,),
             )
             return {row[0]: SourceVersion(*row) for row in rows}
 
     def load_all(self) -> Iterator[LoadedSource]:
-        """What every source said, in the order they were kept."""
+        """Yield all stored sources by ascending number."""
         last = 0
-        while rows := self._rows_after(last):
-            for *marked, facts, lines in rows:
+        while True:
+            with self._database.guarded() as connection:
+                rows = connection.execute(
+                    f"{_LOAD} WHERE agent = ? AND id > ? ORDER BY id LIMIT ?",
+                    (self._agent, last, _PORTION),
+                ).fetchall()
+            for row in rows:
                 with self._database.guarded():
-                    decoded = decode_stored_source(facts, lines)
-                yield LoadedSource(SourceVersion(*marked), *decoded)
+                    loaded = _loaded(row)
+                yield loaded
+            if not rows:
+                return
             last = rows[-1][0]
 
-    def _rows_after(self, last: int) -> list[Any]:
-        with self._database.guarded() as connection:
-            return connection.execute(
-                f"SELECT {_VERSIONS}, facts, lines FROM source JOIN reading USING (id)"  # noqa: S608 - names of our own
-                " WHERE agent = ? AND id > ?"
-                " ORDER BY id LIMIT ?",
-                (self._agent, last, _PORTION),
-            ).fetchall()
-
     def load(self, numbers: Sequence[int]) -> list[LoadedSource | None]:
-        """What some sources said, in the order asked for; None: it was forgotten meanwhile."""
-        loaded: list[LoadedSource | None] = []
+        """Return some stored sources in the given order; None for one that was deleted."""
         with self._database.reading() as connection:
-            for number in numbers:
-                row: tuple[Any, ...] | None = connection.execute(
-                    f"SELECT {_VERSIONS}, facts, lines FROM source JOIN reading USING (id)"  # noqa: S608 - likewise
-                    " WHERE id = ?",
-                    (number,),
-                ).fetchone()
-                if row is None:
-                    loaded.append(None)
-                else:
-                    loaded.append(
-                        LoadedSource(SourceVersion(*row[:-2]), *decode_stored_source(*row[-2:]))
-                    )
-        return loaded
+            rows = [
+                connection.execute(f"{_LOAD} WHERE id = ?", (number,)).fetchone()
+                for number in numbers
+            ]
+            return [None if row is None else _loaded(row) for row in rows]
+
+
+def _loaded(row: Sequence[Any]) -> LoadedSource:
+    return LoadedSource(SourceVersion(*row[:-2]), *decode_stored_source(*row[-2:]))
 
 
 def _read_encoded(
-    reader: SourceReader, depth: Depth, left: dict[bytes, StoredCheckpoint], source: SourceRef
+    reader: SourceReader, depth: Depth, stored: dict[bytes, StoredCheckpoint], source: SourceRef
 ) -> bytes:
-    entry = reader.stored_source(source, depth, left.get(os.fsencode(source.location)))
+    entry = reader.stored_source(source, depth, stored.get(os.fsencode(source.location)))
     return msgspec.msgpack.encode(entry)

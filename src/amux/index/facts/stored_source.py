@@ -1,4 +1,4 @@
-"""Reading one source for the index: from where it was left, else as a whole."""
+"""Reads one source for the index: from its checkpoint if possible, otherwise as a whole."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from amux.model.facts import Facts
 from amux.model.problems import Problem
 from amux.model.trace import Trace
 from amux.reading.facts import collect
-from amux.reading.fingerprint import Fingerprint, Fingerprints
+from amux.reading.fingerprint import Fingerprints
 
 _DIGEST_BYTES: Final = 256
 GROWS_NS: Final = 14 * 24 * 3600 * 10**9
-"""A log that nobody has written to for so long rarely grows any more."""
+"""A log that was not written to for this long rarely grows any more."""
 
 _LARGE: Final = 1 << 20
 
 
 def reader_version(adapter: Adapter) -> str:
-    """Who reads: what another version of amux or of the adapter made of a source does not count."""
+    """Return the version of an adapter; facts that another version has read are not used."""
     origin: str = getattr(adapter, "origin", "")  # an adapter of another package
     return f"{__version__}/{adapter.info.revision}{origin}"
 
 
 class Depth(IntEnum):
-    """How much of a source was read; more includes less."""
+    """How much of a source was read; a greater depth includes a smaller one."""
 
     USAGE = 1
     FACTS = 2
 
     @property
     def want(self) -> Literal["usage", "facts"]:
-        """The same as adapters call it."""
+        """The `want` argument of an adapter for this depth."""
         return "usage" if self is Depth.USAGE else "facts"
 
 
@@ -57,27 +57,27 @@ _KEYS: Final = msgspec.msgpack.Decoder(tuple[bytes, ...])
 
 
 class StoredSource(msgspec.Struct, frozen=True, array_like=True):
-    """What is kept of one source. `lines` are the keys of its lines, apart from the other facts."""
+    """One source as the index stores it. `lines` are the keys of its lines, which facts omit."""
 
     size: int  # bytes of its own file
     fingerprint: bytes
-    digest: bytes  # of all that is kept
+    digest: bytes  # of facts and lines
     depth: int
-    links: SourceKeys
+    keys: SourceKeys
     facts: bytes
     lines: bytes
     offset: int = 0
     prefix_digest: bytes = b""
     state: bytes = b""
-    result: bytes = b""  # what comes of it by itself; not kept here
+    result: bytes = b""  # built while reading, for its cluster
 
 
 BuildSingleSourceResult = Callable[[SourceRef, tuple[Facts, ...], tuple[Problem, ...]], bytes]
-"""What comes of a source if no other bears on it."""
+"""Builds the encoded cluster result of a source that no other source affects."""
 
 
 class StoredCheckpoint(msgspec.Struct, frozen=True):
-    """Where an append-only source was left, and what stood around that place."""
+    """The checkpoint of an append-only source, and the digest of the bytes before it."""
 
     checkpoint: Checkpoint
     prefix_digest: bytes
@@ -90,113 +90,104 @@ class SourceReader:
         self,
         adapter: Adapter,
         *,
-        alone: BuildSingleSourceResult | None = None,
+        build_result: BuildSingleSourceResult | None = None,
         fingerprints: Fingerprints | None = None,
     ) -> None:
         self._adapter = adapter
         self._fingerprints = fingerprints or Fingerprints(adapter)
-        self._alone = alone
-        # Looking for its methods every time would take as long as reading a small source.
+        self._build_result = build_result
+        # Checking the protocol every time would take as long as reading a small source.
         self._resumable = adapter if isinstance(adapter, Resumable) else None
 
     def whole(
-        self, source: SourceRef, want: Literal["usage", "facts"], *, leave: bool = False
+        self, source: SourceRef, want: Literal["usage", "facts"], *, checkpoint: bool = False
     ) -> Reading:
-        """All that a source says; `leave`: and where to go on, which takes time to write down."""
-        if leave and self._resumable is not None:
+        """Read a source from its start, with a checkpoint if asked for: creating one takes time."""
+        if checkpoint and self._resumable is not None:
             return self._resumable.resume_read(source, want=want, checkpoint=None)
         return collect(self._adapter.read(source, want=want))
 
     def stored_source(
-        self, source: SourceRef, depth: Depth, left: StoredCheckpoint | None = None
+        self, source: SourceRef, depth: Depth, stored: StoredCheckpoint | None = None
     ) -> StoredSource:
-        """Read what there is to read and make it fit to be kept."""
-        before = self._fingerprints.of(source)  # what is written meanwhile is a later change
-        leave = _deserves_checkpoint(before)
-        depth, reading = self._read(source, depth, left, leave=leave)
-        checkpoint = reading.checkpoint if leave else None
+        """Read a source, from its stored checkpoint if possible."""
+        before = self._fingerprints.of(source)  # taken first: later writes count as changes
+        # Storing the state of a reader takes time, and a small log is read again in milliseconds.
+        may_grow = before.size >= _LARGE and before.changed_ns > time.time_ns() - GROWS_NS
+        depth, reading = self._read(source, depth, stored, may_grow=may_grow)
+        checkpoint = reading.checkpoint if may_grow else None
         facts, lines = _encode(reading)
+        build = self._build_result
         return StoredSource(
             size=before.size,
             fingerprint=before.stored,
             digest=blake2b(facts + lines, digest_size=16).digest(),
             depth=depth,
-            links=source_keys(reading.facts),
+            keys=source_keys(reading.facts),
             facts=facts,
             lines=lines,
             offset=0 if checkpoint is None else checkpoint.offset,
             prefix_digest=b"" if checkpoint is None else prefix_digest(source, checkpoint.offset),
             state=b"" if checkpoint is None else checkpoint.state,
-            result=self._alone(source, reading.facts, reading.problems) if self._alone else b"",
+            result=b"" if build is None else build(source, reading.facts, reading.problems),
         )
 
     def _read(
-        self, source: SourceRef, depth: Depth, left: StoredCheckpoint | None, *, leave: bool
+        self, source: SourceRef, depth: Depth, stored: StoredCheckpoint | None, *, may_grow: bool
     ) -> tuple[Depth, Reading]:
-        """What a source says, and how deep it was read."""
-        if left is not None and self._resumable is not None and _is_intact(source, left):
-            reading = self._resumable.resume_read(
-                source, want=depth.want, checkpoint=left.checkpoint
-            )
+        last = None if stored is None else stored.checkpoint
+        # If the file still begins as it did, the stored facts of this beginning are valid.
+        is_intact = (
+            stored is not None
+            and stored.prefix_digest
+            and prefix_digest(source, stored.checkpoint.offset) == stored.prefix_digest
+        )
+        if is_intact and self._resumable is not None:
+            reading = self._resumable.resume_read(source, want=depth.want, checkpoint=last)
         else:
-            reading = self.whole(source, depth.want, leave=leave)
+            reading = self.whole(source, depth.want, checkpoint=may_grow)
         if depth is Depth.USAGE and any(not each.calls for each in reading.facts):
-            # Which model a session without calls names is no usage, but is counted all the same.
-            return Depth.FACTS, self.whole(source, "facts", leave=leave)
+            # A session without calls is counted by the model it names, which is not usage.
+            return Depth.FACTS, self.whole(source, "facts", checkpoint=may_grow)
         return depth, reading
 
 
-def _deserves_checkpoint(source: Fingerprint) -> bool:
-    """Whether it may grow, and reading on will then save something: keeping its state costs.
-
-    Old logs rarely grow, and a small one is read again in milliseconds.
-    """
-    return source.size >= _LARGE and source.changed_ns > time.time_ns() - GROWS_NS
-
-
 def _encode(reading: Reading) -> tuple[bytes, bytes]:
-    kept = _StoredFacts(tuple(_without_lines(each) for each in reading.facts), reading.problems)
+    stored = _StoredFacts(tuple(_with_lines(each, b"") for each in reading.facts), reading.problems)
     lines = [each.trace.keys for each in reading.facts]
-    return pack(kept), msgspec.msgpack.encode(lines)
+    return pack(stored), msgspec.msgpack.encode(lines)
 
 
 def decode_stored_source(
     facts: bytes, lines: bytes
 ) -> tuple[tuple[Facts, ...], tuple[Problem, ...]]:
-    """What was kept of a source."""
-    kept = unpack(facts, _DECODER)
+    """Return the facts and problems of a stored source."""
+    stored = unpack(facts, _DECODER)
     keys = unpack(lines, _KEYS)
-    if len(keys) != len(kept.facts):
+    if len(keys) != len(stored.facts):
         raise IndexDecodeError("facts and lines do not belong together")
-    pairs = zip(kept.facts, keys, strict=True)
-    return tuple(_with_lines(each, keys) for each, keys in pairs), kept.problems
+    pairs = zip(stored.facts, keys, strict=True)
+    return tuple(_with_lines(each, keys) for each, keys in pairs), stored.problems
 
 
 def line_keys(lines: bytes) -> bytes:
-    """The keys of all lines of a source in a row."""
-    keys = unpack(lines, _KEYS)
-    return b"".join(keys)
-
-
-def _without_lines(facts: Facts) -> Facts:
-    return facts if not facts.trace.keys else _with_lines(facts, b"")
+    """Return the keys of all lines of a source as one array."""
+    return b"".join(unpack(lines, _KEYS))
 
 
 def _with_lines(facts: Facts, keys: bytes) -> Facts:
+    if facts.trace.keys == keys:
+        return facts
     trace = Trace(keys=keys, times=facts.trace.times, kinds=facts.trace.kinds)
     return msgspec.structs.replace(facts, trace=trace)
 
 
-def _is_intact(source: SourceRef, left: StoredCheckpoint) -> bool:
-    """Whether the file still begins as it did: then what was read of it still holds."""
-    return (
-        bool(left.prefix_digest)
-        and prefix_digest(source, left.checkpoint.offset) == left.prefix_digest
-    )
-
-
 def prefix_digest(source: SourceRef, offset: int) -> bytes:
-    """A mark of a file: its inode, its beginning and the bytes before a place; b"": it is gone."""
+    """Return a digest of the inode, the first 256 bytes and the 256 bytes before `offset`.
+
+    Equal digests mean that the file was only appended to. b"" if it is missing or shorter than
+    `offset`.
+    """
     if not source.has_path:
         return b""
     try:

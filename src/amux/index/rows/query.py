@@ -1,19 +1,18 @@
-"""Listing from kept rows: filters, order and limit are one query, without reading a summary.
+"""Queries stored rows: the filters, order and limit of a list are one SQL query.
 
-Needs nothing but `sqlite3`, so that a list of thousands costs little more than starting Python.
+Importing this module loads `sqlite3` and little else, so that listing thousands of sessions takes
+little longer than starting Python.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Sequence
 
 from amux.index.database import IndexDatabase
 
-TYPE_CHECKING = False  # `typing` would be a tenth of a quick list
+TYPE_CHECKING = False  # importing `typing` takes a tenth of a fast list
 if TYPE_CHECKING:
     from typing import Any, Final
-
 
 SUBAGENT: Final = 1
 ARCHIVED: Final = 2
@@ -24,17 +23,20 @@ Row = tuple[str, bytes, str]
 """Every name of a session, its summary as indented JSON, and its agent."""
 
 Line = tuple[str, str, int, int, int, str, str | None, float, int, int, str, bytes, str]
-"""What a table shows: agent, id, created, updated, turns, title, model, cost, whether that is the
-least it can be, what it is hidden for, kind, how its summary begins, and every name."""
+"""The columns of a table, in the order of `_LINE`.
+
+Agent, id, created, updated, turns, title, model, cost, whether that is a lower bound, the kinds it
+is hidden for, kind, the first byte of its summary, and every name.
+"""
 
 _LINE: Final = (
-    "agent, id, created, updated, turns, title, model, usd, is_least, hidden, kind,"
+    "agent, id, created, updated, turns, title, model, usd, is_lower_bound, hidden, kind,"
     " substr(body, 1, 1), names"
 )
 
 
 class RowFilter:
-    """What a list is to show. Times are microseconds of the Unix time."""
+    """The filter, order and limit of a list. Times are microseconds of the Unix time."""
 
     __slots__ = (
         "agents", "archived", "children", "cwd", "descending", "limit", "model", "since",
@@ -67,9 +69,9 @@ class RowFilter:
         self.archived = archived
 
     def conditions(self) -> tuple[str, dict[str, object]]:
-        """Which sessions fit, as a clause that says no more than was asked, and its values."""
+        """Return an SQL clause with the conditions that were given, and its values."""
         values: dict[str, object] = {f"a{n}": agent for n, agent in enumerate(self.agents)}
-        # Among several agents the order is worth more than the index by agent: `+` rules it out.
+        # Among several agents the index by time is better than the one by agent: `+` excludes it.
         agent = "agent" if len(values) == 1 else "+agent"
         clauses = [f"{agent} IN ({', '.join(f':{name}' for name in values)})"]
         for clause, name, value in (
@@ -85,32 +87,32 @@ class RowFilter:
 
     @property
     def hidden(self) -> int:
-        """The kinds that are left out, as a mask."""
+        """The kinds of sessions that are not shown, as a mask."""
         return SUBAGENT * (not self.children) + ARCHIVED * (not self.archived)
 
 
 class HiddenCounts:
-    """How many sessions fit and are not shown."""
+    """How many sessions match and are not shown. `counts` are pairs of a kind and a number."""
 
     __slots__ = ("hidden_archived", "hidden_children", "truncated")
 
-    def __init__(self, counts: Mapping[int, int], *, hidden: int, shown: int) -> None:
-        self.hidden_children = _count(counts, hidden & SUBAGENT)
-        self.hidden_archived = _count(counts, hidden) - self.hidden_children
-        self.truncated = sum(counts.values()) - _count(counts, hidden) - shown
-
-
-def _count(counts: Mapping[int, int], mask: int) -> int:
-    return sum(number for kind, number in counts.items() if kind & mask)
+    def __init__(self, counts: Sequence[tuple[int, int]], *, hidden: int, shown: int) -> None:
+        children, all_hidden = (
+            sum(number for kind, number in counts if kind & mask)
+            for mask in (hidden & SUBAGENT, hidden)
+        )
+        self.hidden_children = children
+        self.hidden_archived = all_hidden - children
+        self.truncated = sum(number for _, number in counts) - all_hidden - shown
 
 
 def find_summaries(database: IndexDatabase, wanted: RowFilter) -> tuple[list[Row], HiddenCounts]:
-    """The sessions that fit, whole and in order, and counts of the others."""
+    """Return the matching sessions as whole summaries, in order, and counts of the others."""
     return _find(database, wanted, "names, body, agent")
 
 
 def find_lines(database: IndexDatabase, wanted: RowFilter) -> tuple[list[Line], HiddenCounts]:
-    """The same, with no more of each session than a table shows."""
+    """Return the columns of the matching sessions that a table shows, and counts of the others."""
     return _find(database, wanted, _LINE)
 
 
@@ -121,44 +123,13 @@ def _find(
     direction = "DESC" if wanted.descending else "ASC"
     with database.guarded() as connection:
         rows = connection.execute(
-            f"SELECT {columns} FROM session"  # noqa: S608 - our own words
+            f"SELECT {columns} FROM session"  # noqa: S608 - constants
             f" WHERE {clause} AND hidden & {wanted.hidden} = 0"
-            f" ORDER BY {_ORDERS[wanted.sort]} {direction}, tie LIMIT :limit",
+            f" ORDER BY {_ORDERS[wanted.sort]} {direction}, sort_key LIMIT :limit",
             values | {"limit": -1 if wanted.limit is None else wanted.limit},
         ).fetchall()
         counted = connection.execute(
-            f"SELECT hidden, count(*) FROM session WHERE {clause} GROUP BY agent, hidden",  # noqa: S608 - likewise
+            f"SELECT hidden, count(*) FROM session WHERE {clause} GROUP BY agent, hidden",  # noqa: S608 - constants
             values,
         ).fetchall()
-    counts: dict[int, int] = {}
-    for kind, number in counted:
-        counts[kind] = counts.get(kind, 0) + number
-    return rows, HiddenCounts(counts, hidden=wanted.hidden, shown=len(rows))
-
-
-_VISIBLE: Final = f"agent = :agent AND hidden & {SUBAGENT} = 0"
-_SPAN: Final = f"SELECT count(*), min(created), max(updated) FROM session WHERE {_VISIBLE}"  # noqa: S608 - our own words
-_VERSION: Final = f"SELECT version FROM session WHERE {_VISIBLE} ORDER BY updated DESC, tie LIMIT 1"  # noqa: S608 - likewise
-_SIZE: Final = "SELECT coalesce(sum(size), 0) FROM source WHERE agent = :agent"
-
-
-class AgentCounts(NamedTuple):
-    """The sessions of one agent, sub-agents left out. Times are microseconds of the Unix time."""
-
-    sessions: int
-    oldest: int | None
-    newest: int | None
-    version: str | None  # of the agent, in the session that changed last
-    size: int  # bytes of its sources
-
-
-def agent_counts(database: IndexDatabase, agent: str) -> AgentCounts:
-    """What is kept of one agent."""
-    if not database.exists():
-        return AgentCounts(0, None, None, None, 0)
-    values = {"agent": agent}
-    with database.guarded() as connection:
-        sessions, oldest, newest = connection.execute(_SPAN, values).fetchone()
-        version = connection.execute(_VERSION, values).fetchone() if sessions else None
-        (size,) = connection.execute(_SIZE, values).fetchone()
-    return AgentCounts(sessions, oldest, newest, version and version[0], size)
+    return rows, HiddenCounts(counted, hidden=wanted.hidden, shown=len(rows))

@@ -1,43 +1,45 @@
-"""What was made of the sources: sessions to list, and spending; cluster by cluster.
+"""Stores the results of clusters: rows of sessions to list, and spending; counts sessions.
 
-A result holds as long as the sources of its cluster do and as long as it rests on the same basis
-(prices, settings, versions). `Result` says of one agent which clusters are to be made anew.
+A result is current as long as the versions of the cluster's sources and the environment (prices,
+settings, versions of amux and the adapter) are unchanged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from amux.index.database import IndexDatabase
+from amux.index.rows.query import SUBAGENT
 
 if TYPE_CHECKING:
     from amux.index.freshness import Kind
 
 _SESSION_FIELDS: Final = (
-    "agent", "cluster", "id", "tie", "names", "created", "updated", "turns", "usd", "is_least",
-    "hidden", "kind", "cwd", "model", "models", "title", "version", "keys", "body", "places",
+    "agent", "cluster", "id", "sort_key", "names", "created", "updated", "turns", "usd",
+    "is_lower_bound", "hidden", "kind", "cwd", "model", "models", "title", "version", "keys",
+    "body", "message_sources",
 )  # fmt: skip
 _ADD_SESSION: Final = (
-    f"INSERT INTO session ({', '.join(_SESSION_FIELDS)})"  # noqa: S608 - names of our own
+    f"INSERT INTO session ({', '.join(_SESSION_FIELDS)})"  # noqa: S608 - constants
     f" VALUES ({', '.join('?' * len(_SESSION_FIELDS))})"
 )
 
 
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A session as a list needs it; `body` is its whole summary as indented JSON, without tags."""
+    """A session as the index lists it; `body` is its summary as indented JSON without tags."""
 
     id: str
-    sort_key: bytes  # what puts rows in order that are equal in what a list is sorted by
-    names: str  # every id it can be found by, one per line
+    sort_key: bytes  # the order of rows that are equal in the column a list is sorted by
+    names: str  # all ids and aliases, one per line
     created: int  # microseconds of the Unix time
     updated: int
     turns: int
-    usd: float  # -1: nothing is known
-    is_lower_bound: bool  # it has cost so much or more
-    hidden: int  # a sum of `listing.SUBAGENT` and `ARCHIVED`
+    usd: float  # -1 if it is unknown
+    is_lower_bound: bool  # the session cost `usd` or more
+    hidden: int  # a sum of `query.SUBAGENT` and `ARCHIVED`
     kind: str
     cwd: str | None
     model: str | None
@@ -45,15 +47,15 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     version: str | None  # of the agent
     body: bytes
-    keys: bytes = b""  # an array of 64-bit `findable.place_key`s
-    message_sources: bytes = b""  # where its messages lie; of a sub-agent, its parent knows
+    keys: bytes = b""  # an array of 64-bit `stored_session.text_unit_key`s
+    message_sources: bytes = b""  # encoded; those of a sub-agent are in the row of its parent
 
 
 class ClusterResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What one cluster came to."""
+    """The rows of one cluster, or one payload."""
 
     sessions: Sequence[SessionRow] = ()
-    payload: bytes = b""  # its spending, or the problems met
+    payload: bytes = b""  # its encoded spending or problems
 
 
 class ResultIndex:
@@ -64,36 +66,27 @@ class ResultIndex:
         self._agent = agent
         self._kind: Kind = kind
 
-    def versions(self, basis: bytes) -> dict[int, bytes]:
-        """Of every cluster whose result is kept: what it was made from."""
+    def versions(self) -> dict[int, tuple[bytes, bytes]]:
+        """Return the version and the environment of the stored result of every cluster."""
         with self._database.guarded() as connection:
             rows = connection.execute(
-                "SELECT cluster, members FROM made WHERE agent = ? AND kind = ? AND basis = ?",
-                (self._agent, self._kind, basis),
-            )
-            return dict(rows.fetchall())
-
-    def are_current(self, made: Mapping[int, bytes], basis: bytes) -> bool:
-        """Whether exactly these are kept: no other process has changed them meanwhile."""
-        with self._database.guarded() as connection:
-            rows = connection.execute(
-                "SELECT cluster, members, basis FROM made WHERE agent = ? AND kind = ?",
+                "SELECT cluster, members, environment FROM result WHERE agent = ? AND kind = ?",
                 (self._agent, self._kind),
             )
-            return {number: (members, own) for number, members, own in rows} == {
-                number: (members, basis) for number, members in made.items()
-            }
+            return {cluster: (members, environment) for cluster, members, environment in rows}
 
-    def write(self, made: Sequence[tuple[int, bytes, ClusterResult]], *, basis: bytes) -> None:
-        """Replace the results of some clusters: (number, what it was made from, result)."""
+    def write(
+        self, results: Sequence[tuple[int, bytes, ClusterResult]], *, environment: bytes
+    ) -> None:
+        """Replace the results of some clusters, given as (cluster, version, result)."""
         with self._database.writing() as connection:
-            self._discard(connection, [cluster for cluster, _, _ in made])
+            self._discard(connection, [cluster for cluster, _, _ in results])
             connection.executemany(
-                "INSERT INTO made (agent, kind, cluster, basis, members, payload)"
+                "INSERT INTO result (agent, kind, cluster, environment, members, payload)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
                 [
-                    (self._agent, self._kind, cluster, basis, members, one.payload)
-                    for cluster, members, one in made
+                    (self._agent, self._kind, cluster, environment, members, one.payload)
+                    for cluster, members, one in results
                 ],
             )
             connection.executemany(
@@ -105,35 +98,70 @@ class ResultIndex:
                         row.cwd, row.model, row.models, row.title, row.version, row.keys, row.body,
                         row.message_sources,
                     )
-                    for cluster, _, one in made
+                    for cluster, _, one in results
                     for row in one.sessions
                 ],
             )  # fmt: skip
 
-    def discard(self, clusters: Iterable[int]) -> None:
-        """Drop the results of clusters that are no more."""
-        numbers = list(clusters)
+    def discard(self, numbers: Collection[int]) -> None:
+        """Delete the results of clusters that do not exist any more."""
         if numbers:
             with self._database.writing() as connection:
                 self._discard(connection, numbers)
 
-    def _discard(self, connection: Any, clusters: Sequence[int]) -> None:
-        # Whoever relied on all of them being there, must not any more.
+    def _discard(self, connection: Any, numbers: Collection[int]) -> None:
+        # In the same transaction: the results of the agent are not complete any more.
         connection.execute(
-            "DELETE FROM answer WHERE agent = ? AND kind = ?", (self._agent, self._kind)
+            "DELETE FROM freshness WHERE agent = ? AND kind = ?", (self._agent, self._kind)
         )
-        keys = [(self._agent, number) for number in clusters]
+        keys = [(self._agent, number) for number in numbers]
         connection.executemany(
-            f"DELETE FROM made WHERE agent = ? AND cluster = ? AND kind = '{self._kind}'",  # noqa: S608 - a word of our own
+            f"DELETE FROM result WHERE agent = ? AND cluster = ? AND kind = '{self._kind}'",  # noqa: S608 - a constant
             keys,
         )
         if self._kind == "sessions":
             connection.executemany("DELETE FROM session WHERE agent = ? AND cluster = ?", keys)
 
-    def all_versions(self) -> set[int]:
-        """Every cluster that has a result, of whatever basis."""
-        with self._database.guarded() as connection:
-            rows = connection.execute(
-                "SELECT cluster FROM made WHERE agent = ? AND kind = ?", (self._agent, self._kind)
-            )
-            return {number for (number,) in rows}
+
+_VISIBLE: Final = f"agent = :agent AND hidden & {SUBAGENT} = 0"
+_SPAN: Final = f"SELECT count(*), min(created), max(updated) FROM session WHERE {_VISIBLE}"  # noqa: S608 - constants
+_VERSION: Final = (
+    f"SELECT version FROM session WHERE {_VISIBLE}"  # noqa: S608 - constants
+    " ORDER BY updated DESC, sort_key LIMIT 1"
+)
+_SIZE: Final = "SELECT coalesce(sum(size), 0) FROM source WHERE agent = :agent"
+
+
+class AgentCounts(NamedTuple):
+    """The sessions of one agent without sub-agents. Times are microseconds of the Unix time."""
+
+    sessions: int
+    oldest: int | None
+    newest: int | None
+    version: str | None  # of the agent, in the session that changed last
+    size: int  # bytes of its sources
+
+
+def stored_counts(database: IndexDatabase, agent: str) -> tuple[int, int, int]:
+    """Return the number of stored sources, of listed sessions and of listed sub-agents."""
+    with database.guarded() as connection:
+        (sources,) = connection.execute(
+            "SELECT count(*) FROM source WHERE agent = ?", (agent,)
+        ).fetchone()
+        sessions, subagents = connection.execute(
+            "SELECT count(*), coalesce(sum(hidden & ? != 0), 0) FROM session WHERE agent = ?",
+            (SUBAGENT, agent),
+        ).fetchone()
+    return sources, sessions - subagents, subagents
+
+
+def agent_counts(database: IndexDatabase, agent: str) -> AgentCounts:
+    """Return the counts of one agent."""
+    if not database.exists():
+        return AgentCounts(0, None, None, None, 0)
+    values = {"agent": agent}
+    with database.guarded() as connection:
+        sessions, oldest, newest = connection.execute(_SPAN, values).fetchone()
+        version = connection.execute(_VERSION, values).fetchone() if sessions else None
+        (size,) = connection.execute(_SIZE, values).fetchone()
+    return AgentCounts(sessions, oldest, newest, version and version[0], size)

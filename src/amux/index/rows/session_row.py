@@ -1,4 +1,4 @@
-"""Summaries as rows of the index, and rows as summaries again."""
+"""Builds rows of the index from assembled sessions, and summaries from rows."""
 
 from __future__ import annotations
 
@@ -31,21 +31,25 @@ _PROBLEMS: Final = msgspec.msgpack.Decoder(tuple[Problem, ...])
 
 
 def microseconds(moment: datetime) -> int:
-    """A moment as a whole number, exactly."""
+    """Return a datetime as microseconds of the Unix time, exactly."""
     return (moment - _EPOCH) // _MICROSECOND
 
 
 def moment_at(microseconds: int) -> datetime:
-    """The moment again."""
+    """Return the datetime of a Unix time in microseconds."""
     return _EPOCH + microseconds * _MICROSECOND
 
 
 def make_rows(assembly: Assembly, costs: CostCalculator) -> ClusterResult:
-    """The sessions of a cluster that a list may show, and the problems met."""
-    findable = {id(session) for session in assembly.sessions}
+    """Return the rows of all sessions of a cluster that a list may show, and its problems."""
+    searchable = {id(session) for session in assembly.sessions}
     return ClusterResult(
         sessions=[
-            _row(s, costs, encode_message_sources(assembly, s) if id(s) in findable else (b"", b""))
+            _row(
+                s,
+                costs,
+                encode_message_sources(assembly, s) if id(s) in searchable else (b"", b""),
+            )
             for s in assembly.all_sessions()
             if s.listed
         ],
@@ -54,9 +58,10 @@ def make_rows(assembly: Assembly, costs: CostCalculator) -> ClusterResult:
 
 
 def _row(
-    session: AssembledSession, costs: CostCalculator, where: tuple[bytes, bytes]
+    session: AssembledSession, costs: CostCalculator, sources_and_keys: tuple[bytes, bytes]
 ) -> SessionRow:
     summary = summarize(session, costs.cost_of(session), ())
+    message_sources, keys = sources_and_keys
     hidden = SUBAGENT * (session.kind == "subagent") + ARCHIVED * session.archived
     return SessionRow(
         id=storable(summary.session_id),
@@ -75,21 +80,20 @@ def _row(
         title=storable(summary.title),
         version=None if session.facts.version is None else storable(session.facts.version),
         body=_body(summary),
-        message_sources=where[0],
-        keys=where[1],
+        message_sources=message_sources,
+        keys=keys,
     )
 
 
 def _body(summary: SessionSummary) -> bytes:
-    """Indented as it is printed, so that printing it takes no parser."""
-    try:
+    try:  # indented as it is printed, so that printing it needs no parser
         return msgspec.json.format(msgspec.json.encode(summary), indent=2)
     except UnicodeEncodeError:
         return pack(summary)
 
 
 def wanted_rows(agents: Sequence[str], options: SessionListOptions) -> RowFilter:
-    """The options of a list as a query for rows."""
+    """Return the row filter for the options of a list."""
     return RowFilter(
         agents=agents,
         since=None if options.since is None else microseconds(options.since),
@@ -104,39 +108,31 @@ def wanted_rows(agents: Sequence[str], options: SessionListOptions) -> RowFilter
     )
 
 
-def decode_problems(kept: Sequence[bytes]) -> Iterator[Problem]:
-    """The problems met when rows were made."""
-    return (problem for some in kept for problem in unpack(some, _PROBLEMS))
+def decode_problems(payloads: Sequence[bytes]) -> Iterator[Problem]:
+    """Yield the problems that were stored with rows."""
+    return (problem for some in payloads for problem in unpack(some, _PROBLEMS))
 
 
 def report_of(
     rows: Sequence[Row], omitted: HiddenCounts, problems: Sequence[bytes], costs: CostCalculator
 ) -> ListReport:
-    """Rows as a report; tags are added now, they change without the sessions."""
+    """Return rows as a report, with the current tags, which change independently of sessions."""
     return ListReport(
-        sessions=tuple(_summary(row, costs) for row in rows),
+        sessions=tuple(
+            annotated(decode_summary(body), names.split("\n"), costs) for names, body, _ in rows
+        ),
         hidden_children=omitted.hidden_children,
         hidden_archived=omitted.hidden_archived,
         truncated=omitted.truncated,
-        problems=(
-            *decode_problems(problems),
-            *costs.annotations.problems,
-        ),
+        problems=(*decode_problems(problems), *costs.annotations.problems),
     )
 
 
-def _decoded(body: bytes) -> SessionSummary:
+def decode_summary(body: bytes) -> SessionSummary:
+    """Return a stored summary."""
+    if body.startswith(ODD):
+        return unpack(body, _PACKED)
     try:
         return _SUMMARIES.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise IndexDecodeError(str(error)) from error
-
-
-def _summary(row: Row, costs: CostCalculator) -> SessionSummary:
-    names, body, _ = row
-    return annotated(decode_summary(body), names.split("\n"), costs)
-
-
-def decode_summary(body: bytes) -> SessionSummary:
-    """A kept summary."""
-    return unpack(body, _PACKED) if body.startswith(ODD) else _decoded(body)

@@ -1,4 +1,4 @@
-"""Sessions to be found, from rows of the index: nothing is assembled, nothing priced."""
+"""Sessions to be searched, from rows of the index: nothing is assembled or priced."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from amux.model.trace import key_of
 
 
 class SearchRow(NamedTuple):
-    """What filters and ranking look at; see `results.SessionRow`."""
+    """The columns that filters and ranking need; see `results.SessionRow`."""
 
     row: int
     agent: str
@@ -40,60 +40,50 @@ class SearchRow(NamedTuple):
 
 
 def text_unit_key(agent: str, path: str, session_id: str) -> int:
-    """A number for what one source says of one session."""
+    """Return the key of a text unit: one session in one source."""
     return key_of(f"{agent}\n{path}\n{session_id}")
 
 
 def search_rows(database: IndexDatabase, agents: Sequence[str]) -> list[SearchRow]:
-    """Every session of some agents that may be found."""
-    marks = ", ".join("?" * len(agents))
+    """Return every session of some agents that can be searched."""
+    holes = ", ".join("?" * len(agents))
     with database.guarded() as connection:
         rows = connection.execute(
-            "SELECT rowid, agent, id, tie, names, created, updated, usd, cwd, models, title, keys"  # noqa: S608 - question marks only
-            f" FROM session WHERE agent IN ({marks}) AND places != x''",
+            "SELECT rowid, agent, id, sort_key, names, created, updated, usd, cwd, models, title,"  # noqa: S608 - placeholders only
+            f" keys FROM session WHERE agent IN ({holes}) AND message_sources != x''",
             tuple(agents),
         )
         return list(map(SearchRow._make, rows))
 
 
 def agents_with_rows(database: IndexDatabase) -> set[str]:
-    """The agents that have any session."""
+    """Return the agents that have any session."""
     with database.guarded() as connection:
         return {agent for (agent,) in connection.execute("SELECT DISTINCT agent FROM session")}
 
 
-def whole_row(database: IndexDatabase, light: SearchRow) -> tuple[bytes, bytes] | None:
-    """The summary of a session and where its messages lie, encoded; None: it is gone."""
-    with database.guarded() as connection:
-        found: tuple[bytes, bytes] | None = connection.execute(
-            "SELECT body, places FROM session WHERE rowid = ? AND agent = ? AND id = ?",
-            (light.row, light.agent, light.id),
-        ).fetchone()
-        return found
-
-
 _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
-_ANYTHING: Final = msgspec.msgpack.Decoder(Any)
+_ANY: Final = msgspec.msgpack.Decoder(Any)
 _EMPTY: Final[tuple[object, ...]] = (None, False, "", [])
 
 
 def encode_message_sources(assembly: Assembly, session: AssembledSession) -> tuple[bytes, bytes]:
-    """Where the messages of a session and its sub-agents lie, and the keys of these places.
+    """Return the encoded message sources of a session and its sub-agents, and their keys.
 
-    There are no keys where a conversation consists of several places, or of a part of one.
+    There are no keys if messages lie in several sources or in a part of one.
     """
     conversations = [message_sources(assembly, member) for member in session.with_children()]
     plain = msgspec.to_builtins(conversations, enc_hook=_to_plain)
-    for _, stretches, *_ in plain:
-        for stretch in stretches:
-            stretch[0] = {name: said for name, said in stretch[0].items() if said not in _EMPTY}
+    for _, slices, *_ in plain:
+        for part in slices:
+            part[0] = {name: value for name, value in part[0].items() if value not in _EMPTY}
     is_simple = all(each.is_whole for each in conversations)
     keys = [key for each in conversations for key in keys_of(session.agent, each)]
     return pack(plain), array("q", keys if is_simple else ()).tobytes()
 
 
 def keys_of(agent: str, conversation: MessageSources) -> list[int]:
-    """The keys of the places a conversation lies in."""
+    """Return the text unit keys of the sources of some messages."""
     return [
         text_unit_key(agent, each.source.location, each.session_id) for each in conversation.slices
     ]
@@ -101,7 +91,7 @@ def keys_of(agent: str, conversation: MessageSources) -> list[int]:
 
 def _decode_message_sources(data: bytes) -> list[MessageSources]:
     try:
-        return msgspec.convert(unpack(data, _ANYTHING), list[MessageSources], dec_hook=_from_plain)
+        return msgspec.convert(unpack(data, _ANY), list[MessageSources], dec_hook=_from_plain)
     except msgspec.MsgspecError as error:
         raise IndexDecodeError(str(error)) from error
 
@@ -129,16 +119,16 @@ def _to_plain(value: object) -> object:
 
 
 def _from_plain(kind: type, value: object) -> SourceRef:
-    del kind  # there is but one that is not known
-    kept = msgspec.structs.asdict(msgspec.convert(value, _StoredSourceRef))
-    root = Path(kept.pop("root"))
-    return SourceRef(**kept, root=root)
+    del kind  # SourceRef, the only type that msgspec does not know
+    fields = msgspec.structs.asdict(msgspec.convert(value, _StoredSourceRef))
+    root = Path(fields.pop("root"))
+    return SourceRef(**fields, root=root)
 
 
 def annotated(
     summary: SessionSummary, names: Sequence[str], costs: CostCalculator
 ) -> SessionSummary:
-    """A kept summary with the tags and the star that it has now."""
+    """Return a stored summary with its current tags and star."""
     tags = costs.annotations.tags(summary.agent, names)
     starred = costs.annotations.is_starred(summary.agent, names)
     if not tags and not starred:
@@ -147,22 +137,26 @@ def annotated(
 
 
 class StoredSession:
-    """A row as a subject (see `Subject`), and its own traits."""
+    """A row as a `SearchableSession`, and as its own `SessionFields`.
+
+    `last_change` is `updated_at` in microseconds of the Unix time; `usd` is -1 if it is unknown.
+    """
 
     def __init__(self, row: SearchRow, database: IndexDatabase, costs: CostCalculator) -> None:
         self._row = row
         self._database = database
         self._costs = costs
+        self.agent = row.agent
+        self.title = row.title
+        self.cwd = row.cwd
+        self.last_change = row.updated
+        self.sort_key = row.sort_key
+        self.usd = row.usd
 
     @property
     def fields(self) -> StoredSession:
-        """What is known without reading."""
+        """The fields that are available without reading sources."""
         return self
-
-    @property
-    def agent(self) -> str:
-        """The agent."""
-        return self._row.agent
 
     @property
     def unified_id(self) -> str:
@@ -170,68 +164,43 @@ class StoredSession:
         return f"{self._row.agent}:{self._row.id}"
 
     @property
-    def title(self) -> str:
-        """The title."""
-        return self._row.title
-
-    @property
     def created_at(self) -> datetime:
-        """When it began."""
+        """The time of the first message."""
         return _EPOCH + timedelta(microseconds=self._row.created)
 
     @property
     def updated_at(self) -> datetime:
-        """When it last changed."""
+        """The time of the last change."""
         return _EPOCH + timedelta(microseconds=self._row.updated)
 
     @property
-    def last_change(self) -> int:
-        """The same in microseconds since 1970."""
-        return self._row.updated
-
-    @property
-    def cwd(self) -> str | None:
-        """Where it was started."""
-        return self._row.cwd
-
-    @property
     def models(self) -> tuple[str, ...]:
-        """Every model it used."""
+        """All models that were used."""
         return tuple(filter(None, self._row.models.split("\n")))
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Its tags."""
+        """The current tags."""
         return self._costs.annotations.tags(self._row.agent, self._row.names.split("\n"))
 
     @property
     def starred(self) -> bool:
-        """Whether a person gave it a star."""
+        """Whether the session has a star."""
         return self._costs.annotations.is_starred(self._row.agent, self._row.names.split("\n"))
 
     @property
-    def sort_key(self) -> bytes:
-        """What it goes by among equals."""
-        return self._row.sort_key
-
-    @property
-    def usd(self) -> float:
-        """What it cost; -1 when nothing is known."""
-        return self._row.usd
-
-    @property
     def keys(self) -> Sequence[int] | None:
-        """The keys of its conversations, if each is whole."""
+        """The keys of its text units, if each of them holds whole conversations; else None."""
         return array("q", self._row.keys) if self._row.keys else None
 
     def summary(self) -> SessionSummary:
-        """What is shown of it."""
+        """Return the summary with the current tags and star."""
         if not self._costs.annotations:
             return self._summary
         return annotated(self._summary, self._row.names.split("\n"), self._costs)
 
     def message_sources(self) -> Sequence[MessageSources]:
-        """Its own conversation first, then those of its sub-agents."""
+        """Return the sources of its own messages, then those of its sub-agents."""
         return self._message_sources
 
     @cached_property
@@ -248,14 +217,20 @@ class StoredSession:
 
     @cached_property
     def _whole(self) -> tuple[bytes, bytes]:
-        found = whole_row(self._database, self._row)
+        row = self._row
+        with self._database.guarded() as connection:
+            found: tuple[bytes, bytes] | None = connection.execute(
+                "SELECT body, message_sources FROM session"
+                " WHERE rowid = ? AND agent = ? AND id = ?",
+                (row.row, row.agent, row.id),
+            ).fetchone()
         if found is None:
-            raise IndexChangedError("another process has made the rows anew")
+            raise IndexChangedError("another process has replaced the rows")
         return found
 
 
 class StoredSessions:
-    """Every session of some agents that may be found; loaded again when the rows have changed."""
+    """Caches the searchable sessions of some agents until the rows change."""
 
     def __init__(self) -> None:
         self._loaded_for: tuple[object, ...] = ()
@@ -264,7 +239,7 @@ class StoredSessions:
     def sessions(
         self, database: IndexDatabase, agents: Sequence[str], costs: CostCalculator
     ) -> list[StoredSession]:
-        """The sessions as they are now: the same list as long as they are the same."""
+        """Return the current sessions; the list is the same object until they change."""
         now = (database, database.version(), tuple(agents), costs)
         if now != self._loaded_for:
             self._sessions = [

@@ -1,8 +1,9 @@
-"""From a source to the documents of its sessions, in the quickest way its adapter knows."""
+"""Extracts the documents of the sessions of a source, in the fastest way its adapter supports."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Final, NamedTuple
 
 from amux.adapters._base import Adapter, Checkpoint, ExtractsTexts, Head, SourceRef
@@ -12,21 +13,21 @@ from amux.model.message import SessionMessage
 from amux.model.texts import TextDoc, text_doc
 
 Batch = tuple[str, list[TextDoc]]
-"""A session, and some of its documents; more may follow."""
+"""A session and some of its documents; more may follow."""
 
 _BATCH: Final = 4 << 20
-"""Characters after which documents are handed on: a session may be larger than memory."""
+"""Characters after which documents are yielded: a session may be larger than memory."""
 
 
 class SourceTexts(NamedTuple):
-    """The documents of a source, and from where on to look when it has grown, if that is known."""
+    """The documents of a source, and the checkpoint from which to continue, if there is one."""
 
     batches: Iterable[Batch]
     checkpoint: Checkpoint | None = None
 
 
 def source_texts(adapter: Adapter, source: SourceRef, *, tools: bool) -> SourceTexts:
-    """The documents of all sessions of a source; without `tools`, only what was spoken."""
+    """Return the documents of all sessions of a source; without `tools`, only of messages."""
     if isinstance(adapter, ExtractsTexts):
         scanned = adapter.extract_texts(source, tools=tools)
         if scanned is not None:
@@ -35,7 +36,7 @@ def source_texts(adapter: Adapter, source: SourceRef, *, tools: bool) -> SourceT
 
 
 def texts_behind(adapter: Adapter, source: SourceRef, checkpoint: Checkpoint) -> SourceTexts | None:
-    """The documents that stand behind a place, or might have grown; None: look at all of it."""
+    """Return documents that are new or may have grown since a checkpoint; None if unsupported."""
     if not isinstance(adapter, ExtractsTexts):
         return None
     scanned = adapter.extract_texts(source, tools=True, checkpoint=checkpoint)
@@ -44,34 +45,20 @@ def texts_behind(adapter: Adapter, source: SourceRef, checkpoint: Checkpoint) ->
 
 def _all_texts(adapter: Adapter, source: SourceRef, *, tools: bool) -> Iterator[Batch]:
     first: str | None = None
-    for batch in _read_texts(adapter, source, tools=tools):
-        first = batch[0] if first is None else first
-        yield batch
-    if tools and first is not None:
-        yield from _long_texts(source, first)
-
-
-def _read_texts(adapter: Adapter, source: SourceRef, *, tools: bool) -> Iterator[Batch]:
     session_id, ordinal, size = "", 0, 0
     docs: list[TextDoc] = []
-    for item in adapter.read(source, want="texts"):
+    for item in chain(adapter.read(source, want="texts"), (None,)):
         if isinstance(item, SessionMessage):
             doc = text_doc(ordinal, item, tools=tools)
             ordinal += 1
             docs.append(doc)
             size += len(doc.tools) + sum(map(len, doc.spoken))
-        if docs and (size > _BATCH or isinstance(item, Head)):
+        if docs and (size > _BATCH or item is None or isinstance(item, Head)):
+            first = session_id if first is None else first
             yield session_id, docs
             docs, size = [], 0
         if isinstance(item, Head):
             session_id, ordinal = item.session_id, 0
-    if docs:
-        yield session_id, docs
-
-
-def _long_texts(source: SourceRef, session_id: str) -> Iterator[Batch]:
-    """Texts too long to be held in a message, window by window."""
-    if not source.has_path:
-        return
-    for number, (_, window) in enumerate(read_long_texts(source.path)):
-        yield session_id, [TextDoc(min(UNPLACED_TEXT + number, LAST_ORDINAL), (), window)]
+    if tools and first is not None and source.has_path:
+        for number, (_, window) in enumerate(read_long_texts(source.path)):
+            yield first, [TextDoc(min(UNPLACED_TEXT + number, LAST_ORDINAL), (), window)]

@@ -1,15 +1,16 @@
-"""Full-text search over messages: which units (one session of one source) may hold a term.
+"""Full-text search over messages: returns the documents that may contain a term.
 
-One document per message. Two FTS5 tables without content: `spoken` (what people and models said,
-thought and called things; with positions) and `tools` (tool names, input and output; without). A
-document's id is `unit << 20 | ordinal`, where the caller gives the unit and renews it when a source
-was rewritten: such a table cannot delete, so dropped units are remembered and left out.
+There is one document per message, in two FTS5 tables without content: `spoken` (messages, thoughts
+and titles; with positions) and `tools` (tool names, input and output; without). The id of a
+document is `unit << 20 | ordinal`. The caller chooses the number of a text unit, and a new one when
+a source was rewritten: such a table cannot delete rows, so dropped units are recorded and left out
+of results.
 
-Texts too long to be held are added in windows under ordinals from `LOOSE` on: what such a unit
-holds is known, but not in which message.
+Texts that are too long for one document are added in windows with ordinals from `UNPLACED_TEXT` on:
+the unit contains them, but their message is unknown.
 
-Answers hold everything that has the term, and say of what they are not sure. Of SQLite nothing gets
-out but the errors of `index.errors`.
+Results include every document with the term, and name those that may not contain it. All errors of
+SQLite are raised as errors of `index.errors`.
 """
 
 from __future__ import annotations
@@ -42,24 +43,24 @@ TABLES: Final = TEXT_TABLES
 UNIT_SHIFT: Final = 20
 LAST_ORDINAL: Final = (1 << UNIT_SHIFT) - 1
 UNPLACED_TEXT: Final = LAST_ORDINAL - (1 << 16) + 1
-"""From here on an ordinal names no message, only a text of the unit."""
+"""Ordinals from here on stand for a text of the unit, not for a message."""
 
-_TOO_MUCH_DEAD: Final = 0.2
-_FEW_CLAUSES: Final = 20  # so many take less time than putting two answers together
-_CLAUSES_AT_ONCE: Final = 64  # FTS5 looks at every alternative for every row it finds
-_CLAUSES_TOGETHER: Final = 256  # with other conditions it finds fewer rows
+_MAX_DEAD: Final = 0.2
+_FEW_CLAUSES: Final = 20  # faster than merging two results
+_CLAUSES_PER_QUERY: Final = 64  # FTS5 checks every alternative for every row it finds
+_COMBINED_CLAUSES: Final = 256  # with other conditions it finds fewer rows
 _BULK_CACHE_KIB: Final = 32 << 10
-_MOST_PLANNED: Final = 10_000  # clauses, of a hundred bytes each
+_MAX_PLANNED: Final = 10_000  # clauses, of a hundred bytes each
 _LOCK_WAIT_S: Final = 5.0
 _NUMBERS: Final = msgspec.json.Decoder(list[int])
-_GAP: Final = f"\n{JOINT}\n"  # a token of its own, which no phrase asks for
+_GAP: Final = f"\n{JOINT}\n"  # a token of its own, which is in no phrase
 
 
 class Documents(NamedTuple):
-    """Documents with a term; `ids` None: any may be.
+    """The ids of documents with a term, in order and unique; `ids` None means that any may match.
 
-    They are in order, each once. Those of `unsure` may not hold it. All documents of a unit with
-    loose texts are one, of ordinal `LOOSE`, and in doubt as soon as terms are combined.
+    Those in `unsure` may not contain it. All documents of a unit with unplaced texts are one, with
+    the ordinal `UNPLACED_TEXT`, and unsure as soon as terms are combined.
     """
 
     ids: list[int] | None
@@ -67,12 +68,12 @@ class Documents(NamedTuple):
 
     @property
     def exact(self) -> bool:
-        """Whether it is these and no others."""
+        """Whether exactly these documents match."""
         return self.ids is not None and not self.unsure
 
 
 class PreparedDoc(NamedTuple):
-    """The texts of one message in the words that are looked for; always valid Unicode."""
+    """The tokens of one message as texts; always valid Unicode."""
 
     ordinal: int
     spoken: str
@@ -80,34 +81,34 @@ class PreparedDoc(NamedTuple):
 
 
 def prepare(docs: Iterable[TextDoc]) -> list[PreparedDoc]:
-    """Documents as they can be added: an eighth of the work, which anybody may do."""
+    """Return documents as they are added; an eighth of the work, which workers can do."""
     return [
-        PreparedDoc(ordinal, _GAP.join(map(token_text, said)), token_text(done))
-        for ordinal, said, done, _ in docs
+        PreparedDoc(ordinal, _GAP.join(map(token_text, spoken)), token_text(tools))
+        for ordinal, spoken, tools, _ in docs
     ]
 
 
-class _Known:
-    """What was found out about the tables: it holds until anybody writes to them."""
+class _TableState:
+    """Cached values that are valid until any process writes to the tables."""
 
-    __slots__ = ("_planned", "dead", "loose", "plans", "version")
+    __slots__ = ("_planned", "dead", "plans", "unplaced", "version")
 
     def __init__(
-        self, version: tuple[int, int], dead: frozenset[int], loose: frozenset[int]
+        self, version: tuple[int, int], dead: frozenset[int], unplaced: frozenset[int]
     ) -> None:
         self.version = version
-        self.dead = dead  # units that were dropped
-        self.loose = loose  # units with loose texts
+        self.dead = dead  # dropped units
+        self.unplaced = unplaced  # units with unplaced texts
         self.plans: dict[tuple[Table, TermKind, str], Plan] = {}
         self._planned = 0
 
-    def keep(self, term: tuple[Table, TermKind, str], plan: Plan) -> None:
-        """Remember how a term is found: words come again in other queries."""
+    def add_plan(self, term: tuple[Table, TermKind, str], plan: Plan) -> None:
+        """Cache the plan of a term: words occur again in other queries."""
         size = 1 + len(plan.clauses or ())
-        if self._planned + size > _MOST_PLANNED:
+        if self._planned + size > _MAX_PLANNED:
             self.plans.clear()
             self._planned = 0
-        if size < _MOST_PLANNED:
+        if size < _MAX_PLANNED:
             self.plans[term] = plan
             self._planned += size
 
@@ -115,8 +116,8 @@ class _Known:
 class TextIndex:
     """The full-text tables of one database; see the module.
 
-    The connection is the caller's, in autocommit mode. Every change is one transaction, or part of
-    the caller's if one is open. Any thread may ask, one at a time: the caller sees to that.
+    The connection belongs to the caller and is in autocommit mode. Every change is one transaction,
+    or part of the caller's if one is open. The caller ensures that one thread uses it at a time.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -126,11 +127,11 @@ class TextIndex:
         with sqlite_errors():
             create_schema(connection)
         self._vocabulary = Vocabulary(connection)
-        self._known: _Known | None = None
+        self._state: _TableState | None = None
 
     @classmethod
     def open(cls, path: Path) -> TextIndex:
-        """The index in a database file of its own, created if there is none."""
+        """Open the index in a database file of its own, which is created if necessary."""
         with sqlite_errors():
             connection = sqlite3.connect(
                 path, timeout=_LOCK_WAIT_S, isolation_level=None, check_same_thread=False
@@ -152,18 +153,18 @@ class TextIndex:
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """The database, for what is kept beside the texts in it."""
+        """The database, for tables beside those of the texts."""
         return self._db
 
     def close(self) -> None:
-        """Close the connection; what was not finished is rolled back."""
+        """Close the connection; an open transaction is rolled back."""
         with sqlite_errors():
             self._db.close()
 
     def begin_bulk(self) -> None:
-        """Begin to add much: nobody else sees it before `save` or `finish_bulk`.
+        """Begin a bulk load; other processes see it after `save` or `finish_bulk`.
 
-        Fast if units come in ascending order.
+        It is fast if units come in ascending order.
         """
         with sqlite_errors():
             self._cache_size = int(self._db.execute("PRAGMA cache_size").fetchone()[0])
@@ -175,19 +176,19 @@ class TextIndex:
         self._in_bulk = True
 
     def save(self) -> None:
-        """Keep what a bulk load has added so far, should it be interrupted later."""
+        """Commit what a bulk load has added so far."""
         with sqlite_errors():
             self._db.execute("COMMIT")
             self._begin()
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether a bulk load was left before its end: answers are right, but take long."""
+        """Whether a bulk load was interrupted: results are right, but slow."""
         with sqlite_errors():
             return self._vocabulary.is_stale
 
     def leave_bulk(self, *, keep: bool) -> None:
-        """End a bulk load before its end, with what it has added, or only with what was saved."""
+        """Abort a bulk load; `keep` what was added since the last `save`, or discard it."""
         self._in_bulk = False
         with sqlite_errors():
             if self._db.in_transaction:
@@ -195,9 +196,9 @@ class TextIndex:
             self._db.execute(f"PRAGMA cache_size = {self._cache_size}")
 
     def finish_bulk(self) -> None:
-        """Merge what was added into one piece, note its words and commit."""
+        """Merge what was added into one segment, store its words and commit."""
         self._in_bulk = False
-        self.save()  # what is still in memory takes no part in merging
+        self.save()  # merging leaves out what is still in memory
         with sqlite_errors():
             for table in TABLES:
                 set_option(self._db, table, "automerge", 4)
@@ -211,33 +212,33 @@ class TextIndex:
             self._db.execute(f"PRAGMA cache_size = {self._cache_size}")
 
     def add(self, unit: int, docs: Iterable[TextDoc]) -> int:
-        """Add messages to a unit; how many. One may come again if it has grown since."""
+        """Add messages to a unit and return how many; one that has grown can be added again."""
         return self.add_prepared(unit, prepare(docs))
 
     def add_prepared(self, unit: int, docs: Iterable[PreparedDoc]) -> int:
-        """The same with messages that somebody has prepared."""
+        """Add prepared messages to a unit and return how many."""
         spoken: list[tuple[int, str]] = []
         tools: list[tuple[int, str]] = []
         base, count, highest = unit << UNIT_SHIFT, 0, 0
-        for ordinal, said, done in docs:
+        for ordinal, message, tool_text in docs:
             key = base | min(ordinal, LAST_ORDINAL)
-            if said:
-                spoken.append((key, said))
-            if done:
-                tools.append((key, done))
+            if message:
+                spoken.append((key, message))
+            if tool_text:
+                tools.append((key, tool_text))
             count, highest = count + 1, max(highest, ordinal)
         with sqlite_errors(), transaction(self._db):
             self._insert("spoken", spoken)
             self._insert("tools", tools)
             self._db.execute(
                 "INSERT INTO text_units VALUES (?, ?, ?, 0) ON CONFLICT (unit) DO UPDATE"
-                " SET docs = docs + excluded.docs, loose = max(loose, excluded.loose)",
+                " SET docs = docs + excluded.docs, unplaced = max(unplaced, excluded.unplaced)",
                 (unit, count, highest >= UNPLACED_TEXT),
             )
         return count
 
     def drop(self, unit: int) -> None:
-        """Forget a unit for good: its number must not be used again."""
+        """Remove a unit for good: its number must not be used again."""
         with sqlite_errors(), transaction(self._db):
             self._db.execute(
                 "INSERT INTO text_units VALUES (?, 0, 0, 1) ON CONFLICT (unit)"
@@ -247,110 +248,108 @@ class TextIndex:
 
     @property
     def needs_rebuild(self) -> bool:
-        """Whether more than a fifth is dead weight."""
+        """Whether more than a fifth of the documents belong to dropped units."""
         with sqlite_errors():
             row = self._db.execute(
                 "SELECT total(docs * dead), total(docs) FROM text_units"
             ).fetchone()
-        return float(row[0]) > _TOO_MUCH_DEAD * float(row[1])
+        return float(row[0]) > _MAX_DEAD * float(row[1])
 
     def units(self) -> dict[int, int]:
-        """Every unit that is not dropped, and how many messages it has."""
+        """Return the number of messages of every unit that is not dropped."""
         with sqlite_errors():
             return dict(self._db.execute("SELECT unit, docs FROM text_units WHERE NOT dead"))
 
     def documents(
         self, kind: TermKind, folded: str, *, tables: Collection[Table] = TABLES
     ) -> Documents:
-        """The documents that hold a term, to be combined with those of other terms."""
+        """Return the documents with a term, to be combined with those of other terms."""
         sure: list[list[int]] = []
-        doubted: list[list[int]] = []
+        unproven: list[list[int]] = []
         with sqlite_errors(), snapshot(self._db):
-            known = self._known_by_now()
+            state = self._table_state()
             for table in tables:
-                plan = self._plan(known, table, kind, folded)
+                plan = self._plan(state, table, kind, folded)
                 if plan.clauses is None:
                     return Documents(None, set())
-                (sure if plan.exact else doubted).extend(self._matching(table, plan.clauses))
-        dead, loose = known.dead, known.loose
-        ids = in_order([*sure, *doubted])
-        unsure = set[int]().union(*doubted).difference(*sure) if doubted else set[int]()
+                (sure if plan.exact else unproven).extend(self._matching(table, plan.clauses))
+        dead, unplaced = state.dead, state.unplaced
+        ids = in_order([*sure, *unproven])
+        unsure = set[int]().union(*unproven).difference(*sure) if unproven else set[int]()
         if dead:
             ids = [key for key in ids if key >> UNIT_SHIFT not in dead]
             unsure.intersection_update(ids)
-        if loose:
-            ids = sorted({_merged(key, loose) for key in ids})
-            unsure = {_merged(key, loose) for key in unsure}
-            unsure.update(key for key in ids if key >> UNIT_SHIFT in loose)
+        if unplaced:
+            ids = sorted({_merged(key, unplaced) for key in ids})
+            unsure = {_merged(key, unplaced) for key in unsure}
+            unsure.update(key for key in ids if key >> UNIT_SHIFT in unplaced)
         return Documents(ids, unsure)
 
     def documents_with_all(
         self, terms: Iterable[tuple[TermKind, str]], *, table: Table
     ) -> list[int] | None:
-        """The documents of a table that hold several terms, in order.
+        """Return the documents of a table that contain several terms, in order.
 
-        None where it is not sure of that, and the terms have to be combined by whoever asks.
+        None if that is not certain: the caller then combines the documents of each term.
         """
         with sqlite_errors(), snapshot(self._db):
-            known = self._known_by_now()
-            if known.loose:
+            state = self._table_state()
+            if state.unplaced:
                 return None
             conditions: list[str] = []
             for kind, folded in terms:
-                clauses, exact = self._plan(known, table, kind, folded)
-                if clauses is None or not exact or len(clauses) > _CLAUSES_TOGETHER:
+                clauses, exact = self._plan(state, table, kind, folded)
+                if clauses is None or not exact or len(clauses) > _COMBINED_CLAUSES:
                     return None
                 if not clauses:
                     return []
                 conditions.append(f"({' OR '.join(clauses)})")
             found = in_order([*self._matching(table, (" AND ".join(conditions),))])
-        dead = known.dead
+        dead = state.dead
         return [key for key in found if key >> UNIT_SHIFT not in dead] if dead else found
 
     def vocabulary(self, *, tables: Collection[Table] = TABLES) -> Iterator[tuple[str, int]]:
-        """Every whole word, and in how many messages it is; a word may come once per table."""
+        """Yield every whole word and its number of messages; a word may come once per table."""
         with sqlite_errors():
             for table in tables:
                 yield from self._vocabulary.frequencies(table)
 
-    def _plan(self, known: _Known, table: Table, kind: TermKind, folded: str) -> Plan:
-        plan = known.plans.get((table, kind, folded))
+    def _plan(self, state: _TableState, table: Table, kind: TermKind, folded: str) -> Plan:
+        plan = state.plans.get((table, kind, folded))
         if plan is None:
             words = self._vocabulary.words(table)
             plan = plan_term(kind, folded, words, positions=table == "spoken")
-            known.keep((table, kind, folded), plan)
+            state.add_plan((table, kind, folded), plan)
         return plan
 
     def _matching(self, table: Table, clauses: tuple[str, ...]) -> Iterator[list[int]]:
-        """The documents with any of the clauses, each run in ascending order."""
+        """Yield the documents with any of the clauses, in lists of ascending ids."""
         for some in _portions(clauses):
-            # One row with all of them: a row for each would take three times as long.
+            # One row with all ids: a row for each would take three times as long.
             (found,) = self._db.execute(
-                f"SELECT group_concat(rowid) FROM {table} WHERE {table} MATCH ?",  # noqa: S608 - a closed list of names
+                f"SELECT group_concat(rowid) FROM {table} WHERE {table} MATCH ?",  # noqa: S608 - constants
                 (" OR ".join(some),),
             ).fetchone()
             if found is not None:
                 yield _NUMBERS.decode(f"[{found}]")
 
-    def _known_by_now(self) -> _Known:
-        """What is remembered of the tables, as they are in the open snapshot."""
+    def _table_state(self) -> _TableState:
+        """Return the cached values for the tables in the open transaction."""
         (foreign,) = self._db.execute("PRAGMA data_version").fetchone()
         version = foreign, self._db.total_changes
-        if self._known is None or self._known.version != version:
-            self._known = _Known(version, *self._marked())
-        return self._known
-
-    def _marked(self) -> tuple[frozenset[int], frozenset[int]]:
-        """The units that were dropped, and those with loose texts."""
-        rows = self._db.execute(
-            "SELECT unit, 1 FROM text_units WHERE dead"
-            " UNION ALL SELECT unit, 0 FROM text_units WHERE loose"
-        ).fetchall()
-        dead = frozenset(unit for unit, is_dead in rows if is_dead)
-        return dead, frozenset(unit for unit, is_dead in rows if not is_dead)
+        if self._state is None or self._state.version != version:
+            dead, unplaced = (
+                frozenset(
+                    unit
+                    for (unit,) in self._db.execute(f"SELECT unit FROM text_units WHERE {kind}")  # noqa: S608 - constants
+                )
+                for kind in ("dead", "unplaced")
+            )
+            self._state = _TableState(version, dead, unplaced)
+        return self._state
 
     def _insert(self, table: Table, rows: list[tuple[int, str]]) -> None:
-        self._db.executemany(f"INSERT INTO {table} (rowid, body) VALUES (?, ?)", rows)  # noqa: S608 - a closed list of names
+        self._db.executemany(f"INSERT INTO {table} (rowid, body) VALUES (?, ?)", rows)  # noqa: S608 - constants
         if not self._in_bulk:
             self._vocabulary.note(table, (text for _, text in rows))
 
@@ -360,7 +359,7 @@ class TextIndex:
 
 
 def in_order(runs: Sequence[list[int]]) -> list[int]:
-    """What is in any of some runs, each in ascending order; every number once."""
+    """Return the numbers in any of some ascending lists, in order and unique."""
     longest = max(runs, key=len, default=list[int]())
     if len(runs) <= 1:
         return longest
@@ -369,19 +368,19 @@ def in_order(runs: Sequence[list[int]]) -> list[int]:
 
 
 def units_of(ids: Iterable[int]) -> Counter[int]:
-    """How many of some documents each unit has."""
+    """Return how many of some documents each unit has."""
     return Counter([key >> UNIT_SHIFT for key in ids])
 
 
 def _portions(clauses: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Many without the first: all are compared for every row, and it has the most rows."""
+    """Yield clauses in portions, the first alone: it matches most rows, and each row checks all."""
     first = 1 if len(clauses) > _FEW_CLAUSES else 0
     if first:
         yield clauses[:first]
-    for start in range(first, len(clauses), _CLAUSES_AT_ONCE):
-        yield clauses[start : start + _CLAUSES_AT_ONCE]
+    for start in range(first, len(clauses), _CLAUSES_PER_QUERY):
+        yield clauses[start : start + _CLAUSES_PER_QUERY]
 
 
-def _merged(key: int, loose: frozenset[int]) -> int:
+def _merged(key: int, unplaced: frozenset[int]) -> int:
     unit = key >> UNIT_SHIFT
-    return unit << UNIT_SHIFT | UNPLACED_TEXT if unit in loose else key
+    return unit << UNIT_SHIFT | UNPLACED_TEXT if unit in unplaced else key

@@ -9,7 +9,7 @@ from typing import Final
 from amux.model.texts import TextDoc
 from amux.reading.message_locations import MessageLocations
 
-_MOST: Final = 1 << 32
+_LIMIT: Final = 1 << 32
 _LAST_KIND: Final = 255
 
 
@@ -20,11 +20,11 @@ def pack_locations(docs: Iterable[TextDoc], before: MessageLocations | None = No
         (doc.ordinal, *doc.location)
         for doc in docs
         if doc.location is not None
-        and doc.location.length < _MOST
+        and doc.location.length < _LIMIT
         and doc.location.kind <= _LAST_KIND
     )
     if before is not None:
-        first = min((doc.ordinal for doc in docs), default=_MOST)
+        first = min((doc.ordinal for doc in docs), default=_LIMIT)
         known = [*((each, *location) for each, location in before.up_to(first)), *known]
     if not known:
         return b""

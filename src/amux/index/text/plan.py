@@ -1,13 +1,13 @@
-"""From a term of a query to expressions that FTS5 finds by: exactly, or as candidates.
+"""Translates a term of a query into FTS5 expressions, which match exactly or give candidates.
 
     word      anywhere in the folded text
-    prefix    where a word begins
-    phrase    whole words in a row, whatever stands between them that is no word
-    literal   anywhere, with its punctuation: the index knows words alone, so candidates
-    regex     the index is of no help
+    prefix    at the beginning of a word
+    phrase    consecutive whole words, with anything but words between them
+    literal   anywhere, with punctuation: the index has words only, so it gives candidates
+    regex     the index cannot help
 
-An index without positions (`positions=False`) knows which tokens a text holds, not their order.
-Every token in an expression stands in quotes and holds no quote: nothing can be malformed.
+An index without positions (`positions=False`) knows which tokens a text contains, not their order.
+Every token in an expression is quoted and contains no quote: no expression is malformed.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from amux.model.words import JOINT, OVERLAP, Segment, ideograph_tokens, segments
 TermKind = Literal["word", "prefix", "phrase", "literal", "regex"]
 
 WIDEST: Final = 20_000
-"""Tokens a word may stand for; one letter stands for nearly all, and for nearly all texts."""
+"""The most tokens a word may stand for; one letter stands for nearly all of them."""
 
-_WIDEST_PART: Final = 500  # of one condition among several: without it there are more candidates
-_LONGEST_PHRASE: Final = 200
+_MAX_ALTERNATIVES: Final = 500  # in one of several conditions, which is dropped beyond that
+_MAX_PHRASE: Final = 200
 _CharacterRun = list[Segment]
 
 
 class Plan(NamedTuple):
-    """Texts that meet any of the clauses; `clauses` None: the index cannot tell, so all texts.
+    """Texts that match any of the clauses; `clauses` None means that the index cannot help.
 
-    Not `exact`: candidates, all that the term is in and maybe more.
+    If it is not `exact`, the texts are candidates: all texts with the term and maybe others.
     """
 
     clauses: tuple[str, ...] | None
@@ -42,7 +42,7 @@ _ALL: Final = Plan(None, exact=False)
 
 
 def plan_term(kind: TermKind, folded: str, words: WordList, *, positions: bool) -> Plan:
-    """How to find a term, given folded. `words` are the tokens the index holds."""
+    """Return the plan for a folded term. `words` are the tokens of the index."""
     runs = _runs(folded)
     if kind == "regex" or not runs:
         return _ALL
@@ -72,7 +72,7 @@ def _runs(folded: str) -> list[_CharacterRun]:
 
 
 def _is_plain(run: _CharacterRun) -> bool:
-    """Whether a run is one token wherever it is a whole word."""
+    """Return whether a run is one token wherever it is a whole word."""
     return len(run) == 1 and not run[0].is_ideographic and len(run[0].text) <= OVERLAP
 
 
@@ -80,19 +80,13 @@ def _phrase(tokens: Iterable[str], *, prefix: bool = False) -> str:
     return f'"{" ".join(tokens)}"{" *" if prefix else ""}'
 
 
-def _any_of(clauses: Sequence[str]) -> str:
-    return clauses[0] if len(clauses) == 1 else f"({' OR '.join(clauses)})"
-
-
 class _Planner:
-    """Plans for one table."""
-
     def __init__(self, words: WordList, *, positions: bool) -> None:
         self._words = words
         self._positions = positions
 
     def word(self, run: _CharacterRun) -> Plan:
-        """A run of word characters, anywhere."""
+        """Plan a run of word characters at any position."""
         if len(run) > 1:
             return self._mixed(run)
         text = run[0].text
@@ -102,23 +96,23 @@ class _Planner:
         tokens = self._words.containing(part, limit=WIDEST)
         if tokens is None:
             return _ALL
-        if part in tokens:  # the word itself first: it is in most texts
+        if part in tokens:  # the word itself first: most texts contain it
             tokens.remove(part)
             tokens.insert(0, part)
         return Plan(tuple([f'"{token}"' for token in tokens]), exact=len(text) <= OVERLAP)
 
     def phrase(self, runs: Sequence[_CharacterRun]) -> Plan:
-        """Whole words in a row."""
+        """Plan consecutive whole words."""
         if not all(_is_plain(run) for run in runs):
             return self._all_of(self.word(run) for run in runs)
         tokens = [run[0].text for run in runs]
-        known = len(tokens) == 1 or (self._positions and len(tokens) <= _LONGEST_PHRASE)
-        return Plan((self._in_a_row(tokens),), exact=known)
+        is_exact = len(tokens) == 1 or (self._positions and len(tokens) <= _MAX_PHRASE)
+        return Plan((self._consecutive(tokens),), exact=is_exact)
 
     def candidates(
         self, runs: Sequence[_CharacterRun], *, begins_word: bool, goes_on: bool
     ) -> Plan:
-        """Runs with something between them; the outer ones may be parts of words."""
+        """Plan runs with something between them; the outer ones may be parts of words."""
         plans: list[Plan] = []
         row: list[str] = []
         for index, run in enumerate(runs):
@@ -126,30 +120,30 @@ class _Planner:
                 row.append(run[0].text)
                 continue
             if row:
-                plans.append(Plan((self._in_a_row(row),), exact=False))
+                plans.append(Plan((self._consecutive(row),), exact=False))
                 row = []
             plans.append(self.word(run))
         if row:
-            plans.append(Plan((self._in_a_row(row, prefix=goes_on),), exact=False))
+            plans.append(Plan((self._consecutive(row, prefix=goes_on),), exact=False))
         return self._all_of(plans)
 
     def _all_of(self, plans: Iterable[Plan]) -> Plan:
-        """Texts that meet every condition; one that is too wide to help is left out."""
+        """Plan texts that meet every condition; one that is too wide to help is left out."""
         parts: list[str] = []
         for clauses, _ in plans:
-            if clauses is not None and len(clauses) <= _WIDEST_PART:
-                parts.append(_any_of(clauses) if clauses else "")
-        if "" in parts:
-            return Plan((), exact=True)
+            if clauses is not None and not clauses:
+                return Plan((), exact=True)
+            if clauses is not None and len(clauses) <= _MAX_ALTERNATIVES:
+                parts.append(clauses[0] if len(clauses) == 1 else f"({' OR '.join(clauses)})")
         return Plan((" AND ".join(parts),), exact=False) if parts else _ALL
 
-    def _in_a_row(self, tokens: Sequence[str], *, prefix: bool = False) -> str:
-        """The tokens one after the other, or, without positions, all of them."""
-        kept = tokens[:_LONGEST_PHRASE]
-        prefix = prefix and len(kept) == len(tokens)
+    def _consecutive(self, tokens: Sequence[str], *, prefix: bool = False) -> str:
+        """Return an expression for consecutive tokens or, without positions, for all of them."""
+        used = tokens[:_MAX_PHRASE]
+        prefix = prefix and len(used) == len(tokens)
         if self._positions:
-            return _phrase(kept, prefix=prefix)
-        *first, last = kept
+            return _phrase(used, prefix=prefix)
+        *first, last = used
         parts = [*(_phrase([token]) for token in first), _phrase([last], prefix=prefix)]
         return " AND ".join(dict.fromkeys(parts))
 
@@ -157,11 +151,11 @@ class _Planner:
         if len(text) == 1:
             return Plan((_phrase([text], prefix=True),), exact=True)
         pairs = ideograph_tokens(text)[:-1]
-        exact = len(pairs) == 1 or (self._positions and len(pairs) <= _LONGEST_PHRASE)
-        return Plan((self._in_a_row(pairs),), exact=exact)
+        exact = len(pairs) == 1 or (self._positions and len(pairs) <= _MAX_PHRASE)
+        return Plan((self._consecutive(pairs),), exact=exact)
 
     def _mixed(self, run: _CharacterRun) -> Plan:
-        """Ideographs and others without anything between them."""
+        """Plan ideographs and other characters without anything between them."""
         if any(len(segment.text) > OVERLAP for segment in run):
             return self._all_of(self.word([segment]) for segment in run)
         first, *rest = run
@@ -169,24 +163,24 @@ class _Planner:
         prefix = not rest[-1].is_ideographic or len(rest[-1].text) == 1
         heads = self._heads(first)
         if heads is None:
-            return Plan((self._in_a_row(tail, prefix=prefix),), exact=False)
+            return Plan((self._consecutive(tail, prefix=prefix),), exact=False)
         rows = [[*head, *tail] for head in heads]
-        in_doubt = any(_is_unmarked(segment, run) for segment in run)
-        whole = all(len(row) <= _LONGEST_PHRASE for row in rows)
-        clauses = tuple(self._in_a_row(row, prefix=prefix) for row in rows)
-        return Plan(clauses, exact=self._positions and whole and not in_doubt)
+        is_unclear = any(_is_unmarked(segment, run) for segment in run)
+        whole = all(len(row) <= _MAX_PHRASE for row in rows)
+        clauses = tuple(self._consecutive(row, prefix=prefix) for row in rows)
+        return Plan(clauses, exact=self._positions and whole and not is_unclear)
 
     def _heads(self, first: Segment) -> list[list[str]] | None:
-        """What a run may begin with: the ends of tokens; None when there are too many."""
+        """Return the tokens that a run may begin in; None if there are too many."""
         if first.is_ideographic:
             return [ideograph_tokens(first.text)]
         ending = first.text + (JOINT if first.goes_on else "")
-        found = self._words.ending(ending, limit=_WIDEST_PART)
+        found = self._words.ending(ending, limit=_MAX_ALTERNATIVES)
         return None if found is None else [[head] for head in found]
 
 
 def _tokens_behind(segment: Segment, run: _CharacterRun) -> list[str]:
-    """The tokens of a segment that is not the first of its run; the last may go on."""
+    """Return the tokens of a segment after the first of its run; the last may be continued."""
     if segment.is_ideographic:
         tokens = ideograph_tokens(segment.text)
         return tokens[:-1] if segment is run[-1] and len(tokens) > 1 else tokens
@@ -195,7 +189,7 @@ def _tokens_behind(segment: Segment, run: _CharacterRun) -> list[str]:
 
 
 def _is_unmarked(segment: Segment, run: _CharacterRun) -> bool:
-    """Whether a token does not show that the run goes on: a voicing mark is no word character."""
+    """Return whether a token does not show that its run continues, as before a voicing mark."""
     if segment.is_ideographic:
         return False
     return (segment is not run[0] and not segment.joined) or (

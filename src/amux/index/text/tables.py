@@ -1,7 +1,7 @@
 """The tables of the full-text index.
 
-`ascii` is the tokenizer that changes nothing: it takes every character beyond ASCII for part of a
-token and folds A to Z. What a token is, `model.words` has decided before.
+The tokenizer `ascii` with these settings changes nothing: every character beyond ASCII is a part of
+a token, and A to Z are folded. `model.words` has decided before what a token is.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from typing import Final
 from amux.index.errors import TextIndexBusyError, TextIndexDamagedError, TextIndexError
 from amux.model.words import JOINT
 
-SCHEMA: Final = 4
-"""Raised when tables or tokens change: an index of another number is damaged goods."""
+SCHEMA: Final = 5
+"""Raised whenever tables or tokens change: an index of another number counts as damaged."""
 
 _HASH_BYTES: Final = 16 << 20
-_MERGED_AT_ONCE: Final = 300  # pages
+_MERGED_PAGES: Final = 300
 _PAGE_BYTES: Final = 4050
 _DETAIL: Final = {"spoken": "full", "tools": "none"}
 
 _TABLES: Final = """
 CREATE TABLE text_units (
-    unit INTEGER PRIMARY KEY, docs INTEGER NOT NULL, loose INTEGER NOT NULL, dead INTEGER NOT NULL
+    unit INTEGER PRIMARY KEY, docs INTEGER NOT NULL, unplaced INTEGER NOT NULL,
+    dead INTEGER NOT NULL
 );
-CREATE INDEX text_units_loose ON text_units (unit) WHERE loose;
+CREATE INDEX text_units_unplaced ON text_units (unit) WHERE unplaced;
 CREATE INDEX text_units_dead ON text_units (unit) WHERE dead;
-CREATE TABLE text_late_words (side TEXT, word TEXT, PRIMARY KEY (side, word)) WITHOUT ROWID;
+CREATE TABLE text_new_words (source TEXT, word TEXT, PRIMARY KEY (source, word)) WITHOUT ROWID;
 CREATE TABLE text_state (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 """
-
 
 REBUILD_HINT: Final = "delete it: nothing is lost, the next search builds a new one"
 
@@ -50,7 +50,7 @@ _NOT_DAMAGE: Final = frozenset(
 
 
 def create_schema(db: sqlite3.Connection) -> None:
-    """Create what is not there."""
+    """Create the tables unless they exist."""
     if _has_schema(db):
         return
     with transaction(db):
@@ -58,29 +58,29 @@ def create_schema(db: sqlite3.Connection) -> None:
             for statement in _TABLES.split(";"):
                 db.execute(statement)
             for table, detail in _DETAIL.items():
-                _create_full_text(db, table, detail)
+                _create_table(db, table, detail)
             db.execute("INSERT INTO text_state VALUES ('schema', ?)", (SCHEMA,))
 
 
 def set_option(db: sqlite3.Connection, table: str, option: str, value: int | None = None) -> None:
-    """A setting of FTS5, or a command without a value."""
-    db.execute(f"INSERT INTO {table} ({table}, rank) VALUES (?, ?)", (option, value))  # noqa: S608 - a closed list of names
+    """Change an option of an FTS5 table, or run a command, which has no value."""
+    db.execute(f"INSERT INTO {table} ({table}, rank) VALUES (?, ?)", (option, value))  # noqa: S608 - constants
 
 
 def merge_portion(db: sqlite3.Connection, table: str, *, begin: bool) -> bool:
-    """Bring the pieces of a table a little nearer to one; whether there is more to do.
+    """Merge some pages of a table; return whether there is more to do.
 
-    To begin with, all pieces are put together. What has been merged gives its pages back at once,
-    so that the file does not grow to twice its size on the way.
+    `begin` selects all segments for merging. Merged segments give their pages back at once, so that
+    the file does not grow to twice its size.
     """
     before = db.total_changes
-    set_option(db, table, "merge", -_MERGED_AT_ONCE if begin else _MERGED_AT_ONCE)
+    set_option(db, table, "merge", -_MERGED_PAGES if begin else _MERGED_PAGES)
     return db.total_changes - before > 1  # the command itself counts as a change
 
 
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Generator[None]:
-    """One transaction, or part of the one that is open."""
+    """Write in one transaction, or in the one that is open."""
     if db.in_transaction:
         yield
         return
@@ -95,7 +95,7 @@ def transaction(db: sqlite3.Connection) -> Generator[None]:
 
 @contextmanager
 def snapshot(db: sqlite3.Connection) -> Generator[None]:
-    """One state of the database, however many statements look at it."""
+    """Read one state of the database with several statements."""
     if db.in_transaction:
         yield
         return
@@ -112,11 +112,11 @@ def _has_schema(db: sqlite3.Connection) -> bool:
         return False
     row = db.execute("SELECT value FROM text_state WHERE key = 'schema'").fetchone()
     if row != (SCHEMA,):
-        raise TextIndexDamagedError("the index was made by another version", hint=REBUILD_HINT)
+        raise TextIndexDamagedError("the index was written by another version", hint=REBUILD_HINT)
     return True
 
 
-def _create_full_text(db: sqlite3.Connection, table: str, detail: str) -> None:
+def _create_table(db: sqlite3.Connection, table: str, detail: str) -> None:
     db.execute(
         f"CREATE VIRTUAL TABLE {table} USING fts5(body, content='', columnsize=0,"
         f""" detail={detail}, tokenize="ascii tokenchars '_{JOINT}'")"""
@@ -124,10 +124,10 @@ def _create_full_text(db: sqlite3.Connection, table: str, detail: str) -> None:
     db.execute(f"CREATE VIRTUAL TABLE {table}_words USING fts5vocab({table}, row)")
     db.execute(f"CREATE TABLE {table}_blocks (id INTEGER PRIMARY KEY, words TEXT NOT NULL)")
     db.execute(
-        f"CREATE VIRTUAL TABLE {table}_threes USING fts5(words, content='', columnsize=0,"
+        f"CREATE VIRTUAL TABLE {table}_trigrams USING fts5(words, content='', columnsize=0,"
         " detail=none, tokenize='trigram case_sensitive 1')"
     )
-    for each in (table, f"{table}_threes"):
+    for each in (table, f"{table}_trigrams"):
         set_option(db, each, "pgsz", _PAGE_BYTES)
         set_option(db, each, "hashsize", _HASH_BYTES)
         set_option(db, each, "usermerge", 2)
@@ -139,18 +139,16 @@ def sqlite_errors() -> Generator[None]:
     try:
         yield
     except (sqlite3.InterfaceError, sqlite3.ProgrammingError) as error:
-        # Wrong use, or the connection was closed meanwhile: the file itself is not at fault.
+        # Wrong use, or the connection was closed meanwhile: the file is not damaged.
         raise TextIndexError(f"the index cannot be used ({error})") from error
     except sqlite3.DatabaseError as error:
-        raise _translate(error) from error
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+        if code in _BUSY:
+            hint = "try again in a moment"
+            raise TextIndexBusyError("the index is being written to", hint=hint) from error
+        if code in _NOT_DAMAGE:
+            raise TextIndexError(f"the index cannot be used ({error})") from error
+        message = f"the index is damaged ({error})"
+        raise TextIndexDamagedError(message, hint=REBUILD_HINT) from error
     except UnicodeDecodeError as error:
         raise TextIndexDamagedError(f"the index holds invalid text ({error})") from error
-
-
-def _translate(error: sqlite3.DatabaseError) -> TextIndexError:
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
-    if code in _BUSY:
-        return TextIndexBusyError("the index is being written to", hint="try again in a moment")
-    if code in _NOT_DAMAGE:
-        return TextIndexError(f"the index cannot be used ({error})")
-    return TextIndexDamagedError(f"the index is damaged ({error})", hint=REBUILD_HINT)

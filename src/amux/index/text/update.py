@@ -1,16 +1,15 @@
-"""The texts of all sources, brought up to date: what has changed is forgotten and read again.
+"""Updates the texts of all sources: those of changed sources are discarded and read again.
 
-Of an append-only source that has grown only what is new is read. One file beside the index, as
-disposable as that. A session of a source is a unit; which unit it is, is kept with the stamp the
-source had when it was read.
+Of an append-only source that has grown, only the new part is read. The texts are in a file beside
+the index, and as disposable. A session in one source is a text unit; its number is stored with the
+fingerprint that the source had when it was read.
 """
 
 from __future__ import annotations
 
 import os
-import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -33,18 +32,16 @@ from amux.reading.fingerprint import UNSETTLED, Fingerprints, fingerprint_in, to
 from amux.reading.message_locations import MessageLocations
 from amux.reading.sources import SourceCatalog
 
-CHECKPOINTS_TABLE: Final = """
-CREATE TABLE IF NOT EXISTS text_rests (
-  agent TEXT NOT NULL, path BLOB NOT NULL, unit INTEGER NOT NULL, offset INTEGER NOT NULL,
-  state BLOB NOT NULL, size INTEGER NOT NULL, edge BLOB NOT NULL, PRIMARY KEY (agent, path)
-) WITHOUT ROWID;
-"""
+if TYPE_CHECKING:
+    from amux.index.database import IndexDatabase
+    from amux.index.facts.sources import ReportProgress
+    from amux.index.result_environment import ResultEnvironment
 
 
-class TextCheckpoint(NamedTuple):
-    """How far a source was read into a unit, the size it had then, and what stood at its edges.
+class _TextCheckpoint(NamedTuple):
+    """The checkpoint of a source whose texts are one unit, and its size when it was read.
 
-    Messages behind that place are in the unit as well, as far as they were there.
+    The unit contains the messages after the checkpoint as well. `prefix_digest` is that of `size`.
     """
 
     unit: int
@@ -53,111 +50,70 @@ class TextCheckpoint(NamedTuple):
     prefix_digest: bytes
 
 
-class TextCheckpoints:
-    """The rests in one database, by agent and path."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._db = connection
-
-    def of(self, agent: str, path: bytes, maker: str) -> TextCheckpoint | None:
-        """Where a source was left by the same maker; None: nowhere."""
-        row = self._db.execute(
-            "SELECT unit, CAST(offset AS INTEGER), CAST(state AS BLOB), CAST(size AS INTEGER),"
-            " CAST(edge AS BLOB) FROM text_rests JOIN text_sources USING (agent, path)"
-            " WHERE agent = ? AND path = ? AND maker = ?",
-            (agent, path, maker),
-        ).fetchone()
-        if row is None:
-            return None
-        unit, offset, state, size, edge = row
-        return TextCheckpoint(unit, Checkpoint(offset=offset, state=state), size, edge)
-
-    def write(self, agent: str, path: bytes, rest: TextCheckpoint) -> None:
-        """Note where a source was left."""
-        checkpoint = rest.checkpoint
-        self._db.execute(
-            "INSERT OR REPLACE INTO text_rests VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (
-                agent,
-                path,
-                rest.unit,
-                checkpoint.offset,
-                checkpoint.state,
-                rest.size,
-                rest.prefix_digest,
-            ),
-        )
-
-    def discard(self, agent: str, path: bytes) -> None:
-        """It has to be read from its beginning."""
-        self._db.execute("DELETE FROM text_rests WHERE agent = ? AND path = ?", (agent, path))
-
-
-if TYPE_CHECKING:
-    from amux.index.database import IndexDatabase
-    from amux.index.result_environment import ResultEnvironment
-
-Watch = Callable[[int, int], None]
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS text_sources (
-  agent TEXT NOT NULL, path BLOB NOT NULL, stamp BLOB NOT NULL, maker TEXT NOT NULL,
+  agent TEXT NOT NULL, path BLOB NOT NULL, fingerprint BLOB NOT NULL, reader TEXT NOT NULL,
   PRIMARY KEY (agent, path)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS text_members (
   agent TEXT NOT NULL, path BLOB NOT NULL, key INTEGER NOT NULL, unit INTEGER NOT NULL,
   PRIMARY KEY (agent, path, unit)
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS text_answers (
+CREATE TABLE IF NOT EXISTS text_freshness (
   agent TEXT PRIMARY KEY, state BLOB NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS text_spots (
-  unit INTEGER PRIMARY KEY, path BLOB NOT NULL, mark BLOB NOT NULL, spots BLOB NOT NULL
+CREATE TABLE IF NOT EXISTS text_locations (
+  unit INTEGER PRIMARY KEY, path BLOB NOT NULL, fingerprint BLOB NOT NULL, locations BLOB NOT NULL
 );
+CREATE TABLE IF NOT EXISTS text_checkpoints (
+  agent TEXT NOT NULL, path BLOB NOT NULL, unit INTEGER NOT NULL, offset INTEGER NOT NULL,
+  state BLOB NOT NULL, size INTEGER NOT NULL, prefix_digest BLOB NOT NULL,
+  PRIMARY KEY (agent, path)
+) WITHOUT ROWID;
 """
 _BULK: Final = 4 << 20
-_SAVED_EVERY: Final = 32 << 20
-_SHARED_AT_MOST: Final = 8 << 20
-"""Larger sources are read here, batch by batch: their texts would not fit into memory twice."""
+_SAVE_BYTES: Final = 32 << 20
+_MAX_SHARED_BYTES: Final = 8 << 20
+"""Larger sources are read in this process, in batches: their texts may not fit into memory twice.
+"""
 
 HAS_TOOLS: Final = True
-"""Whether the texts hold what tools were given and said, not only what people and models said."""
+"""Whether the texts include the input and output of tools, not only messages."""
 
-_Ready = tuple[str, list[PreparedDoc], bytes]
-"""A session, some of its documents as they are added, and where these lie."""
+_Texts = tuple[str, list[PreparedDoc], bytes]
+"""A session, some of its documents as they are added, and their packed locations."""
 
-_READY: Final = msgspec.msgpack.Decoder(tuple[list[_Ready], Checkpoint | None])
+_TEXTS: Final = msgspec.msgpack.Decoder(tuple[list[_Texts], Checkpoint | None])
 
 
 class _Stale(NamedTuple):
-    """A source to be read, and the stamp it has."""
+    """A source to be read, and its fingerprint."""
 
     source: SourceRef
-    stamp: bytes
+    fingerprint: bytes
     size: int
     may_grow: bool
 
 
-class _Progress:
-    """How much is done, told to whoever watches."""
-
-    def __init__(self, total: int, watch: Watch | None) -> None:
-        self.total = total
-        self._watch = watch
+class _ProgressReport:
+    def __init__(self, total: int, report: ReportProgress | None) -> None:
+        self._total = total
+        self._report = report
         self._done = 0
         self._saved = 0
 
     def add(self, size: int) -> bool:
-        """Note that some more is done; whether it is time to save."""
+        """Report that some more bytes are done; return whether it is time to save."""
         self._done += size
-        if self._watch is not None:
-            self._watch(self._done, self.total)
-        is_due = self._done - self._saved > _SAVED_EVERY
+        if self._report is not None:
+            self._report(self._done, self._total)
+        is_due = self._done - self._saved > _SAVE_BYTES
         self._saved = self._done if is_due else self._saved
         return is_due
 
 
 class TextDatabase:
-    """The text index of one home and what is in it."""
+    """The text index of one home, with the sources that its units belong to."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -166,17 +122,16 @@ class TextDatabase:
         self.index = TextIndex.open(path)
         self._units_of: dict[str, tuple[tuple[int, ...], dict[int, int]]] = {}
         with sqlite_errors():
-            self.index.connection.executescript(_TABLES + CHECKPOINTS_TABLE)
-        self._rests = TextCheckpoints(self.index.connection)
-        self._is_whole = True  # no source is half written
+            self.index.connection.executescript(_TABLES)
+        self._is_whole = True  # no source is partly written
         self.has_grown = False
 
     def close(self) -> None:
-        """Free the file handle."""
+        """Close the file."""
         self.index.close()
 
     def units(self, agent: str) -> dict[int, int]:
-        """Every session of every source of an agent that has texts, by its `place_key`."""
+        """Return the unit of every session in every source of an agent, by `text_unit_key`."""
         version = self.version()
         with sqlite_errors():
             if self._units_of.get(agent, ((), {}))[0] != version:
@@ -187,176 +142,182 @@ class TextDatabase:
         return self._units_of[agent][1]
 
     def locations(self, units: Sequence[int]) -> dict[int, MessageLocations]:
-        """Where the messages of some units lie, as far as anybody knows."""
-        marks = ", ".join("?" * len(units))
+        """Return the message locations of some units, as far as they are known."""
+        holes = ", ".join("?" * len(units))
         with sqlite_errors():
             rows = self.index.connection.execute(
-                "SELECT unit, CAST(path AS BLOB), CAST(mark AS BLOB), CAST(spots AS BLOB)"  # noqa: S608 - question marks only
-                f" FROM text_spots WHERE unit IN ({marks})",
+                "SELECT unit, CAST(path AS BLOB), CAST(fingerprint AS BLOB),"  # noqa: S608 - placeholders only
+                f" CAST(locations AS BLOB) FROM text_locations WHERE unit IN ({holes})",
                 units,
             )
-            return {
-                unit: MessageLocations(path, mark, columns) for unit, path, mark, columns in rows
-            }
+            return {unit: MessageLocations(*fields) for unit, *fields in rows}
 
     def version(self) -> tuple[int, int]:
-        """Changes whenever anything is written, by this process or another."""
+        """Return a value that changes whenever this or another process writes."""
         with sqlite_errors():
             connection = self.index.connection
             (foreign,) = connection.execute("PRAGMA data_version").fetchone()
             return foreign, connection.total_changes
 
     def agents(self) -> set[str]:
-        """Whose texts are here."""
+        """Return the agents that have texts here."""
         with sqlite_errors():
-            rows = self.index.connection.execute("SELECT agent FROM text_answers")
+            rows = self.index.connection.execute("SELECT agent FROM text_freshness")
             return {agent for (agent,) in rows}
 
     def is_current(self, agent: str, state: bytes) -> bool:
-        """Whether the agent's texts were read when its files were in this state."""
+        """Return whether the texts of an agent were read when its files were in this state."""
         with sqlite_errors():
             row = self.index.connection.execute(
-                "SELECT state FROM text_answers WHERE agent = ?", (agent,)
+                "SELECT state FROM text_freshness WHERE agent = ?", (agent,)
             ).fetchone()
         return bool(state) and row is not None and bytes(row[0]) == state
 
     def record(self, states: Mapping[str, bytes]) -> None:
-        """Note the states that the files of some agents were in before they were read."""
+        """Store the states of the files of some agents from before their texts were read."""
         with sqlite_errors(), transaction(self.index.connection):
             self.index.connection.executemany(
-                "INSERT OR REPLACE INTO text_answers VALUES (?, ?)", states.items()
+                "INSERT OR REPLACE INTO text_freshness VALUES (?, ?)", states.items()
             )
 
     def current(self, adapter: Adapter, sources: Sequence[SourceRef]) -> int:
-        """How many of some sources have their texts here as they are now; changes nothing."""
-        known = self._stamps(adapter.info.name, reader_version(adapter))
-        return sum(not _is_stale(known, each) for each in _fingerprinted(adapter, sources))
+        """Return how many of some sources have current texts; changes nothing."""
+        stored = self._fingerprints(adapter.info.name, reader_version(adapter))
+        return sum(not _is_stale(stored, each) for each in _fingerprinted(adapter, sources))
 
     def update(
         self,
         wanted: Iterable[tuple[Adapter, Sequence[SourceRef]]],
         *,
-        watch: Watch | None = None,
+        progress: ReportProgress | None = None,
     ) -> None:
-        """Read the texts of what is new or has changed, forget those of what is gone.
+        """Read the texts of new and changed sources, and discard those of missing ones.
 
-        All agents in one go: what a bulk load has added is put together once, at its end; at the
-        end of the next update, if it was interrupted.
+        All agents are read in one bulk load, which is merged once at its end, or at the end of the
+        next update if it was interrupted.
         """
         stale = [(adapter, self._stale(adapter, sources)) for adapter, sources in wanted]
-        progress = _Progress(_size_of(stale), watch)
+        report = _ProgressReport(_size_of(stale), progress)
         whole = [
-            (adapter, [each for each in some if not self._resume_read(adapter, each, progress)])
+            (adapter, [each for each in some if not self._resume_read(adapter, each, report)])
             for adapter, some in stale
         ]
         if _size_of(whole) <= _BULK and not self.index.is_unfinished:
             for adapter, some in whole:
-                self._read(adapter, some, progress, in_bulk=False)
+                self._read(adapter, some, report, in_bulk=False)
             return
         self.index.begin_bulk()
         try:
             for adapter, some in whole:
-                self._read(adapter, some, progress, in_bulk=True)
+                self._read(adapter, some, report, in_bulk=True)
             self.index.save()
-            self._is_whole = False  # from here on there is nothing to keep
+            self._is_whole = False  # everything is saved: a merge need not be committed
             self.index.finish_bulk()
         except BaseException:
-            with suppress(TextIndexError):  # what went wrong first is told
+            with suppress(TextIndexError):  # the first error is reported
                 self.index.leave_bulk(keep=self._is_whole)
             raise
         finally:
             self._is_whole = True
 
     def _stale(self, adapter: Adapter, sources: Sequence[SourceRef]) -> list[_Stale]:
-        """What is to be read; the texts of sources that are gone are forgotten."""
+        """Return the sources to be read; discard the texts of missing sources."""
         agent = adapter.info.name
-        known = self._stamps(agent, reader_version(adapter))
+        stored = self._fingerprints(agent, reader_version(adapter))
         now = {os.fsencode(each.source.location): each for each in _fingerprinted(adapter, sources)}
-        self._discard(agent, known.keys() - now.keys())
-        return [each for each in now.values() if _is_stale(known, each)]
+        self._discard(agent, stored.keys() - now.keys())
+        return [each for each in now.values() if _is_stale(stored, each)]
 
-    def _stamps(self, agent: str, maker: str) -> dict[bytes, bytes]:
+    def _fingerprints(
+        self, agent: str, reader: str, path: bytes | None = None
+    ) -> dict[bytes, bytes]:
+        """Return the stored fingerprints of all sources or one; b"" if of another reader."""
+        only = "" if path is None else " AND path = :path"
         with sqlite_errors():
             rows = self.index.connection.execute(
-                "SELECT path, CASE maker WHEN ? THEN stamp ELSE x'' END FROM text_sources"
-                " WHERE agent = ?",
-                (maker, agent),
+                "SELECT path, CASE reader WHEN :reader THEN fingerprint ELSE x'' END"  # noqa: S608 - constants
+                f" FROM text_sources WHERE agent = :agent{only}",
+                {"agent": agent, "reader": reader, "path": path},
             )
             return dict(rows.fetchall())
 
-    def _is_read(self, adapter: Adapter, stale: _Stale) -> bool:
-        """Whether the texts of a source are here as it is now."""
-        known = (
-            adapter.info.name,
-            os.fsencode(stale.source.location),
-            stale.stamp,
-            reader_version(adapter),
-        )
-        with sqlite_errors():
-            found = self.index.connection.execute(
-                "SELECT 1 FROM text_sources"
-                " WHERE agent = ? AND path = ? AND stamp = ? AND maker = ?",
-                known,
-            ).fetchone()
-        return found is not None and stale.stamp != UNSETTLED
-
     def _read(
-        self, adapter: Adapter, stale: Sequence[_Stale], progress: _Progress, *, in_bulk: bool
+        self, adapter: Adapter, stale: Sequence[_Stale], report: _ProgressReport, *, in_bulk: bool
     ) -> None:
         sources = [each.source for each in stale]
-        for number, texts, left in _texts(adapter, sources, shared=in_bulk):
-            self._replace(adapter, stale[number], texts, left)
-            if progress.add(stale[number].size) and in_bulk:
+        for number, texts, checkpoint in _texts(adapter, sources, shared=in_bulk):
+            self._replace(adapter, stale[number], texts, checkpoint)
+            if report.add(stale[number].size) and in_bulk:
                 self.index.save()
 
-    def _resume_read(self, adapter: Adapter, stale: _Stale, progress: _Progress) -> bool:
-        """Read only what is new in a source; False: it has to be read as a whole."""
+    def _resume_read(self, adapter: Adapter, stale: _Stale, report: _ProgressReport) -> bool:
+        """Read only the new part of a source; return False if that is not possible."""
         agent, path = adapter.info.name, os.fsencode(stale.source.location)
         with sqlite_errors():
-            rest = self._rests.of(agent, path, reader_version(adapter))
-        if rest is None or prefix_digest(stale.source, rest.size) != rest.prefix_digest:
+            last = self._checkpoint(agent, path, reader_version(adapter))
+        if last is None or prefix_digest(stale.source, last.size) != last.prefix_digest:
             return False
-        texts = texts_behind(adapter, stale.source, rest.checkpoint)
+        texts = texts_behind(adapter, stale.source, last.checkpoint)
         if texts is None:
             return False
         with sqlite_errors(), transaction(self.index.connection):
-            if self._rests.of(agent, path, reader_version(adapter)) != rest:
-                return False  # somebody else was quicker
+            if self._checkpoint(agent, path, reader_version(adapter)) != last:
+                return False  # another process was faster
             for _, docs in texts.batches:
-                self.index.add(rest.unit, docs)
-                spots = pack_locations(docs, self.locations((rest.unit,)).get(rest.unit))
-                self._store_locations(rest.unit, stale, spots)
-            self._store_source(adapter, stale, texts.checkpoint, unit=rest.unit)
-        progress.add(stale.size)
+                self.index.add(last.unit, docs)
+                locations = pack_locations(docs, self.locations((last.unit,)).get(last.unit))
+                self._store_locations(last.unit, stale, locations)
+            self._store_source(adapter, stale, texts.checkpoint, unit=last.unit)
+        report.add(stale.size)
         return True
 
     def _store_source(
         self, adapter: Adapter, stale: _Stale, checkpoint: Checkpoint | None, *, unit: int
     ) -> None:
-        """Note how a source was when it was read, and how far that was."""
+        """Store the fingerprint of a source and its checkpoint."""
         agent, path = adapter.info.name, os.fsencode(stale.source.location)
         self.index.connection.execute(
             "INSERT OR REPLACE INTO text_sources VALUES (?, ?, ?, ?)",
-            (agent, path, stale.stamp, reader_version(adapter)),
+            (agent, path, stale.fingerprint, reader_version(adapter)),
         )
         size = 0 if checkpoint is None else max(checkpoint.offset, stale.size)  # it may have grown
-        edge = prefix_digest(stale.source, size) if size else b""
-        if checkpoint is not None and edge:
-            self._rests.write(agent, path, TextCheckpoint(unit, checkpoint, size, edge))
+        digest = prefix_digest(stale.source, size) if size else b""
+        if checkpoint is not None and digest:
+            self.index.connection.execute(
+                "INSERT OR REPLACE INTO text_checkpoints VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (agent, path, unit, checkpoint.offset, checkpoint.state, size, digest),
+            )
         else:
-            self._rests.discard(agent, path)
+            self._discard_checkpoint(agent, path)
+
+    def _checkpoint(self, agent: str, path: bytes, reader: str) -> _TextCheckpoint | None:
+        row = self.index.connection.execute(
+            "SELECT unit, CAST(offset AS INTEGER), CAST(state AS BLOB), CAST(size AS INTEGER),"
+            " CAST(prefix_digest AS BLOB) FROM text_checkpoints"
+            " JOIN text_sources USING (agent, path) WHERE agent = ? AND path = ? AND reader = ?",
+            (agent, path, reader),
+        ).fetchone()
+        if row is None:
+            return None
+        unit, offset, state, size, digest = row
+        return _TextCheckpoint(unit, Checkpoint(offset=offset, state=state), size, digest)
+
+    def _discard_checkpoint(self, agent: str, path: bytes) -> None:
+        self.index.connection.execute(
+            "DELETE FROM text_checkpoints WHERE agent = ? AND path = ?", (agent, path)
+        )
 
     def _replace(
         self,
         adapter: Adapter,
         stale: _Stale,
-        texts: Iterable[_Ready],
+        texts: Iterable[_Texts],
         checkpoint: Checkpoint | None,
     ) -> None:
-        """Put the texts of a source in the place of those it had; all of them, or none."""
+        """Replace the texts of a source by new ones; all of them or none."""
         agent, path = adapter.info.name, os.fsencode(stale.source.location)
-        if self._is_read(adapter, stale):
-            return  # somebody else was quicker
+        if not _is_stale(self._fingerprints(agent, reader_version(adapter), path), stale):
+            return  # another process was faster
         units: dict[str, int] = {}
         self._is_whole = False
         self._discard(agent, (path,))
@@ -374,22 +335,22 @@ class TextDatabase:
         self,
         adapter: Adapter,
         stale: _Stale,
-        texts: Iterable[_Ready],
+        texts: Iterable[_Texts],
         checkpoint: Checkpoint | None,
         units: dict[str, int],
     ) -> None:
-        """Add the texts of a source; the number of each session is noted before it is used."""
+        """Add the texts of a source; enter each session in `units` before its number is used."""
         agent, source = adapter.info.name, stale.source
         path = os.fsencode(source.location)
         connection = self.index.connection
-        with sqlite_errors(), transaction(connection):  # nobody else may take the same number
+        with sqlite_errors(), transaction(connection):  # numbers of units must be unique
             (last,) = connection.execute("SELECT coalesce(max(unit), 0) FROM text_units").fetchone()
-            for session, docs, spots in texts:
+            for session, docs, locations in texts:
                 is_first = session not in units
                 unit = units.setdefault(session, last + len(units) + 1)
                 self.index.add_prepared(unit, docs)
-                if is_first:  # a source that comes in one piece, as scans do
-                    self._store_locations(unit, stale, spots)
+                if is_first:  # a source with locations comes in one batch
+                    self._store_locations(unit, stale, locations)
             is_one = len(units) == 1 and stale.may_grow
             self._store_source(adapter, stale, checkpoint if is_one else None, unit=last + 1)
             connection.executemany(
@@ -400,13 +361,12 @@ class TextDatabase:
                 ],
             )
 
-    def _store_locations(self, unit: int, stale: _Stale, spots: bytes) -> None:
-        """Note where messages lie in the file as it was."""
-        if spots and stale.source.has_path:
-            mark = fingerprint_in(stale.stamp, stale.source.path)
+    def _store_locations(self, unit: int, stale: _Stale, locations: bytes) -> None:
+        if locations and stale.source.has_path:
+            fingerprint = fingerprint_in(stale.fingerprint, stale.source.path)
             self.index.connection.execute(
-                "INSERT OR REPLACE INTO text_spots VALUES (?, ?, ?, ?)",
-                (unit, os.fsencode(stale.source.location), mark, spots),
+                "INSERT OR REPLACE INTO text_locations VALUES (?, ?, ?, ?)",
+                (unit, os.fsencode(stale.source.location), fingerprint, locations),
             )
 
     def _discard(self, agent: str, paths: Iterable[bytes]) -> None:
@@ -419,10 +379,10 @@ class TextDatabase:
                 ).fetchall()
                 for (unit,) in rows:
                     self.index.drop(unit)
-                connection.executemany("DELETE FROM text_spots WHERE unit = ?", rows)
+                connection.executemany("DELETE FROM text_locations WHERE unit = ?", rows)
                 connection.execute("DELETE FROM text_members WHERE agent = ? AND path = ?", key)
                 connection.execute("DELETE FROM text_sources WHERE agent = ? AND path = ?", key)
-                self._rests.discard(*key)
+                self._discard_checkpoint(*key)
 
 
 def _size_of(stale: Iterable[tuple[Adapter, Sequence[_Stale]]]) -> int:
@@ -437,35 +397,42 @@ def _fingerprinted(adapter: Adapter, sources: Iterable[SourceRef]) -> Iterator[_
         yield _Stale(source, now.stored, now.size, is_in_use)
 
 
-def _is_stale(known: Mapping[bytes, bytes], seen: _Stale) -> bool:
-    kept = known.get(os.fsencode(seen.source.location))
-    return seen.stamp == UNSETTLED or kept != seen.stamp
+def _is_stale(stored: Mapping[bytes, bytes], now: _Stale) -> bool:
+    before = stored.get(os.fsencode(now.source.location))
+    return now.fingerprint == UNSETTLED or before != now.fingerprint
 
 
 def _texts(
     adapter: Adapter, sources: Sequence[SourceRef], *, shared: bool
-) -> Iterator[tuple[int, Iterable[_Ready], Checkpoint | None]]:
-    """The texts of all sources, small ones on all cores."""
-    small = [n for n, source in enumerate(sources) if total_size((source,)) <= _SHARED_AT_MOST]
+) -> Iterator[tuple[int, Iterable[_Texts], Checkpoint | None]]:
+    """Yield the texts of all sources; small ones are read on all cores."""
+    small = [n for n, source in enumerate(sources) if total_size((source,)) <= _MAX_SHARED_BYTES]
     missing = set(range(len(sources)))
     work = partial(_encoded_texts, adapter, sources)
     can_share = shared and not isinstance(adapter, Fingerprinted)
-    for place, result in work_through(small, work, workers=core_count() if can_share else 1):
-        missing.discard(small[place])
-        yield small[place], *unpack(result, _READY)
+    for position, result in work_through(small, work, workers=core_count() if can_share else 1):
+        missing.discard(small[position])
+        yield small[position], *unpack(result, _TEXTS)
     for number in sorted(missing):
         batches, checkpoint = source_texts(adapter, sources[number], tools=HAS_TOOLS)
-        yield number, map(_ready, batches), checkpoint
+        yield number, map(_prepared, batches), checkpoint
 
 
 def _encoded_texts(adapter: Adapter, sources: Sequence[SourceRef], number: int) -> bytes:
     batches, checkpoint = source_texts(adapter, sources[number], tools=HAS_TOOLS)
-    return pack((list(map(_ready, batches)), checkpoint))
+    return pack((list(map(_prepared, batches)), checkpoint))
 
 
-def _ready(batch: Batch) -> _Ready:
+def _prepared(batch: Batch) -> _Texts:
     session, docs = batch
     return session, prepare(docs), pack_locations(docs)
+
+
+def open_texts(database: IndexDatabase) -> TextDatabase:
+    """Return the text index beside an index; it is created if necessary."""
+    if database.texts is None:
+        database.texts = TextDatabase(database.text_path)
+    return database.texts
 
 
 def update_texts(
@@ -474,7 +441,7 @@ def update_texts(
     environment: ResultEnvironment,
     agents: Iterable[str],
     *,
-    watch: Watch | None,
+    progress: ReportProgress | None,
 ) -> tuple[TextDatabase, list[str]]:
     """Update the texts of some agents; return them and the agents whose texts are current.
 
@@ -482,7 +449,7 @@ def update_texts(
     rows says whether the texts are current, so that no adapter is loaded for an agent without
     changes. An agent whose own full-text index is complete has no texts here.
     """
-    texts = database.texts()
+    texts = open_texts(database)
     freshness = Freshness(database, "sessions", environment.fingerprint_for)
     present = agents_with_rows(database) | texts.agents()
     fingerprint = environment.fingerprint()  # without runs: no text depends on them
@@ -492,13 +459,13 @@ def update_texts(
     behind = {a: state for a, state in stale.items() if not catalog.has_complete_native_index(a)}
     if behind and texts.index.needs_rebuild:  # dead words can only be removed together
         database.remove_texts()
-        texts = database.texts()
+        texts = open_texts(database)
         behind = {
             a: state for a, state in states.items() if not catalog.has_complete_native_index(a)
         }
     if behind:
         found = [(catalog.adapter(agent), catalog.sources(agent)) for agent in behind]
-        texts.update(found, watch=watch)
+        texts.update(found, progress=progress)
         texts.record(behind)
     current = texts.agents().difference(stale.keys() - behind.keys())
     return texts, [agent for agent in states if agent in current]

@@ -1,9 +1,9 @@
-"""The distinct tokens of the index: in blocks after a bulk load, row by row since.
+"""The distinct tokens of the index: in blocks after a bulk load, one per row if added since.
 
 FTS5 can list its own tokens, but that takes a tenth of a second per hundred thousand: too long for
-every search, short enough for the end of a bulk load. Then they are put into blocks of some
-dozen, with an index of all three characters in a row that are in a block: a word is looked for in
-the few blocks that have its threes.
+every search, short enough for the end of a bulk load. Then they are stored in blocks of some
+dozens, with an index of the trigrams of each block: a word is searched for in the few blocks that
+have its trigrams.
 """
 
 from __future__ import annotations
@@ -11,65 +11,58 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import Final, Literal
 
+from amux.index.text.tables import set_option
 from amux.model.words import JOINT, stored_tokens
 
 Blocks = Callable[[str], Iterable[bytes]]
-"""The blocks of tokens that may contain a text, in UTF-8."""
+"""Returns the blocks of tokens that may contain a text, in UTF-8."""
 
 
 class WordList:
-    """Distinct tokens; their order is of no importance."""
+    """Distinct tokens in any order."""
 
     def __init__(self, blocks: Blocks) -> None:
         self._blocks = blocks
 
     def containing(self, part: str, *, limit: int) -> list[str] | None:
-        """Tokens with `part` anywhere in them; None when there are too many."""
-        return _limited(chain.from_iterable(self._lines(part)), limit)
+        """Return the tokens that contain `part`; None if there are more than `limit`."""
+        return _limited(self._lines(part), limit)
 
     def ending(self, part: str, *, limit: int) -> list[str] | None:
-        """Tokens that end with `part`; None when there are too many."""
-        lines = chain.from_iterable(self._lines(part))
-        return _limited((line for line in lines if line.endswith(part)), limit)
+        """Return the tokens that end with `part`; None if there are more than `limit`."""
+        return _limited((line for line in self._lines(part) if line.endswith(part)), limit)
 
-    def _lines(self, part: str) -> Iterator[list[str]]:
-        """Tokens with `part` in them, block by block."""
+    def _lines(self, part: str) -> Iterator[str]:
         wanted = part.encode()
-        return (_lines(block, wanted) for block in self._blocks(part))
-
-
-def _lines(block: bytes, part: bytes) -> list[str]:
-    """The lines of a block that contain a text."""
-    lines: list[str] = []
-    position = block.find(part)
-    while position >= 0:
-        start = block.rfind(b"\n", 0, position) + 1
-        end = block.find(b"\n", position)
-        end = len(block) if end < 0 else end
-        lines.append(block[start:end].decode())
-        position = block.find(part, end)
-    return lines
+        for block in self._blocks(part):
+            position = block.find(wanted)
+            while position >= 0:
+                start = block.rfind(b"\n", 0, position) + 1
+                end = block.find(b"\n", position)
+                end = len(block) if end < 0 else end
+                yield block[start:end].decode()
+                position = block.find(wanted, end)
 
 
 def _limited(tokens: Iterable[str], limit: int) -> list[str] | None:
     found = list(islice(tokens, limit + 1))
     if len(found) > limit:
         return None
-    return list(dict.fromkeys(found))  # one that came later may be known already
+    return list(dict.fromkeys(found))  # a new word may also be in a block
 
 
 TextTable = Literal["spoken", "tools"]
 
 TEXT_TABLES: Final[tuple[TextTable, ...]] = ("spoken", "tools")
 _MAX_NEW_WORDS: Final = 50_000
-"""Tokens that came since; from here on it is time for new blocks."""
+"""If more tokens were added one by one, the blocks are written again."""
 
 _BLOCK: Final = 1000  # characters: eight blocks on a page
 _TRIGRAM: Final = 3
-_EVERY: Final = 2  # of the threes that overlap; more would cost more than they sort out
+_STEP: Final = 2  # every second trigram: more would take longer than they save
 
 
 class Vocabulary:
@@ -78,75 +71,75 @@ class Vocabulary:
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
 
-    def words(self, side: TextTable) -> WordList:
-        """The tokens of a table as they are now."""
-        return WordList(partial(self._blocks, side))
+    def words(self, table: TextTable) -> WordList:
+        """Return the current tokens of a table."""
+        return WordList(partial(self._blocks, table))
 
-    def note(self, side: TextTable, prepared: Iterable[str]) -> None:
-        """Remember the tokens of texts that were added."""
+    def note(self, table: TextTable, prepared: Iterable[str]) -> None:
+        """Store the tokens of texts that were added."""
         tokens = set[str]().union(*map(stored_tokens, prepared))
         before = self._db.total_changes
         self._db.executemany(
-            "INSERT OR IGNORE INTO text_late_words VALUES (?, ?)",
-            ((side, token) for token in sorted(tokens)),
+            "INSERT OR IGNORE INTO text_new_words VALUES (?, ?)",
+            ((table, token) for token in sorted(tokens)),
         )
-        late = self._state("late") + self._db.total_changes - before
-        self._set_state("late", late)
-        if late > _MAX_NEW_WORDS:
+        count = self._state("new") + self._db.total_changes - before
+        self._set_state("new", count)
+        if count > _MAX_NEW_WORDS:
             self.renew()
 
     @property
     def is_stale(self) -> bool:
-        """Whether texts were added whose tokens are not noted: a bulk load did not end."""
+        """Whether texts were added without storing their tokens: a bulk load was interrupted."""
         return bool(self._state("stale"))
 
     def mark_stale(self) -> None:
-        """Texts will be added whose tokens are not noted."""
+        """Record that texts are added without storing their tokens."""
         self._set_state("stale", 1)
 
     def renew(self) -> None:
-        """Put the tokens of all texts into blocks again."""
-        for side in TEXT_TABLES:
-            self._db.execute(f"DELETE FROM {side}_blocks")  # noqa: S608 - a closed list of names
-            self._db.execute(f"INSERT INTO {side}_threes ({side}_threes) VALUES ('delete-all')")  # noqa: S608 - likewise
-            for block in self._listed(side):
-                self._db.execute(f"INSERT INTO {side}_blocks (words) VALUES (?)", (block,))  # noqa: S608 - likewise
+        """Write the tokens of all texts into new blocks."""
+        for table in TEXT_TABLES:
+            self._db.execute(f"DELETE FROM {table}_blocks")  # noqa: S608 - constants
+            set_option(self._db, f"{table}_trigrams", "delete-all")
+            for block in self._listed(table):
+                self._db.execute(f"INSERT INTO {table}_blocks (words) VALUES (?)", (block,))  # noqa: S608 - constants
             self._db.execute(
-                f"INSERT INTO {side}_threes (rowid, words) SELECT id, words FROM {side}_blocks"  # noqa: S608 - likewise
+                f"INSERT INTO {table}_trigrams (rowid, words) SELECT id, words FROM {table}_blocks"  # noqa: S608 - constants
             )
-        self._db.execute("DELETE FROM text_late_words")
-        self._set_state("late", 0)
+        self._db.execute("DELETE FROM text_new_words")
+        self._set_state("new", 0)
         self._set_state("stale", 0)
 
-    def frequencies(self, side: TextTable) -> Iterator[tuple[str, int]]:
-        """Whole words and in how many texts they are."""
-        for token, texts in self._db.execute(f"SELECT term, doc FROM {side}_words"):  # noqa: S608 - a closed list of names
+    def frequencies(self, table: TextTable) -> Iterator[tuple[str, int]]:
+        """Yield whole words and the number of texts that contain them."""
+        for token, texts in self._db.execute(f"SELECT term, doc FROM {table}_words"):  # noqa: S608 - constants
             if JOINT not in token:
                 yield token, texts
 
-    def _blocks(self, side: TextTable, part: str) -> Iterable[bytes]:
-        """The blocks that may hold a text, and the tokens that came since and do."""
-        threes = _trigrams(part)
-        those = f"SELECT rowid FROM {side}_threes WHERE {side}_threes MATCH :threes"  # noqa: S608 - a closed list of names
-        chosen = f"WHERE id IN ({those})" if threes else ""
-        known = f"SELECT words FROM {side}_blocks {chosen}"  # noqa: S608 - likewise
-        since = "SELECT word FROM text_late_words WHERE side = :side AND instr(word, :part)"
-        # One row with all of them: they are many, and short.
+    def _blocks(self, table: TextTable, part: str) -> Iterable[bytes]:
+        """Return the blocks that may contain a text, and the newer tokens that do."""
+        trigrams = _trigrams(part)
+        those = f"SELECT rowid FROM {table}_trigrams WHERE {table}_trigrams MATCH :trigrams"  # noqa: S608 - constants
+        chosen = f"WHERE id IN ({those})" if trigrams else ""
+        blocks = f"SELECT words FROM {table}_blocks {chosen}"  # noqa: S608 - constants
+        new = "SELECT word FROM text_new_words WHERE source = :table AND instr(word, :part)"
+        # One row with all of them: there are many, and they are short.
         together = "CAST(group_concat(words, char(10)) AS BLOB)"
         found, is_stale = self._db.execute(
-            f"SELECT (SELECT {together} FROM ({known} UNION ALL {since})),"  # noqa: S608 - likewise
+            f"SELECT (SELECT {together} FROM ({blocks} UNION ALL {new})),"  # noqa: S608 - constants
             " (SELECT CAST(value AS INTEGER) FROM text_state WHERE key = 'stale')",
-            {"side": side, "part": part, "threes": " AND ".join(threes)},
+            {"table": table, "part": part, "trigrams": " AND ".join(trigrams)},
         ).fetchone()
-        if is_stale:  # a bulk load did not come to its end
-            return map(str.encode, self._listed(side))
+        if is_stale:  # a bulk load was interrupted
+            return map(str.encode, self._listed(table))
         return () if found is None else (found,)
 
-    def _listed(self, side: TextTable) -> Iterator[str]:
-        """All tokens, in blocks."""
+    def _listed(self, table: TextTable) -> Iterator[str]:
+        """Yield all tokens in blocks."""
         block: list[str] = []
         size = 0
-        for (token,) in self._db.execute(f"SELECT term FROM {side}_words"):  # noqa: S608 - a closed list of names
+        for (token,) in self._db.execute(f"SELECT term FROM {table}_words"):  # noqa: S608 - constants
             block.append(token)
             size += len(token) + 1
             if size > _BLOCK:
@@ -166,7 +159,7 @@ class Vocabulary:
 
 
 def _trigrams(part: str) -> set[str]:
-    """Three characters in a row, in quotes, from all over a text; none where it is too short."""
+    """Return quoted trigrams from all over a text; none if it is too short."""
     last = len(part) - _TRIGRAM
-    places = (*range(0, last, _EVERY), last) if last >= 0 else ()
-    return {f'"{part[at : at + _TRIGRAM]}"' for at in places}
+    starts = (*range(0, last, _STEP), last) if last >= 0 else ()
+    return {f'"{part[at : at + _TRIGRAM]}"' for at in starts}
