@@ -171,10 +171,11 @@ class IndexDatabase:
         """
         try:
             yield self.connection
-        except (sqlite3.Error, OSError, IndexDecodeError) as error:
+        except (sqlite3.Error, OSError, IndexDecodeError, UnicodeDecodeError) as error:
             code = getattr(error, "sqlite_errorcode", None)
             self.close()
-            if isinstance(error, IndexDecodeError) or (code and code & 0xFF in _DAMAGED):
+            # A damaged schema is quoted in the error message, which may then be invalid Unicode.
+            if isinstance(error, ValueError) or (code and code & 0xFF in _DAMAGED):
                 self.remove()
             raise IndexUnavailableError(str(error)) from error
 
