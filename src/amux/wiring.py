@@ -147,29 +147,28 @@ class Wiring:
         from amux.assembly.cost import CostCalculator
         from amux.sessions.service import SessionService
 
+        updater: IndexUpdater | None = None
+        if self.database is not None:
+            from amux.index.result_environment import ResultEnvironment
+            from amux.index.updater import IndexUpdater
+
+            environment = ResultEnvironment(
+                self.config,
+                self.run_index,
+                files=self.files if self._given is None else None,
+                changes=lambda: self.models.changes,
+            )
+            max_age = self._max_age
+            updater = IndexUpdater(self.catalog, self.database, environment, max_age=max_age)
         return SessionService(
             self.registry,
             self.catalog,
             CostCalculator(self.models, self.run_index),
-            updater=self._updater(),
+            updater=updater,
             annotations=self.annotation_file.current,
             zone=_zone(self.config.timezone),
             now=self.host.now,
         )
-
-    def _updater(self) -> IndexUpdater | None:
-        if self.database is None:
-            return None
-        from amux.index.result_environment import ResultEnvironment
-        from amux.index.updater import IndexUpdater
-
-        environment = ResultEnvironment(
-            self.config,
-            self.run_index,
-            files=self.files if self._given is None else None,
-            changes=lambda: self.models.changes,
-        )
-        return IndexUpdater(self.catalog, self.database, environment, max_age=self._max_age)
 
     @property
     @_created_once

@@ -67,6 +67,7 @@ class AgentIndex:
         before = b"" if sources is not None else state_of_roots(self._adapter, self.roots)
         found = catalog.sources(agent) if sources is None else sources
         self._by_path = {os.fsencode(source.location): source for source in found}
+        self._refs = [*self._by_path.values()]
         is_fingerprinted = isinstance(self._adapter, Fingerprinted)
         self.files = () if is_fingerprinted else _outside(found, self.roots)
         outside = take_snapshot((), self.files) if before else b""
@@ -85,7 +86,7 @@ class AgentIndex:
 
     def stale_bytes(self, depth: Depth) -> int:
         """Return how many bytes an update would read."""
-        return total_size(self._sources.stale([*self._by_path.values()], depth))
+        return total_size(self._sources.stale(self._refs, depth))
 
     def update(
         self,
@@ -96,20 +97,18 @@ class AgentIndex:
     ) -> None:
         """Read new and changed sources; with `build`, also build results for `update_results`."""
         self._depth = depth
-        found = [*self._by_path.values()]
-        build_result = None if build is None else partial(_build_single_source_result, build)
+        build_result = None if build is None else partial(_encoded_result, build)
         self._results = self._sources.update(
-            found, depth, progress=progress, build_result=build_result
+            self._refs, depth, progress=progress, build_result=build_result
         )
         self._find_clusters(depth)
 
     def update_if_small(self, limit: int) -> bool:
         """Read new and changed sources, unless they exceed `limit` bytes; return whether it did."""
-        found = [*self._by_path.values()]
-        stale = self._sources.stale(found, Depth.FACTS)
+        stale = self._sources.stale(self._refs, Depth.FACTS)
         if total_size(stale) > limit:
             return False
-        self._sources.update(found, Depth.FACTS, stale=stale)
+        self._sources.update(self._refs, Depth.FACTS, stale=stale)
         self._find_clusters(Depth.FACTS)
         return True
 
@@ -254,7 +253,7 @@ class AgentIndex:
         return self._by_path.get(self._versions[number].path)
 
 
-def _build_single_source_result(
+def _encoded_result(
     build: BuildResult, source: SourceRef, facts: tuple[Facts, ...], problems: tuple[Problem, ...]
 ) -> bytes:
     return pack(build(assemble(source.agent, source_sessions(source, facts), problems)))

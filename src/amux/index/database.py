@@ -148,14 +148,6 @@ class IndexDatabase:
         self._openings = 0
         self._connection: sqlite3.Connection | None = None
 
-    @property
-    def connection(self) -> sqlite3.Connection:
-        """The open database; to be used inside `guarded` only."""
-        if self._connection is None:
-            self._connection = self._open()
-            self._openings += 1
-        return self._connection
-
     def exists(self) -> bool:
         """Return whether there is an index; False if its directory is unreadable."""
         try:
@@ -170,7 +162,10 @@ class IndexDatabase:
         The database is closed after an error, and deleted if it is damaged rather than in use.
         """
         try:
-            yield self.connection
+            if self._connection is None:
+                self._connection = self._open()
+                self._openings += 1
+            yield self._connection
         except (sqlite3.Error, OSError, IndexDecodeError, UnicodeDecodeError) as error:
             code = getattr(error, "sqlite_errorcode", None)
             self.close()
@@ -211,7 +206,8 @@ class IndexDatabase:
 
     def version(self) -> tuple[int, int, int]:
         """Return a value that changes whenever this or another process writes to the index."""
-        return *self.foreign_changes(), self.connection.total_changes
+        with self.guarded() as connection:
+            return *self.foreign_changes(), connection.total_changes
 
     def foreign_changes(self) -> tuple[int, int]:
         """Return a value that changes whenever another process writes to the index."""
@@ -231,10 +227,6 @@ class IndexDatabase:
             _size(f"{path}") + _size(f"{path}-wal") for path in (self.path, self.text_path)
         )
         return own, texts
-
-    def text_version(self) -> tuple[int, ...]:
-        """Return a value that changes whenever texts are written; () while they are not in use."""
-        return () if self.texts is None else (id(self.texts), *self.texts.version())
 
     def remove_texts(self) -> None:
         """Delete the texts; the next search reads them again."""

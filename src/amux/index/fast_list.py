@@ -66,37 +66,28 @@ class FastSummary:
         )
 
 
-class _Counts:
-    __slots__ = ("hidden_archived", "hidden_children", "truncated")
-
-    def __init__(self, hidden: HiddenCounts) -> None:
-        self.hidden_children = hidden.hidden_children
-        self.hidden_archived = hidden.hidden_archived
-        self.truncated = hidden.truncated
-
-
-class FastReport(_Counts):
+class FastReport:
     """The sessions of a list for a table, and the counts of a `ListReport` without problems."""
 
-    __slots__ = ("sessions",)
+    __slots__ = ("hidden_archived", "hidden_children", "sessions", "truncated")
 
     def __init__(
         self, lines: Sequence[Line], hidden: HiddenCounts, environment: StoredEnvironment
     ) -> None:
-        super().__init__(hidden)
+        self.hidden_children, self.hidden_archived, self.truncated = hidden
         stars = {fields[0] for fields in entries(environment.stars)}
         self.sessions = tuple(FastSummary(line, stars) for line in lines)
 
 
-class FastTexts(_Counts):
+class FastTexts:
     """The sessions of a list as whole summaries in indented JSON, and the same counts."""
 
-    __slots__ = ("sessions",)
+    __slots__ = ("hidden_archived", "hidden_children", "sessions", "truncated")
 
     def __init__(
         self, rows: Sequence[Row], hidden: HiddenCounts, environment: StoredEnvironment
     ) -> None:
-        super().__init__(hidden)
+        self.hidden_children, self.hidden_archived, self.truncated = hidden
         annotate = _Annotator(environment)
         self.sessions = tuple(annotate(*row) for row in rows)
 
@@ -139,9 +130,8 @@ class FastList:
             if not names or not self._database.exists():
                 return None
             with self._database.lock, self._database.reading():
-                if self._freshness.payloads(names):
-                    return None
-                if not self._freshness.is_valid(names, self._env):
+                freshness = self._freshness
+                if freshness.payloads(names) or not freshness.is_valid(names, self._env):
                     return None
                 values = {name: _storable(value) for name, value in wanted.items()}
                 return find(self._database, RowFilter(names, **values))

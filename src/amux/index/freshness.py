@@ -39,17 +39,8 @@ class Freshness:
         self._take_snapshot = take_snapshot or agent_snapshot
         self._adapter_snapshot = adapter_snapshot  # for agents without files
 
-    def record(
-        self,
-        agent: str,
-        snapshot: bytes,
-        *,
-        roots: Sequence[str] = (),
-        files: Sequence[str] = (),
-        env: Mapping[str, str | None] | None = None,
-    ) -> None:
+    def record(self, agent: str, snapshot: bytes, paths: WatchedPaths) -> None:
         """Store the snapshot that the results of an agent are based on."""
-        paths = WatchedPaths(roots, files, env or {})
         with self._database.writing() as connection:
             connection.execute(
                 "INSERT OR REPLACE INTO freshness (agent, kind, environment, snapshot, paths)"

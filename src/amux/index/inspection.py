@@ -69,7 +69,11 @@ class IndexInspection:
 
     def check(self, sample: int | None) -> IndexCheck:
         """Read a sample of the current sources (None: all) and compare them with the index."""
-        pairs = [pair for name in self._agents for pair in self._current(name)]
+        pairs: list[tuple[str, SourceRef]] = []
+        for name in self._agents:
+            sources = self._catalog.sources(name)
+            stale = {source.location for source in self._index(name).stale(sources, Depth.USAGE)}
+            pairs += [(name, source) for source in sources if source.location not in stale]
         if sample is not None and len(pairs) > sample:
             pairs = random.sample(pairs, sample)
         found = [self._compare(name, source) for name, source in pairs]
@@ -79,11 +83,6 @@ class IndexInspection:
 
     def _index(self, name: str) -> SourceIndex:
         return SourceIndex(self._database, name, self._catalog.adapter(name))
-
-    def _current(self, name: str) -> Iterator[tuple[str, SourceRef]]:
-        sources = self._catalog.sources(name)
-        stale = {source.location for source in self._index(name).stale(sources, Depth.USAGE)}
-        return ((name, source) for source in sources if source.location not in stale)
 
     def _compare(self, name: str, source: SourceRef) -> IndexMismatch | None:
         stored = self._index(name).stored(os.fsencode(source.location))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from amux.index.errors import TextIndexError
 from amux.index.freshness import agent_snapshot
 
 if TYPE_CHECKING:
@@ -97,10 +98,11 @@ class GenerationCache(Generic[T]):
 
 def _state(updater: IndexUpdater) -> State:
     """Return a value that changes with everything that is written to the index."""
-    from amux.index.errors import TextIndexError
-
     database = updater.database
     try:
-        return (database.version(), database.text_version()) if database.exists() else (object(),)
+        if database.exists():
+            texts = database.texts
+            return database.version(), None if texts is None else (id(texts), *texts.version())
     except TextIndexError:
-        return (object(),)  # equal to nothing: the next question meets the error
+        pass  # the next question meets the error
+    return (object(),)  # equal to nothing

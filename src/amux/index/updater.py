@@ -19,6 +19,7 @@ from amux.index.result_environment import ResultEnvironment
 from amux.index.rows.query import find_summaries
 from amux.index.rows.results import AgentCounts, ClusterResult, ResultIndex, agent_counts
 from amux.index.rows.session_row import decode_problems, make_rows, report_of, wanted_rows
+from amux.index.rows.stored_session import StoredSession, StoredSessions
 from amux.index.snapshot_cache import SnapshotCache
 from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from amux.index.database import IndexDatabase
     from amux.index.facts.sources import ReportProgress
     from amux.index.freshness import Kind, TakeSnapshot
-    from amux.index.rows.stored_session import StoredSession, StoredSessions
     from amux.index.text.update import TextDatabase
 
 INLINE_UPDATE_BYTES = 4 << 20
@@ -73,7 +73,7 @@ class IndexUpdater:
         self.progress: ReportProgress | None = None
         self.text_error: str | None = None  # why the text index cannot be used
         self._catalog = catalog
-        self._stored_sessions: StoredSessions | None = None
+        self._stored_sessions = StoredSessions()
 
     def sources(self, agent: str, sources: Sequence[SourceRef], *, usage_only: bool) -> AgentIndex:
         """Return the index of one agent, updated to the required depth."""
@@ -159,9 +159,6 @@ class IndexUpdater:
         self, agents: Sequence[str], costs: CostCalculator
     ) -> tuple[Sequence[StoredSession], list[Problem]]:
         """Return the rows of some agents to be searched, and the problems of reading them."""
-        from amux.index.rows.stored_session import StoredSessions
-
-        self._stored_sessions = self._stored_sessions or StoredSessions()
         with self._current_rows(agents, costs) as payloads:
             if not self.database.exists():
                 return [], []
@@ -169,7 +166,6 @@ class IndexUpdater:
             return rows, [*decode_problems(payloads)]
 
     def _stale_agents(self, agents: Sequence[str]) -> _StaleAgents:
-        """Return the agents whose rows may be out of date."""
         before = self.database.foreign_changes() if self.database.exists() else None
         stale = [index for agent in agents if (index := self._stale(agent, "sessions"))]
         if before is None and any(index.has_sources for index in stale):
@@ -183,7 +179,6 @@ class IndexUpdater:
         return AgentIndex(self._catalog, self.database, agent)
 
     def _adapter_snapshot(self, agent: str, paths: WatchedPaths) -> bytes:
-        """Return the snapshot of an agent whose adapter provides fingerprints."""
         own = state_of_roots(self._catalog.adapter(agent), paths.roots)
         return own + take_snapshot((), paths.files) if own else b""
 
@@ -261,9 +256,8 @@ class IndexUpdater:
                 return None  # another process has replaced some of them
             if environment != self.environment.fingerprint():  # another thread has changed a price
                 return None
-            freshness.record(
-                agent, index.snapshot, roots=index.roots, files=index.files, env=index.env
-            )
+            paths = WatchedPaths(index.roots, index.files, index.env)
+            freshness.record(agent, index.snapshot, paths)
             return freshness.payloads((agent,))
 
     def _freshness(self, kind: Kind, *, take_snapshot: TakeSnapshot | None = None) -> Freshness:

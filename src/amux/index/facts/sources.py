@@ -122,14 +122,13 @@ class SourceIndex:
         """
         states, fingerprints = self._states(), Fingerprints(self._adapter)
         present = {os.fsencode(source.location) for source in sources}
-        gone = [row.id for path, row in states.items() if path not in present]
+        gone = [(row.id,) for path, row in states.items() if path not in present]
         if stale is None:
             stale = self._stale(states, sources, depth, fingerprints)
         if gone:
             with self._database.writing() as connection:
-                numbers = [(number,) for number in gone]
-                connection.executemany("DELETE FROM reading WHERE id = ?", numbers)
-                connection.executemany("DELETE FROM source WHERE id = ?", numbers)
+                connection.executemany("DELETE FROM reading WHERE id = ?", gone)
+                connection.executemany("DELETE FROM source WHERE id = ?", gone)
         reader = SourceReader(self._adapter, build_result=build_result, fingerprints=fingerprints)
         # A source that a list needed once is read as deep again: the next list will need it.
         deep = {path for path, row in states.items() if row.depth >= Depth.FACTS}
@@ -228,7 +227,6 @@ class SourceIndex:
     def _checkpoints(
         self, stale: Sequence[SourceRef], depth: Depth
     ) -> dict[bytes, StoredCheckpoint]:
-        """Return the checkpoints of the sources that can be continued at this depth."""
         wanted = {os.fsencode(source.location) for source in stale}
         with self._database.guarded() as connection:
             rows = connection.execute(

@@ -116,7 +116,9 @@ class SourceReader:
         may_grow = before.size >= _LARGE and before.changed_ns > time.time_ns() - GROWS_NS
         depth, reading = self._read(source, depth, stored, may_grow=may_grow)
         checkpoint = reading.checkpoint if may_grow else None
-        facts, lines = _encode(reading)
+        without_lines = tuple(_with_lines(each, b"") for each in reading.facts)
+        facts = pack(_StoredFacts(without_lines, reading.problems))
+        lines = msgspec.msgpack.encode([each.trace.keys for each in reading.facts])
         build = self._build_result
         return StoredSource(
             size=before.size,
@@ -150,12 +152,6 @@ class SourceReader:
             # A session without calls is counted by the model it names, which is not usage.
             return Depth.FACTS, self.whole(source, "facts", checkpoint=may_grow)
         return depth, reading
-
-
-def _encode(reading: Reading) -> tuple[bytes, bytes]:
-    stored = _StoredFacts(tuple(_with_lines(each, b"") for each in reading.facts), reading.problems)
-    lines = [each.trace.keys for each in reading.facts]
-    return pack(stored), msgspec.msgpack.encode(lines)
 
 
 def decode_stored_source(

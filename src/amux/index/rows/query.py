@@ -29,6 +29,9 @@ Agent, id, created, updated, turns, title, model, cost, whether that is a lower 
 is hidden for, kind, the first byte of its summary, and every name.
 """
 
+HiddenCounts = tuple[int, int, int]
+"""How many matching sessions are not shown: sub-agents, archived ones, those over the limit."""
+
 _LINE: Final = (
     "agent, id, created, updated, turns, title, model, usd, is_lower_bound, hidden, kind,"
     " substr(body, 1, 1), names"
@@ -37,11 +40,6 @@ _LINE: Final = (
 
 class RowFilter:
     """The filter, order and limit of a list. Times are microseconds of the Unix time."""
-
-    __slots__ = (
-        "agents", "archived", "children", "cwd", "descending", "limit", "model", "since",
-        "sort", "until",
-    )  # fmt: skip
 
     def __init__(
         self,
@@ -91,21 +89,6 @@ class RowFilter:
         return SUBAGENT * (not self.children) + ARCHIVED * (not self.archived)
 
 
-class HiddenCounts:
-    """How many sessions match and are not shown. `counts` are pairs of a kind and a number."""
-
-    __slots__ = ("hidden_archived", "hidden_children", "truncated")
-
-    def __init__(self, counts: Sequence[tuple[int, int]], *, hidden: int, shown: int) -> None:
-        children, all_hidden = (
-            sum(number for kind, number in counts if kind & mask)
-            for mask in (hidden & SUBAGENT, hidden)
-        )
-        self.hidden_children = children
-        self.hidden_archived = all_hidden - children
-        self.truncated = sum(number for _, number in counts) - all_hidden - shown
-
-
 def find_summaries(database: IndexDatabase, wanted: RowFilter) -> tuple[list[Row], HiddenCounts]:
     """Return the matching sessions as whole summaries, in order, and counts of the others."""
     return _find(database, wanted, "names, body, agent")
@@ -132,4 +115,9 @@ def _find(
             f"SELECT hidden, count(*) FROM session WHERE {clause} GROUP BY agent, hidden",  # noqa: S608 - constants
             values,
         ).fetchall()
-    return rows, HiddenCounts(counted, hidden=wanted.hidden, shown=len(rows))
+    children, all_hidden = (
+        sum(number for kind, number in counted if kind & mask)
+        for mask in (wanted.hidden & SUBAGENT, wanted.hidden)
+    )
+    truncated = sum(number for _, number in counted) - all_hidden - len(rows)
+    return rows, (children, all_hidden - children, truncated)

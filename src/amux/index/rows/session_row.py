@@ -114,16 +114,17 @@ def decode_problems(payloads: Sequence[bytes]) -> Iterator[Problem]:
 
 
 def report_of(
-    rows: Sequence[Row], omitted: HiddenCounts, problems: Sequence[bytes], costs: CostCalculator
+    rows: Sequence[Row], hidden: HiddenCounts, problems: Sequence[bytes], costs: CostCalculator
 ) -> ListReport:
     """Return rows as a report, with the current tags, which change independently of sessions."""
+    hidden_children, hidden_archived, truncated = hidden
     return ListReport(
         sessions=tuple(
             annotated(decode_summary(body), names.split("\n"), costs) for names, body, _ in rows
         ),
-        hidden_children=omitted.hidden_children,
-        hidden_archived=omitted.hidden_archived,
-        truncated=omitted.truncated,
+        hidden_children=hidden_children,
+        hidden_archived=hidden_archived,
+        truncated=truncated,
         problems=(*decode_problems(problems), *costs.annotations.problems),
     )
 

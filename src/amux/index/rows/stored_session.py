@@ -147,6 +147,7 @@ class StoredSession:
         self._database = database
         self._costs = costs
         self.agent = row.agent
+        self.unified_id = f"{row.agent}:{row.id}"
         self.title = row.title
         self.cwd = row.cwd
         self.last_change = row.updated
@@ -157,11 +158,6 @@ class StoredSession:
     def fields(self) -> StoredSession:
         """The fields that are available without reading sources."""
         return self
-
-    @property
-    def unified_id(self) -> str:
-        """The agent and the id."""
-        return f"{self._row.agent}:{self._row.id}"
 
     @property
     def created_at(self) -> datetime:

@@ -35,14 +35,6 @@ def source_texts(adapter: Adapter, source: SourceRef, *, tools: bool) -> SourceT
     return SourceTexts(_all_texts(adapter, source, tools=tools))
 
 
-def texts_behind(adapter: Adapter, source: SourceRef, checkpoint: Checkpoint) -> SourceTexts | None:
-    """Return documents that are new or may have grown since a checkpoint; None if unsupported."""
-    if not isinstance(adapter, ExtractsTexts):
-        return None
-    scanned = adapter.extract_texts(source, tools=True, checkpoint=checkpoint)
-    return None if scanned is None else SourceTexts(*scanned)
-
-
 def _all_texts(adapter: Adapter, source: SourceRef, *, tools: bool) -> Iterator[Batch]:
     first: str | None = None
     session_id, ordinal, size = "", 0, 0

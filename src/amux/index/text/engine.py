@@ -39,7 +39,6 @@ from amux.model.words import JOINT, token_text
 
 Table = TextTable
 TABLES: Final = TEXT_TABLES
-
 UNIT_SHIFT: Final = 20
 LAST_ORDINAL: Final = (1 << UNIT_SHIFT) - 1
 UNPLACED_TEXT: Final = LAST_ORDINAL - (1 << 16) + 1
@@ -121,7 +120,7 @@ class TextIndex:
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._db = connection
+        self.connection = connection
         self._in_bulk = False
         self._cache_size = 0
         with sqlite_errors():
@@ -142,24 +141,15 @@ class TextIndex:
                     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = NORMAL")
-            except sqlite3.DatabaseError:
+                return cls(connection)
+            except BaseException:
                 connection.close()
                 raise
-        try:
-            return cls(connection)
-        except BaseException:
-            connection.close()
-            raise
-
-    @property
-    def connection(self) -> sqlite3.Connection:
-        """The database, for tables beside those of the texts."""
-        return self._db
 
     def close(self) -> None:
         """Close the connection; an open transaction is rolled back."""
         with sqlite_errors():
-            self._db.close()
+            self.connection.close()
 
     def begin_bulk(self) -> None:
         """Begin a bulk load; other processes see it after `save` or `finish_bulk`.
@@ -167,18 +157,18 @@ class TextIndex:
         It is fast if units come in ascending order.
         """
         with sqlite_errors():
-            self._cache_size = int(self._db.execute("PRAGMA cache_size").fetchone()[0])
-            self._db.execute(f"PRAGMA cache_size = -{_BULK_CACHE_KIB}")
+            self._cache_size = int(self.connection.execute("PRAGMA cache_size").fetchone()[0])
+            self.connection.execute(f"PRAGMA cache_size = -{_BULK_CACHE_KIB}")
             self._begin()
             self._vocabulary.mark_stale()
             for table in TABLES:
-                set_option(self._db, table, "automerge", 0)
+                set_option(self.connection, table, "automerge", 0)
         self._in_bulk = True
 
     def save(self) -> None:
         """Commit what a bulk load has added so far."""
         with sqlite_errors():
-            self._db.execute("COMMIT")
+            self.connection.execute("COMMIT")
             self._begin()
 
     @property
@@ -191,9 +181,9 @@ class TextIndex:
         """Abort a bulk load; `keep` what was added since the last `save`, or discard it."""
         self._in_bulk = False
         with sqlite_errors():
-            if self._db.in_transaction:
-                self._db.execute("COMMIT" if keep else "ROLLBACK")
-            self._db.execute(f"PRAGMA cache_size = {self._cache_size}")
+            if self.connection.in_transaction:
+                self.connection.execute("COMMIT" if keep else "ROLLBACK")
+            self.connection.execute(f"PRAGMA cache_size = {self._cache_size}")
 
     def finish_bulk(self) -> None:
         """Merge what was added into one segment, store its words and commit."""
@@ -201,15 +191,15 @@ class TextIndex:
         self.save()  # merging leaves out what is still in memory
         with sqlite_errors():
             for table in TABLES:
-                set_option(self._db, table, "automerge", 4)
+                set_option(self.connection, table, "automerge", 4)
                 is_first = True
-                while merge_portion(self._db, table, begin=is_first):
+                while merge_portion(self.connection, table, begin=is_first):
                     is_first = False
                     self.save()
             self._vocabulary.renew()
-            self._db.execute("COMMIT")
-            self._db.executescript("PRAGMA incremental_vacuum")  # a script is run to its end
-            self._db.execute(f"PRAGMA cache_size = {self._cache_size}")
+            self.connection.execute("COMMIT")
+            self.connection.executescript("PRAGMA incremental_vacuum")  # a script is run to its end
+            self.connection.execute(f"PRAGMA cache_size = {self._cache_size}")
 
     def add(self, unit: int, docs: Iterable[TextDoc]) -> int:
         """Add messages to a unit and return how many; one that has grown can be added again."""
@@ -227,10 +217,10 @@ class TextIndex:
             if tool_text:
                 tools.append((key, tool_text))
             count, highest = count + 1, max(highest, ordinal)
-        with sqlite_errors(), transaction(self._db):
+        with sqlite_errors(), transaction(self.connection):
             self._insert("spoken", spoken)
             self._insert("tools", tools)
-            self._db.execute(
+            self.connection.execute(
                 "INSERT INTO text_units VALUES (?, ?, ?, 0) ON CONFLICT (unit) DO UPDATE"
                 " SET docs = docs + excluded.docs, unplaced = max(unplaced, excluded.unplaced)",
                 (unit, count, highest >= UNPLACED_TEXT),
@@ -239,8 +229,8 @@ class TextIndex:
 
     def drop(self, unit: int) -> None:
         """Remove a unit for good: its number must not be used again."""
-        with sqlite_errors(), transaction(self._db):
-            self._db.execute(
+        with sqlite_errors(), transaction(self.connection):
+            self.connection.execute(
                 "INSERT INTO text_units VALUES (?, 0, 0, 1) ON CONFLICT (unit)"
                 " DO UPDATE SET dead = 1",
                 (unit,),
@@ -250,7 +240,7 @@ class TextIndex:
     def needs_rebuild(self) -> bool:
         """Whether more than a fifth of the documents belong to dropped units."""
         with sqlite_errors():
-            row = self._db.execute(
+            row = self.connection.execute(
                 "SELECT total(docs * dead), total(docs) FROM text_units"
             ).fetchone()
         return float(row[0]) > _MAX_DEAD * float(row[1])
@@ -258,7 +248,7 @@ class TextIndex:
     def units(self) -> dict[int, int]:
         """Return the number of messages of every unit that is not dropped."""
         with sqlite_errors():
-            return dict(self._db.execute("SELECT unit, docs FROM text_units WHERE NOT dead"))
+            return dict(self.connection.execute("SELECT unit, docs FROM text_units WHERE NOT dead"))
 
     def documents(
         self, kind: TermKind, folded: str, *, tables: Collection[Table] = TABLES
@@ -266,7 +256,7 @@ class TextIndex:
         """Return the documents with a term, to be combined with those of other terms."""
         sure: list[list[int]] = []
         unproven: list[list[int]] = []
-        with sqlite_errors(), snapshot(self._db):
+        with sqlite_errors(), snapshot(self.connection):
             state = self._table_state()
             for table in tables:
                 plan = self._plan(state, table, kind, folded)
@@ -292,7 +282,7 @@ class TextIndex:
 
         None if that is not certain: the caller then combines the documents of each term.
         """
-        with sqlite_errors(), snapshot(self._db):
+        with sqlite_errors(), snapshot(self.connection):
             state = self._table_state()
             if state.unplaced:
                 return None
@@ -326,7 +316,7 @@ class TextIndex:
         """Yield the documents with any of the clauses, in lists of ascending ids."""
         for some in _portions(clauses):
             # One row with all ids: a row for each would take three times as long.
-            (found,) = self._db.execute(
+            (found,) = self.connection.execute(
                 f"SELECT group_concat(rowid) FROM {table} WHERE {table} MATCH ?",  # noqa: S608 - constants
                 (" OR ".join(some),),
             ).fetchone()
@@ -335,27 +325,27 @@ class TextIndex:
 
     def _table_state(self) -> _TableState:
         """Return the cached values for the tables in the open transaction."""
-        (foreign,) = self._db.execute("PRAGMA data_version").fetchone()
-        version = foreign, self._db.total_changes
+        (foreign,) = self.connection.execute("PRAGMA data_version").fetchone()
+        version = foreign, self.connection.total_changes
         if self._state is None or self._state.version != version:
             dead, unplaced = (
-                frozenset(
-                    unit
-                    for (unit,) in self._db.execute(f"SELECT unit FROM text_units WHERE {kind}")  # noqa: S608 - constants
+                frozenset(unit for (unit,) in self.connection.execute(query))
+                for query in (
+                    "SELECT unit FROM text_units WHERE dead",
+                    "SELECT unit FROM text_units WHERE unplaced",
                 )
-                for kind in ("dead", "unplaced")
             )
             self._state = _TableState(version, dead, unplaced)
         return self._state
 
     def _insert(self, table: Table, rows: list[tuple[int, str]]) -> None:
-        self._db.executemany(f"INSERT INTO {table} (rowid, body) VALUES (?, ?)", rows)  # noqa: S608 - constants
+        self.connection.executemany(f"INSERT INTO {table} (rowid, body) VALUES (?, ?)", rows)  # noqa: S608 - constants
         if not self._in_bulk:
             self._vocabulary.note(table, (text for _, text in rows))
 
     def _begin(self) -> None:
-        if not self._db.in_transaction:
-            self._db.execute("BEGIN IMMEDIATE")
+        if not self.connection.in_transaction:
+            self.connection.execute("BEGIN IMMEDIATE")
 
 
 def in_order(runs: Sequence[list[int]]) -> list[int]:

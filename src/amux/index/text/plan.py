@@ -161,22 +161,19 @@ class _Planner:
         first, *rest = run
         tail = [token for segment in rest for token in _tokens_behind(segment, run)]
         prefix = not rest[-1].is_ideographic or len(rest[-1].text) == 1
-        heads = self._heads(first)
-        if heads is None:
-            return Plan((self._consecutive(tail, prefix=prefix),), exact=False)
+        if first.is_ideographic:
+            heads = [ideograph_tokens(first.text)]
+        else:  # a token that ends with the beginning of the run
+            ending = first.text + (JOINT if first.goes_on else "")
+            found = self._words.ending(ending, limit=_MAX_ALTERNATIVES)
+            if found is None:
+                return Plan((self._consecutive(tail, prefix=prefix),), exact=False)
+            heads = [[head] for head in found]
         rows = [[*head, *tail] for head in heads]
         is_unclear = any(_is_unmarked(segment, run) for segment in run)
         whole = all(len(row) <= _MAX_PHRASE for row in rows)
         clauses = tuple(self._consecutive(row, prefix=prefix) for row in rows)
         return Plan(clauses, exact=self._positions and whole and not is_unclear)
-
-    def _heads(self, first: Segment) -> list[list[str]] | None:
-        """Return the tokens that a run may begin in; None if there are too many."""
-        if first.is_ideographic:
-            return [ideograph_tokens(first.text)]
-        ending = first.text + (JOINT if first.goes_on else "")
-        found = self._words.ending(ending, limit=_MAX_ALTERNATIVES)
-        return None if found is None else [[head] for head in found]
 
 
 def _tokens_behind(segment: Segment, run: _CharacterRun) -> list[str]:

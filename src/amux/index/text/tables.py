@@ -29,24 +29,19 @@ CREATE TABLE text_units (
 );
 CREATE INDEX text_units_unplaced ON text_units (unit) WHERE unplaced;
 CREATE INDEX text_units_dead ON text_units (unit) WHERE dead;
-CREATE TABLE text_new_words (source TEXT, word TEXT, PRIMARY KEY (source, word)) WITHOUT ROWID;
+CREATE TABLE text_new_words (
+    text_table TEXT, word TEXT, PRIMARY KEY (text_table, word)
+) WITHOUT ROWID;
 CREATE TABLE text_state (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 """
 
 REBUILD_HINT: Final = "delete it: nothing is lost, the next search builds a new one"
 
 _BUSY: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
-_NOT_DAMAGE: Final = frozenset(
-    {
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_INTERRUPT,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_NOMEM,
-        sqlite3.SQLITE_PERM,
-        sqlite3.SQLITE_READONLY,
-    }
-)
+_NOT_DAMAGE: Final = frozenset({
+    sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY,
+})  # fmt: skip
 
 
 def create_schema(db: sqlite3.Connection) -> None:

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from amux.adapters._base import Adapter, Checkpoint, Fingerprinted, SourceRef
+from amux.adapters._base import Adapter, Checkpoint, ExtractsTexts, Fingerprinted, SourceRef
 from amux.index.codec import pack, unpack
 from amux.index.errors import TextIndexError
 from amux.index.facts.stored_source import GROWS_NS, prefix_digest, reader_version
 from amux.index.freshness import Freshness
 from amux.index.pool import core_count, work_through
 from amux.index.rows.stored_session import agents_with_rows, text_unit_key
-from amux.index.text.documents import Batch, source_texts, texts_behind
+from amux.index.text.documents import Batch, source_texts
 from amux.index.text.engine import PreparedDoc, TextIndex, prepare
 from amux.index.text.locations import pack_locations
 from amux.index.text.tables import sqlite_errors, transaction
@@ -74,8 +74,7 @@ CREATE TABLE IF NOT EXISTS text_checkpoints (
 _BULK: Final = 4 << 20
 _SAVE_BYTES: Final = 32 << 20
 _MAX_SHARED_BYTES: Final = 8 << 20
-"""Larger sources are read in this process, in batches: their texts may not fit into memory twice.
-"""
+"""Larger sources are read in this process: their texts may not fit into memory twice."""
 
 HAS_TOOLS: Final = True
 """Whether the texts include the input and output of tools, not only messages."""
@@ -159,19 +158,13 @@ class TextDatabase:
             (foreign,) = connection.execute("PRAGMA data_version").fetchone()
             return foreign, connection.total_changes
 
-    def agents(self) -> set[str]:
-        """Return the agents that have texts here."""
+    def states(self) -> dict[str, bytes]:
+        """Return the states of the files of all agents from before their texts were read."""
         with sqlite_errors():
-            rows = self.index.connection.execute("SELECT agent FROM text_freshness")
-            return {agent for (agent,) in rows}
-
-    def is_current(self, agent: str, state: bytes) -> bool:
-        """Return whether the texts of an agent were read when its files were in this state."""
-        with sqlite_errors():
-            row = self.index.connection.execute(
-                "SELECT state FROM text_freshness WHERE agent = ?", (agent,)
-            ).fetchone()
-        return bool(state) and row is not None and bytes(row[0]) == state
+            rows = self.index.connection.execute(
+                "SELECT agent, CAST(state AS BLOB) FROM text_freshness"
+            )
+            return dict(rows.fetchall())
 
     def record(self, states: Mapping[str, bytes]) -> None:
         """Store the states of the files of some agents from before their texts were read."""
@@ -257,24 +250,26 @@ class TextDatabase:
             last = self._checkpoint(agent, path, reader_version(adapter))
         if last is None or prefix_digest(stale.source, last.size) != last.prefix_digest:
             return False
-        texts = texts_behind(adapter, stale.source, last.checkpoint)
+        if not isinstance(adapter, ExtractsTexts):
+            return False
+        texts = adapter.extract_texts(stale.source, tools=True, checkpoint=last.checkpoint)
         if texts is None:
             return False
+        batches, checkpoint = texts
         with sqlite_errors(), transaction(self.index.connection):
             if self._checkpoint(agent, path, reader_version(adapter)) != last:
                 return False  # another process was faster
-            for _, docs in texts.batches:
+            for _, docs in batches:
                 self.index.add(last.unit, docs)
                 locations = pack_locations(docs, self.locations((last.unit,)).get(last.unit))
                 self._store_locations(last.unit, stale, locations)
-            self._store_source(adapter, stale, texts.checkpoint, unit=last.unit)
+            self._store_source(adapter, stale, checkpoint, unit=last.unit)
         report.add(stale.size)
         return True
 
     def _store_source(
         self, adapter: Adapter, stale: _Stale, checkpoint: Checkpoint | None, *, unit: int
     ) -> None:
-        """Store the fingerprint of a source and its checkpoint."""
         agent, path = adapter.info.name, os.fsencode(stale.source.location)
         self.index.connection.execute(
             "INSERT OR REPLACE INTO text_sources VALUES (?, ?, ?, ?)",
@@ -282,13 +277,14 @@ class TextDatabase:
         )
         size = 0 if checkpoint is None else max(checkpoint.offset, stale.size)  # it may have grown
         digest = prefix_digest(stale.source, size) if size else b""
+        self.index.connection.execute(
+            "DELETE FROM text_checkpoints WHERE agent = ? AND path = ?", (agent, path)
+        )
         if checkpoint is not None and digest:
             self.index.connection.execute(
-                "INSERT OR REPLACE INTO text_checkpoints VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO text_checkpoints VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (agent, path, unit, checkpoint.offset, checkpoint.state, size, digest),
             )
-        else:
-            self._discard_checkpoint(agent, path)
 
     def _checkpoint(self, agent: str, path: bytes, reader: str) -> _TextCheckpoint | None:
         row = self.index.connection.execute(
@@ -302,11 +298,6 @@ class TextDatabase:
         unit, offset, state, size, digest = row
         return _TextCheckpoint(unit, Checkpoint(offset=offset, state=state), size, digest)
 
-    def _discard_checkpoint(self, agent: str, path: bytes) -> None:
-        self.index.connection.execute(
-            "DELETE FROM text_checkpoints WHERE agent = ? AND path = ?", (agent, path)
-        )
-
     def _replace(
         self,
         adapter: Adapter,
@@ -318,11 +309,30 @@ class TextDatabase:
         agent, path = adapter.info.name, os.fsencode(stale.source.location)
         if not _is_stale(self._fingerprints(agent, reader_version(adapter), path), stale):
             return  # another process was faster
-        units: dict[str, int] = {}
+        units: dict[str, int] = {}  # a session is entered before its number is used
         self._is_whole = False
         self._discard(agent, (path,))
+        connection = self.index.connection
         try:
-            self._add(adapter, stale, texts, checkpoint, units)
+            with sqlite_errors(), transaction(connection):  # numbers of units must be unique
+                (last,) = connection.execute(
+                    "SELECT coalesce(max(unit), 0) FROM text_units"
+                ).fetchone()
+                for session, docs, locations in texts:
+                    is_first = session not in units
+                    unit = units.setdefault(session, last + len(units) + 1)
+                    self.index.add_prepared(unit, docs)
+                    if is_first:  # a source with locations comes in one batch
+                        self._store_locations(unit, stale, locations)
+                is_one = len(units) == 1 and stale.may_grow
+                self._store_source(adapter, stale, checkpoint if is_one else None, unit=last + 1)
+                connection.executemany(
+                    "INSERT INTO text_members VALUES (?, ?, ?, ?)",
+                    [
+                        (agent, path, text_unit_key(agent, stale.source.location, session), unit)
+                        for session, unit in units.items()
+                    ],
+                )
         except KeyboardInterrupt:
             for unit in units.values():
                 self.index.drop(unit)
@@ -330,36 +340,6 @@ class TextDatabase:
             self._is_whole = True
             raise
         self._is_whole = self.has_grown = True
-
-    def _add(
-        self,
-        adapter: Adapter,
-        stale: _Stale,
-        texts: Iterable[_Texts],
-        checkpoint: Checkpoint | None,
-        units: dict[str, int],
-    ) -> None:
-        """Add the texts of a source; enter each session in `units` before its number is used."""
-        agent, source = adapter.info.name, stale.source
-        path = os.fsencode(source.location)
-        connection = self.index.connection
-        with sqlite_errors(), transaction(connection):  # numbers of units must be unique
-            (last,) = connection.execute("SELECT coalesce(max(unit), 0) FROM text_units").fetchone()
-            for session, docs, locations in texts:
-                is_first = session not in units
-                unit = units.setdefault(session, last + len(units) + 1)
-                self.index.add_prepared(unit, docs)
-                if is_first:  # a source with locations comes in one batch
-                    self._store_locations(unit, stale, locations)
-            is_one = len(units) == 1 and stale.may_grow
-            self._store_source(adapter, stale, checkpoint if is_one else None, unit=last + 1)
-            connection.executemany(
-                "INSERT INTO text_members VALUES (?, ?, ?, ?)",
-                [
-                    (agent, path, text_unit_key(agent, source.location, session), unit)
-                    for session, unit in units.items()
-                ],
-            )
 
     def _store_locations(self, unit: int, stale: _Stale, locations: bytes) -> None:
         if locations and stale.source.has_path:
@@ -380,9 +360,8 @@ class TextDatabase:
                 for (unit,) in rows:
                     self.index.drop(unit)
                 connection.executemany("DELETE FROM text_locations WHERE unit = ?", rows)
-                connection.execute("DELETE FROM text_members WHERE agent = ? AND path = ?", key)
-                connection.execute("DELETE FROM text_sources WHERE agent = ? AND path = ?", key)
-                self._discard_checkpoint(*key)
+                for table in ("text_members", "text_sources", "text_checkpoints"):
+                    connection.execute(f"DELETE FROM {table} WHERE agent = ? AND path = ?", key)  # noqa: S608 - constants
 
 
 def _size_of(stale: Iterable[tuple[Adapter, Sequence[_Stale]]]) -> int:
@@ -451,11 +430,12 @@ def update_texts(
     """
     texts = open_texts(database)
     freshness = Freshness(database, "sessions", environment.fingerprint_for)
-    present = agents_with_rows(database) | texts.agents()
+    recorded = texts.states()
+    present = agents_with_rows(database) | recorded.keys()
     fingerprint = environment.fingerprint()  # without runs: no text depends on them
     snapshots = {agent: freshness.snapshot(agent) for agent in agents if agent in present}
     states = {agent: found and fingerprint + found for agent, found in snapshots.items()}
-    stale = {a: state for a, state in states.items() if not texts.is_current(a, state)}
+    stale = {a: state for a, state in states.items() if not state or recorded.get(a) != state}
     behind = {a: state for a, state in stale.items() if not catalog.has_complete_native_index(a)}
     if behind and texts.index.needs_rebuild:  # dead words can only be removed together
         database.remove_texts()
@@ -467,5 +447,5 @@ def update_texts(
         found = [(catalog.adapter(agent), catalog.sources(agent)) for agent in behind]
         texts.update(found, progress=progress)
         texts.record(behind)
-    current = texts.agents().difference(stale.keys() - behind.keys())
+    current = texts.states().keys() - (stale.keys() - behind.keys())
     return texts, [agent for agent in states if agent in current]

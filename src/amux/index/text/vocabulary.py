@@ -123,7 +123,7 @@ class Vocabulary:
         those = f"SELECT rowid FROM {table}_trigrams WHERE {table}_trigrams MATCH :trigrams"  # noqa: S608 - constants
         chosen = f"WHERE id IN ({those})" if trigrams else ""
         blocks = f"SELECT words FROM {table}_blocks {chosen}"  # noqa: S608 - constants
-        new = "SELECT word FROM text_new_words WHERE source = :table AND instr(word, :part)"
+        new = "SELECT word FROM text_new_words WHERE text_table = :table AND instr(word, :part)"
         # One row with all of them: there are many, and they are short.
         together = "CAST(group_concat(words, char(10)) AS BLOB)"
         found, is_stale = self._db.execute(
@@ -136,7 +136,6 @@ class Vocabulary:
         return () if found is None else (found,)
 
     def _listed(self, table: TextTable) -> Iterator[str]:
-        """Yield all tokens in blocks."""
         block: list[str] = []
         size = 0
         for (token,) in self._db.execute(f"SELECT term FROM {table}_words"):  # noqa: S608 - constants
