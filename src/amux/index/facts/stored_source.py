@@ -168,7 +168,8 @@ def decode_stored_source(
 
 def line_keys(lines: bytes) -> bytes:
     """Return the keys of all lines of a source as one array."""
-    return b"".join(unpack(lines, _KEYS))
+    keys = unpack(lines, _KEYS)
+    return b"".join(keys)
 
 
 def _with_lines(facts: Facts, keys: bytes) -> Facts:
