@@ -336,7 +336,7 @@ class Client:
 
     def block_report(self, options: BlockOptions) -> BlockReport:
         """Return the windows of `cost_blocks`, with the problems of reading."""
-        from amux.sessions.cost.blocks import find_blocks
+        from amux.sessions.blocks import find_blocks
 
         return find_blocks(self._parts.service, options, now=self._parts.host.now())
 

@@ -1,1 +1,1 @@
-"""Cost reports: sums over ledger entries, by group, project or block; the cost of one session."""
+"""Cost reports: sums over ledger entries by group and project; the cost of one session."""
