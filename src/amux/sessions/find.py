@@ -1,7 +1,7 @@
-"""Finding a session by what a person types: unified id, native id, a unique prefix, or its title.
+"""Find sessions: by id, unique prefix or title; the latest one; and which ids name no session.
 
-Names of sources are asked first, so that an id is found without opening a file. An id is only ever
-compared with what exists; it never becomes part of a path.
+The names of sources are compared first, so that an id is usually found without opening a file. An
+id is only compared with existing names; it never becomes part of a path.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from amux.adapters._base import SourceRef
-from amux.adapters._kit.related import FindsRelated, Named
+from amux.adapters._kit.related import FindsRelated
 from amux.assembly.assemble import Assembly
 from amux.assembly.session import time_span
 from amux.errors import AmbiguousIdError, SessionNotFoundError
@@ -25,9 +25,12 @@ from amux.reading.unreadable import damaged, find_read_error, unreadable_hint
 
 _MAX_CANDIDATES = 10
 
+_Names = Sequence[str]
+"""The id of a session, followed by its aliases."""
+
 
 class Found(NamedTuple):
-    """A session, and all of its agent where finding it took a look at everything."""
+    """A session, with the assembly of its agent if all sources had to be read to find it."""
 
     ref: NativeRef
     assembly: Assembly | None = None
@@ -41,27 +44,27 @@ def find_session(
     agent: str | None = None,
     by_title: bool = False,
 ) -> Found:
-    """The one session that is meant; with `by_title`, a whole title names it too.
+    """Return the one session that `ref` names; with `by_title`, a whole title names it, too.
 
     Raises:
-        SessionNotFoundError: Nothing fits.
+        SessionNotFoundError: No session matches.
         ParseError: A source has the name of the session, but cannot be read.
-        AmbiguousIdError: Several sessions fit; the error lists them.
+        AmbiguousIdError: Several sessions match; the error lists them.
         AgentNotFoundError: The given agent is unknown.
     """
     agents, text = _scope(registry, ref, agent)
     problems: list[Problem] = []
-    for candidates in _looks(catalog, agents, text, by_title=by_title, problems=problems):
+    for candidates in _candidates(catalog, agents, text, by_title=by_title, problems=problems):
         exact = [found for found in candidates if found.ref.native_session_id == text]
-        fitting = exact or candidates
-        if len(fitting) == 1:
-            return fitting[0]
-        if fitting:
-            raise _ambiguous(ref, [found.ref for found in fitting])
+        matches = exact or candidates
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise _ambiguous(ref, [found.ref for found in matches])
     for owner in agents if text.strip() else ():
-        damage = find_read_error(catalog, owner, text)
-        if damage is not None:
-            raise damaged(owner, text, damage)
+        problem = find_read_error(catalog, owner, text)
+        if problem is not None:
+            raise damaged(owner, text, problem)
     shown = f"`amux list{'' if agent is None else ' ' + agent}` shows what there is"
     raise SessionNotFoundError(
         f"no session `{ref}` of {' or '.join(agents)}", hint=shown + unreadable_hint(problems)
@@ -69,7 +72,7 @@ def find_session(
 
 
 def _scope(registry: AdapterRegistry, ref: str, agent: str | None) -> tuple[Sequence[str], str]:
-    """Which agents to look at, and the id part of what was typed."""
+    """Return the agents to search, and the part of a reference that is the id."""
     parts = split_unified_id(ref)
     if agent is not None:
         registry.require(agent)
@@ -79,7 +82,7 @@ def _scope(registry: AdapterRegistry, ref: str, agent: str | None) -> tuple[Sequ
     return registry.names(), ref
 
 
-def _looks(
+def _candidates(
     catalog: SourceCatalog,
     agents: Sequence[str],
     text: str,
@@ -87,117 +90,93 @@ def _looks(
     by_title: bool,
     problems: list[Problem],
 ) -> Iterator[list[Found]]:
-    """What fits, from the cheapest look to the dearest: the next is taken when nothing did.
+    """Yield the matches of each lookup, cheapest first; a caller stops at the first matches.
 
-    The last look adds the problems it met.
+    The last lookup reads all sources and adds their problems to `problems`.
     """
-    if text.strip():  # nothing typed would be a prefix of everything
-        yield _by_name(catalog, agents, text)
-        yield _by_id_prefix(catalog, agents, text)
-        yield _by_asking(catalog, agents, text)
-        yield _by_content(catalog, agents, text, by_title=by_title, problems=problems)
-
-
-def _by_name(catalog: SourceCatalog, agents: Iterable[str], text: str) -> list[Found]:
-    """Sessions whose source's name begins with the text."""
-    found: dict[tuple[str, str], None] = {}
-    for agent in agents:
-        for source in catalog.sources(agent):
-            native = source.session_id
-            if native is None or source.role != "session" or source.superseded:
-                continue
-            if native.startswith(text) or source.name.split(".")[0] == text:
-                found.setdefault((agent, native))
-    return [Found(NativeRef(agent=agent, native_session_id=native)) for agent, native in found]
-
-
-def _by_id_prefix(catalog: SourceCatalog, agents: Iterable[str], text: str) -> list[Found]:
-    """Sessions whose source's name shows how the id begins; the id itself stands inside."""
-    found: dict[tuple[str, str], None] = {}
-    for agent in agents:
-        fitting = [
-            source
-            for source in catalog.sources(agent)
-            if source.id_prefix and _agree(source.id_prefix, text)
+    if not text.strip():
+        return  # it would be a prefix of every id
+    for lookup in (_ids_from_source_names, _ids_from_id_prefixes, _ids_from_adapter):
+        yield [
+            Found(NativeRef(agent=agent, native_session_id=native))
+            for agent in agents
+            for native in dict.fromkeys(lookup(catalog, agent, text))
         ]
-        for session in catalog.assemble_sources(agent, fitting).all_sessions():
-            if session.session_id.startswith(text):
-                found.setdefault((agent, session.session_id))
-    return [Found(NativeRef(agent=agent, native_session_id=native)) for agent, native in found]
+    assemblies = {agent: catalog.assembly(agent) for agent in agents}
+    problems += (problem for each in assemblies.values() for problem in each.problems)
+    for content_lookup in (_ids_from_names, _ids_from_titles)[: 2 if by_title else 1]:
+        yield [
+            Found(NativeRef(agent=agent, native_session_id=native), assembly)
+            for agent, assembly in assemblies.items()
+            for native in dict.fromkeys(content_lookup(assembly, text))
+        ]
 
 
-def _agree(one: str, other: str) -> bool:
-    return one.startswith(other) or other.startswith(one)
+def _ids_from_source_names(catalog: SourceCatalog, agent: str, text: str) -> Iterator[str]:
+    for source in catalog.sources(agent):
+        native = source.session_id
+        if native is None or source.role != "session" or source.superseded:
+            continue
+        if native.startswith(text) or source.name.split(".")[0] == text:
+            yield native
 
 
-def _by_asking(catalog: SourceCatalog, agents: Iterable[str], text: str) -> list[Found]:
-    """Sessions of databases that tell what is in them, copies left behind, sub-agents."""
-    found: dict[tuple[str, str], None] = {}
-    for agent in agents:
-        named = _told_names(catalog, agent, text)
-        holders = Counter(one.session_id for one in named)
-        for session_id, aliases in named:
-            if text in aliases and holders[session_id] > 1:
-                found.setdefault((agent, text))
-            elif any(name.startswith(text) for name in (session_id, *aliases)):
-                found.setdefault((agent, session_id))
-    return [Found(NativeRef(agent=agent, native_session_id=native)) for agent, native in found]
+def _ids_from_id_prefixes(catalog: SourceCatalog, agent: str, text: str) -> Iterator[str]:
+    """Yield ids from sources whose name has only the first part of the id: these are read."""
+    sources = [
+        source
+        for source in catalog.sources(agent)
+        if (prefix := source.id_prefix) and (prefix.startswith(text) or text.startswith(prefix))
+    ]
+    for session in catalog.assemble_sources(agent, sources).all_sessions():
+        if session.session_id.startswith(text):
+            yield session.session_id
 
 
-def _told_names(catalog: SourceCatalog, agent: str, text: str) -> list[Named]:
-    """What the sessions of an agent go by; nothing if there is a source that does not tell.
+def _ids_from_adapter(catalog: SourceCatalog, agent: str, text: str) -> Iterable[str]:
+    """Return ids of sessions in databases, of superseded copies and of sub-agents.
 
-    Sub-agents are told by the whole name only: some of them are none, which shows when they are
-    read.
+    Nothing is returned if the adapter cannot list the sessions of all sources. A sub-agent matches
+    only with its whole name: only reading it shows whether it is one.
     """
     adapter = catalog.adapter(agent)
-    named: list[Named] = []
     if not isinstance(adapter, FindsRelated):
-        return named
+        return ()
+    names: list[_Names] = []
     for source in catalog.sources(agent):
-        promised = source.session_id
-        if promised is None and source.role == "session":
-            told = adapter.names(source)
-            if told is None:
-                return []
-            named += told
-        elif promised is not None and source.role == "session":
-            named.append(Named(promised))
-        elif promised is not None and source.role == "subagent":
+        native = source.session_id
+        if native is None and source.role == "session":
+            listed = adapter.names(source)
+            if listed is None:
+                return ()
+            names += ((each.session_id, *each.aliases) for each in listed)
+        elif native is not None and source.role == "session":
+            names.append((native,))
+        elif native is not None and source.role == "subagent":
             stem = source.name.partition(".")[0]
-            named += [Named(promised, (stem,))] if text in {promised, stem} else []
-    return named
+            if text in {native, stem}:
+                names.append((native, stem))
+    return _matching(names, text)
 
 
-def _by_content(
-    catalog: SourceCatalog,
-    agents: Iterable[str],
-    text: str,
-    *,
-    by_title: bool,
-    problems: list[Problem],
-) -> list[Found]:
-    """Sessions whose id, alias or title says so; needs a look into every source."""
-    found: dict[tuple[str, str], None] = {}
-    titled: dict[tuple[str, str], None] = {}
-    everything: dict[str, Assembly] = {}
-    for agent in agents:
-        assembly = everything[agent] = catalog.assembly(agent)
-        problems += assembly.problems
-        sessions = list(assembly.all_sessions())
-        holders = Counter(session.session_id for session in sessions)
-        for session in sessions:
-            aliases = [alias for part in session.sources for alias in part.facts.aliases]
-            if text in aliases and holders[session.session_id] > 1:
-                found.setdefault((agent, text))  # its id alone would name another one, too
-            elif any(name.startswith(text) for name in (session.session_id, *aliases)):
-                found.setdefault((agent, session.session_id))
-            elif by_title and session.title.casefold() == text.casefold():
-                titled.setdefault((agent, session.session_id))
-    return [
-        Found(NativeRef(agent=agent, native_session_id=native), everything[agent])
-        for agent, native in found or titled
-    ]
+def _ids_from_names(assembly: Assembly, text: str) -> Iterator[str]:
+    return _matching([session.names() for session in assembly.all_sessions()], text)
+
+
+def _ids_from_titles(assembly: Assembly, text: str) -> Iterator[str]:
+    for session in assembly.all_sessions():
+        if session.title.casefold() == text.casefold():
+            yield session.session_id
+
+
+def _matching(sessions: Sequence[_Names], text: str) -> Iterator[str]:
+    """Yield the ids of sessions one of whose names begins with a text."""
+    id_counts = Counter(names[0] for names in sessions)
+    for names in sessions:
+        if text in names[1:] and id_counts[names[0]] > 1:
+            yield text  # the id alone would name another session, too
+        elif any(name.startswith(text) for name in names):
+            yield names[0]
 
 
 def _ambiguous(ref: str, found: Sequence[NativeRef]) -> AmbiguousIdError:
@@ -214,26 +193,32 @@ def _ambiguous(ref: str, found: Sequence[NativeRef]) -> AmbiguousIdError:
 def find_latest(
     registry: AdapterRegistry, catalog: SourceCatalog, *, agent: str | None = None
 ) -> NativeRef:
-    """The session whose files changed last; of a database the one with the newest record.
+    """Return the session whose files changed last; in a database, that with the newest record.
 
     Raises:
-        SessionNotFoundError: There is none.
+        SessionNotFoundError: There is no session.
         AgentNotFoundError: The given agent is unknown.
     """
     if agent is not None:
         registry.require(agent)
     names = registry.names() if agent is None else (agent,)
     for source in _newest_first(catalog, names):
-        found = _latest_of(catalog.assemble_sources(source.agent, [source]))
-        if found is not None:
-            return NativeRef(agent=source.agent, native_session_id=found)
+        assembly = catalog.assemble_sources(source.agent, [source])
+        sessions = [session for session in assembly.sessions if session.listed]
+        latest = max(sessions, key=lambda session: time_span(session)[1], default=None)
+        if latest is None:
+            continue
+        # A sub-agent alone in its file stands for the session that started it.
+        native = latest.parent if latest.kind == "subagent" else latest.session_id
+        if native is not None:
+            return NativeRef(agent=source.agent, native_session_id=native)
     raise SessionNotFoundError(
         "no agent has a session here" if agent is None else f"{agent} has no session here",
-        hint="`amux agents` shows where sessions are looked for",
+        hint="`amux agents` shows the directories that are searched for sessions",
     )
 
 
-def _newest_first(catalog: SourceCatalog, agents: tuple[str, ...]) -> Iterator[SourceRef]:
+def _newest_first(catalog: SourceCatalog, agents: Sequence[str]) -> list[SourceRef]:
     dated: list[tuple[int, SourceRef]] = []
     for agent in agents:
         fingerprints = Fingerprints(catalog.adapter(agent))
@@ -241,8 +226,7 @@ def _newest_first(catalog: SourceCatalog, agents: tuple[str, ...]) -> Iterator[S
             if source.role != "names" and not source.superseded:
                 changed = fingerprints.of(source).newest_ns or _last_record(catalog, source)
                 dated.append((changed, source))
-    for _, source in sorted(dated, key=itemgetter(0), reverse=True):
-        yield source
+    return [source for _, source in sorted(dated, key=itemgetter(0), reverse=True)]
 
 
 def _last_record(catalog: SourceCatalog, source: SourceRef) -> int:
@@ -254,15 +238,6 @@ def _last_record(catalog: SourceCatalog, source: SourceRef) -> int:
     return int(max(changed, default=0) * 1e9)
 
 
-def _latest_of(assembly: Assembly) -> str | None:
-    """A sub-agent alone in its file stands for the session that started it."""
-    sessions = [session for session in assembly.sessions if session.listed]
-    latest = max(sessions, key=lambda session: time_span(session)[1], default=None)
-    if latest is None:
-        return None
-    return latest.parent if latest.kind == "subagent" else latest.session_id
-
-
 def missing_sessions(
     registry: AdapterRegistry,
     catalog: SourceCatalog,
@@ -270,31 +245,24 @@ def missing_sessions(
     *,
     agent: str | None = None,
 ) -> tuple[str, ...]:
-    """The unified ids (of one agent) that name nothing, in the given order."""
+    """Return the unified ids (of one agent) that name no session, in the given order."""
     wanted: dict[str, set[str]] = {}
-    asked = [(name, split_unified_id(name) or ("", name)) for name in unified_ids]
-    for _, (owner, native) in asked:
+    split = [(name, split_unified_id(name) or ("", name)) for name in unified_ids]
+    for _, (owner, native) in split:
         wanted.setdefault(owner, set()).add(native)
     missing = {
-        owner: _missing(registry, catalog, owner, natives)
+        owner: _missing(catalog, owner, natives) if registry.knows(owner) else natives
         for owner, natives in wanted.items()
         if agent in (None, owner)
     }
-    return tuple(name for name, (owner, native) in asked if native in missing.get(owner, ()))
+    return tuple(name for name, (owner, native) in split if native in missing.get(owner, ()))
 
 
-def _missing(
-    registry: AdapterRegistry, catalog: SourceCatalog, agent: str, natives: set[str]
-) -> set[str]:
-    """Those an agent does not have. Its sources are opened only if names are not enough."""
-    if not registry.knows(agent):
-        return natives
-    left = natives - {source.session_id for source in catalog.sources(agent)}
-    if not left:
-        return left
-    for session in catalog.assembly(agent).all_sessions():
-        left -= {
-            session.session_id,
-            *(name for part in session.sources for name in part.facts.aliases),
-        }
-    return left
+def _missing(catalog: SourceCatalog, agent: str, natives: set[str]) -> set[str]:
+    """Return the ids an agent does not have; its sources are read only if names do not suffice."""
+    missing = natives - {source.session_id for source in catalog.sources(agent)}
+    if missing:
+        missing.difference_update(
+            *(each.names() for each in catalog.assembly(agent).all_sessions())
+        )
+    return missing
