@@ -112,9 +112,9 @@ class SessionManager:
         include_archived: bool = False,
         starred: bool = False,
     ) -> builtins.list[SessionSummary]:
-        """Summaries of an agent's sessions, newest first.
+        """Return summaries of an agent's sessions, newest first.
 
-        Sources that cannot be read are left out, and named in one warning of the log `amux`.
+        Unreadable sources are left out; one warning in the log `amux` names them.
 
         Raises:
             AgentNotFoundError: No agent has that name.
@@ -138,12 +138,12 @@ class SessionManager:
         )
 
     async def get(self, agent: str, session_id: str) -> Session:
-        """One whole session, by its id or an unambiguous prefix of it.
+        """Return one whole session, by its id or an unambiguous prefix of it.
 
         Raises:
             AgentNotFoundError: No agent has that name.
-            SessionNotFoundError: The agent has no such session, or several fit (AMBIGUOUS_ID).
-            ParseError: The session is there but holds nothing readable.
+            SessionNotFoundError: The agent has no such session, or several match (AMBIGUOUS_ID).
+            ParseError: The session exists, but nothing in it is readable.
         """
         return await asyncio.to_thread(self._inner.get, agent, session_id)
 
@@ -168,10 +168,12 @@ class SessionManager:
         hits: Limit = HITS_SHOWN,
         exact: bool = True,
     ) -> builtins.list[SessionSummary]:
-        """Sessions whose title or messages fit the query, best first. Unknown agent: none.
+        """Return the sessions whose title or messages match the query, best matches first.
+
+        An unknown agent has no sessions.
 
         Raises:
-            ValidationError: An option has no usable value. No text of a query is refused.
+            ValidationError: An option has no usable value. Every query text is accepted.
         """
         return await asyncio.to_thread(
             self._inner.search,
@@ -205,9 +207,9 @@ class SessionManager:
         tags: Sequence[str] | None = None,
         group_by: GroupBy | Sequence[GroupBy] | None = None,
     ) -> CostSummary:
-        """Cost and tokens over all sessions that fit; every billed call once.
+        """Return the cost and tokens of all matching sessions; every billed call counts once.
 
-        Several groupings make groups of several keys: one for each day and model, say.
+        Several groupings make groups with several keys, for example one for each day and model.
         """
         return await asyncio.to_thread(
             self._inner.total_cost,
@@ -223,22 +225,22 @@ class SessionManager:
     async def export(
         self, agent: str, session_id: str, format: ExportFormat, *, title: str | None = None
     ) -> str:
-        """A session as text: json, jsonl, markdown or html. Raises as `get` does.
+        """Return a session as json, jsonl, markdown or html. Raises the errors of `get`.
 
-        `title` is the heading of a markdown or html text, in place of the session's own title.
+        `title` replaces the session's own title as the heading of a markdown or html text.
         """
         return await asyncio.to_thread(self._inner.export, agent, session_id, format, title=title)
 
     async def diff(self, a: Ref, b: Ref) -> SessionDiff:
-        """What two sessions have in common and what not. Raises as `get` does."""
+        """Return the differences between two sessions. Raises the errors of `get`."""
         return await asyncio.to_thread(self._inner.diff, a, b)
 
     def resolve_unified_id(self, agent: str, native_session_id: str) -> str:
-        """`<agent>:<native id>`; checks nothing."""
+        """Return `<agent>:<native id>`, without checking that the session exists."""
         return self._inner.resolve_unified_id(agent, native_session_id)
 
     def resolve_native_id(self, unified_id: str) -> NativeRef | None:
-        """The two parts of a unified id; None when it has no known agent or an empty part."""
+        """Return the parts of a unified id; None if a part is empty or the agent is unknown."""
         return self._inner.resolve_native_id(unified_id)
 
 

@@ -1,15 +1,15 @@
-"""The structural difference of two sessions: which messages stayed, changed, came and went.
+"""The structural difference of two sessions: unchanged, modified, removed and added messages.
 
 Messages are aligned by a longest common subsequence over (role, content); for a message without
-content, its tool calls and tool result take part. In the gaps between these anchors messages of
-one role are paired in order: they are modifications; the rest are removals, then additions.
+content, its tool calls and tool result are compared. In the gaps between these anchors, messages
+of one role are paired in order as modifications; the others are removals, then additions.
 
 Invariants: every message of either side is in exactly one operation, operations are in order on
 both sides, and diff(b, a) is diff(a, b) with the sides exchanged.
 
-The subsequence is found with one bit vector per message of the one side and one bit per message of
-the other (Hyyro's bit-parallel recurrence), so that neither sessions without anything in common nor
-endless repetition cost more than n x m / word size.
+The subsequence is computed with one bit vector per message of one side and one bit per message of
+the other (Hyyro's bit-parallel recurrence). This takes at most n x m / word size operations, also
+for sessions that have nothing in common or that repeat themselves endlessly.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def diff_sessions(a: Session, b: Session) -> SessionDiff:
 def diff_messages(
     a: Sequence[SessionMessage], b: Sequence[SessionMessage]
 ) -> tuple[DiffOperation, ...]:
-    """All operations that lead from `a` to `b`, in order."""
+    """Return the operations that turn `a` into `b`, in order."""
     keys_a, keys_b = [_key(message) for message in a], [_key(message) for message in b]
-    # Among several longest subsequences one must be chosen; always looking from the same side
-    # makes the choice independent of which session was named first.
+    # There may be several longest subsequences. The sides are put in a fixed order, so that the
+    # choice does not depend on which session was named first.
     if keys_b < keys_a:
         pairs = [(i, j) for j, i in _aligned(keys_b, keys_a)]
     else:
@@ -68,7 +68,7 @@ def _key(message: SessionMessage) -> Key:
 
 
 def _tool_signature(message: SessionMessage) -> str:
-    """What the tools were asked and answered; not the ids, which differ in every session."""
+    """Return the input and output of the tools, without ids, which differ in every session."""
     calls: list[Any] = [[call.tool_name, call.input] for call in message.tool_calls]
     result = message.tool_result
     if result is not None:
@@ -77,7 +77,7 @@ def _tool_signature(message: SessionMessage) -> str:
 
 
 def _aligned(a: Sequence[Key], b: Sequence[Key]) -> list[Pair]:
-    """The anchors, and between them the pairs of one role; increasing on both sides."""
+    """Return the anchors and the pairs of one role between them, increasing on both sides."""
     pairs: list[Pair] = []
     start_a = start_b = 0
     for i, j in [*_common(a, b), (len(a), len(b))]:
@@ -106,12 +106,12 @@ def _operations(
 
 
 def _common(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Pair]:
-    """A longest common subsequence as index pairs; matches lie as early as they can."""
+    """Return a longest common subsequence as index pairs, with matches as early as possible."""
     prefix = _common_prefix(a, b)
     suffix = _common_prefix(a[prefix:][::-1], b[prefix:][::-1])
     end_a, end_b = len(a) - suffix, len(b) - suffix
-    # The trace runs from the last vector to the first and takes the last match it meets.
-    # Looking at both sides backwards turns that into the first.
+    # The trace runs from the last vector to the first and finds the last match. Both sides are
+    # reversed, so that this is the first match.
     backwards = _longest_common(a[prefix:end_a][::-1], b[prefix:end_b][::-1])
     return [
         *((k, k) for k in range(prefix)),
@@ -130,55 +130,50 @@ def _common_prefix(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
 
 
 def _longest_common(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Pair]:
-    """Index pairs from the last to the first.
+    """Return the index pairs from the last to the first.
 
     Bit j of vector i is clear where the subsequence of a[:i] and b[:j + 1] is one longer than that
-    of a[:i] and b[:j]. Only every √n-th vector is kept; the others are computed again on the way
+    of a[:i] and b[:j]. Only every √n-th vector is stored; the others are computed again on the way
     back.
     """
     if not a or not b:
         return []
     step = isqrt(len(a)) + 1
     table = _BitTable(b)
-    kept = [table.start]
+    stored = [table.start]
     for first in range(0, len(a) - step, step):
-        kept.append(table.vectors(kept[-1], a[first : first + step])[-1])
+        stored.append(table.vectors(stored[-1], a[first : first + step])[-1])
     pairs: list[Pair] = []
     column = len(b)
-    for block in reversed(range(len(kept))):
+    for block in reversed(range(len(stored))):
         first = block * step
-        vectors = table.vectors(kept[block], a[first : first + step])
+        vectors = table.vectors(stored[block], a[first : first + step])
         for row in reversed(range(1, len(vectors))):
-            column = _last_rise(vectors[row], column)
+            # The largest column up to this one whose bit is clear.
+            column = (~vectors[row] & ((1 << column) - 1)).bit_length()
             if column == 0:
                 return pairs
-            # Clear here and set in the vector before: a[row - 1] itself made the difference.
+            # Clear here and set in the vector before: a[row - 1] lengthened the subsequence.
             if vectors[row - 1] >> (column - 1) & 1:
                 column -= 1
                 pairs.append((first + row - 1, column))
     return pairs
 
 
-def _last_rise(vector: int, column: int) -> int:
-    """The largest column up to the given one whose bit is clear; 0 if there is none."""
-    mask = (1 << column) - 1
-    return (~vector & mask).bit_length()
-
-
 class _BitTable:
-    """The vectors of one side: where each of its elements stands, and the recurrence."""
+    """Computes the bit vectors of one side from the positions of its elements."""
 
     def __init__(self, elements: Sequence[Hashable]) -> None:
         self.start = (1 << len(elements)) - 1
-        self._places: dict[Hashable, int] = {}
+        self._positions: dict[Hashable, int] = {}
         for index, element in enumerate(elements):
-            self._places[element] = self._places.get(element, 0) | 1 << index
+            self._positions[element] = self._positions.get(element, 0) | 1 << index
 
     def vectors(self, vector: int, elements: Sequence[Hashable]) -> list[int]:
-        """The given vector and those after each of the elements."""
+        """Return the given vector, followed by the vector after each of the elements."""
         vectors = [vector]
         for element in elements:
-            matches = vector & self._places.get(element, 0)
+            matches = vector & self._positions.get(element, 0)
             vector = ((vector + matches) | (vector - matches)) & self.start
             vectors.append(vector)
         return vectors

@@ -1,7 +1,7 @@
-"""Accounting for every file below an agent's roots: read, part of a session, or why not.
+"""The doctor: reports for every file below an agent's roots whether it is read, and why not.
 
-Nothing is passed over in silence: a file amux does not know is shown as unknown. Agents that delete
-their own history get the date of the next loss.
+No file is left out: one that matches no rule is reported as unknown. For an agent that deletes its
+own history, the report has the date of the next deletion.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SIDECARS = ("-wal", "-shm", "-journal")
 
 
 def examine(service: SessionService, agents: Sequence[str]) -> tuple[RootReport, ...]:
-    """Look at every file of some agents."""
+    """Return a report on every file below the roots of some agents."""
     return tuple(
         _examine_root(service.registry.require(name), root)
         for name in agents
@@ -38,11 +38,14 @@ def _examine_root(adapter: Adapter, root: Path) -> RootReport:
     found = list(adapter.discover(root))
     sources = {source.path: source for source in found if source.has_path}
     problems: list[Problem] = []
-    holders = {each for path in sources for each in path.parents}
+    with_sources = {each for path in sources for each in path.parents}
     has_folder = is_path(str(root)) and is_folder(root)
-    paths = list(_walk(root, problems, holders=holders)) if has_folder else []
-    files = [_closed_folder(root, problem) for problem in problems]
-    files += [_examine_other(adapter, source, problems) for source in found if not source.has_path]
+    paths = list(_walk(root, problems, with_sources)) if has_folder else []
+    files = [_unreadable_folder(root, problem) for problem in problems]
+    for source in found:
+        if not source.has_path:
+            status, what = _read_source(adapter, source, problems)
+            files.append(FileReport(path=source.location, status=status, what=what, bytes=0))
     files += [_examine_file(adapter, root, path, sources, problems) for path in paths]
     counts = Counter(report.status for report in files)
     return RootReport(
@@ -55,27 +58,27 @@ def _examine_root(adapter: Adapter, root: Path) -> RootReport:
     )
 
 
-def _walk(root: Path, problems: list[Problem], *, holders: set[Path]) -> Iterator[Path]:
-    """Every file and every link below a root; a folder that cannot be listed is a problem.
+def _walk(root: Path, problems: list[Problem], with_sources: set[Path]) -> Iterator[Path]:
+    """Yield every file and every link below a root; add a problem for each unreadable folder.
 
-    Agents' stores may be links, and a link behind which sources were found is a folder like others.
+    An agent's folder may be a link: links to folders that contain sources are followed.
     """
 
-    def refuse(error: OSError) -> None:
+    def add_problem(error: OSError) -> None:
         problems.append(unreadable(Path(error.filename), error))
 
-    for folder, folders, names in os.walk(root, onerror=refuse):
+    for folder, folders, names in os.walk(root, onerror=add_problem):
         for name in names:
             yield Path(folder) / name
         for name in folders:
             path = Path(folder) / name
-            if os.path.islink(path):  # noqa: PTH114 - in a closed folder it does not raise
-                yield from _walk(path, problems, holders=holders) if path in holders else (path,)
+            if os.path.islink(path):  # noqa: PTH114 - it does not raise in an unreadable folder
+                yield from _walk(path, problems, with_sources) if path in with_sources else (path,)
 
 
-def _closed_folder(root: Path, problem: Problem) -> FileReport:
-    closed = Path(problem.path or root)  # which may lie above
-    relative = closed.relative_to(root) if closed.is_relative_to(root) else closed
+def _unreadable_folder(root: Path, problem: Problem) -> FileReport:
+    folder = Path(problem.path or root)  # may be above the root
+    relative = folder.relative_to(root) if folder.is_relative_to(root) else folder
     return FileReport(path=relative.as_posix(), status="unread", what=problem.message, bytes=0)
 
 
@@ -88,7 +91,7 @@ def _examine_file(
 ) -> FileReport:
     relative = path.relative_to(root).as_posix()
     status: FileStatus
-    if os.path.islink(path):  # noqa: PTH114 - in a closed folder it does not raise
+    if os.path.islink(path):  # noqa: PTH114 - it does not raise in an unreadable folder
         status, what = "link", "links are not followed"
     elif path in sources:
         status, what = _read_source(adapter, sources[path], problems)
@@ -97,12 +100,6 @@ def _examine_file(
     else:
         status, what = _ignored(adapter.info, relative)
     return FileReport(path=relative, status=status, what=what, bytes=_size(path))
-
-
-def _examine_other(adapter: Adapter, source: SourceRef, problems: list[Problem]) -> FileReport:
-    """Report a source that lies in no file."""
-    status, what = _read_source(adapter, source, problems)
-    return FileReport(path=source.location, status=status, what=what, bytes=0)
 
 
 def _read_source(
@@ -115,7 +112,7 @@ def _read_source(
     problems.extend(found)
     shown = [part for part in parts if part.facts.attributed and part.facts.kind != "subagent"]
     if shown:
-        return "session", _several("session", len(shown))
+        return "session", "session" if len(shown) == 1 else f"{len(shown)} sessions"
     if source.role == "names" or any(part.facts.attributed for part in parts):
         return "part", "a sub-agent" if source.role != "names" else "titles of sessions"
     if any(part.facts.calls for part in parts):
@@ -125,12 +122,8 @@ def _read_source(
     return "no-session", "holds no conversation"
 
 
-def _several(noun: str, count: int) -> str:
-    return noun if count == 1 else f"{count} {noun}s"
-
-
 def _owner(path: Path, sources: dict[Path, SourceRef]) -> Path | None:
-    """The source whose side file this is, or the directory source it lies in."""
+    """Return the database that a journal file belongs to, or the source folder of a file."""
     for ending in _SIDECARS:
         if path.name.endswith(ending):
             main = path.with_name(path.name.removesuffix(ending))
@@ -154,14 +147,14 @@ def _size(path: Path) -> int:
 
 
 def _next_loss(adapter: Adapter, root: Path, sources: Sequence[SourceRef]) -> NextLoss | None:
-    """Agents delete by the time of the file: the oldest goes first."""
-    ask = getattr(adapter, "retention", None)
-    retention: Retention | None = None if ask is None else ask(root)
+    """Return when the agent deletes its next session: agents delete the oldest file first."""
+    get_retention = getattr(adapter, "retention", None)
+    retention: Retention | None = None if get_retention is None else get_retention(root)
     dated = [(_changed(source.path), source.path) for source in sources if source.role == "session"]
-    known = [(moment, path) for moment, path in dated if moment is not None]
-    if retention is None or not known:
+    existing = [(moment, path) for moment, path in dated if moment is not None]
+    if retention is None or not existing:
         return None
-    oldest, path = min(known)
+    oldest, path = min(existing)
     return NextLoss(
         at=oldest + timedelta(days=retention.days),
         path=path.relative_to(root).as_posix(),

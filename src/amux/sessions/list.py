@@ -1,4 +1,7 @@
-"""`list`: enumerate, filter, sort, cut; in this order, so that a limit never hides the dearest."""
+"""`list`: read, filter, sort and only then cut to the limit.
+
+The order matters: a list sorted by cost must contain the most expensive session.
+"""
 
 from __future__ import annotations
 
@@ -56,23 +59,17 @@ def list_sessions(
     *,
     unread: SkippedCounts = NOTHING_SKIPPED,
 ) -> ListReport:
-    """The summaries that fit, sorted, and counts of those left out by default.
+    """Return the matching summaries, sorted, and the counts of those hidden by default.
 
-    `unread` counts what fits as well and is known not to be shown.
+    `unread` counts sessions that match but were not read, because the list cannot show them.
     """
     found: list[tuple[bytes, SessionSummary]] = []
     problems: list[Problem] = []
     children, archived = unread.children, unread.archived
     for assembly in assemblies:
         problems.extend(assembly.problems)
-        for session in _candidates(assembly):
-            summary = summarize(
-                session,
-                costs.cost_of(session),
-                costs.tags_of(session),
-                starred=costs.is_starred(session),
-            )
-            if not _fits(summary, options):
+        for session in assembly.all_sessions():
+            if not session.listed or not _matches(summary := summary_of(session, costs), options):
                 continue
             if session.kind == "subagent" and not options.include_children:
                 children += 1
@@ -93,11 +90,13 @@ def list_sessions(
     )
 
 
-def _candidates(assembly: Assembly) -> Iterable[AssembledSession]:
-    return (session for session in assembly.all_sessions() if session.listed)
+def summary_of(session: AssembledSession, costs: CostCalculator) -> SessionSummary:
+    """Return the summary of a session with its cost, tags and star."""
+    cost, tags = costs.cost_of(session), costs.tags_of(session)
+    return summarize(session, cost, tags, starred=costs.is_starred(session))
 
 
-def _fits(summary: SessionSummary, options: SessionListOptions) -> bool:
+def _matches(summary: SessionSummary, options: SessionListOptions) -> bool:
     return (
         in_span(summary.created_at, options.since, options.until)
         and used_model(summary, options.model)
@@ -110,7 +109,7 @@ def _fits(summary: SessionSummary, options: SessionListOptions) -> bool:
 def sort_sessions(
     sessions: Iterable[SessionSummary], sort: str, *, descending: bool
 ) -> list[SessionSummary]:
-    """Sort by one field; equal ones stay as they came, whichever the direction."""
+    """Sort by one field; sessions with equal values keep their order in both directions."""
 
     def rank(summary: SessionSummary) -> float | datetime:
         match sort:

@@ -1,4 +1,4 @@
-"""Arguments of the read operations: checked, completed, applied."""
+"""Check the arguments of the read operations and merge them into options objects."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ Options = TypeVar("Options", SessionListOptions, SessionQuery, CostAggregationOp
 Moment = datetime | date | str | None
 Limit = int | str | None
 
-_LAST_MOMENT = time.max.replace(fold=1)  # the second of two where clocks are put back
-_EVERYTHING = 1 << 62
-"""More than there can be of anything, and still a number for databases, with one added too."""
+_LAST_MOMENT = time.max.replace(fold=1)  # the later one if clocks are put back at midnight
+_NO_LIMIT = 1 << 62
+"""Larger than any count; a database can store it, even with 1 added."""
 
 
 def merge_options(given: S | None, default: S, **keywords: object) -> S:
-    """The options object, with every keyword that was set to something else than its default."""
+    """Return the options object, overridden by every keyword that differs from its default."""
     base = default if given is None else given
     changed = {name: value for name, value in keywords.items() if value != getattr(default, name)}
     return msgspec.structs.replace(base, **changed)
@@ -43,9 +43,9 @@ def merge_options(given: S | None, default: S, **keywords: object) -> S:
 def check_moment(
     value: Moment, field: str, *, zone: tzinfo, end_of_day: bool = False
 ) -> datetime | None:
-    """An aware UTC time. A date means the whole day: its start, or its end for an upper bound.
+    """Return an aware UTC time. A date becomes the start of that day, or its end if `end_of_day`.
 
-    What names no zone is of the given one.
+    A value without a time zone is interpreted in `zone`.
     """
     if value is None:
         return None
@@ -53,9 +53,9 @@ def check_moment(
         moment = _parse_iso(value) if isinstance(value, str) else value
         if not isinstance(moment, datetime):
             moment = datetime.combine(moment, _LAST_MOMENT if end_of_day else time.min)
-        placed = moment.replace(tzinfo=zone) if moment.tzinfo is None else moment
-        return placed.astimezone(UTC)
-    except (ValueError, OverflowError):  # in UTC, the year 1 or 9999 may be left
+        aware = moment.replace(tzinfo=zone) if moment.tzinfo is None else moment
+        return aware.astimezone(UTC)
+    except (ValueError, OverflowError):  # UTC may be outside the years 1 to 9999
         raise ValidationError(
             f"`{value}` is not a date",
             fields=(field,),
@@ -71,7 +71,7 @@ def _parse_iso(text: str) -> datetime | date:
 
 
 def check_limit(limit: Limit, field: str = "limit") -> int | None:
-    """A whole number from 0 up; None and "all" mean no limit."""
+    """Return the limit as a whole number of at least 0; None if it is None or "all"."""
     if limit is None or limit == "all":
         return None
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
@@ -80,11 +80,11 @@ def check_limit(limit: Limit, field: str = "limit") -> int | None:
             fields=(field,),
             hint="give a whole number from 0 up, or `all`",
         )
-    return min(limit, _EVERYTHING)
+    return min(limit, _NO_LIMIT)
 
 
 def check_choice(value: str, choices: Sequence[str], field: str) -> None:
-    """One of the allowed words."""
+    """Raise a ValidationError unless the value is one of the choices."""
     if value not in choices:
         words = ", ".join(f"`{choice}`" for choice in choices)
         raise ValidationError(
