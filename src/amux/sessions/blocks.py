@@ -1,14 +1,15 @@
-"""Blocks: spending in windows of a few hours, as plans with such limits are used up.
+"""Blocks: spending in windows of a few hours, like the usage limits of subscription plans.
 
-A block begins at the full hour (UTC) of its first call and lasts a whole number of hours, five
-unless told otherwise. The first call after its end begins the next one, so hours without calls
-belong to no block. Each agent has blocks of its own, as each has limits of its own.
+A block begins at the full hour (UTC) of its first call and lasts a whole number of hours, five by
+default. The first call after its end begins the next block, so hours without calls belong to no
+block. Each agent has its own blocks, because each has its own limits.
 
 Blocks begin and end at full hours, so they are sums over hours, and memory grows with the hours
-worked, not with the calls. Runs whose session is gone are left out: nobody knows when they called.
+worked, not with the calls. Runs without a session are left out: the times of their calls are
+unknown.
 
-A session that must have spent something of which nothing is known begins no block, but the block in
-which it began is a lower bound. So are all blocks of an agent of whose sources some cannot be read.
+A session whose spending was not recorded begins no block, but the block in which the session began
+is a lower bound. So are all blocks of an agent with unreadable sources.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
 
 def find_blocks(service: SessionService, options: BlockOptions, *, now: datetime) -> BlockReport:
-    """The blocks of one agent or of all, oldest first; none for an unknown agent."""
+    """Return the blocks of one agent or of all, oldest first; none for an unknown agent."""
     length = _checked_length(options.hours)
     since = check_moment(options.since, "since", zone=service.zone)
     until = check_moment(options.until, "until", zone=service.zone, end_of_day=True)
@@ -48,27 +49,26 @@ def find_blocks(service: SessionService, options: BlockOptions, *, now: datetime
                 spent = _spending_of(service, name, usage_only=options.model is None)
                 found.extend(_blocks(name, spent, length, model=options.model, now=now))
                 problems += spent.problems
-    kept = [block for block in found if _reaches_into(block, since, until)]
-    blocks = tuple(sorted(kept, key=lambda block: (block.start, block.agent)))
+    overlapping = [
+        block
+        for block in found
+        if (since is None or block.end > since) and (until is None or block.start <= until)
+    ]
+    blocks = tuple(sorted(overlapping, key=lambda block: (block.start, block.agent)))
     return BlockReport(blocks, in_order(problems))
 
 
 def _checked_length(hours: object) -> timedelta:
     if isinstance(hours, bool) or not isinstance(hours, int) or not 1 <= hours <= LONGEST_BLOCK:
         raise ValidationError(
-            f"`{hours}` is no length of a block",
+            f"`{hours}` is not the length of a block",
             fields=("hours",),
             hint=f"give a whole number of hours from 1 to {LONGEST_BLOCK}",
         )
     return timedelta(hours=hours)
 
 
-def _reaches_into(block: CostBlock, since: datetime | None, until: datetime | None) -> bool:
-    return (since is None or block.end > since) and (until is None or block.start <= until)
-
-
 def _spending_of(service: SessionService, agent: str, *, usage_only: bool) -> HourlySpending:
-    """What an agent's sessions spent, hour by hour."""
     costs = service.costs
     found: Iterable[HourlySpending] | None = None
     if usage_only:
@@ -117,7 +117,7 @@ def _windows(
 def _later(moment: datetime, length: timedelta) -> datetime:
     try:
         return moment + length
-    except OverflowError:  # a broken clock at the end of all days
+    except OverflowError:  # a wrong clock may record the year 9999
         return _LAST_MOMENT
 
 
@@ -137,6 +137,9 @@ def _block(
     last_at = max(each.last_at for each in hours)
     rate = _burn_rate(spent, last_at - first_at)
     is_active = start <= now < end
+    reasons = missing.union(*(each.reasons for each in hours))
+    if spent.unpriced_calls:
+        reasons.add(UNPRICED_MODEL)
     return CostBlock(
         agent=agent,
         start=start,
@@ -155,19 +158,12 @@ def _block(
         models=tuple(sorted({each.model for each in hours})),
         burn_rate=rate,
         projection=_projection(spent, rate, end - now) if is_active and rate else None,
-        incomplete=_incomplete(spent, hours, missing),
+        incomplete=tuple(sorted(reasons)),
     )
 
 
-def _incomplete(
-    spent: SpendTotals, hours: Iterable[HourEntry], missing: set[str]
-) -> tuple[str, ...]:
-    reasons = missing.union(*(each.reasons for each in hours))
-    return tuple(sorted(reasons | {UNPRICED_MODEL} if spent.unpriced_calls else reasons))
-
-
 def _burn_rate(spent: SpendTotals, span: timedelta) -> BurnRate | None:
-    """The average over the time between the first and the last call; none for a moment."""
+    """Return the average between the first and the last call; None if that is under a minute."""
     if span < _SHORTEST_SPAN:
         return None
     return BurnRate(

@@ -1,4 +1,4 @@
-"""Why a session costs what it costs: every counted call, every ignored copy, every rate."""
+"""Explain the cost of a session: every counted call, every ignored copy and every rate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from amux.model.usage import NANO
 
 
 def explain_cost(session: AssembledSession, costs: CostCalculator) -> CostExplanation:
-    """Take the session's cost apart, sub-agents included."""
+    """Return the calls, copies and rates that make up the cost, sub-agents included."""
     cost = costs.cost_of(session)
     shares: dict[int, int | None] = {}
     if cost is not None:

@@ -1,7 +1,7 @@
-"""The groups of a cost report: under which keys a cell counts.
+"""The groups of a cost report: the keys under which a ledger entry counts.
 
-Several groupings at once make a key of several parts. As one text they are joined by ` | `; a `|`
-or a backslash inside a part is then preceded by a backslash, so that no two keys look alike.
+Several groupings make a key of several parts. In a single string the parts are joined by ` | `; a
+`|` or a backslash inside a part is escaped by a backslash, so that different keys stay different.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _Part = Callable[[LedgerEntry, Sequence[str]], Sequence[str]]
 
 
 class Grouping:
-    """Keys of cells, one part per grouping."""
+    """Computes the keys of entries, with one part per grouping."""
 
     def __init__(self, names: Sequence[GroupBy]) -> None:
         projects = Projects()
         parts: dict[GroupBy, _Part] = {
-            "agent": lambda cell, _: (cell.agent,),
-            "model": lambda cell, _: (cell.model,),
-            "day": lambda cell, _: (cell.day,),
-            "week": lambda cell, _: (iso_week(cell.day),),
-            "month": lambda cell, _: (cell.day[: len("2026-11")],),
-            "project": lambda cell, _: (projects.of(cell.cwd),),
-            "session": lambda cell, _: (cell.address or UNATTRIBUTED,),
+            "agent": lambda entry, _: (entry.agent,),
+            "model": lambda entry, _: (entry.model,),
+            "day": lambda entry, _: (entry.day,),
+            "week": lambda entry, _: (iso_week(entry.day),),
+            "month": lambda entry, _: (entry.day[: len("2026-11")],),
+            "project": lambda entry, _: (projects.of(entry.cwd),),
+            "session": lambda entry, _: (entry.address or UNATTRIBUTED,),
             "tag": lambda _, tags: tags or (UNTAGGED,),
         }
         self._parts = [parts[name] for name in names]
@@ -43,15 +43,15 @@ class Grouping:
     def __bool__(self) -> bool:
         return bool(self._parts)
 
-    def keys(self, cell: LedgerEntry, tags: Sequence[str]) -> Sequence[Keys]:
-        """Every group the cell counts in: several only where its session has several tags."""
+    def keys(self, entry: LedgerEntry, tags: Sequence[str]) -> Sequence[Keys]:
+        """Return the keys of all groups of an entry: several if its session has several tags."""
         if not self._parts:
             return ()
-        return tuple(product(*(part(cell, tags) for part in self._parts)))
+        return tuple(product(*(part(entry, tags) for part in self._parts)))
 
 
 def joined_key(keys: Keys) -> str:
-    """The parts as one text; a single part stays as it is."""
+    """Return the parts as one string; a single part is returned unchanged."""
     if len(keys) == 1:
         return keys[0]
     return SEPARATOR.join(part.replace("\\", "\\\\").replace("|", "\\|") for part in keys)
@@ -59,6 +59,6 @@ def joined_key(keys: Keys) -> str:
 
 @lru_cache(maxsize=4096)
 def iso_week(day: str) -> str:
-    """`2026-W46`: weeks begin on Monday; the first one has the year's first Thursday."""
+    """Return the ISO 8601 week, such as `2026-W46`: weeks begin on Monday."""
     year, week, _ = date.fromisoformat(day).isocalendar()
     return f"{year:04}-W{week:02}"

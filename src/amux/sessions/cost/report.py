@@ -1,15 +1,14 @@
-"""`total_cost`: money and tokens over many sessions, every billed call in it once.
+"""`total_cost`: the money and tokens of many sessions; every billed call counts once.
 
-A report is a sum over cells. `since`, `until` and `tags` choose sessions; `model` chooses what was
-spent on that model, as the group of that model has it. A session with several tags counts in the
-group of each of them.
+A report is a sum over ledger entries. `since`, `until` and `tags` select sessions; `model` selects
+the entries of that model. A session with several tags counts in the group of each tag.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, tzinfo
+from datetime import date, tzinfo
 from itertools import chain
 
 from amux.assembly.assemble import Assembly
@@ -34,15 +33,15 @@ class _Sum:
     sessions: set[str] = field(default_factory=set[str])
     reasons: set[str] = field(default_factory=set[str])
 
-    def add(self, cell: LedgerEntry) -> None:
-        self.spent.add(cell)
-        self.reasons.update(cell.reasons)
-        if cell.address is not None:
-            self.sessions.add(cell.address)
+    def add(self, entry: LedgerEntry) -> None:
+        self.spent.add(entry)
+        self.reasons.update(entry.reasons)
+        if entry.address is not None:
+            self.sessions.add(entry.address)
 
     @property
     def incomplete(self) -> tuple[str, ...]:
-        """Why it is a lower bound; in an order that does not depend on that of the cells."""
+        """Why the sum is a lower bound, in an order that does not depend on that of the entries."""
         unpriced = {UNPRICED_MODEL} if self.spent.unpriced_calls else set[str]()
         return tuple(sorted(self.reasons | unpriced))
 
@@ -63,7 +62,7 @@ class _Sum:
 
 
 class CostReport:
-    """Collects spending and sums it up."""
+    """Collects spending and sums it up by group."""
 
     def __init__(
         self,
@@ -73,9 +72,9 @@ class CostReport:
         *,
         first_day: date | None = None,
     ) -> None:
-        """With `first_day` only what was spent since then counts, whenever a session began.
+        """With `first_day`, only spending since that day counts, whenever a session began.
 
-        A session of which no spending is known counts for the day on which it began.
+        A session without recorded spending counts for the day on which it began.
         """
         self._costs = costs
         self._first_day = None if first_day is None else first_day.isoformat()
@@ -87,57 +86,58 @@ class CostReport:
         self._groups: dict[Keys, _Sum] = {}
         self._unpriced: dict[str, SpendTotals] = {}
         self._unattributed: _Sum | None = None
-        self._known: set[tuple[str, str]] = set()
-        self._counted: set[tuple[str, str]] = set()  # sessions whose runs were
+        self._found: set[tuple[str, str]] = set()  # agent and id of all sessions
+        self._run_counted: set[tuple[str, str]] = set()  # sessions whose runs were counted
         self._run_count = 0
-        self._unread: dict[str, set[Problem]] = {}  # by agent: sources that may hold anything
+        self._unread: dict[str, set[Problem]] = {}  # by agent: the problems of unreadable sources
 
     def add_assembly(self, assembly: Assembly) -> None:
-        """All sessions of one agent."""
+        """Add the spending of the sessions of an assembly."""
         self.add_spending(assembly.agent, self.spending_of(assembly))
 
     def spending_of(self, assembly: Assembly) -> Spending:
-        """All that some sessions spent, whatever is asked for."""
+        """Return the spending of some sessions, whatever the options of the report."""
         return spending_of(assembly, self._costs, self._zone)
 
     def add_spending(self, agent: str, spending: Spending) -> None:
         """Add the spending of some sessions of an agent; the runs of these are not lost."""
-        self._known.update((agent, session_id) for session_id in spending.session_ids)
-        for cell in spending.entries:
-            self.add_entry(cell)
-        for problem in spending.problems:
-            self._unread.setdefault(agent, set()).add(problem)
+        self._found.update((agent, session_id) for session_id in spending.session_ids)
+        for entry in spending.entries:
+            self.add_entry(entry)
+        if spending.problems:
+            self._unread.setdefault(agent, set()).update(spending.problems)
 
-    def add_entry(self, cell: LedgerEntry) -> None:
-        """One cell, if it fits the options."""
-        if self._options.model not in (None, cell.model):
+    def add_entry(self, entry: LedgerEntry) -> None:
+        """Add one entry if it matches the options."""
+        is_too_early = self._first_day is not None and entry.day < self._first_day
+        if self._options.model not in (None, entry.model) or is_too_early:
             return
-        if not self._in_span(cell.created_at) or self._is_too_early(cell):
+        if not in_span(entry.created_at, self._options.since, self._options.until):
             return
-        names = cell.names
-        tags = self._costs.annotations.tags(cell.agent, names) if names else ()
+        names = entry.names
+        tags = self._costs.annotations.tags(entry.agent, names) if names else ()
         if not has_any_tag(tags, self._options.tags):
             return
         if not names:
             self._unattributed = self._unattributed or _Sum()
-            self._unattributed.add(cell)
-        elif (cell.agent, names[0]) not in self._counted:  # a run knows no more than the id
-            self._counted.add((cell.agent, names[0]))
-            self._run_count += len(self._costs.runs.runs_of(cell.agent, names[0]))
-        self._count(cell, tags)
+            self._unattributed.add(entry)
+        elif (entry.agent, names[0]) not in self._run_counted:  # a run records only the id
+            self._run_counted.add((entry.agent, names[0]))
+            self._run_count += len(self._costs.runs.runs_of(entry.agent, names[0]))
+        self._count(entry, tags)
 
     def add_lost_runs(self) -> None:
-        """Runs whose session is on no disk: the run index alone knows what they cost."""
+        """Add the runs whose session does not exist: only the run index has their cost."""
         for run in self._costs.runs.runs:
-            if (run.agent, run.session_id or "") in self._known or not self._run_fits(run):
+            if (run.agent, run.session_id or "") in self._found or not self._matches(run):
                 continue
             self._run_count += 1
             if run.cost is not None:
                 self._count(_run_entry(run, run.cost, self._zone), run.tags)
 
     def summary(self) -> CostSummary:
-        """The sum of everything added."""
-        self._mark_what_may_be_missing()
+        """Return the sum of everything added."""
+        self._add_unreadable_reasons()
         total = self._total.breakdown(("",))
         groups = [self._groups[keys].breakdown(keys) for keys in sorted(self._groups)]
         return CostSummary(
@@ -158,8 +158,8 @@ class CostReport:
             problems=in_order((*chain(*self._unread.values()), *self._costs.annotations.problems)),
         )
 
-    def _mark_what_may_be_missing(self) -> None:
-        """What was not read may belong to any group but one of other agents or sessions."""
+    def _add_unreadable_reasons(self) -> None:
+        """Mark the groups that an unreadable source may belong to: not other agents, no session."""
         if not self._unread:
             return
         self._total.reasons.add(UNREADABLE_SOURCE)
@@ -170,33 +170,24 @@ class CostReport:
             if "agent" not in names or keys[names.index("agent")] in self._unread:
                 group.reasons.add(UNREADABLE_SOURCE)
 
-    def _count(self, cell: LedgerEntry, tags: Sequence[str]) -> None:
-        self._total.add(cell)
-        for keys in self._grouping.keys(cell, tags):
+    def _count(self, entry: LedgerEntry, tags: Sequence[str]) -> None:
+        self._total.add(entry)
+        for keys in self._grouping.keys(entry, tags):
             group = self._groups.get(keys)
             if group is None:
                 group = self._groups[keys] = _Sum()
-            group.add(cell)
-            if cell.kind == "unrecorded" and self._is_by_session and not cell.reasons:
-                group.reasons.add(
-                    USAGE_NOT_RECORDED
-                )  # unknown by itself, though nothing lacks in a sum
-        if cell.unpriced_calls:
-            self._unpriced.setdefault(cell.model, SpendTotals()).add(cell)
+            group.add(entry)
+            if entry.kind == "unrecorded" and self._is_by_session and not entry.reasons:
+                # Its own spending is unknown, although no sum lacks anything.
+                group.reasons.add(USAGE_NOT_RECORDED)
+        if entry.unpriced_calls:
+            self._unpriced.setdefault(entry.model, SpendTotals()).add(entry)
 
-    def _in_span(self, moment: datetime) -> bool:
-        return in_span(moment, self._options.since, self._options.until)
-
-    def _is_too_early(self, cell: LedgerEntry) -> bool:
-        """Whether it is of a day before the first that counts."""
-        return self._first_day is not None and cell.day < self._first_day
-
-    def _run_fits(self, run: RecordedRun) -> bool:
-        options = self._options
-        first = self._first_day
+    def _matches(self, run: RecordedRun) -> bool:
+        options, first = self._options, self._first_day
         return (
             options.agent in (None, run.agent)
-            and self._in_span(run.at)
+            and in_span(run.at, options.since, options.until)
             and (first is None or local_day(run.at, self._zone).isoformat() >= first)
             and options.model in (None, run.model)
             and has_any_tag(run.tags, options.tags)
