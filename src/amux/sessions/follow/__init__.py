@@ -1,1 +1,1 @@
-"""Following sessions while they grow."""
+"""Follow sessions while they grow."""

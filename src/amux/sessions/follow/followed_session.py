@@ -1,8 +1,9 @@
-"""One followed session: what its listener was told, and what has become of it since.
+"""State of one followed session: which messages were reported, and with which content.
 
-Messages are read anew when a file has changed, and compared with a mark of every message told. A
-message is told when another one follows it or when its files have been quiet for a second: until
-then an answer may grow, a prompt may turn out to be injected, a file may be half rewritten.
+After a change of the files, all messages are read again and compared with the digests of those
+reported. A message is reported when another one follows it, or when its files have not changed for
+a second: until then an answer may grow, a prompt may prove to be injected, a file may be half
+rewritten.
 """
 
 from __future__ import annotations
@@ -27,32 +28,32 @@ from amux.reading.fingerprint import Fingerprints
 from amux.reading.messages import read_messages
 
 SETTLE_S: Final = 1.0
-"""Files that have not changed for so long hold nothing half-written."""
+"""Files that have not changed for this many seconds are complete."""
 
 REST: Final = 4
-"""After reading, a session is left alone for so many times as long as that took."""
+"""After reading, a session is not read again for this many times the duration of the reading."""
 
 MessageDigest = tuple[str, bytes]
-"""Which message it is, and what it says."""
+"""The identity of a message and a hash of its content."""
 
 
 @dataclass(slots=True, frozen=True)
 class _ReadMessages:
-    """The messages as they are now, and what could not be read."""
+    """The current messages, and the problems of reading them."""
 
     messages: Sequence[SessionMessage]
     digests: Sequence[MessageDigest]
     problems: Sequence[Problem]
 
     @property
-    def is_blind(self) -> bool:
-        """Whether messages are missing because they could not be seen."""
-        closed = any(problem.code == "unreadable" for problem in self.problems)
-        return closed or (bool(self.problems) and not self.messages)
+    def is_incomplete(self) -> bool:
+        """Whether messages are missing because a source could not be read."""
+        is_unreadable = any(problem.code == "unreadable" for problem in self.problems)
+        return is_unreadable or (bool(self.problems) and not self.messages)
 
 
 class FollowedSession:
-    """A session that is followed, or one of its sub-agents."""
+    """A followed session, or one of its sub-agents."""
 
     def __init__(
         self, adapter: Adapter, host: Host, assembly: Assembly, session: AssembledSession
@@ -60,28 +61,28 @@ class FollowedSession:
         self._adapter = adapter
         self._host = host
         self._assembly, self._session = assembly, session
-        self._told: list[MessageDigest] = []
-        self._told_problems: set[Problem] = set()
+        self._reported: list[MessageDigest] = []
+        self._reported_problems: set[Problem] = set()
         self._states: list[bytes] | None = None
         self._is_there = True
         self._changed_at = 0.0
         self._is_unread = False
         self._rest_until = 0.0
-        self._found: _ReadMessages | None = None  # not told to the end yet
+        self._found: _ReadMessages | None = None  # not completely reported yet
 
     def update(self, assembly: Assembly, session: AssembledSession) -> None:
-        """Go on with what is known of the session now: its sources may be others."""
+        """Continue with a new assembly of the session, which may have other sources."""
         self._assembly, self._session = assembly, session
 
     def mark_all_reported(self, fingerprints: Fingerprints) -> None:
-        """Take everything that is there for told."""
+        """Treat all current messages and problems as reported."""
         self._notice_changes(fingerprints)
         found = self._read()
-        self._told[:] = found.digests
-        self._told_problems.update(found.problems)
+        self._reported[:] = found.digests
+        self._reported_problems.update(found.problems)
 
     def poll(self, fingerprints: Fingerprints) -> list[SessionChange]:
-        """What is to be told now."""
+        """Return the changes to report now."""
         self._notice_changes(fingerprints)
         now = self._host.clock.elapsed()
         if self._is_unread and self._is_there and now >= self._rest_until:
@@ -95,13 +96,13 @@ class FollowedSession:
         return changes
 
     def next_due(self) -> float | None:
-        """When there will be something to tell even if nothing changes any more."""
+        """Return when to poll next even if no file changes; None if that is not needed."""
         if self._found is not None:
             return self._changed_at + SETTLE_S
         return self._rest_until if self._is_unread and self._is_there else None
 
     def ended(self) -> SessionChange:
-        """The session is gone."""
+        """Return the change that reports the end of the session."""
         return self._change("ended")
 
     def _notice_changes(self, fingerprints: Fingerprints) -> None:
@@ -112,56 +113,50 @@ class FollowedSession:
             self._states, self._is_unread = states, True
             self._is_there = all(each.exists for each in now)  # else: moved, replaced or deleted
             self._changed_at = self._host.clock.elapsed()
-        elif b"" in states:  # an adapter that cannot tell
+        elif b"" in states:  # the adapter cannot tell whether the source has changed
             self._is_unread = True
 
     def _read(self) -> _ReadMessages:
         began = self._host.clock.elapsed()
         messages: list[SessionMessage] = []
         problems: list[Problem] = []
-        conversation = message_sources(self._assembly, self._session)
-        items = read_messages(self._adapter, conversation, want="all")
-        for item in items:
+        sources = message_sources(self._assembly, self._session)
+        for item in read_messages(self._adapter, sources, want="all"):
             if isinstance(item, SessionMessage):
                 messages.append(item)
             elif item.code != "torn-tail":  # it is still being written
                 problems.append(item)
         messages = _without_repeated_outputs(messages)
-        marks = [_digest(message, number) for number, message in enumerate(messages)]
+        digests = [_digest(message, number) for number, message in enumerate(messages)]
         now = self._host.clock.elapsed()
         self._rest_until = now + REST * (now - began)
         self._is_unread = False
-        return _ReadMessages(messages, marks, problems)
+        return _ReadMessages(messages, digests, problems)
 
     def _compare(self, found: _ReadMessages, *, is_settled: bool) -> list[SessionChange]:
-        if found.is_blind:
-            return self._tell_problems(found.problems) if is_settled else []
+        if found.is_incomplete:
+            return self._report_problems(found.problems) if is_settled else []
         changes: list[SessionChange] = []
-        kept = _common_length(self._told, found.digests)
-        if kept < len(self._told):
+        common = _common_length(self._reported, found.digests)
+        if common < len(self._reported):
             if not is_settled:
                 return []  # the file may be in the middle of being rewritten
-            del self._told[kept:]
-            changes.append(self._change("replaced", number=kept + 1))
-        sure = len(found.messages) if is_settled else len(found.messages) - 1
-        for index in range(max(sure, 0)):
-            changes += self._tell(index, found)
+            del self._reported[common:]
+            changes.append(self._change("replaced", number=common + 1))
+        complete = len(found.messages) if is_settled else len(found.messages) - 1
+        for index in range(max(complete, 0)):
+            digest, is_new = found.digests[index], index == len(self._reported)
+            if is_new or self._reported[index] != digest:
+                self._reported[index : index + 1] = [digest]
+                kind: ChangeKind = "message" if is_new else "updated-message"
+                changes.append(self._change(kind, number=index + 1, message=found.messages[index]))
         if is_settled:
-            changes += self._tell_problems(found.problems)
+            changes += self._report_problems(found.problems)
         return changes
 
-    def _tell(self, index: int, found: _ReadMessages) -> list[SessionChange]:
-        mark = found.digests[index]
-        is_new = index == len(self._told)
-        if not is_new and self._told[index] == mark:
-            return []
-        self._told[index : index + 1] = [mark]
-        kind: ChangeKind = "message" if is_new else "updated-message"
-        return [self._change(kind, number=index + 1, message=found.messages[index])]
-
-    def _tell_problems(self, problems: Iterable[Problem]) -> list[SessionChange]:
-        new = [each for each in dict.fromkeys(problems) if each not in self._told_problems]
-        self._told_problems.update(new)
+    def _report_problems(self, problems: Iterable[Problem]) -> list[SessionChange]:
+        new = [each for each in dict.fromkeys(problems) if each not in self._reported_problems]
+        self._reported_problems.update(new)
         return [self._change("problem", problem=problem) for problem in new]
 
     def _change(
@@ -186,14 +181,11 @@ class FollowedSession:
         )
 
 
-def _common_length(told: Sequence[MessageDigest], found: Sequence[MessageDigest]) -> int:
-    """How many messages from the beginning are still the same ones, whatever they say now."""
-    length = 0
-    for (one, _), (other, _) in zip(told, found, strict=False):
-        if one != other:
-            break
-        length += 1
-    return length
+def _common_length(reported: Sequence[MessageDigest], found: Sequence[MessageDigest]) -> int:
+    """Return how many messages at the beginning are identical, even if their content changed."""
+    pairs = enumerate(zip(reported, found, strict=False))
+    changed = (index for index, ((one, _), (other, _)) in pairs if one != other)
+    return next(changed, min(len(reported), len(found)))
 
 
 def _digest(message: SessionMessage, number: int) -> MessageDigest:
@@ -202,16 +194,16 @@ def _digest(message: SessionMessage, number: int) -> MessageDigest:
 
 
 def _without_repeated_outputs(messages: Sequence[SessionMessage]) -> list[SessionMessage]:
-    """Leave a tool's output to its own message: else every result would change the call too."""
+    """Remove outputs that have their own message: else each result would change its call, too."""
     answered = {each.tool_result.tool_call_id for each in messages if each.tool_result is not None}
 
-    def bare(call: SessionToolCall) -> SessionToolCall:
+    def without_output(call: SessionToolCall) -> SessionToolCall:
         if call.tool_call_id not in answered:
             return call
         return msgspec.structs.replace(call, output=None, is_error=None)
 
     return [
-        msgspec.structs.replace(message, tool_calls=tuple(map(bare, message.tool_calls)))
+        msgspec.structs.replace(message, tool_calls=tuple(map(without_output, message.tool_calls)))
         if message.tool_calls
         else message
         for message in messages
