@@ -124,9 +124,7 @@ class SessionManager:
         hits: Limit = HITS_SHOWN,
         exact: bool = True,
     ) -> builtins.list[SessionSummary]:
-        """Return the sessions whose title or messages match the query, best matches first.
-
-        An unknown agent has no sessions.
+        """Return the sessions whose title or messages match, best first; an unknown agent has none.
 
         Raises:
             ValidationError: An option has no usable value. Every query text is accepted.

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, tzinfo
 from typing import TypeVar, get_args
 
-import msgspec
 from msgspec.structs import replace
 
 from amux.errors import ValidationError
@@ -22,7 +21,6 @@ from amux.model.options import (
     group_names,
 )
 
-S = TypeVar("S", bound=msgspec.Struct)
 Options = TypeVar("Options", SessionListOptions, SessionQuery, CostAggregationOptions)
 
 Moment = datetime | date | str | None
@@ -33,11 +31,11 @@ _NO_LIMIT = 1 << 62
 """Larger than any count; a database can store it, even with 1 added."""
 
 
-def merge_options(given: S | None, default: S, **keywords: object) -> S:
+def merge_options(given: Options | None, default: Options, **keywords: object) -> Options:
     """Return the options object, overridden by every keyword that differs from its default."""
     base = default if given is None else given
     changed = {name: value for name, value in keywords.items() if value != getattr(default, name)}
-    return msgspec.structs.replace(base, **changed)
+    return replace(base, **changed)
 
 
 def check_moment(

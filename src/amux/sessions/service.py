@@ -24,7 +24,7 @@ from amux.assembly.assemble import Assembly
 from amux.assembly.cost import CostCalculator
 from amux.assembly.session import AssembledSession
 from amux.assembly.summary import full_session
-from amux.errors import AmuxError, SessionNotFoundError
+from amux.errors import SessionNotFoundError
 from amux.index.errors import IndexChangedError, IndexUnavailableError
 from amux.index.snapshot_cache import GenerationCache
 from amux.model.cost import CostSummary
@@ -43,11 +43,10 @@ from amux.sessions.options import checked_cost, checked_list, checked_query
 if TYPE_CHECKING:
     from amux.index.freshness import Kind
     from amux.index.rows.results import AgentCounts
-    from amux.index.rows.stored_session import StoredSession
     from amux.index.updater import IndexUpdater
     from amux.model.reports import CostExplanation, SearchReport
     from amux.sessions.cost.report import CostReport
-    from amux.sessions.search.indexed_hits import IndexedHitFinder, SessionsByUnit, TextCandidates
+    from amux.sessions.search.indexed_hits import SessionsByUnit, TextCandidates
     from amux.sessions.search.search import Search, SearchScope
     from amux.sessions.search.searchable import SearchableSession
 
@@ -118,7 +117,9 @@ class SessionService:
         """Return the list over known agents, with options that were checked."""
         costs = self.costs
         # Tags and stars belong to the user and are not stored in the rows.
-        has_rows = all(map(self._is_indexed, agents)) and not (options.tags or options.starred)
+        has_rows = all(map(self.registry.is_indexable, agents)) and not (
+            options.tags or options.starred
+        )
         if self._updater is not None and not has_rows:
             each = (self.assemblies(agent) for agent in agents)
             return list_sessions(chain.from_iterable(each), options, costs)
@@ -179,7 +180,7 @@ class SessionService:
         from amux.sessions.search.search import SearchScope
         from amux.sessions.search.searchable import searchable_sessions
 
-        indexed = [name for name in agents if self._is_indexed(name)]
+        indexed = [name for name in agents if self.registry.is_indexable(name)]
         found = self.from_index(indexed, lambda updater: updater.sessions(indexed, costs))
         rows, stored = found or ((), list[Problem]())
         others = agents if found is None else [name for name in agents if name not in indexed]
@@ -187,27 +188,22 @@ class SessionService:
         sessions: list[SearchableSession] = [*rows, *searchable_sessions(assemblies, costs)]
         problems = (*stored, *(each for assembly in assemblies for each in assembly.problems))
         texts = self.text_candidates(indexed) if by_words and found is not None else None
+        finder = None
+        if texts is not None:
+            from amux.sessions.search.indexed_hits import IndexedHitFinder, SessionsByUnit
+
+            lookup = self._sessions_by_unit  # reused while the rows are equal
+            if lookup is None or not lookup.is_of(rows, texts.units):
+                lookup = self._sessions_by_unit = SessionsByUnit(rows, texts.units)
+            finder = IndexedHitFinder(lookup, sessions[len(rows) :], texts)
         return SearchScope(
             self.catalog,
             sessions,
             lambda: (*problems, *costs.annotations.problems),
             texts,
             texts,
-            None if texts is None else self._hit_finder(rows, sessions[len(rows) :], texts),
+            finder,
         )
-
-    def _hit_finder(
-        self,
-        rows: Sequence[StoredSession],
-        others: Sequence[SearchableSession],
-        texts: TextCandidates,
-    ) -> IndexedHitFinder:
-        """Return the finder of indexed hits; its lookup tables are reused while rows are equal."""
-        from amux.sessions.search.indexed_hits import IndexedHitFinder, SessionsByUnit
-
-        if self._sessions_by_unit is None or not self._sessions_by_unit.is_of(rows, texts.units):
-            self._sessions_by_unit = SessionsByUnit(rows, texts.units)
-        return IndexedHitFinder(self._sessions_by_unit, others, texts)
 
     def text_candidates(self, agents: Sequence[str]) -> TextCandidates | None:
         """Update the text index; return its candidates, or None if every message is a candidate.
@@ -231,7 +227,13 @@ class SessionService:
             assembly = found.assembly or self._assembly_for(agent, native_id)
         session = assembly.find(native_id)
         if session is None or not session.attributed:
-            raise self._missing(agent, session_id, assembly)
+            problem = find_read_error(self.catalog, agent, session_id)
+            if problem is not None or assembly.problems:
+                raise damaged(agent, session_id, problem or assembly.problems[0])
+            raise SessionNotFoundError(
+                f"{agent} has no session `{session_id}`",
+                hint=f"`amux list {agent}` shows what there is",
+            )
         return assembly, session
 
     def _assembly_for(self, agent: str, session_id: str) -> Assembly:
@@ -248,33 +250,19 @@ class SessionService:
             or self.catalog.assembly_for(agent, session_id, sources=sources)
         )
 
-    def _missing(self, agent: str, session_id: str, assembly: Assembly) -> AmuxError:
-        problem = find_read_error(self.catalog, agent, session_id)
-        if problem is not None or assembly.problems:
-            return damaged(agent, session_id, problem or assembly.problems[0])
-        return SessionNotFoundError(
-            f"{agent} has no session `{session_id}`",
-            hint=f"`amux list {agent}` shows what there is",
-        )
-
     def get(self, agent: str, session_id: str) -> Session:
         """Return one whole session."""
         assembly, session = self.open(agent, session_id)
-        return self._whole(assembly, session, self.costs)
+        return self._view(assembly, session, self.catalog.messages(assembly, session), self.costs)
 
     def stream(self, agent: str, session_id: str) -> tuple[Session, Iterator[SessionMessage]]:
-        """Return the session without its messages, and an iterator that reads them."""
+        """Return the session without its messages, and an iterator that reads them.
+
+        The sub-agents of the session have their messages.
+        """
         assembly, session = self.open(agent, session_id)
-        return self.header(assembly, session), self.catalog.messages(assembly, session)
-
-    def header(self, assembly: Assembly, session: AssembledSession) -> Session:
-        """Return the session without its messages; its sub-agents are complete."""
-        return self._view(assembly, session, (), self.costs)
-
-    def _whole(
-        self, assembly: Assembly, session: AssembledSession, costs: CostCalculator
-    ) -> Session:
-        return self._view(assembly, session, self.catalog.messages(assembly, session), costs)
+        header = self._view(assembly, session, (), self.costs)
+        return header, self.catalog.messages(assembly, session)
 
     def _view(
         self,
@@ -290,7 +278,10 @@ class SessionService:
             tags=costs.tags_of(session),
             starred=costs.is_starred(session),
             notes=costs.annotations.notes(session),
-            children=tuple(self._whole(assembly, child, costs) for child in session.children),
+            children=tuple(
+                self._view(assembly, child, self.catalog.messages(assembly, child), costs)
+                for child in session.children
+            ),
         )
 
     def explain(self, agent: str, session_id: str) -> CostExplanation:
@@ -370,7 +361,7 @@ class SessionService:
 
     def update_rows(self) -> None:
         """Update the rows of all sessions now instead of when they are needed."""
-        names, costs = [*filter(self._is_indexed, self.registry.names())], self.costs
+        names, costs = [*filter(self.registry.is_indexable, self.registry.names())], self.costs
         self.from_index(names, lambda updater: updater.update_rows(names, costs))
         self._store_environment(names)
 
@@ -378,7 +369,7 @@ class SessionService:
         self, agents: Sequence[str], question: Callable[[IndexUpdater], T | None]
     ) -> T | None:
         """Return the answer of the index; None if it fails or does not hold all of the agents."""
-        if self._updater is None or not all(map(self._is_indexed, agents)):
+        if self._updater is None or not all(map(self.registry.is_indexable, agents)):
             return None
         try:
             return question(self._updater)
@@ -396,9 +387,6 @@ class SessionService:
     def _store_environment(self, agents: Sequence[str]) -> None:
         """Store the environment for the fast list, which lists all agents if all are indexed."""
         names, costs = self.registry.names(), self.costs
-        all_indexed = self.registry.is_as_installed and all(map(self._is_indexed, names))
-        known = names if all_indexed else ()
-        self.from_index(agents, lambda updater: updater.store_environment(known, costs))
-
-    def _is_indexed(self, agent: str) -> bool:
-        return self.registry.is_indexable(agent)
+        all_indexed = self.registry.is_as_installed and all(map(self.registry.is_indexable, names))
+        listed = names if all_indexed else ()
+        self.from_index(agents, lambda updater: updater.store_environment(listed, costs))

@@ -38,27 +38,19 @@ def _explain_member(
     costs: CostCalculator,
     shares: dict[int, int | None],
 ) -> Iterator[ExplainedCall]:
-    for call in member.calls:
-        share = shares.get(id(call))
+    copies = ((ignored.call, ignored.owner) for ignored in member.ignored)
+    for call, owner in (*((call, None) for call in member.calls), *copies):
         rates, origin = costs.rates_used(session, call)
+        nusd = shares.get(id(call)) if owner is None else costs.price(session, call)
+        usd = None if nusd is None else nusd / NANO
         yield ExplainedCall(
             session_id=member.session_id,
             call=call,
-            counted=True,
+            counted=owner is None,
+            reason=None if owner is None else f"a copy of a call that is counted in {owner}",
+            counted_in=owner,
             price_source=origin,
             rates=rates,
-            usd=None if share is None else share / NANO,
-        )
-    for ignored in member.ignored:
-        price = costs.price(session, ignored.call)
-        rates, origin = costs.rates_used(session, ignored.call)
-        yield ExplainedCall(
-            session_id=member.session_id,
-            call=ignored.call,
-            counted=False,
-            reason=f"a copy of a call that is counted in {ignored.owner}",
-            counted_in=ignored.owner,
-            price_source=origin,
-            rates=rates,
-            uncounted_usd=None if price is None else price / NANO,
+            usd=usd if owner is None else None,
+            uncounted_usd=None if owner is None else usd,
         )

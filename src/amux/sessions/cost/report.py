@@ -45,6 +45,10 @@ class _Sum:
         unpriced = {UNPRICED_MODEL} if self.spent.unpriced_calls else set[str]()
         return tuple(sorted(self.reasons | unpriced))
 
+    def record(self) -> CostRecord:
+        tokens, nusd = self.spent.tokens, self.spent.nusd
+        return cost_record(tokens, nusd, source="estimate", incomplete=self.incomplete)
+
     def breakdown(self, keys: Keys) -> CostBreakdown:
         spent = self.spent
         return CostBreakdown(
@@ -152,9 +156,15 @@ class CostReport:
             breakdowns={group.key: group for group in groups} if self._grouping else None,
             incomplete=total.incomplete,
             unpriced=tuple(
-                _unpriced(model, spent) for model, spent in sorted(self._unpriced.items())
+                UnpricedModel(
+                    model=model,
+                    input_tokens=spent.unpriced_input,
+                    output_tokens=spent.unpriced_output,
+                    calls=spent.unpriced_calls,
+                )
+                for model, spent in sorted(self._unpriced.items())
             ),
-            unattributed=None if self._unattributed is None else _record(self._unattributed),
+            unattributed=None if self._unattributed is None else self._unattributed.record(),
             problems=in_order((*chain(*self._unread.values()), *self._costs.annotations.problems)),
         )
 
@@ -210,17 +220,3 @@ def _run_entry(run: RecordedRun, cost: CostRecord, zone: tzinfo) -> LedgerEntry:
         thinking=tokens.thinking,
         nusd=nano_usd(cost),
     )
-
-
-def _unpriced(model: str, spent: SpendTotals) -> UnpricedModel:
-    return UnpricedModel(
-        model=model,
-        input_tokens=spent.unpriced_input,
-        output_tokens=spent.unpriced_output,
-        calls=spent.unpriced_calls,
-    )
-
-
-def _record(total: _Sum) -> CostRecord:
-    spent = total.spent
-    return cost_record(spent.tokens, spent.nusd, source="estimate", incomplete=total.incomplete)
