@@ -92,7 +92,7 @@ def _candidates(
 ) -> Iterator[list[Found]]:
     """Yield the matches of each lookup, cheapest first; a caller stops at the first matches.
 
-    The last lookup reads all sources and adds their problems to `problems`.
+    The lookups by alias and title read all sources and add their problems to `problems`.
     """
     if not text.strip():
         return  # it would be a prefix of every id
