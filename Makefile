@@ -59,12 +59,12 @@ browser: ## Install Chromium for the browser test, when it is missing and we are
 	  apt-get -qq -y --no-install-recommends install chromium >/dev/null; } || \
 	  echo "note: there is no Chromium: the browser test will say what to install" >&2
 
-# Each type checker keeps one core busy: they run side by side, and mypy speaks when both are done.
+# The type checkers run side by side, and mypy prints when both are done.
 lint: style ## Ruff, mypy, pyright and the import contracts
 	@mkdir -p build
-	@echo "$(BIN)/mypy & $(BIN)/pyright"; \
+	@echo "$(BIN)/mypy & $(BIN)/pyright --threads 2"; \
 	$(BIN)/mypy >build/mypy.txt 2>&1 & mypy=$$!; \
-	$(BIN)/pyright; code=$$?; \
+	$(BIN)/pyright --threads 2; code=$$?; \
 	wait $$mypy || code=1; cat build/mypy.txt; exit $$code
 
 style: $(DEV) ## Ruff and the import contracts alone

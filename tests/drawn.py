@@ -1,6 +1,6 @@
 """The number of examples of a Hypothesis test.
 
-Each test states how many make sense; `make test` takes a third of them, `make test-full` the
+Each test states how many make sense; `make test` takes a quarter of them, `make test-full` the
 multiple that `EXAMPLES` names. An example that failed is tried first in the next run.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import settings
 
-_SHARE = float(os.environ.get("EXAMPLES", "0.33"))
+_SHARE = float(os.environ.get("EXAMPLES", "0.25"))
 
 
 def drawn(examples: int = 100, **more: Any) -> settings:

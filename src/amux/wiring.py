@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from amux.config import Color, Config
     from amux.host import Host
     from amux.index.database import IndexDatabase
-    from amux.index.environment import InputFiles, StoredEnvironment
     from amux.index.fast_list import FastList
+    from amux.index.freshness import InputFiles, StoredEnvironment
     from amux.index.updater import IndexUpdater
     from amux.pricing.registry import ModelRegistry
     from amux.pricing.remembered import StoredRates
@@ -96,7 +96,7 @@ class Wiring:
 
         stored: StoredRates | None = None
         if self.database is not None:  # rates are stored beside the index
-            from amux.index.environment import digest, installation
+            from amux.index.freshness import digest, installation
             from amux.pricing.remembered import StoredRates
 
             path = self.host.cache_dir() / "rates.json"
@@ -190,7 +190,7 @@ class Wiring:
     @_created_once
     def files(self) -> InputFiles:
         """The settings files and run indexes as they were before they were read."""
-        from amux.index.environment import InputFiles
+        from amux.index.freshness import InputFiles
 
         return InputFiles(self.host, self.project_dir, self._profile)
 
@@ -226,7 +226,7 @@ class Wiring:
         """Return the settings and runs as the index stores them; None if it does not."""
         if self._given is not None or self.database is None:
             return None
-        from amux.index.environment import StoredEnvironment
+        from amux.index.freshness import StoredEnvironment
 
         return StoredEnvironment.load(self.database, self.files)
 

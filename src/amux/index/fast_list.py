@@ -11,9 +11,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from amux.index.database import IndexDatabase
-from amux.index.environment import StoredEnvironment, entries
 from amux.index.errors import IndexUnavailableError
-from amux.index.freshness import Freshness
+from amux.index.freshness import Freshness, StoredEnvironment, entries
 from amux.index.rows.query import (
     ARCHIVED,
     HiddenCounts,

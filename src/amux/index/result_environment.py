@@ -1,4 +1,4 @@
-"""The environment in which this process computes rows and spending; see `index.environment`.
+"""The environment in which this process computes rows and spending; see `index.freshness`.
 
 Recorded runs are not a part of its fingerprint: the cost of a run affects one cluster only.
 """
@@ -13,7 +13,7 @@ from amux.assembly.cost import CostCalculator
 from amux.config import Config
 from amux.index.codec import pack
 from amux.index.database import IndexDatabase
-from amux.index.environment import InputFiles, StoredEnvironment, digest, installation
+from amux.index.freshness import InputFiles, StoredEnvironment, digest, installation
 from amux.run_index import RunIndex
 
 
