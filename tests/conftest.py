@@ -95,7 +95,8 @@ _LONG = (
 """Tests that start processes, write large files or repeat one comparison many times."""
 
 _NEWEST = newest_names(CAPTURES)
-_MEASURED = 3  # of the parameters of one test
+_REPEATING = ("tests/index/", "tests/faces/")
+_MEASURED = 3  # of the parameters of one test that repeats a long comparison
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -110,7 +111,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Select the tests of `--quick`, and measure coverage only where it is reached by example.
 
     Measuring doubles the time of a test. Hundreds of generated examples, the same answers after
-    hundreds of faults, and the same comparison for one capture or parameter after the other reach
+    hundreds of faults, and the same comparison for one capture or question after the other reach
     little that the plain tests and the first of them do not. Single tests have the marker
     `no_cover`.
     """
@@ -123,7 +124,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.get_closest_marker("slow"):
             continue
         test = item.nodeid.partition("[")[0]
-        is_again = measured[test] >= (1 if _captures(item) else _MEASURED)
+        repeats = bool(_captures(item)) or item.nodeid.startswith(_REPEATING)
+        is_again = repeats and measured[test] >= (1 if _captures(item) else _MEASURED)
         if is_again or _is_generated(item) or item.nodeid.startswith(_FAULTS):
             item.add_marker("no_cover")
         measured[test] += 1
