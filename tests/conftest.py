@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -95,8 +94,6 @@ _LONG = (
 """Tests that start processes, write large files or repeat one comparison many times."""
 
 _NEWEST = newest_names(CAPTURES)
-_REPEATING = ("tests/index/", "tests/faces/")
-_MEASURED = 3  # of the parameters of one test that repeats a long comparison
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -111,24 +108,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Select the tests of `--quick`, and measure coverage only where it is reached by example.
 
     Measuring doubles the time of a test. Hundreds of generated examples, the same answers after
-    hundreds of faults, and the same comparison for one capture or question after the other reach
-    little that the plain tests and the first of them do not. Single tests have the marker
-    `no_cover`.
+    hundreds of faults, and the same comparison for one capture after the other reach nothing that
+    the plain tests and the first capture do not. Single tests have the marker `no_cover`.
     """
     if config.getoption("quick"):
         quick = {item for item in items if _is_quick(item)}
         config.hook.pytest_deselected(items=[item for item in items if item not in quick])
         items[:] = [item for item in items if item in quick]
-    measured: Counter[str] = Counter()
+    measured: set[str] = set()
     for item in items:
         if item.get_closest_marker("slow"):
             continue
         test = item.nodeid.partition("[")[0]
-        repeats = bool(_captures(item)) or item.nodeid.startswith(_REPEATING)
-        is_again = repeats and measured[test] >= (1 if _captures(item) else _MEASURED)
+        is_again = test in measured and bool(_captures(item))
         if is_again or _is_generated(item) or item.nodeid.startswith(_FAULTS):
             item.add_marker("no_cover")
-        measured[test] += 1
+        measured.add(test)
 
 
 def _is_quick(item: pytest.Item) -> bool:
