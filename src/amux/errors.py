@@ -9,6 +9,11 @@
       SessionNotFoundError       8   SESSION_NOT_FOUND
         AmbiguousIdError         8   AMBIGUOUS_ID (candidates)
       ParseError                 1   PARSE_ERROR
+      StoreError                 1   STORE_ERROR
+        ConflictError            1   STORE_ERROR (expected, found)
+        StoreBusyError           1   STORE_BUSY
+        TitleInUseError          1   TITLE_IN_USE (title, holder)
+        TurnInProgressError      1   TURN_IN_PROGRESS (thread_id, owner)
 
 An error is raised for what the caller can act on; bad bytes in a source are `Problem` values.
 `message`, which is also `str(error)`, is one sentence without a final period and with values in
@@ -184,3 +189,58 @@ class AuthError(AmuxError):
     ) -> None:
         super().__init__(message, hint=guidance)
         self.agent, self.status, self.guidance = agent, status, guidance
+
+
+class StoreError(AmuxError):
+    """The session store cannot do what was asked; nothing that it acknowledged is lost."""
+
+    code = ErrorCode.STORE_ERROR
+
+
+class ConflictError(StoreError):
+    """A guard of a write did not hold: another writer was faster. Read again and retry."""
+
+    recoverable = True
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        expected: object = None,
+        found: object = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.expected, self.found = expected, found
+
+
+class StoreBusyError(StoreError):
+    """Another process holds the store longer than this one may wait; a retry may help."""
+
+    code = ErrorCode.STORE_BUSY
+    recoverable = True
+
+
+class TitleInUseError(StoreError):
+    """Another session has the title; `holder` is its id."""
+
+    code = ErrorCode.TITLE_IN_USE
+
+    def __init__(
+        self, message: str, *, title: str, holder: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.title, self.holder = title, holder
+
+
+class TurnInProgressError(StoreError):
+    """A turn of the thread is running; `owner` describes the process that runs it."""
+
+    code = ErrorCode.TURN_IN_PROGRESS
+    recoverable = True
+
+    def __init__(
+        self, message: str, *, thread_id: str, owner: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.thread_id, self.owner = thread_id, owner

@@ -1,0 +1,1 @@
+"""A small agent that keeps its sessions with `amux.EntryLog`."""

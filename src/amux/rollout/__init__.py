@@ -1,0 +1,1 @@
+"""The formats of our own records: rollouts, the log protocol, the entry log."""

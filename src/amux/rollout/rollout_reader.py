@@ -1,0 +1,168 @@
+"""Reads rollouts in both directions.
+
+Readers take no lock. A last line without its line break is a record if it is whole. A crash can
+only cut off the end of a file, and the next writer marks its first line then. So a batch whose
+last line is missing was cut off, and does not count, if it stands at the end of the file or before
+such a mark. Anywhere else it was damaged, and the records that are left of it count; so are those
+of the first batch, because a file is put in its place with all of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Generator, Iterable, Iterator
+from typing import Final
+
+from amux.errors import StoreError
+from amux.model.problems import Problem
+from amux.rollout.records import Line, Record, decode_line
+
+_CHUNK: Final = 64 * 1024
+
+
+class MovedError(Exception):
+    """The file is gone from its path: archived, brought back or deleted by another process."""
+
+
+def read_forward(path: str, *, problems: list[Problem] | None = None) -> Iterator[Record]:
+    """Yield the records of a file, oldest first. Bad lines become problems."""
+    with _opened(path) as descriptor:
+        size = os.fstat(descriptor).st_size
+        for line in committed(lines_of(descriptor, 0, size, path, problems), path, problems):
+            yield line.record
+
+
+def read_backward(path: str) -> Iterator[Record]:
+    """Yield the records of a file, newest first, reading only as far as they are taken."""
+    with _opened(path) as descriptor:
+        for line, is_committed in lines_back(descriptor, os.fstat(descriptor).st_size):
+            if is_committed:
+                yield line.record
+
+
+def lines_back(descriptor: int, size: int) -> Iterator[tuple[Line, bool]]:
+    """Yield the lines that are records, last first, and whether they count."""
+    later: Line | None = None
+    counts = False
+    for raw in _raw_lines_back(descriptor, size):
+        line = decode_line(raw) if raw else None
+        if line is None:
+            continue
+        if later is None or not later.continues(line):  # the last line of its batch that is there
+            is_cut = line.position < line.count and (later is None or later.after_cut)
+            counts = not is_cut or line.is_of_first_batch
+        yield line, counts
+        later = line
+
+
+def is_cut_off(descriptor: int, size: int) -> bool:
+    """Return whether a file ends with anything else than the last line of a batch."""
+    for raw in _raw_lines_back(descriptor, size):
+        if raw.strip():
+            line = decode_line(raw)
+            return line is None or line.position < line.count
+    return False
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Generator[int]:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise MovedError from None
+    except OSError as error:
+        raise StoreError(f"cannot read `{path}`: {error.strerror or error}") from error
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def lines_of(
+    descriptor: int,
+    start: int,
+    end: int,
+    path: str = "",
+    problems: list[Problem] | None = None,
+) -> Iterator[Line]:
+    """Yield the lines between two offsets that are records."""
+    parts: list[bytes] = []  # of a line that continues in the next chunk
+    number = 0
+    while start < end:
+        chunk = os.pread(descriptor, min(_CHUNK * 16, end - start), start)
+        if not chunk:
+            break
+        start += len(chunk)
+        first, *others = chunk.split(b"\n")
+        parts.append(first)
+        if not others:
+            continue
+        whole = [b"".join(parts), *others[:-1]]
+        parts = [others[-1]]
+        for raw in whole:
+            number += 1
+            line = decode_line(raw) if raw else None
+            if line is not None:
+                yield line
+            elif problems is not None and raw.strip():
+                message = "the line is not a record"
+                problems.append(Problem(code="bad-line", message=message, path=path, line=number))
+    rest = b"".join(parts)
+    last = decode_line(rest) if rest else None
+    if last is not None:
+        yield last
+    elif problems is not None and rest.strip():
+        message = "the last line is not whole: its writer was interrupted or is still writing"
+        problems.append(Problem(code="torn-tail", message=message, path=path, line=number + 1))
+
+
+def committed(
+    lines: Iterable[Line], path: str = "", problems: list[Problem] | None = None
+) -> Iterator[Line]:
+    """Yield the lines that count; a batch that was cut off or damaged becomes one problem."""
+    batch: list[Line] = []
+    for line in lines:
+        if batch and not line.continues(batch[-1]):
+            yield from _readable(batch, path, problems, is_end=line.after_cut)
+            batch.clear()
+        batch.append(line)
+    if batch:
+        yield from _readable(batch, path, problems, is_end=True)
+
+
+def _readable(
+    batch: list[Line], path: str, problems: list[Problem] | None, *, is_end: bool
+) -> list[Line]:
+    """Return the lines of a batch that count; `is_end`: a crash may have ended the file here."""
+    first, last = batch[0], batch[-1]
+    if len(batch) == last.count:
+        return batch
+    is_cut = is_end and last.position < last.count and not last.is_of_first_batch
+    if problems is not None:
+        missing = f"{last.count - len(batch)} of {last.count} records of a batch are missing"
+        outcome = "it was cut off and does not count" if is_cut else "the others count"
+        message = f"{missing}, of which `{first.record.id}` is there: {outcome}"
+        problems.append(Problem(code="bad-record", message=message, path=path))
+    return [] if is_cut else batch
+
+
+def _raw_lines_back(descriptor: int, size: int) -> Iterator[bytes]:
+    """Yield the lines of a file, last first, without line breaks; the last one may lack its own.
+
+    A line may be longer than a chunk: its chunks are joined once.
+    """
+    parts: list[bytes] = []  # of the line that continues to the left, last part first
+    position = size
+    while position > 0:
+        start = max(0, position - _CHUNK)
+        chunk = os.pread(descriptor, position - start, start)
+        position = start
+        *before, last = chunk.split(b"\n")
+        parts.append(last)
+        if before:
+            yield b"".join(reversed(parts))
+            yield from reversed(before[1:])
+            parts = [before[0]]
+    if parts:
+        yield b"".join(reversed(parts))
