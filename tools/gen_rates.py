@@ -22,6 +22,7 @@ from amux.pricing.catalogue import (
     Prices,
     Shipped,
     ShippedModel,
+    entries_by_key,
     is_claude,
     load_shipped,
     rates_by_token,
@@ -60,6 +61,7 @@ def render() -> str:
         resellers=tuple(
             each.id for each in providers if each.id in PROVIDERS and each.fallback_model_providers
         ),
+        spellings="\n".join(sorted(entries_by_key(providers))),
     )
     return "".join(_lines(shipped)) + "\n"
 

@@ -27,6 +27,9 @@ TEXTS = (
     "This session is being continued from a previous conversation that ran out",
     "<command-name>/compact</command-name><command-args></command-args>",
     "<system-reminder>be brief</system-reminder>",
+    "<command-message>review</command-message><command-name>/review</command-name>",
+    "<div>Do it</div>",
+    "Unknown skill: revew",
     '{"type":"assistant","message":{"id":"msg_9","usage":{"output_tokens":9}}}',
     " ",
     "",
@@ -98,6 +101,11 @@ def _usages() -> st.SearchStrategy[Any]:
     )
 
 
+def _model_usages() -> st.SearchStrategy[Any]:
+    counts = st.fixed_dictionaries({"inputTokens": _counts(), "outputTokens": _counts()}) | _odd
+    return st.dictionaries(st.sampled_from(["claude-sonnet-4-5", "claude-opus-4-5"]), counts)
+
+
 def _answers() -> st.SearchStrategy[Any]:
     return st.fixed_dictionaries(
         {"content": st.lists(_text_blocks() | _tool_blocks(), max_size=2) | _texts | _odd},
@@ -163,7 +171,7 @@ def json_lines() -> st.SearchStrategy[Json]:
             content=_texts | _odd,
             subtype=st.sampled_from(["compact_boundary", "turn_duration"]),
         ),
-        _line(st.just("cost-state"), totalCostUSD=_money),
+        _line(st.just("cost-state"), totalCostUSD=_money, modelUsage=_model_usages() | _odd),
         _line(st.just("cost"), totalUsd=_money, inputTokens=_counts(), outputTokens=_counts()),
         _line(st.just("api-request")),
         _line(st.just("summary"), summary=_texts, leafUuid=_uuids),

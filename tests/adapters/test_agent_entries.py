@@ -38,6 +38,7 @@ from amux.client import create_client
 from amux.errors import SessionNotFoundError
 from amux.host import Host
 from amux.model.facts import Facts
+from amux.model.message import TokenUsage
 from amux.testing.reading import Reading, read_source
 
 DOCUMENTED = (
@@ -149,6 +150,20 @@ def test_a_recorded_cost_is_native_and_a_zero_is_none(tmp_path: Path) -> None:
     assert [call.native_nusd for call in facts.calls] == [250_000_000, None]
 
 
+def test_an_answer_shows_its_usage_and_its_recorded_cost(tmp_path: Path) -> None:
+    priced = answer("1", "", text("x"), usage={**BESIDE, "cost": {"total": 0.25}})
+    aborted = answer("2", "1", text("half"), usage=INSIDE, stop_reason="aborted")
+    path = write_log(tmp_path, FIRST, header(), priced, aborted, entry("3", "2", "user", text("?")))
+    shown, half, prompt = read(path)[1].messages
+    assert shown.token_usage == TokenUsage(
+        input_tokens=12, output_tokens=8, cached_tokens=100, cache_write_tokens=20
+    )
+    assert shown.cost is not None
+    assert shown.cost.total_usd == 0.25
+    assert half.token_usage is None, "a lower bound is not shown as the usage"
+    assert (prompt.token_usage, prompt.cost) == (None, None)
+
+
 def test_an_error_is_a_notice_and_an_aborted_call_a_lower_bound(tmp_path: Path) -> None:
     failed = answer("1", "", usage={}, stop_reason="error", error_message="overloaded")
     aborted = answer("2", "1", text("half"), usage=INSIDE, stop_reason="aborted")
@@ -217,6 +232,19 @@ def test_an_unknown_kept_entry_keeps_what_follows_and_warns(tmp_path: Path) -> N
     texts, problems = context(path)
     assert texts[1:] == ["two"]
     assert problems == ["bad-record", "bad-line"]
+
+
+def test_a_compaction_that_keeps_nothing_is_no_problem(tmp_path: Path) -> None:
+    path = write_log(
+        tmp_path,
+        FIRST,
+        header(),
+        entry("1", "", "user", text("one")),
+        compaction("c1", "1", "summary", ""),
+        entry("2", "c1", "user", text("two")),
+    )
+    texts, problems = context(path)
+    assert (texts[1:], problems) == (["two"], [])
 
 
 @pytest.mark.parametrize("folder", ["/home/user/.config/agent/sessions/", "C:\\agent\\", ""])

@@ -208,7 +208,7 @@ def test_warm_up_agents_are_billed_but_belong_to_no_session(tmp_path: Path) -> N
     facts = transcript.session_read().facts
     assert not facts.attributed
     assert facts.parent is None
-    assert [call.purpose for call in facts.calls] == ["auxiliary"]
+    assert [call.purpose for call in facts.calls] == ["warm-up"]
     assert facts.first_prompt is None
 
 

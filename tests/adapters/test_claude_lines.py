@@ -17,9 +17,11 @@ from claude_transcripts import (
 
 from amux.adapters._base import SourceRef
 from amux.adapters.claude import ADAPTER
+from amux.client import create_client
 from amux.model.message import SessionMessage
 from amux.model.trace import count_turns, key_of
 from amux.model.usage import Tokens
+from amux.render import render
 
 
 @pytest.fixture
@@ -208,6 +210,20 @@ def test_error_notices_are_no_calls_but_part_of_the_identity(transcript: Transcr
     assert read.texts("assistant", synthetic=True) == ["API Error: 500", "Overloaded"]
     assert identity_keys(read.facts.copy_keys) == [key_of("err"), key_of("err2")]
     assert count_turns(read.facts.trace.kinds) == 0
+
+
+def test_an_api_error_reads_as_an_error_of_the_agent(transcript: Transcript) -> None:
+    transcript.user("go")
+    fields = {"model": "<synthetic>", "id": "0e8a"}
+    error = text("API Error: 500 Internal server error")
+    transcript.assistant(error, message=fields, isApiErrorMessage=True)
+    transcript.read()
+    place = transcript.path.parents[2]
+    client = create_client(home=place, env={"CLAUDE_CONFIG_DIR": str(place)})
+    document = render(client.sessions.get("claude", transcript.session), "markdown")
+    assert "**API error:** the agent reports that a model call failed." in document
+    assert "API Error: 500 Internal server error" in document
+    assert "Injected" not in document
 
 
 def test_lines_without_ids_times_or_parents_follow_each_other(transcript: Transcript) -> None:

@@ -12,7 +12,7 @@ from builders import CAPTURES
 from drawn import drawn
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
-from text_scans import assert_scanned_as_read
+from text_scans import assert_scanned_as_read, assert_scanned_on
 
 from amux.adapters._base import SourceRef
 from amux.adapters._kit.long_lines import LONG_LINE
@@ -22,8 +22,19 @@ Json = dict[str, Any]
 OF_CLAUDE = [capture for capture in CAPTURES if capture.name.startswith("claude")]
 SID = "11111111-2222-4333-8444-555555555555"
 
+ECHO = "<command-message>fix</command-message><command-name>/fix</command-name>"
 said = st.sampled_from(
-    ("hello", "  ", "", "<system-reminder>x</system-reminder>", "Caveat: The messages below", "é検")
+    (
+        "hello",
+        "  ",
+        "",
+        "<system-reminder>x</system-reminder>",
+        "Caveat: The messages below",
+        "é検",
+        ECHO,
+        f"{ECHO}<command-args>a <b></command-args>",
+        "<b>",
+    )
 )
 
 
@@ -100,6 +111,17 @@ def test_any_transcript_is_scanned_as_it_is_read(
     path = tmp_path / f"{SID}.jsonl"
     path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
     assert_scanned_as_read(ADAPTER, source(path, role))
+
+
+@drawn(200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(lines(odd=False), min_size=1, max_size=12), st.integers(0, 10_000))
+def test_any_transcript_that_grew_is_scanned_on(
+    tmp_path: Path, records: list[Json], cut: int
+) -> None:
+    path = tmp_path / f"{SID}.jsonl"
+    data = "".join(f"{json.dumps(record)}\n" for record in records).encode()
+    path.write_bytes(data)
+    assert_scanned_on(ADAPTER, source(path), cut % len(data))
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -237,6 +237,7 @@ COMMANDS: Final[dict[str, dict[Action, list[Argv]]]] = {
             ("droid", "exec", "--fork", ID, "two\n-lines {id}"),
         ],
     },
+    "amux": {},  # the program that writes a thread is not known
     "qwen": {
         "new": [
             ("qwen",),

@@ -254,3 +254,43 @@ def test_texts_put_in_by_the_agent_are_no_prompts(tmp_path: Path) -> None:
     session = get(tmp_path)
     assert (session.title, prompts(session), session.turn_count) == ("Real", ["Real"], 1)
     assert [m.synthetic for m in session.messages] == [True, True, False, False, True]
+
+
+def test_a_text_of_injected_blocks_alone_is_no_prompt(tmp_path: Path) -> None:
+    log = Log().start().prompt("<current_datetime>now</current_datetime>\n<reminder>x</reminder>")
+    log.prompt("<reminder>x</reminder>\nGo\n<reminder>y</reminder>")
+    log.prompt("What does <reminder> mean in </reminder> this?").answer("Yes").write(tmp_path)
+    session = get(tmp_path)
+    assert prompts(session) == ["Go", "What does <reminder> mean in </reminder> this?"]
+    assert session.title == "Go"
+    assert session.messages[0].synthetic
+
+
+NAMES = [
+    ("name: Greeting\nuser_named: false\n", "Greeting"),
+    ("name: Hello th...\nuser_named: false\n", "Hello there, how are you?"),
+    ("summary: Hello there\n", "Hello there, how are you?"),
+    ("name: Hello\nsummary: Hello there\n", "Hello"),  # the person's name before `user_named`
+    ("name: Hello\nuser_named: true\n", "Hello"),
+    ("name: /plan it\nuser_named: false\n", "Hello there, how are you?"),
+    ("name: <current_datetime>now</current_datetime>\n", "Hello there, how are you?"),
+]
+
+
+@pytest.mark.parametrize(("workspace", "title"), NAMES)
+def test_a_name_is_the_title_unless_it_is_the_beginning_of_the_prompt(
+    workspace: str, title: str, tmp_path: Path
+) -> None:
+    path = Log().start().prompt("Hello there, how are you?").answer("Fine").write(tmp_path)
+    path.with_name("workspace.yaml").write_text(workspace)
+    assert get(tmp_path).title == title
+
+
+def test_a_command_is_the_title_only_without_another_prompt(tmp_path: Path) -> None:
+    log = Log().start().prompt("/login").add("session.error", message="no")
+    log.write(tmp_path)
+    assert (get(tmp_path).title, get(tmp_path).turn_count) == ("/login", 0)
+    log.prompt("/plan it").add("assistant.turn_start").write(tmp_path)
+    assert get(tmp_path).title == "/plan it"
+    log.prompt("Hi").answer("Hi").write(tmp_path)
+    assert (get(tmp_path).title, get(tmp_path).turn_count) == ("Hi", 1)

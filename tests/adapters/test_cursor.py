@@ -188,6 +188,49 @@ def test_a_command_that_failed_is_an_error_and_injected_context_names_the_place(
     assert session.cost is None
 
 
+NOTIFICATION = (
+    "<system_notification>A task has finished.</system_notification>\n"
+    "<user_query>Briefly inform the user about the task result.</user_query>"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("<div> is empty. Why?", [("<div> is empty. Why?", False)]),
+        ("<rules_of_mine> apply", [("<rules_of_mine> apply", False)]),
+        (
+            "<timestamp>now</timestamp>\n<user_query>\nGo\n</user_query>",
+            [("Go", False), ("<timestamp>now</timestamp>", True)],
+        ),
+        ("<user_query>\nIts end is torn", [("Its end is torn", False)]),
+        (
+            "<user_info>x</user_info>\n<rules>y</rules>",
+            [("<user_info>x</user_info>\n<rules>y</rules>", True)],
+        ),
+        (
+            "<user_info>x</user_info>\n<not_known_yet>y</not_known_yet>",
+            [("<user_info>x</user_info>\n<not_known_yet>y</not_known_yet>", True)],
+        ),
+        (
+            '<hooks_context description="d">\ntorn',
+            [('<hooks_context description="d">\ntorn', True)],
+        ),
+        (
+            '<hooks_context description="d">x</hooks_context>\nGo',
+            [("Go", False), ('<hooks_context description="d">x</hooks_context>', True)],
+        ),
+        (NOTIFICATION, [(NOTIFICATION, True)]),
+    ],
+)
+def test_only_the_blocks_that_cursor_writes_are_injected(
+    text: str, shown: list[tuple[str, bool]], tmp_path: Path
+) -> None:
+    write_transcript(tmp_path, CHAT, [line("user", said(text)), line("assistant", said("Yes."))])
+    session = client_on(tmp_path).sessions.get("cursor", CHAT)
+    assert [(m.content, m.synthetic) for m in session.messages if m.role == "user"] == shown
+
+
 def test_newer_builds_tell_times_models_and_places(tmp_path: Path) -> None:
     chat = Chat()
     model = {"providerOptions": {"cursor": {"modelName": "composer-2.5"}}}

@@ -37,6 +37,7 @@ from amux.testing import find_captures
 from amux.testing.reading import read_source, sources_of
 
 CAPTURES = Path(__file__).parent.parent / "captures"
+TASK = "Your task is to do a deep look.\n<objective>\nfind it\n</objective>"
 
 
 @pytest.fixture
@@ -81,9 +82,8 @@ def test_an_empty_notice_of_a_document_is_a_compression(home: Path) -> None:
 
 
 def test_a_task_of_a_sub_agent_inside_a_document_is_no_prompt(home: Path) -> None:
-    task = "Your task is to do a deep look.\n<objective>\nfind it\n</objective>"
     call = tool("t", "codebase_investigator", args={"objective": "find it"})
-    messages = [user("u", "Use a sub-agent."), user("v", task, 3), reply("g", "Found.", 4)]
+    messages = [user("u", "Use a sub-agent."), user("v", TASK, 3), reply("g", "Found.", 4)]
     messages[-1]["toolCalls"] = [call]
     write_document(home, [*messages, reply("h", "It is there.", 5)])
     session = get(home)
@@ -100,7 +100,54 @@ def test_a_sub_agent_in_a_document_of_its_own_hangs_below_its_session(home: Path
     assert [answers(one) for one in session.children] == [["Seen."]]
     assert session.cost is not None
     assert session.cost.input_tokens == 200
+    assert session.cost.incomplete == ()
     assert len(open_home(home).sessions.list("gemini")) == 1
+
+
+def test_a_document_that_begins_with_a_task_is_a_sub_agent_of_the_older_document(
+    home: Path,
+) -> None:
+    write_document(home, [user("u", "Go."), reply("g", "Done.")])
+    limit = "You have exceeded the maximum number of turns. You have one final chance"
+    child = [user("v", TASK, 61), reply("h", "Seen.", 62), user("w", limit, 63)]
+    write_document(home, child, "20-01", startTime=at(60))
+    session = get(home)
+    assert prompts(session) == ["Go."]
+    assert "compactions" not in session.raw
+    (agent,) = session.children
+    assert (agent.kind, prompts(agent), answers(agent)) == ("subagent", [TASK], ["Seen."])
+    assert [call.purpose for call in agent.calls] == ["subagent"]
+
+
+def test_a_document_in_which_a_person_speaks_is_no_sub_agent(home: Path) -> None:
+    write_document(home, [user("u", "Go."), reply("g", "Done.")])
+    mixed = [user("v", TASK, 61), reply("h", "Seen.", 62), user("w", "Go on.", 63)]
+    write_document(home, mixed, "20-01", startTime=at(60))
+    session = get(home)
+    assert prompts(session) == ["Go.", "Go on."]
+    assert not session.children
+
+
+def test_a_task_without_an_older_document_is_a_session(home: Path) -> None:
+    write_document(home, [user("v", TASK), reply("h", "Seen.")])
+    session = get(home)
+    assert (session.kind, answers(session)) == ("session", ["Seen."])
+
+
+def test_copies_of_a_sub_agents_document_are_counted_once(home: Path) -> None:
+    path = write_document(home, [user("u", "Go."), reply("g", "Done.")], project="a" * 64)
+    child = {**head("k3x9fq", kind="subagent"), "messages": [user("v", TASK), reply("h", "Seen.")]}
+    folder = path.parent / SESSION
+    folder.mkdir()
+    (folder / "k3x9fq.json").write_text(json.dumps(child))
+    lines = [head("k3x9fq", kind="subagent"), user("v", TASK), reply("h", "Seen.")]
+    write_log(home, lines, f"{SESSION}/k3x9fq.jsonl", "a" * 64)
+    shutil.copytree(path.parent.parent, path.parent.parent.parent / "webapp")
+    session = get(home)
+    assert [(one.session_id, len(one.calls)) for one in session.children] == [("k3x9fq", 1)]
+    assert session.cost is not None
+    assert session.cost.input_tokens == 200
+    assert open_home(home).sessions.total_cost(agent="gemini").input_tokens == 200
 
 
 def test_a_sub_agent_of_a_log_hangs_below_its_session(home: Path) -> None:
@@ -128,6 +175,16 @@ def test_a_command_is_a_title_only_where_there_is_nothing_else(home: Path) -> No
     assert get(home).title == "/usr/bin/env fails"
     write_log(home, [head(), user("u", "/usr/bin/env fails"), user("v", "Why is that?")])
     assert get(home).title == "Why is that?"
+
+
+def test_of_several_commands_the_first_that_was_answered_is_the_title(home: Path) -> None:
+    deploy = user("v", "Run the script.", displayContent=[{"text": "/deploy staging"}])
+    lines = [head(), user("u", "/explain"), deploy, reply("g", "Done."), user("w", "/test")]
+    write_log(home, [*lines, reply("h", "Fine.")])
+    session = get(home)
+    assert (session.title, session.turn_count) == ("/deploy staging", 2)
+    write_log(home, [head(), user("u", "/auth"), reply("g", "Done.")])
+    assert get(home).title == ""
 
 
 @pytest.mark.parametrize(
@@ -172,6 +229,48 @@ def test_the_directory_comes_from_the_note_the_list_or_the_hash(known_by: str, h
     assert get(home).cwd == PROJECT
 
 
+def hashed_chat(home: Path, directory: str, *tools: Json) -> None:
+    digest = sha256(directory.encode()).hexdigest()
+    messages = [user("u", "Go."), reply("g", "Done.", toolCalls=list(tools))]
+    write_document(home, messages, project=digest, projectHash=digest)
+
+
+@pytest.mark.parametrize(
+    ("directory", "path", "shown"),
+    [
+        (r"C:\Users\dev\webapp", r"C:\Users\dev\webapp\src\a.py", "C:/Users/dev/webapp"),
+        ("/home/dev/ünï", "/home/dev/ünï/a.py", "/home/dev/ünï"),
+    ],
+)
+def test_a_path_in_a_tool_call_proves_the_directory(
+    directory: str, path: str, shown: str, home: Path
+) -> None:
+    hashed_chat(home, directory, tool("t", args={"file_path": path}))
+    assert get(home).cwd == shown
+
+
+def test_the_directory_around_the_store_is_proved_by_its_hash(home: Path) -> None:
+    hashed_chat(home, str(home))
+    assert get(home).cwd == str(home)
+
+
+def test_a_directory_without_a_proof_is_unknown(home: Path) -> None:
+    hashed_chat(home, "/home/dev/gone", tool("t", args={"file_path": "/home/dev/else/a.py"}))
+    (home / ".gemini" / "trustedFolders.json").write_text('{"/home/dev/webapp": "TRUST_FOLDER"}')
+    (home / ".gemini" / "projects.json").write_text("[")
+    assert get(home).cwd is None
+
+
+def test_old_captures_have_the_directory_that_a_saved_chat_or_a_tool_call_names(
+    tmp_path: Path,
+) -> None:
+    cwd = "/home/dev/src/webapp-gemini"
+    for version, session_id in (("0.1.22", "37e1b9e4"), ("0.15.4", "2c3b37e6")):
+        (capture,) = (one for one in find_captures(CAPTURES, "gemini") if one.version == version)
+        client = open_home(capture.copy_to(tmp_path / version))
+        assert client.sessions.get("gemini", session_id).cwd == cwd
+
+
 @pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
 def test_the_store_is_in_the_home_the_variable_names(platform: str, tmp_path: Path) -> None:
     env = {"GEMINI_CLI_HOME": str(tmp_path / "g")}
@@ -187,6 +286,14 @@ def test_checkpoints_logs_and_shadow_copies_are_no_sessions(home: Path) -> None:
     (project / "logs.json").write_text(json.dumps([entry]))
     (project / "checkpoint-x.json").write_text(json.dumps([{"role": "user", "parts": []}]))
     assert [s.path for s in sources_of(ADAPTER, home)] == [path]
+
+
+def test_a_list_of_projects_whose_writer_was_stopped_is_known(home: Path) -> None:
+    write_log(home, [head(), user("u", "Go.")])
+    (home / ".gemini" / "projects.json.5e1d.tmp").write_text("{")
+    (report,) = open_home(home).doctor("gemini")
+    (found,) = [file for file in report.files if file.path.endswith(".tmp")]
+    assert (found.status, found.what) == ("bystander", "names of the projects, not completed")
 
 
 # Versions without chats

@@ -126,7 +126,7 @@ def test_undone_rows_are_hidden(tmp_path: Path) -> None:
 
 def test_compaction_in_place_shows_every_message_once(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    store.session("s")
+    store.session("s", model="m", input_tokens=1)
     store.talk("s", "one", "1", "two", "2", "three", "3")
     compact(
         store, "s", ("user", "one"), ("assistant", SUMMARY), ("user", "three"), ("assistant", "3")

@@ -49,9 +49,21 @@ def check_all(home: Path, agent: str, *clients: Client) -> None:
     """Every session is the same, whoever reads it."""
     reference = reading_everything(home, agent)
     for row in reference.list_report((agent,), EVERYTHING).sessions:
-        whole = msgspec.json.encode(reference.sessions.get(agent, row.session_id))
+        names = names_of(reference, agent, row.session_id)
+        wholes = [msgspec.json.encode(reference.sessions.get(agent, name)) for name in names]
         for client in (create_client(home=home), *clients):
-            assert msgspec.json.encode(client.sessions.get(agent, row.session_id)) == whole
+            assert names_of(client, agent, row.session_id) == names
+            for name, whole in zip(names, wholes, strict=True):
+                assert msgspec.json.encode(client.sessions.get(agent, name)) == whole
+
+
+def names_of(client: Client, agent: str, id: str) -> list[str]:
+    """The id, or the names of all sessions that have it."""
+    try:
+        client.find(id, agent=agent)
+    except AmbiguousIdError as error:
+        return [name.removeprefix(f"{agent}:") for name in error.candidates]
+    return [id]
 
 
 def indexed(home: Path, cache: Path) -> Client:

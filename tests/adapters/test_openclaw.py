@@ -292,17 +292,50 @@ def test_a_command_that_failed_is_a_failed_call(
 
 
 @pytest.mark.parametrize(
-    ("figures", "marked"), [(usage(9), True), (usage(9) | {"reasoningTokens": 2}, False)]
+    ("api", "figures", "marked"),
+    [
+        ("openai-completions", usage(9), True),
+        ("openai-completions", usage(9) | {"reasoningTokens": 2}, False),
+        ("anthropic-messages", usage(9), False),
+        ("openai-responses", usage(9), False),
+    ],
 )
 def test_output_that_holds_its_reasoning_twice_is_marked(
-    tmp_path: Path, figures: Json, *, marked: bool
+    tmp_path: Path, api: str, figures: Json, *, marked: bool
 ) -> None:
     thought = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "x"}]
-    answer = reply("a1", "u1", 2, content=thought, usage=figures)
+    answer = reply("a1", "u1", 2, content=thought, usage=figures, api=api)
     write(tmp_path / LOGS / "s1.jsonl", [header(), user("u1", None, 1, "Hi"), answer])
     cost = client_of(tmp_path).sessions.get("openclaw", "s1").cost
     assert cost is not None
     assert ("output-overstated-on-disk" in cost.incomplete) is marked
+
+
+@pytest.mark.parametrize("model", ["delivery-mirror", "gateway-injected"])
+def test_an_answer_of_the_program_is_a_notice(tmp_path: Path, model: str) -> None:
+    zeros = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "cost": {"total": 0}}
+    sent = reply("a1", "u1", 2, "Sent.", provider="openclaw", model=model, usage=zeros)
+    write(tmp_path / LOGS / "s1.jsonl", [header(), user("u1", None, 1, "/status"), sent])
+    session = client_of(tmp_path).sessions.get("openclaw", "s1")
+    assert [(m.content, m.synthetic) for m in session.messages] == [
+        ("/status", False),
+        ("Sent.", True),
+    ]
+    assert (session.models, session.calls, session.turn_count) == ((), (), 0)
+    assert session.cost is not None
+    assert session.cost.incomplete == ()
+
+
+def test_side_files_of_the_list_of_names_are_accounted_for(tmp_path: Path) -> None:
+    write(tmp_path / LOGS / "s1.jsonl", TALK)
+    side = ("sessions.json.bak.1773129600000", "sessions.json.9f.tmp", "sessions.json.corrupt")
+    for name in side:
+        (tmp_path / LOGS / name).write_text("{}")
+    (report,) = client_of(tmp_path).doctor("openclaw")
+    assert {file.path.rpartition("/")[2]: file.status for file in report.files} == {
+        "s1.jsonl": "session",
+        **dict.fromkeys(side, "bystander"),
+    }
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:

@@ -539,3 +539,35 @@ def test_commands_name_the_session_and_print_when_there_is_a_prompt() -> None:
     assert argv("resume", session_id="x") == ("pi", "--session", "x")
     assert argv("fork", session_id="x", prompt="hi") == ("pi", "--fork", "x", "-p", "hi")
     assert argv("resume") is None
+
+
+def test_a_skill_command_is_a_prompt_and_the_text_of_the_skill_is_not(tmp_path: Path) -> None:
+    skill = '<skill name="release" location="/s/SKILL.md">\n# Release\n</skill>'
+    open_skill = skill.removesuffix("\n</skill>")
+    log(
+        tmp_path,
+        header(),
+        user("u1", None, 1, f"{skill}\n\nversion 2"),
+        reply("a1", "u1", 2),
+        user("u2", "a1", 3, open_skill),
+        entry("c1", "u2", 4, "custom_message", customType="x", content="y", attribution="user"),
+        reply("a2", "c1", 5),
+    )
+    session = client_of(tmp_path).sessions.get("pi", "s1")
+    assert [(m.content, m.synthetic) for m in session.messages if m.role == "user"] == [
+        (skill, True),
+        ("/skill:release version 2", False),
+        (open_skill, False),
+        ("y", True),
+    ]
+    assert session.turn_count == 2
+
+
+def test_a_prompt_is_a_better_title_than_a_command(tmp_path: Path) -> None:
+    lines = [header(), user("u1", None, 1, "/login"), user("u2", "u1", 2, "/plan it")]
+    log(tmp_path, *lines)
+    assert client_of(tmp_path).sessions.get("pi", "s1").title == "/login"
+    log(tmp_path, *lines, reply("a2", "u2", 3))
+    assert client_of(tmp_path).sessions.get("pi", "s1").title == "/plan it"
+    log(tmp_path, *lines, reply("a2", "u2", 3), user("u3", "a2", 4, "/etc/hosts is empty"))
+    assert client_of(tmp_path).sessions.get("pi", "s1").title == "/etc/hosts is empty"

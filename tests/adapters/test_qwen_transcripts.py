@@ -167,6 +167,32 @@ def test_a_session_of_commands_alone_is_none(home: Path) -> None:
     assert open_home(home).sessions.list("qwen") == []
 
 
+def test_a_typed_prompt_is_the_title_rather_than_a_command(home: Path) -> None:
+    chat = Transcript()
+    payload: Json = {"phase": "invocation", "rawCommand": "/review 42", "sentToModel": True}
+    chat.add("system", subtype="slash_command", systemPayload=payload)
+    chat.user("You are a careful reviewer.")
+    chat.reply("No findings.", usage())
+    chat.user("Thanks.")
+    chat.reply("Bye.", usage(200))
+    chat.write(home)
+    session = get(home)
+    assert prompts(session) == ["/review 42", "Thanks."]
+    assert (session.title, session.turn_count) == ("Thanks.", 2)
+    assert [m.content for m in session.messages if m.synthetic] == ["You are a careful reviewer."]
+
+
+def test_a_command_without_a_record_of_its_use_names_only_a_session_without_prompts(
+    home: Path,
+) -> None:
+    chat = Transcript(version="0.5.2")
+    for command in ("/login", "/review 42"):
+        chat.add("system", subtype="slash_command", systemPayload={"rawCommand": command})
+    chat.reply("No findings.", usage())
+    chat.write(home)
+    assert get(home).title == "/review 42"
+
+
 def test_a_compression_is_shown_and_counted(home: Path) -> None:
     chat = Transcript()
     chat.user("Go.")
@@ -285,6 +311,17 @@ def test_documents_of_the_first_versions_are_read(home: Path) -> None:
     assert [m.content for m in session.messages] == ["Hi.", "Hello."]
     assert session.cost is not None
     assert session.cost.output_tokens == 5
+
+
+def test_task_lists_are_known(home: Path) -> None:
+    chat = Transcript()
+    chat.user("Go.")
+    chat.write(home)
+    (home / ".qwen" / "todos").mkdir()
+    (home / ".qwen" / "todos" / f"{SESSION}.json").write_text('{"todos": []}')
+    (report,) = open_home(home).doctor("qwen")
+    (found,) = [file for file in report.files if file.path.startswith("todos/")]
+    assert (found.status, found.what) == ("bystander", "tasks of a session")
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])

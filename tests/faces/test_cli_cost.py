@@ -127,7 +127,7 @@ def test_calls_without_a_session_are_noted_and_not_counted_twice(tmp_path: Path)
     (agent, *figures), (total, *sums) = result.rows()
     assert (agent, total) == ("claude", "total")
     assert figures == sums
-    assert "of the total belongs to no session" in result.err
+    assert "of the total belongs to no session: 57 warm-up calls of claude" in result.err
 
 
 # CSV
@@ -324,9 +324,14 @@ def test_the_cost_of_a_session_is_shown_equally_in_lists_and_reports(
     summed = {row[0]: row[-1] for row in cli("cost", "--by", "session").rows()}
     groups = cli("cost", "--by", "session", "--json").json()["breakdowns"]
     unknown = [session for session in groups if listed.get(session) == "?"]
-    assert unknown
+    uncalled = [session for session in groups if listed.get(session) == "no calls"]
+    assert unknown or uncalled
     for session in groups.keys() & listed.keys():
         assert summed[session] == listed[session]
+    for session in uncalled:
+        assert groups[session]["incomplete"] == []
+        assert "incomplete" not in cli("cost", "explain", session, "--json").json()
+        assert "**Cost:** no calls\n" in cli("show", session).out
     for session in unknown:
         reasons = groups[session]["incomplete"]
         explained = cli("cost", "explain", session, "--json").json()
@@ -334,12 +339,36 @@ def test_the_cost_of_a_session_is_shown_equally_in_lists_and_reports(
         assert f": {', '.join(explained['incomplete'])}\n" in cli("cost", "explain", session).err
 
 
-def test_a_failed_session_has_unknown_cost_but_leaves_the_sum_exact(empty: Cli) -> None:
+def test_a_session_without_calls_is_called_so_everywhere(empty: Cli) -> None:
     write_failed(empty.home, 1, at=START)
     name = f"codex:{uuid_of(1)}"
-    row, total = empty("cost", "--by", "session").rows()
-    assert (row[0], row[-1], total[-1]) == (name, "?", "$0.00")
+    for grouping, key in (("session", name), ("model", "(sessions without calls)")):
+        row, total = empty("cost", "--by", grouping).rows()
+        assert (row[0], row[-1], total[-1]) == (key, "no calls", "no calls")
+    assert [row[3] for row in empty("list").rows()] == ["no calls"]
+    assert [row[3] for row in empty("search", "broken").rows()] == ["no calls"]
     explained = empty("cost", "explain", name)
-    assert (explained.out, explained.err) == ("", "note: the cost is unknown: usage-not-recorded\n")
+    assert (explained.out, explained.err) == ("", "")
     screen = on_terminal(empty, "cost", "explain", name, "--color", "never").splitlines()
-    assert screen[-2:] == ["? for 0 calls", "the cost is unknown: usage-not-recorded"]
+    assert screen[-1] == "no calls"
+    assert "**Total:** no calls\n" in empty("export", name, "--format", "markdown").out
+
+
+def test_a_price_under_another_name_is_explained(empty: Cli) -> None:
+    write_claude(empty.home, 1, model="claude-4.5-sonnet", tokens=Tokens(input=100_000))
+    why = "anthropic/claude-sonnet-4-5: another spelling of the name"
+    explained = empty("cost", "explain", uuid_of(1))
+    assert [row[-2] for row in explained.rows()] == ["$0.30"]
+    assert explained.err == f"note: `claude-4.5-sonnet` has the price of {why}\n"
+    assert f"per million tokens ({why})" in on_terminal(empty, "cost", "explain", uuid_of(1))
+    (call,) = empty("cost", "explain", uuid_of(1), "--json").json()["calls"]
+    assert f"{call['priceEntry']}: {call['priceNote']}" == why
+
+
+def test_calls_that_name_no_model_are_not_a_model_called_unknown(empty: Cli) -> None:
+    write_claude(empty.home, 1, model="unknown", tokens=Tokens(input=1000))
+    report = empty("cost", "--by", "model")
+    assert [row[0] for row in report.rows()] == ["(calls that name no model)", "total"]
+    assert "note: 1 call names no model, so no price is known\n" in report.err
+    assert [row[1] for row in empty("list").rows()] == ["?"]
+    assert [row[1] for row in empty("cost", "explain", uuid_of(1)).rows()] == ["(none named)"]

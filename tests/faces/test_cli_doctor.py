@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cli_process import Cli
+from pseudo_terminal import on_terminal
 
 
 def test_doctor_shows_only_what_was_not_read_unless_asked(claude: Cli) -> None:
@@ -25,6 +26,34 @@ def test_doctor_as_json_is_a_list_of_roots(claude: Cli) -> None:
     roots = claude("doctor", "--json", "--agent", "claude").json()
     assert [root["agent"] for root in roots] == ["claude"]
     assert roots[0]["nextLoss"]["path"].endswith(".jsonl")
+
+
+def test_what_is_unknown_is_printed_for_a_bug_report(claude: Cli) -> None:
+    assert claude("doctor", "--unknown").out == ""
+    project = next(path for path in (claude.home / ".claude" / "projects").iterdir())
+    (project / "acme.zzz").write_bytes(b"?")
+    log = next(path for path in sorted(project.glob("*.jsonl")) if path.stat().st_size)
+    with log.open("a") as stream:
+        stream.write('{"type": "zz_new", "sessionId": "x"}\n')
+    result = claude("doctor", "--unknown")
+    assert result.rows() == [
+        ["claude", "type", "zz_new", "", "1"],
+        ["claude", "file", "<name>/<name>.zzz", "up to 1 KB", "1"],
+    ]
+    (report,) = claude("doctor", "--unknown", "--json").json()
+    assert (report["agent"], report["types"]) == ("claude", [{"name": "zz_new", "count": 1}])
+    shown = on_terminal(claude, "doctor", "--unknown")
+    assert "zz_new" in shown
+    assert ".zzz" in shown
+
+
+def test_an_agent_without_a_table_of_fields_is_named(empty: Cli) -> None:
+    folder = empty.home / ".agent" / "sessions"
+    folder.mkdir(parents=True)
+    (folder / "acme.zzz").write_bytes(b"?")
+    result = empty("doctor", "--unknown")
+    assert result.rows() == [["agent", "file", "sessions/<name>.zzz", "up to 1 KB", "1"]]
+    assert result.err == "note: fields are not compared for agent\n"
 
 
 def test_an_empty_home_gives_an_empty_report(tmp_path: Path) -> None:

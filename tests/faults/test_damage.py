@@ -11,7 +11,7 @@ import json
 import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from builders import CAPTURES
@@ -146,9 +146,9 @@ def _original(agent: str, home: Path, path: Path, place: Path) -> Original:
     lines = path.read_bytes().splitlines(keepends=True)
     holders: dict[str, frozenset[int]] = {}
     for text in read_texts(place, agent):
-        held = frozenset(number for number, line in enumerate(lines) if _holds(line, text))
+        held = {number for number, line in enumerate(lines) if _holds(line, text)}
         if held and text.strip():
-            holders[text] = held
+            holders[text] = frozenset(held | _corrected_by(held, lines))
     return Original(agent, relative, lines, holders)
 
 
@@ -157,6 +157,14 @@ def _holds(line: bytes, text: str) -> bool:
     once = json.dumps(text, ensure_ascii=False)[1:-1]
     twice = json.dumps(once, ensure_ascii=False)[1:-1]
     return once.encode() in line or twice.encode() in line
+
+
+def _corrected_by(held: set[int], lines: Sequence[bytes]) -> set[int]:
+    """The lines that corrections are about: a correction alone is no message."""
+    payloads: list[Any] = [json.loads(lines[number]).get("payload") for number in held]
+    corrections: list[dict[str, Any]] = [each for each in payloads if isinstance(each, dict)]
+    targets = {each["target"] for each in corrections if each.get("target") is not None}
+    return {n for n, line in enumerate(lines) if targets and json.loads(line).get("id") in targets}
 
 
 @pytest.fixture(scope="module", params=AGENTS)

@@ -231,7 +231,10 @@ agent, home = sys.argv[1:]
 everything = SessionListOptions(limit=None, include_children=True, include_archived=True)
 
 def answers_with(index):
-    client = create_client(env={"HOME": home, "AMUX_INDEX": index, "AMUX_DATA_DIR": "/nowhere"})
+    store = os.path.join(home, ".local/share/amux/store")
+    client = create_client(
+        env={"HOME": home, "AMUX_INDEX": index, "AMUX_DATA_DIR": "/nowhere", "AMUX_STORE": store}
+    )
     report = client.list_report(None, everything)
     client.sessions.search("x")
     client.sessions.total_cost()
@@ -338,9 +341,10 @@ def test_an_unreadable_cache_directory_changes_no_answer(captured: Path, has_ind
 def test_unreadable_annotations_hide_no_session(captured: Path, words: str) -> None:
     data = captured / "data"
     data.mkdir()
-    opened = amux(captured, *words.split(), AMUX_DATA_DIR=str(data))
+    env = {"AMUX_DATA_DIR": str(data), "AMUX_STORE": str(captured / "store")}
+    opened = amux(captured, *words.split(), **env)
     data.chmod(0)
-    closed = amux(captured, *words.split(), AMUX_DATA_DIR=str(data))
+    closed = amux(captured, *words.split(), **env)
     assert (closed.code, closed.out) == (0, opened.out)
     if words.startswith(("list", "search")):
         assert "annotations cannot be read (Permission denied)" in closed.err
@@ -387,3 +391,26 @@ def test_a_file_without_read_permission_is_not_reported_as_damaged(captured: Pat
     assert result.code != 0
     assert "Permission denied" in result.err
     assert "damaged" not in result.err
+
+
+@pytest.mark.parametrize("words", ["append {} hello", "new", "archive {}", "title {} x"])
+def test_a_store_that_may_not_be_written_to_is_read_and_says_so(
+    copy_capture: Callable[[str], Path], words: str
+) -> None:
+    home = copy_capture("amux-0.2")
+    store = home / ".local" / "share" / "amux" / "store"
+    thread = "00000001-a11c-4e5e-9000-000000000001"
+    close_for_writing(store)
+    before = fingerprint(store)
+    listed = run_without_powers(home, "-m", "amux", "store", "list")
+    assert (listed.code, len(listed.out.splitlines())) == (0, 6), listed.err
+    assert run_without_powers(home, "-m", "amux", "store", "show", thread).code == 0
+    failed = run_without_powers(home, "-m", "amux", "store", *words.format(thread).split())
+    assert failed.code == 1, failed.err
+    assert failed.err.startswith("error: cannot "), failed.err
+    assert "Permission denied\nhint: " in failed.err
+    assert fingerprint(store) == before
+    for folder, folders, _ in os.walk(store):
+        for name in folders:
+            Path(folder, name).chmod(0o755)
+    store.chmod(0o755)

@@ -280,9 +280,9 @@ class Most(NamedTuple):
         ("show", "claude", Most(8, 1, 61, 90)),
         ("search", "claude", Most(0, 42, 198, 130)),
         ("cost", "claude", Most(0, 0, 167, 40)),
-        ("wrong id", "claude", Most(27, 63, 144, 110)),
-        ("title", "claude", Most(21, 63, 118, 110)),
-        ("show", "hermes", Most(19, 2, 108, 90)),
+        ("wrong id", "claude", Most(12, 63, 111, 110)),
+        ("title", "claude", Most(6, 63, 85, 110)),
+        ("show", "hermes", Most(8, 2, 71, 90)),
     ],
     ids=str,
 )

@@ -9,15 +9,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
-from msgspec.structs import replace
-
 from amux.assembly.assemble import Assembly
 from amux.assembly.cost import CostCalculator, SessionCost
 from amux.assembly.session import AssembledSession, time_span
 from amux.assembly.summary import cwd_of, primary_model
-from amux.model.cost import CostBreakdown, CostRecord, CostSummary, UnpricedModel
+from amux.model.cost import (
+    CostBreakdown,
+    CostRecord,
+    CostSummary,
+    UnattributedCalls,
+    UnpricedModel,
+)
 from amux.model.options import CostAggregationOptions, GroupBy, group_names
-from amux.model.usage import NANO, Call, Tokens
+from amux.model.usage import NANO, Call, Purpose, Tokens
+
+NO_MODEL, NO_CALLS = "(calls that name no model)", "(sessions without calls)"
 
 
 @dataclass(frozen=True)
@@ -34,7 +40,9 @@ class Entry:
     cwd: str | None
     reasons: tuple[str, ...]
     is_call: bool
-    is_unrecorded: bool = False
+    is_uncalled: bool = False
+    purpose: Purpose = "main"
+    is_native: bool = False
 
 
 def slow_report(
@@ -71,7 +79,16 @@ def slow_report(
         incomplete=total.incomplete,
         unpriced=tuple(unpriced(entries)),
         unattributed=record(loose) if loose else None,
+        unattributed_calls=tuple(purposes(loose)),
+        sessions_without_calls=total.sessions_without_calls,
     )
+
+
+def purposes(loose: Sequence[Entry]) -> Iterator[UnattributedCalls]:
+    found: set[tuple[str, Purpose]] = {(entry.agent, entry.purpose) for entry in loose}
+    for agent, purpose in sorted(found):
+        calls = [entry for entry in loose if (entry.agent, entry.purpose) == (agent, purpose)]
+        yield UnattributedCalls(agent=agent, purpose=purpose, calls=len(calls))
 
 
 def session_entries(
@@ -129,7 +146,7 @@ def of_call(
     return Entry(
         agent=session.agent,
         session=f"{session.agent}:{session.session_id}" if session.attributed else None,
-        model=call.model or "unknown",
+        model=NO_MODEL if call.model in (None, "unknown") else call.model,
         at=call.at or created,
         tokens=call.tokens,
         nusd=nusd,
@@ -137,6 +154,8 @@ def of_call(
         cwd=cwd_of(session),
         reasons=reasons,
         is_call=True,
+        purpose=call.purpose,
+        is_native=call.native_nusd is not None,
     )
 
 
@@ -149,10 +168,11 @@ def without_call(
     tokens: Tokens | None = None,
     nusd: int = 0,
 ) -> Entry:
+    is_uncalled = cost is None and not unknown(session)
     return Entry(
         agent=session.agent,
         session=f"{session.agent}:{session.session_id}",
-        model=primary_model(session) or "unknown",
+        model=NO_CALLS if is_uncalled else primary_model(session) or NO_MODEL,
         at=created,
         tokens=tokens or Tokens(),
         nusd=nusd,
@@ -160,7 +180,7 @@ def without_call(
         cwd=cwd_of(session),
         reasons=unknown(session) if cost is None else known(cost),
         is_call=False,
-        is_unrecorded=cost is None,
+        is_uncalled=is_uncalled,
     )
 
 
@@ -200,11 +220,6 @@ def groups(
         for keys in found:
             members.setdefault(keys, []).append(entry)
     found_groups = {keys: breakdown(keys, members[keys]) for keys in sorted(members)}
-    if "session" in names:
-        for keys, some in members.items():
-            if some[0].is_unrecorded and not found_groups[keys].incomplete:
-                marked = replace(found_groups[keys], incomplete=("usage-not-recorded",))
-                found_groups[keys] = marked
     return {" | ".join(keys): group for keys, group in found_groups.items()}
 
 
@@ -236,6 +251,7 @@ def breakdown(keys: tuple[str, ...], entries: Sequence[Entry]) -> CostBreakdown:
         session_count=len({entry.session for entry in entries} - {None}),
         incomplete=tuple(sorted(reasons)),
         keys=keys,
+        sessions_without_calls=len({entry.session for entry in entries if entry.is_uncalled}),
     )
 
 
@@ -261,6 +277,6 @@ def record(entries: Sequence[Entry]) -> CostRecord:
         thinking_tokens=tokens.thinking,
         cached_tokens=tokens.cache_read,
         cache_write_tokens=tokens.cache_write,
-        source="estimate",
+        source="native" if all(entry.is_native for entry in entries) else "estimate",
         incomplete=whole.incomplete,
     )

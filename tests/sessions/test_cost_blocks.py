@@ -36,7 +36,7 @@ from amux.errors import ValidationError
 from amux.model.cost import CostBlock
 from amux.model.options import BlockOptions, SessionListOptions
 from amux.model.session import Session
-from amux.model.usage import Call, Tokens
+from amux.model.usage import NO_MODEL, Call, Tokens
 from amux.testing import Capture
 
 HOUR = timedelta(hours=1)
@@ -92,7 +92,7 @@ def assert_equal(found: list[CostBlock], expected: list[list[tuple[datetime, Cal
             tokens.cache_write,
         )
         assert block.thinking_tokens == (tokens.thinking or 0)
-        assert set(block.models) == {one.model or "unknown" for _, one in calls}
+        assert set(block.models) == {one.model or NO_MODEL for _, one in calls}
 
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.name)
@@ -248,7 +248,7 @@ def test_calls_of_no_session_and_unknown_prices_are_in_blocks_too(tmp_path: Path
     (block,) = client.cost_blocks(agent="memory")
     assert (block.call_count, block.session_count, block.input_tokens) == (2, 1, 2000)
     assert block.incomplete == ("call-interrupted", "unpriced-model")
-    assert block.models == (UNKNOWN, "unknown")
+    assert block.models == (NO_MODEL, UNKNOWN)
 
 
 def test_a_recorded_amount_without_calls_counts_at_the_start_of_its_session(home: Path) -> None:

@@ -15,7 +15,7 @@ from drawn import drawn
 from hypothesis import given
 from hypothesis import strategies as st
 from memory_adapter import MemoryAdapter, call
-from naive_costs import slow_report
+from naive_costs import NO_CALLS, NO_MODEL, slow_report
 
 from amux.adapters._base import SourceRef
 from amux.assembly.assemble import Assembly, assemble
@@ -111,7 +111,7 @@ FILTERS = st.builds(
     CostAggregationOptions,
     since=st.sampled_from([None, None, datetime(2009, 11, 1, 12, tzinfo=UTC)]),
     until=st.sampled_from([None, None, datetime(2009, 11, 2, 12, tzinfo=UTC)]),
-    model=st.sampled_from([None, None, SMALL, "m-named", "unknown"]),
+    model=st.sampled_from([None, None, SMALL, "m-named", NO_MODEL, NO_CALLS]),
     tags=st.sampled_from([None, None, ["a"]]),
 )
 GROUPINGS: list[tuple[GroupBy, ...]] = [
@@ -270,14 +270,19 @@ def test_sub_agents_are_in_the_entries_of_their_parent(memory: MemoryAdapter) ->
     }
 
 
-def test_an_unused_model_counts_only_if_no_spending_is_known(
+def test_an_unused_model_counts_only_if_its_spending_is_not_recorded(
     memory: MemoryAdapter,
 ) -> None:
     memory.put("s", call("a"), models=("m-named",))
-    memory.put("t", models=("m-named", "m-later"))
+    memory.put("t", models=("m-named", "m-later"), gaps=("call-interrupted",))
+    memory.put("u", models=("m-named",))
+    memory.put("v", call("b", model="Unknown"))
     sessions = client_of(memory).sessions
     everything = sessions.total_cost(agent="memory", group_by="model")
-    assert list(everything.breakdowns or {}) == ["m-named", SMALL]
+    groups = everything.breakdowns or {}
+    assert list(groups) == [NO_MODEL, NO_CALLS, "m-named", SMALL]
+    assert groups[NO_CALLS].sessions_without_calls == everything.sessions_without_calls == 1
+    assert [each.model for each in everything.unpriced] == [NO_MODEL]
     for model, count in ((SMALL, 1), ("m-named", 1), ("m-later", 0)):
         assert sessions.total_cost(agent="memory", model=model).session_count == count
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from builders import START, ClaudeSession, open_client, uuid_of
@@ -286,6 +287,17 @@ def test_a_missing_parent_of_a_fork_changes_nothing_else(memory: MemoryAdapter) 
     found = summaries(client)["fork"]
     assert (found.kind, found.forked_from) == ("fork", "gone")
     assert inputs(client) == {"fork": 1000}
+
+
+def test_forks_of_a_lost_parent_count_the_calls_they_copied_once(memory: MemoryAdapter) -> None:
+    no_keys: dict[str, Any] = {"kind": "fork", "copy_keys": b""}
+    memory.put("late", call("x", at=LATER), call("l"), parent="gone", at=LATER, **no_keys)
+    memory.put("early", call("x"), call("e"), parent="gone", **no_keys)
+    memory.put("other", call("x"), parent="gone too", **no_keys)
+    client = client_of(memory)
+    assert inputs(client) == {"early": 2000, "late": 1000, "other": 1000}
+    for name in ("early", "late"):
+        assert client.sessions.get("memory", name).cost == summaries(client)[name].cost
 
 
 def test_calls_of_no_session_are_summed_apart_and_never_listed(memory: MemoryAdapter) -> None:

@@ -124,7 +124,7 @@ def test_a_call_of_unknown_model_and_time_is_counted_but_not_priced(
     memory.put("s", call("x", model=None, at=None), call("y", at=None))
     total = client.sessions.total_cost(agent="memory", group_by="model")
     assert (total.input_tokens, total.incomplete) == (2000, ("unpriced-model",))
-    assert [unpriced.model for unpriced in total.unpriced] == ["unknown"]
+    assert [unpriced.model for unpriced in total.unpriced] == ["(calls that name no model)"]
     assert total.total_usd == 0.001
 
 

@@ -42,7 +42,7 @@ from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
 from amux.model.reports import CostExplanation, Overview
 from amux.model.session import Session, SessionSummary
-from amux.model.titles import TITLE_LENGTH, choose_title, fold_title
+from amux.model.titles import TITLE_LENGTH, choose_title, fold_name, fold_title
 from amux.model.trace import LineKind, Trace, TraceBuilder, count_messages, count_turns, key_of
 from amux.model.usage import Tokens
 from amux.testing import Capture
@@ -228,8 +228,46 @@ def test_the_primary_model_is_the_one_used_most(home: Path) -> None:
 def test_a_long_prompt_is_cut_to_a_hundred_code_points(character: str, home: Path) -> None:
     write_claude(home, 1, prompt=character * 250)
     (found,) = open_client(home).sessions.list("claude")
-    assert found.title == (character * 250)[:100]
+    assert found.title == (character * 250)[:99] + "…"
     assert len(found.title) == TITLE_LENGTH
+
+
+@pytest.mark.parametrize(
+    ("prompt", "title"),
+    [
+        ("a" * 100, "a" * 100),
+        ("a" * 101, "a" * 99 + "…"),
+        (f"{'a' * 98} {'b' * 9}", f"{'a' * 98} …"),
+        (f"{'a' * 100}\n\t ", "a" * 100),
+        (f"a{' ' * 9000}", "a"),
+        (f"a{' ' * 9000}b", "a…"),
+    ],
+)
+def test_only_a_title_that_was_cut_ends_in_an_ellipsis(prompt: str, title: str) -> None:
+    assert fold_title(prompt) == choose_title(prompt) == title
+    assert fold_title(title) == title
+
+
+def test_a_name_is_cut_to_a_thousand_code_points() -> None:
+    assert fold_name("n" * 1000) == "n" * 1000
+    assert fold_name("n" * 1001) == "n" * 999 + "…"
+
+
+def test_a_list_a_search_the_index_and_a_diff_show_the_same_cut_title(
+    home: Path, tmp_path: Path
+) -> None:
+    text = "needle " + "word " * 60
+    write_claude(home, 1, prompt=text)
+    write_claude(home, 2, prompt="another")
+    title = " ".join(text.split())[:99] + "…"
+    with create_client(home=home, env={"AMUX_CACHE_DIR": str(tmp_path / "c")}) as indexed:
+        indexed.index.update()
+        for client in (open_client(home), indexed):
+            (found,) = client.sessions.search("needle")
+            listed = {each.title for each in client.sessions.list("claude")}
+            assert (found.title, listed) == (title, {title, "another"})
+            assert client.sessions.get("claude", found.session_id).title == title
+            assert client.find(title).native_session_id == found.session_id
 
 
 @given(text=st.text())
@@ -237,7 +275,8 @@ def test_a_title_is_one_line_and_folding_it_again_changes_nothing(text: str) -> 
     title = fold_title(text)
     assert len(title) <= TITLE_LENGTH
     assert title == " ".join(title.split()) == fold_title(title)
-    assert " ".join(text.split()).startswith(title)
+    folded = " ".join(text.split())
+    assert title == (folded if len(folded) <= TITLE_LENGTH else folded[:99] + "…")
 
 
 def test_the_first_title_that_says_something_is_chosen() -> None:

@@ -53,6 +53,18 @@ class IgnoredFiles(msgspec.Struct, frozen=True):
     what: str
 
 
+class InjectedText(msgspec.Struct, frozen=True):
+    """The beginning of a text that the agent writes with the role of the person.
+
+    `opening` is compared literally, or as a regular expression if `regex` is true; white space
+    before it is ignored. `seen` names the agent versions that wrote it, or the source of the rule.
+    """
+
+    opening: str
+    seen: str
+    regex: bool = False
+
+
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
     """The age at which the agent deletes a session itself, and the setting that says so."""
 
@@ -74,6 +86,7 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     evidence: str = ""  # the source of the format: seen (versions), documented, inferred
     revision: int = 1
     ignored_files: tuple[IgnoredFiles, ...] = ()
+    injected_texts: tuple[InjectedText, ...] = ()  # no title, prompt or turn begins with one
     python_package: str | None = None  # the distribution, if pip or uv installs the agent
     bystanders: tuple[IgnoredFiles, ...] = ()  # the name of `ignored_files` before 0.2
     indexable: bool = False  # equal sources are read equally as long as `revision` is the same

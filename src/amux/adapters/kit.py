@@ -7,7 +7,7 @@ unknown types. These names are as stable as those of `amux` itself; everything e
 
 from __future__ import annotations
 
-from amux.adapters._base import Checkpoint, IgnoredFiles, Reading
+from amux.adapters._base import Checkpoint, IgnoredFiles, InjectedText, Reading
 from amux.adapters._kit.fold import Fold
 from amux.adapters._kit.jsonl import read_records
 from amux.adapters._kit.values import count, mapping, moment, parse_time, text
@@ -16,6 +16,7 @@ __all__ = [
     "Checkpoint",
     "Fold",
     "IgnoredFiles",
+    "InjectedText",
     "Reading",
     "count",
     "mapping",

@@ -10,9 +10,11 @@ from amux.assembly.lineage import resolve_lineage
 from amux.assembly.session import (
     AssembledSession,
     MessageSources,
+    SessionNames,
     SourceSession,
     SourceSlice,
     join_sources,
+    unique_aliases,
 )
 from amux.model.facts import TitleNote
 from amux.model.problems import Problem
@@ -38,6 +40,10 @@ class Assembly:
         named = [session for session in self.all_sessions() if session_id in session.names()]
         by_id = [session for session in named if session.session_id == session_id]
         return max(by_id or named[:1], key=_updated, default=None)
+
+    def unique_name(self, session: AssembledSession) -> str:
+        """Return the id of a session, or an alias if other sessions have the id as well."""
+        return unique_aliases(self.all_sessions()).get(session, session.session_id)
 
     def all_sessions(self) -> Iterator[AssembledSession]:
         """Yield all sessions, each followed by its sub-agents."""
@@ -181,12 +187,10 @@ def _noted_title(session: AssembledSession, by_entry: dict[int, str]) -> str | N
 
 def _nest_children(sessions: list[AssembledSession]) -> list[AssembledSession]:
     """Move sub-agents below their parents; those without one stay at the top level."""
-    by_id: dict[str, AssembledSession] = {}
-    for session in sessions:
-        by_id.setdefault(session.session_id, session)
+    names = SessionNames(sessions)
     top: list[AssembledSession] = []
     for session in sessions:
-        parent = by_id.get(session.parent or "") if session.kind == "subagent" else None
+        parent = names.find(session.parent, session) if session.kind == "subagent" else None
         if parent is None or any(below is parent for below in session.with_children()):
             top.append(session)
         else:

@@ -2,7 +2,7 @@
 
 The sources of a price are, in this order, the agent's own record, the run index and the price
 catalogue. Money is integer nano-USD. A call without a known price has the price None, not zero, and
-makes the sum incomplete.
+makes the sum incomplete. What the agent's own total does not cover is estimated (`recorded`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from typing import NamedTuple
 
 from amux.annotations.events import Annotations
-from amux.assembly.session import AssembledSession, time_span
+from amux.assembly.recorded import find_uncovered
+from amux.assembly.session import AssembledSession, SourceSession, time_span
 from amux.model.annotation import Note
 from amux.model.cost import CostRecord, CostSource
-from amux.model.incomplete import UNPRICED_MODEL, USAGE_NOT_RECORDED
+from amux.model.incomplete import COST_PARTLY_RECORDED, UNPRICED_MODEL, USAGE_NOT_RECORDED
 from amux.model.problems import Problem
-from amux.model.usage import NANO, Call, Tokens
+from amux.model.trace import LineKind
+from amux.model.usage import NANO, Call, Tokens, named_model, sum_tokens
 from amux.pricing.rates import Rates, cost_nusd, usd_per_million
 from amux.pricing.registry import ModelRegistry
 from amux.run_index import RunIndex
@@ -50,10 +52,10 @@ def call_spans(calls: Sequence[Call], zone: tzinfo, *, created: datetime) -> Ite
         at = call.at or created
         if call.model != model or not begin <= at < end:
             if index > start:
-                yield CallSpan(model, local_day(first, zone), slice(start, index))
+                yield CallSpan(named_model(model), local_day(first, zone), slice(start, index))
             start, model, first = index, call.model, at
             begin, end = _limits(at, zone)
-    yield CallSpan(model, local_day(first, zone), slice(start, len(calls)))
+    yield CallSpan(named_model(model), local_day(first, zone), slice(start, len(calls)))
 
 
 def _limits(at: datetime, zone: tzinfo) -> tuple[datetime, datetime]:
@@ -94,29 +96,6 @@ class SessionCost:
         return cost_record(tokens, self.nusd, source=self.source, incomplete=self.incomplete)
 
 
-def sum_tokens(calls: Iterable[Call]) -> Tokens:
-    """Return the tokens of all calls; `sum` would build a `Tokens` for each of many calls."""
-    used = read = written = written_1h = output = 0
-    thinking: int | None = None
-    for call in calls:
-        tokens = call.tokens
-        used += tokens.input
-        read += tokens.cache_read
-        written += tokens.cache_write
-        written_1h += tokens.cache_write_1h
-        output += tokens.output
-        if tokens.thinking is not None:
-            thinking = (thinking or 0) + tokens.thinking
-    return Tokens(
-        input=used,
-        cache_read=read,
-        cache_write=written,
-        cache_write_1h=written_1h,
-        output=output,
-        thinking=thinking,
-    )
-
-
 def cost_record(
     tokens: Tokens, nusd: int, *, source: CostSource | None, incomplete: Sequence[str]
 ) -> CostRecord:
@@ -131,6 +110,15 @@ def cost_record(
         source=source,
         incomplete=tuple(incomplete),
     )
+
+
+class RatesUsed(NamedTuple):
+    """USD per million tokens by kind, their origin, their entry there, and why it was used."""
+
+    by_kind: dict[str, float] | None = None
+    origin: str | None = None
+    entry: str | None = None
+    note: str | None = None
 
 
 class AnnotationLookup:
@@ -203,31 +191,32 @@ class CostCalculator:
         rates = self._rates(session, call)
         return None if rates is None else cost_nusd(call.tokens, rates)
 
-    def rates_used(
-        self, session: AssembledSession, call: Call
-    ) -> tuple[dict[str, float] | None, str | None]:
-        """Return the USD per million tokens by kind (None: recorded price), and their origin."""
+    def rates_used(self, session: AssembledSession, call: Call) -> RatesUsed:
+        """Return the rates by which a call is priced; none if the agent recorded its price."""
         if call.native_nusd is not None:
-            return None, "native"
+            return RatesUsed(origin="native")
         rates = self._rates(session, call)
         if rates is None:
-            return None, None
+            return RatesUsed()
         tokens = call.tokens
         rate = rates.at(tokens.input + tokens.cache_read + tokens.cache_write)
-        return {
+        by_kind = {
             "input": usd_per_million(rate.input),
             "cacheRead": usd_per_million(rate.cache_read),
             "cacheWrite": usd_per_million(rate.cache_write),
             "cacheWrite1h": usd_per_million(rate.cache_write_1h),
             "output": usd_per_million(rate.output),
-        }, rates.origin
+        }
+        entry = "/".join(filter(None, (rates.provider, rates.model_ref)))
+        return RatesUsed(by_kind, rates.origin, entry, rates.note or None)
 
     def _rates(self, session: AssembledSession, call: Call) -> Rates | None:
-        if call.model is None:
+        model = named_model(call.model)
+        if model is None:
             return None
         # A call without a recorded time has the price of the day on which its session began.
         day = local_day(call.at or time_span(session)[0], UTC)
-        return self._registry.rates(session.agent, call.model, day)
+        return self._registry.rates(session.agent, model, day)
 
     def _prices_of(self, session: AssembledSession, calls: Sequence[Call]) -> list[int | None]:
         """Return the `price` of each call; rates are looked up once per model and day."""
@@ -255,7 +244,7 @@ class CostCalculator:
         is_declared = session.kind == session.facts.kind
         recorded = session.facts.native_nusd if is_declared else None
         if recorded is not None:
-            return _spread(calls, prices, recorded, source="native", gaps=gaps)
+            return self._recorded_cost(session, calls, prices, recorded, gaps=gaps)
         if calls and all(call.native_nusd is not None for call in calls):
             return SessionCost(calls, prices, "native", 0, gaps)
         runs = self.runs.runs_of(session.agent, session.session_id)
@@ -271,22 +260,58 @@ class CostCalculator:
             gaps = (*gaps, UNPRICED_MODEL)
         return SessionCost(calls, prices, "estimate", 0, gaps)
 
+    def _recorded_cost(
+        self,
+        session: AssembledSession,
+        calls: Sequence[Call],
+        prices: Sequence[int | None],
+        recorded: int,
+        *,
+        gaps: tuple[str, ...],
+    ) -> SessionCost:
+        """Return the agent's own total, with an estimate of the calls that it does not cover."""
+        covered = session.facts.native_tokens
+        rest = None
+        if covered is not None:
+            rest = find_uncovered(calls, prices, covered, lambda call: self._rates(session, call))
+        if rest is None:
+            return _spread(calls, prices, recorded, source="native", gaps=gaps)
+        gaps = (*gaps, COST_PARTLY_RECORDED) + (() if rest.is_priced else (UNPRICED_MODEL,))
+        source: CostSource = "estimate" if rest.nusd else "native"
+        return _spread(calls, prices, recorded + rest.nusd, source=source, gaps=gaps)
+
 
 def gaps_of(members: Iterable[AssembledSession]) -> tuple[str, ...]:
-    """Return the reasons why the figures are a lower bound, without duplicates."""
+    """Return the reasons why the figures are not exact, without duplicates."""
     reasons: dict[str, None] = {}
     for member in members:
         for part in member.sources:
-            reasons.update(dict.fromkeys(part.facts.gaps))
+            if part.facts.gaps:
+                reasons.update(dict.fromkeys(_gaps_of_source(member, part)))
         for call in member.calls:
             if call.gaps:
                 reasons.update(dict.fromkeys(call.gaps))
     return tuple(reasons)
 
 
+def _gaps_of_source(member: AssembledSession, part: SourceSession) -> tuple[str, ...]:
+    """Return the gaps of a source, without usage that a superseded copy lacks and another has."""
+    if not part.source.superseded or USAGE_NOT_RECORDED not in part.facts.gaps:
+        return part.facts.gaps
+    if not any(each.facts.calls for each in member.sources if not each.source.superseded):
+        return part.facts.gaps
+    return tuple(gap for gap in part.facts.gaps if gap != USAGE_NOT_RECORDED)
+
+
 def why_unknown(session: AssembledSession) -> tuple[str, ...]:
-    """Return the reasons why the cost of a session without a recorded cost is unknown."""
-    return gaps_of(session.with_children()) or (USAGE_NOT_RECORDED,)
+    """Return why a session has no recorded cost although a model was called; () if none was.
+
+    An answer without usage and a call that was interrupted are gaps. A request that failed is not:
+    it was not billed.
+    """
+    members = list(session.with_children())
+    is_answered = any(LineKind.REPLY in member.trace.kinds for member in members)
+    return gaps_of(members) or ((USAGE_NOT_RECORDED,) if is_answered else ())
 
 
 def _cost_of_runs(

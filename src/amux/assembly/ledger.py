@@ -24,22 +24,21 @@ from amux.assembly.cost import (
     call_spans,
     gaps_of,
     local_day,
-    sum_tokens,
+    why_unknown,
 )
 from amux.assembly.session import AssembledSession, time_span, unique_aliases
 from amux.assembly.summary import cwd_of, primary_model
 from amux.model.ids import unified_id
 from amux.model.incomplete import UNPRICED_MODEL
 from amux.model.problems import Problem
-from amux.model.usage import Call, Tokens
-
-UNKNOWN_MODEL = "unknown"
+from amux.model.usage import NO_CALLS, NO_MODEL, Call, Purpose, Tokens, named_model, sum_tokens
 
 _LARGEST = 2**63 - 1
 
-EntryKind = Literal["spent", "unspent", "unrecorded"]
-"""`spent`: the session spent this. `unspent`: it spent nothing of its own. `unrecorded`: no
-spending is recorded. The last two have the primary model of the session and the day it began.
+EntryKind = Literal["spent", "unspent", "unrecorded", "uncalled"]
+"""`spent`: the session spent this. `unspent`: it spent nothing itself. `unrecorded`: a model was
+called, but its cost is not recorded. `uncalled`: nothing shows that a model was called. All but the
+first have the day on which the session began; the middle two have its primary model.
 """
 
 
@@ -120,8 +119,10 @@ class LedgerEntry(SpendTotals, kw_only=True, array_like=True, gc=False):
     day: str  # ISO date in the zone of the report
     model: str
     kind: EntryKind = "spent"
-    reasons: tuple[str, ...] = ()  # why the figures are a lower bound, beyond a missing price
+    reasons: tuple[str, ...] = ()  # why the figures are not exact, beyond a missing price
     alias: str | None = None  # unique name, if another session has the same id
+    purpose: Purpose = "main"  # of calls of no session
+    is_native: bool = False  # the agent recorded the amount; only of calls of no session
 
     @property
     def address(self) -> str | None:
@@ -159,15 +160,15 @@ def session_entries(
     totals: dict[tuple[str, date], SpendTotals] = {}
     if cost is not None:
         for model, day, calls in call_spans(cost.calls, zone, created=created):
-            spent = totals.setdefault((model or UNKNOWN_MODEL, day), SpendTotals())
+            spent = totals.setdefault((model or NO_MODEL, day), SpendTotals())
             spent.add_calls(cost.calls[calls], cost.shares[calls])
         if _has_extra(cost):
-            key = (primary_model(session) or UNKNOWN_MODEL, local_day(created, zone))
+            key = (primary_model(session) or NO_MODEL, local_day(created, zone))
             totals.setdefault(key, SpendTotals()).add_amount(cost.extra_tokens, cost.extra_nusd)
     if not totals:
-        kind = "unrecorded" if cost is None else "unspent"
-        key = (primary_model(session) or UNKNOWN_MODEL, local_day(created, zone))
-        totals[key] = SpendTotals()
+        kind = "unspent" if cost is not None else "unrecorded" if reasons else "uncalled"
+        model = NO_CALLS if kind == "uncalled" else primary_model(session) or NO_MODEL
+        totals[model, local_day(created, zone)] = SpendTotals()
     return [
         LedgerEntry(
             agent=session.agent,
@@ -191,8 +192,8 @@ def _has_extra(cost: SessionCost) -> bool:
 
 
 def _reasons(session: AssembledSession, cost: SessionCost | None) -> tuple[str, ...]:
-    """Return why the figures are a lower bound; missing prices are counted by the totals."""
-    gaps = gaps_of(session.with_children()) if cost is None else cost.incomplete
+    """Return why the figures are not exact; missing prices are counted by the totals."""
+    gaps = why_unknown(session) if cost is None else cost.incomplete
     return tuple(reason for reason in gaps if reason != UNPRICED_MODEL)
 
 
@@ -202,11 +203,12 @@ def _unattributed_entries(
     """Yield one entry per moment and model: such calls can only be filtered by their own time."""
     created, _ = time_span(session)
     cwd, reasons = cwd_of(session), gaps_of([session])
-    totals: dict[tuple[str, datetime], SpendTotals] = {}
+    totals: dict[tuple[str, datetime, Purpose, bool], SpendTotals] = {}
     for call in session.calls:
-        key = (call.model or UNKNOWN_MODEL, call.at or created)
+        model, is_native = named_model(call.model) or NO_MODEL, call.native_nusd is not None
+        key = (model, call.at or created, call.purpose, is_native)
         totals.setdefault(key, SpendTotals()).add_calls([call], [costs.price(session, call)])
-    for (model, at), spent in totals.items():
+    for (model, at, purpose, is_native), spent in totals.items():
         yield LedgerEntry(
             agent=session.agent,
             session=None,
@@ -215,6 +217,8 @@ def _unattributed_entries(
             day=local_day(at, zone).isoformat(),
             model=model,
             reasons=reasons,
+            purpose=purpose,
+            is_native=is_native,
             **spent.as_arguments(),
         )
 
@@ -258,7 +262,7 @@ class HourEntry(SpendTotals, kw_only=True, array_like=True, gc=False):
     model: str
     first_at: datetime  # the first and last call within the hour
     last_at: datetime
-    reasons: tuple[str, ...] = ()  # why the figures are a lower bound, beyond a missing price
+    reasons: tuple[str, ...] = ()  # why the figures are not exact, beyond a missing price
     is_gap: bool = False  # no known spending, only the reasons
 
     @property
@@ -319,7 +323,7 @@ class _HourBuilder:
     def at(self, model: str | None, at: datetime) -> HourEntry:
         """Return the entry for a model and the hour of a time."""
         moment = at if at.tzinfo is UTC else at.astimezone(UTC)
-        model = model or UNKNOWN_MODEL
+        model = named_model(model) or NO_MODEL
         key = (_full_hour(moment), model)
         entry = self._entries.get(key)
         if entry is None:

@@ -1,11 +1,11 @@
 """Resolves which session descends from which, and which session a copied call belongs to.
 
 Agents copy history: forks, resumes and rewinds repeat earlier records in a new file, often without
-a link to the original. Sessions are related if one names the other or if both contain content that
-only a copy can share (message ids, call ids). Among related sessions, calls with equal keys are one
-billed call. It belongs to
+a link to the original. Sessions are related if one names the other as its parent, if both name the
+same parent, which may be gone, or if both contain content that only a copy can share (message ids,
+call ids). Among related sessions, calls with equal keys are one billed call. It belongs to
 
-1. a recorded ancestor of the others;
+1. a recorded ancestor of the others, or the session that started a sub-agent;
 2. else the session with the earliest record of it;
 3. else a session whose record is not marked as a copy;
 4. else the session whose own lines (those in no related session) begin first, or that has none.
@@ -22,7 +22,7 @@ from functools import cached_property
 
 import msgspec
 
-from amux.assembly.session import AssembledSession, IgnoredCall
+from amux.assembly.session import AssembledSession, IgnoredCall, SessionNames
 from amux.model.ids import unified_id
 from amux.model.usage import Call
 
@@ -31,40 +31,29 @@ _NEVER = float("inf")
 
 def resolve_lineage(sessions: Sequence[AssembledSession]) -> None:
     """Find parents that no record names, and assign every call to one session."""
-    by_name = _names(sessions)
+    names = SessionNames(sessions)
     for session in sessions:
-        parent = by_name.get(session.parent or "")
+        parent = names.find(session.parent, session)
         if parent is not None and parent is not session:
             session.parent = parent.session_id  # the record may use another of its names
-    for family in _families(sessions, by_name):
+    for family in _families(sessions, names):
         if len(family) == 1:
             family[0].calls = _distinct_calls(family[0])
         else:
-            _Family(family, by_name).assign_calls()
+            _Family(family, names).assign_calls()
 
 
 def needs_full_read(sessions: Sequence[AssembledSession]) -> bool:
     """Return whether the spending of some sessions can be determined only from their lines."""
-    by_name = _names(sessions)
-    families = _families(sessions, by_name)
+    names = SessionNames(sessions)
+    families = _families(sessions, names)
     return any(len(session.sources) > 1 for session in sessions) or any(
-        _Family(family, by_name).needs_full_read() for family in families if len(family) > 1
+        _Family(family, names).needs_full_read() for family in families if len(family) > 1
     )
 
 
-def _names(sessions: Sequence[AssembledSession]) -> dict[str, AssembledSession]:
-    """Map every id, alias and log id to its session; ids take precedence."""
-    names = {session.session_id: session for session in reversed(sessions)}  # the first of equals
-    for session in sessions:
-        for part in session.sources:
-            for alias in (*part.facts.aliases, part.facts.rollout):
-                if alias:
-                    names.setdefault(alias, session)
-    return names
-
-
 def _families(
-    sessions: Sequence[AssembledSession], by_name: dict[str, AssembledSession]
+    sessions: Sequence[AssembledSession], names: SessionNames
 ) -> list[list[AssembledSession]]:
     """Return the groups of sessions connected by recorded parents or shared copy keys."""
     if len(sessions) == 1:
@@ -79,9 +68,12 @@ def _families(
 
     position = {id(session): index for index, session in enumerate(sessions)}
     first_with: dict[int, int] = {}
+    first_of: dict[tuple[str, str], int] = {}  # the first that names a parent, which may be gone
     for index, session in enumerate(sessions):
-        if session.kind != "subagent" and session.parent in by_name:
-            leader[find(index)] = find(position[id(by_name[session.parent])])
+        if session.kind != "subagent" and session.parent is not None:
+            parent = names.find(session.parent, session)
+            holder = first_of.setdefault((session.facts.namespace, session.parent), index)
+            leader[find(index)] = find(holder if parent is None else position[id(parent)])
         for key in _copy_keys(session):
             first = first_with.setdefault(key, index)
             if first != index:
@@ -110,11 +102,9 @@ def _distinct_calls(session: AssembledSession) -> list[Call]:
 class _Family:
     """Related sessions: determines their parents and the owner of each call."""
 
-    def __init__(
-        self, members: list[AssembledSession], by_name: dict[str, AssembledSession]
-    ) -> None:
+    def __init__(self, members: list[AssembledSession], names: SessionNames) -> None:
         self.members = members
-        self.by_name = by_name
+        self.names = names
 
     @cached_property
     def starts(self) -> dict[int, float]:
@@ -178,7 +168,7 @@ class _Family:
             if current is ancestor:
                 return True
             seen.add(id(current))
-            current = self.by_name.get(current.parent or "")
+            current = self.names.find(current.parent, current)
         return False
 
     def _order(self, member: AssembledSession) -> tuple[float, float, str]:
@@ -230,11 +220,14 @@ class _Family:
         return call.at.timestamp() if call.at else _NEVER, call.copied
 
     def _ancestors(self, member: AssembledSession) -> Iterable[AssembledSession]:
-        """Yield the recorded ancestors only: the others were derived from the calls."""
+        """Yield the recorded ancestors only: the others were derived from the calls.
+
+        The session that started a sub-agent is one: the sub-agent may begin with its history.
+        """
         seen = {id(member)}
         current = member
-        while current.facts.kind != "subagent" and current.facts.parent:
-            parent = self.by_name.get(current.facts.parent)
+        while current.facts.parent:
+            parent = self.names.find(current.facts.parent, current)
             if parent is None or id(parent) in seen:
                 return
             seen.add(id(parent))

@@ -7,7 +7,7 @@ exist twice, and the directory of the specification may hold the same id as the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -126,6 +126,38 @@ class AssembledSession:
             yield from child.with_children()
 
 
+class SessionNames:
+    """Finds sessions by their names. If several have a name, the one nearest to another is meant.
+
+    An id takes precedence over an alias or the id of a log.
+    """
+
+    def __init__(self, sessions: Sequence[AssembledSession]) -> None:
+        self._by_name: dict[str, list[AssembledSession]] = {}
+        for session in sessions:
+            self._by_name.setdefault(session.session_id, []).append(session)
+        ids = set(self._by_name)
+        for session in sessions:
+            for part in session.sources:
+                for alias in (*part.facts.aliases, part.facts.rollout):
+                    if alias and alias not in ids:
+                        self._by_name.setdefault(alias, [session])
+
+    def find(self, name: str | None, near: AssembledSession) -> AssembledSession | None:
+        """Return the session that another one calls by a name; None if there is none."""
+        found = self._by_name.get(name or "", ())
+        if len(found) > 1:
+            return min(found, key=lambda each: _distance(each, near))
+        return found[0] if found else None
+
+
+def _distance(one: AssembledSession, other: AssembledSession) -> tuple[bool, bool]:
+    """Return how far apart two sessions are: in sources of other groups, in another namespace."""
+    groups = {part.source.group for part in one.sources}
+    is_apart = groups.isdisjoint(part.source.group for part in other.sources)
+    return is_apart, one.facts.namespace != other.facts.namespace
+
+
 def unique_aliases(sessions: Iterable[AssembledSession]) -> dict[AssembledSession, str]:
     """Return, for sessions that share their id, the name that is unique to each, or else the id."""
     by_id: dict[str, list[AssembledSession]] = {}
@@ -151,8 +183,14 @@ def join_sources(agent: str, parts: Iterable[SourceSession]) -> list[AssembledSe
         else:
             groups.setdefault(_group_key(part), []).append(part)
     by_id = {key[-1]: group for key, group in groups.items()}
+    nearby = {
+        (part.source.group, key[-1]): group for key, group in groups.items() for part in group
+    }
     for part in superseded:  # such a copy may not record that it is a sub-agent
-        group = by_id.get(part.facts.session_id)
+        id = part.facts.session_id
+        group = nearby.get((part.source.group, id))
+        if group is None and not part.facts.namespace:
+            group = by_id.get(id)
         (groups.setdefault(_group_key(part), []) if group is None else group).append(part)
     return [_join(agent, group, key) for key, group in groups.items()]
 
@@ -162,7 +200,8 @@ def _group_key(part: SourceSession) -> tuple[str, ...]:
     if not facts.attributed:
         return ("unattributed", str(part.source.path), facts.session_id)
     if facts.kind == "subagent":  # their short ids are unique only below the parent
-        return ("subagent", facts.parent or "", facts.session_id)
+        namespace = (facts.namespace,) if facts.namespace else ()
+        return ("subagent", facts.parent or "", *namespace, facts.session_id)
     return ("session", facts.namespace, facts.session_id)
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final
 
-from amux.assembly.cost import SessionCost
+from amux.assembly.cost import SessionCost, why_unknown
 from amux.assembly.session import AssembledSession, time_span
 from amux.model.annotation import Note
 from amux.model.directories import forward_slashes
@@ -14,9 +14,10 @@ from amux.model.ids import unified_id
 from amux.model.message import SessionMessage
 from amux.model.session import Session, SessionSummary
 from amux.model.trace import count_messages, count_turns
-from amux.model.usage import Call
+from amux.model.usage import Call, named_model
 
-_LISTED: Final = ("channel",)
+_ASIDE: Final = frozenset({"auxiliary", "warm-up"})
+_LISTED: Final = ("channel", "profile")
 """The raw fields shown in a list: they distinguish sessions with equal ids."""
 
 _PASSED_OVER: Final = frozenset({"unknownTypes", "unknownRecords"})
@@ -44,6 +45,7 @@ def summarize(
         tags=tags,
         model=primary_model(session),
         cost=None if cost is None else cost.record(),
+        unrecorded=why_unknown(session) if cost is None else (),
         cwd=cwd_of(session),
         forked_from=session.parent if session.kind == "fork" else None,
         models=models_of(session),
@@ -80,6 +82,7 @@ def full_session(
         messages=tuple(messages),
         model=primary_model(session),
         cost=None if cost is None else cost.record(),
+        unrecorded=why_unknown(session) if cost is None else (),
         cwd=cwd_of(session),
         forked_from=session.parent if session.kind == "fork" else None,
         models=models_of(session),
@@ -132,21 +135,22 @@ def cwd_of(session: AssembledSession) -> str | None:
 
 def models_of(session: AssembledSession) -> tuple[str, ...]:
     """Return every model it used, in order of appearance."""
-    called = (call.model for call in _model_calls(session) if call.model)
+    called = (call.model for call in _model_calls(session))
     recorded = (model for part in session.sources for model in part.facts.models)
-    return tuple(dict.fromkeys((*called, *session.facts.models, *recorded)))
+    named = map(named_model, (*called, *session.facts.models, *recorded))
+    return tuple(dict.fromkeys(filter(None, named)))
 
 
 def primary_model(session: AssembledSession) -> str | None:
     """Return the model with the most calls, the first of several; None if no model is recorded."""
-    counts = Counter(call.model for call in _model_calls(session) if call.model)
+    counts = Counter(filter(None, (named_model(call.model) for call in _model_calls(session))))
     if counts:
         return counts.most_common(1)[0][0]
-    return session.facts.models[0] if session.facts.models else None
+    return next(filter(None, map(named_model, session.facts.models)), None)
 
 
 def _model_calls(session: AssembledSession) -> list[Call]:
     # A fork without a call of its own has the model of its copied history.
     calls = session.calls or [ignored.call for ignored in session.ignored]
     # A small model that wrote a title or set a budget took no part in the conversation.
-    return [call for call in calls if call.purpose != "auxiliary"] or calls
+    return [call for call in calls if call.purpose not in _ASIDE] or calls

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from amux.index.text.update import TextDatabase
 
-FORMAT: Final = 8
+FORMAT: Final = 10
 """Raised whenever a table or a stored value changes: a database of another format is rebuilt."""
 
 _WAIT_SECONDS: Final = 5.0
@@ -95,7 +95,7 @@ CREATE TABLE session (
   updated INTEGER NOT NULL,
   turns INTEGER NOT NULL,
   usd REAL NOT NULL,
-  is_lower_bound INTEGER NOT NULL,
+  incomplete TEXT NOT NULL,
   hidden INTEGER NOT NULL,
   kind TEXT NOT NULL,
   cwd TEXT,

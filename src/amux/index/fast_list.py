@@ -39,9 +39,9 @@ class FastCost:
 
     __slots__ = ("incomplete", "total_usd")
 
-    def __init__(self, total_usd: float, *, is_lower_bound: bool) -> None:
+    def __init__(self, total_usd: float, incomplete: str) -> None:
         self.total_usd = total_usd
-        self.incomplete = ("incomplete",) if is_lower_bound else ()
+        self.incomplete = tuple(incomplete.split())
 
 
 class FastSummary:
@@ -49,16 +49,17 @@ class FastSummary:
 
     __slots__ = (
         "agent", "archived", "cost", "created_at", "kind", "model", "session_id", "starred",
-        "title", "turn_count", "unified_id", "updated_at",
+        "title", "turn_count", "unified_id", "unrecorded", "updated_at",
     )  # fmt: skip
 
     def __init__(self, line: Line, stars: Collection[str]) -> None:
         self.agent, self.session_id, created, updated, self.turn_count, self.title = line[:6]
-        self.model, usd, is_lower_bound, hidden, self.kind, _, names = line[6:]
+        self.model, usd, incomplete, hidden, self.kind, _, names = line[6:]
         self.unified_id = f"{self.agent}:{self.session_id}"
         self.created_at = _EPOCH + timedelta(microseconds=created)
         self.updated_at = _EPOCH + timedelta(microseconds=updated)
-        self.cost = None if usd < 0 else FastCost(usd, is_lower_bound=bool(is_lower_bound))
+        self.cost = None if usd < 0 else FastCost(usd, incomplete)
+        self.unrecorded = tuple(incomplete.split()) if usd < 0 else ()
         self.archived = bool(hidden & ARCHIVED)
         self.starred = bool(stars) and any(
             f"{self.agent}:{name}" in stars for name in names.split("\n")
@@ -166,7 +167,7 @@ class _Annotator:
 
 
 def _with_star(text: str) -> str:
-    for later in ('\n  "problems": ', '\n  "raw": '):
+    for later in ('\n  "problems": ', '\n  "unrecorded": ', '\n  "raw": '):
         before, found, after = text.partition(later)
         if found:
             return f'{before}\n  "starred": true,{found}{after}'

@@ -7,12 +7,13 @@ from typing import Literal
 
 from amux.model.base import Model
 from amux.model.problems import Problem
+from amux.model.usage import Purpose
 
 CostSource = Literal["native", "run-index", "estimate"]
 
 
 class CostRecord(Model, frozen=True, kw_only=True):
-    """The cost of a message or session. `incomplete` says why it is a lower bound; empty: exact."""
+    """The cost of a message or session. `incomplete` says why it is not exact; empty: it is."""
 
     total_usd: float
     input_tokens: int
@@ -37,6 +38,7 @@ class CostBreakdown(Model, frozen=True, kw_only=True, omit_defaults=False):
     session_count: int
     incomplete: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()  # one per grouping, in the order of `group_by`
+    sessions_without_calls: int = 0  # part of `session_count`
 
 
 class UnpricedModel(Model, frozen=True, kw_only=True):
@@ -45,6 +47,14 @@ class UnpricedModel(Model, frozen=True, kw_only=True):
     model: str
     input_tokens: int
     output_tokens: int
+    calls: int
+
+
+class UnattributedCalls(Model, frozen=True, kw_only=True):
+    """Billed calls of an agent that belong to no session: what they were for, and their number."""
+
+    agent: str
+    purpose: Purpose
     calls: int
 
 
@@ -63,6 +73,8 @@ class CostSummary(Model, frozen=True, kw_only=True):
     incomplete: tuple[str, ...] = ()
     unpriced: tuple[UnpricedModel, ...] = ()
     unattributed: CostRecord | None = None  # billed calls that belong to no session
+    unattributed_calls: tuple[UnattributedCalls, ...] = ()
+    sessions_without_calls: int = 0  # part of `session_count`
     problems: tuple[Problem, ...] = ()  # of unreadable sources and of the annotation file
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from amux.model.base import Model
 from amux.model.problems import Problem
 from amux.model.trace import Trace
-from amux.model.usage import Call
+from amux.model.usage import Call, Tokens
 
 Kind = Literal["session", "fork", "continuation", "subagent"]
 
@@ -69,6 +69,7 @@ class Facts(Model, frozen=True, kw_only=True):
     compactions: int = 0
     gaps: tuple[str, ...] = ()  # further reasons why usage is incomplete, besides `Call.gaps`
     native_nusd: int | None = None  # the agent's own total for this session with its sub-agents
+    native_tokens: dict[str, Tokens] | None = None  # by model, what it covers; None: unknown
     notes: tuple[TitleNote, ...] = ()
     problems: tuple[Problem, ...] = ()
     problem_count: int = 0

@@ -45,7 +45,8 @@ class SessionMessage(Model, frozen=True, kw_only=True):
     """One message, merged from all its records: an answer streamed over five lines is one message.
 
     `synthetic` is true for text that neither the user nor a model wrote: injected context, command
-    echoes, caveats, error notices. Such a message counts as neither prompt, title nor turn.
+    echoes, caveats, error notices. Such a message counts as neither prompt, title nor turn. With
+    the role "assistant" it is a notice of the agent, mostly an error in place of an answer.
     """
 
     role: Role

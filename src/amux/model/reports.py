@@ -84,6 +84,42 @@ class RootReport(Model, frozen=True, kw_only=True):
     next_loss: NextLoss | None = None
 
 
+class UnknownType(Model, frozen=True, kw_only=True):
+    """A record type that the adapter does not know, and the number of such records."""
+
+    name: str  # or `<name>` if it looks like data
+    count: int
+
+
+class UnknownField(Model, frozen=True, kw_only=True):
+    """A field of a known record type that amux has neither seen nor reads."""
+
+    record_type: str
+    name: str  # or `<name>` if it looks like data
+    json_types: tuple[str, ...]  # of a column: its declared type
+    count: int
+
+
+class UnknownFile(Model, frozen=True, kw_only=True):
+    """Files that amux does not know, or cannot read, as a pattern without names and ids."""
+
+    pattern: str
+    why: str  # `unknown`, or the code of the problem
+    sizes: tuple[str, ...]  # orders of magnitude
+    count: int
+
+
+class UnknownReport(Model, frozen=True, kw_only=True):
+    """Everything of one agent that amux does not know; it contains no text of a session."""
+
+    agent: str
+    versions: tuple[str, ...] = ()  # of the agent, as its sessions record them
+    fields_compared: bool
+    types: tuple[UnknownType, ...] = ()
+    fields: tuple[UnknownField, ...] = ()
+    files: tuple[UnknownFile, ...] = ()
+
+
 class ExplainedCall(Model, frozen=True, kw_only=True):
     """One record of a billed call, counted in this session or not."""
 
@@ -93,6 +129,8 @@ class ExplainedCall(Model, frozen=True, kw_only=True):
     reason: str | None = None  # why it is not counted here
     counted_in: str | None = None  # unified id of the session that counts it instead
     price_source: str | None = None  # native, or the catalogue
+    price_entry: str | None = None  # provider and model in the catalogue
+    price_note: str | None = None  # why that entry, if it has another name or provider
     rates: dict[str, float] | None = None  # USD per million tokens, by bucket
     usd: float | None = None  # its share of the session's cost
     uncounted_usd: float | None = None  # the cost of a copied call; not part of any sum

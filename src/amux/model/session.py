@@ -62,6 +62,7 @@ class SessionSummary(Model, frozen=True, kw_only=True):
     archived: bool = False
     starred: bool = False
     problems: tuple[Problem, ...] = ()
+    unrecorded: tuple[str, ...] = ()  # why `cost` is missing although a model was called
     raw: dict[str, Any] = {}
 
 
@@ -90,4 +91,5 @@ class Session(Model, frozen=True, kw_only=True):
     calls: tuple[Call, ...] = ()
     children: tuple[Session, ...] = ()
     problems: tuple[Problem, ...] = ()
+    unrecorded: tuple[str, ...] = ()  # why `cost` is missing although a model was called
     raw: dict[str, Any] = {}

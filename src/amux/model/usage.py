@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal
 
@@ -9,10 +10,24 @@ import msgspec
 
 from amux.model.base import Model
 
-Purpose = Literal["main", "subagent", "compaction", "auxiliary"]
+Purpose = Literal["main", "subagent", "compaction", "auxiliary", "warm-up"]
 
 NANO = 1_000_000_000
 """The number of nano-USD in one USD. Money is counted in integer nano-USD."""
+
+
+NO_MODEL = "(calls that name no model)"
+"""The group of calls in a report whose model is not recorded. It is not the name of a model."""
+
+NO_CALLS = "(sessions without calls)"
+"""The group of sessions in a report by model that called no model."""
+
+_PLACEHOLDERS = frozenset({"", "unknown", "none", "null", "undefined", "n/a"})
+
+
+def named_model(model: str | None) -> str | None:
+    """Return the recorded name of a model; None for a placeholder that agents write instead."""
+    return None if model is None or model.strip().lower() in _PLACEHOLDERS else model
 
 
 class Tokens(Model, frozen=True, kw_only=True):
@@ -66,4 +81,27 @@ class Call(Model, frozen=True, kw_only=True):
     message_id: str | None = None  # the id of the SessionMessage it produced
     copied: bool = False  # the agent recorded this call as a copy from another session
     repeats: int = 0  # the number of further records of this call that were ignored
-    gaps: tuple[str, ...] = ()  # why the figures are a lower bound; empty = exact
+    gaps: tuple[str, ...] = ()  # why the figures are not exact; empty if they are
+
+
+def sum_tokens(calls: Iterable[Call]) -> Tokens:
+    """Return the tokens of all calls; `sum` would build a `Tokens` for each of many calls."""
+    used = read = written = written_1h = output = 0
+    thinking: int | None = None
+    for call in calls:
+        tokens = call.tokens
+        used += tokens.input
+        read += tokens.cache_read
+        written += tokens.cache_write
+        written_1h += tokens.cache_write_1h
+        output += tokens.output
+        if tokens.thinking is not None:
+            thinking = (thinking or 0) + tokens.thinking
+    return Tokens(
+        input=used,
+        cache_read=read,
+        cache_write=written,
+        cache_write_1h=written_1h,
+        output=output,
+        thinking=thinking,
+    )

@@ -3,8 +3,11 @@
 Loading the catalogue takes longer than listing sessions. `shipped.json`, written by
 tools/gen_rates.py, holds the rates of the most frequent models from one version of the catalogue
 and answers in a hundredth of the time. It is used only if exactly that version is installed and the
-match is certain; otherwise the catalogue is loaded. A model that is not in the catalogue has no
-rates: nothing is guessed from a similar name.
+match is certain; otherwise the catalogue is loaded.
+
+A name that the catalogue does not have as it is recorded may be another spelling of an entry, have
+a date that the entry lacks, or be known only from another provider. The rates then say so in
+`note`. A model that is not in the catalogue has no rates: nothing is guessed from a similar name.
 """
 
 from __future__ import annotations
@@ -20,7 +23,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from amux.pricing.corrections import CORRECTIONS, corrected
 from amux.pricing.rates import BucketRates, Rates, RateTier, TokenRates, UsdPrices, bucket_rates
+from amux.pricing.spelling import is_local, shorter_names, spelling_key
 
 if TYPE_CHECKING:
     from genai_prices import types
@@ -86,6 +91,9 @@ class Shipped(msgspec.Struct, frozen=True):
     resellers: tuple[str, ...] = ()
     """The providers in `models` that also offer models of other providers."""
 
+    spellings: str = ""
+    """The spelling keys of the names of all models of all providers, one per line."""
+
 
 class Answer(NamedTuple):
     """The rates of a model (None: it has none), and whether they are equal on every day."""
@@ -113,9 +121,12 @@ def look_up_rates(agent: str, model: str, day: date) -> tuple[Rates | None, bool
     for provider, ref in candidates(agent, model):
         found = _look_up(provider, ref, moment)
         if found is not None:
-            lasting = not isinstance(found.model.prices, list)
-            return _to_rates(found, ref, day), lasting
-    return None, True
+            return _entry_rates(found.provider, found.model, ref, moment)
+    other = None if is_local(plain_name(model)) else _other_entry(agent, model)
+    if other is None:
+        return None, True
+    rates, lasting = _entry_rates(other.provider, other.model, other.model.id, moment)
+    return None if rates is None else msgspec.structs.replace(rates, note=other.note), lasting
 
 
 def _look_up(provider: str | None, ref: str, moment: datetime) -> types.PriceCalculation | None:
@@ -156,22 +167,151 @@ def _clause_fits(clause: types.MatchLogic, ref: str) -> bool:
             return clause.is_match(ref)
 
 
-def _to_rates(found: types.PriceCalculation, ref: str, day: date) -> Rates | None:
+def _entry_rates(
+    provider: types.Provider, model: types.ModelInfo, ref: str, moment: datetime
+) -> tuple[Rates | None, bool]:
+    """Return the rates of an entry, and whether they are equal on every day."""
     import genai_prices
 
-    claude = is_claude(found.provider.id, ref)
-    priced = rates_by_token(found.model_price, claude=claude)
-    if priced is None:
-        return None
-    rates, tiers = priced
+    claude, day = is_claude(provider.id, ref), moment.date()
+    lasting = not isinstance(model.prices, list) and (provider.id, ref) not in CORRECTIONS
+    correction = corrected(provider.id, ref, day)
+    tiers: tuple[RateTier, ...] = ()
+    if correction is not None:
+        rates, origin = bucket_rates(correction.prices, claude=claude), correction.source
+    else:
+        priced = rates_by_token(model.get_prices(moment), claude=claude)
+        if priced is None:
+            return None, lasting
+        rates, tiers = priced
+        origin = f"genai-prices {genai_prices.__version__}"
     return Rates(
         **rates,
-        model_ref=found.model.id,
-        provider=found.provider.id,
-        origin=f"genai-prices {genai_prices.__version__}",
+        model_ref=model.id,
+        provider=provider.id,
+        origin=origin,
         as_of=day,
         tiers=tiers,
-    )
+    ), lasting
+
+
+# Entries under another name
+
+
+MAKERS: Final = (
+    "anthropic", "openai", "google", "x-ai", "deepseek", "moonshotai", "zai", "zhipuai", "minimax",
+    "mistral", "meta", "cohere", "perplexity", "arcee", "cursor",
+)  # fmt: skip
+"""Providers that sell models of their own: their price comes first, then that of openrouter."""
+
+_RESELLER: Final = "openrouter"
+
+
+class OtherEntry(NamedTuple):
+    """An entry that a name certainly means, and why it is used instead of one of that name."""
+
+    provider: types.Provider
+    model: types.ModelInfo
+    note: str
+
+
+def _other_entry(agent: str, model: str) -> OtherEntry | None:
+    """Return the entry of a name without its date, in another spelling or of another provider."""
+    name = plain_name(model)
+    by_key = _entries_by_key()
+    heads = name.split("/")[:-1] or [AGENT_PROVIDERS.get(agent, "")]
+    refs = shorter_names(name)
+    found = [(ref, entry) for ref in refs for entry in by_key.get(spelling_key(ref), ())]
+    # The recorded provider comes first, even for a shorter name, which is the one it has.
+    found.sort(key=lambda each: _rank(each[1][0], heads, name.count("/") - each[0].count("/")))
+    for ref, (provider, entry) in found:
+        if rates_by_token(_standard_prices(entry), claude=False) is not None:
+            return OtherEntry(provider, entry, _why(name, ref, provider, entry))
+    return None
+
+
+_Entries = dict[str, list[tuple["types.Provider", "types.ModelInfo"]]]
+_indexed: list[tuple[object, _Entries]] = []  # the entries of the newest catalogue
+
+
+def _entries_by_key() -> _Entries:
+    """Return the entries of the catalogue by the spelling of their names, unless they differ."""
+    from genai_prices.data_snapshot import get_snapshot
+
+    snapshot = get_snapshot()  # a program may have replaced it
+    if not _indexed or _indexed[0][0] is not snapshot:
+        _indexed[:] = [(snapshot, entries_by_key(snapshot.providers))]
+    return _indexed[0][1]
+
+
+def entries_by_key(providers: Iterable[types.Provider]) -> _Entries:
+    """Return entries by spelling; several entries of one provider must have the same prices."""
+    found: _Entries = {}
+    for provider in providers:
+        own: dict[str, list[types.ModelInfo]] = {}
+        for model in provider.models:
+            for key in dict.fromkeys(map(spelling_key, entry_names(model))):
+                own.setdefault(key, []).append(model)
+        for key, models in own.items():
+            if all(model.prices == models[0].prices for model in models):
+                found.setdefault(key, []).append((provider, models[0]))
+    return found
+
+
+def entry_names(model: types.ModelInfo) -> list[str]:
+    """Return the names of an entry: its id, with and without a vendor, and those of its rules."""
+    names = [model.id, *_literal_names(model.match)]
+    return list(dict.fromkeys((*names, *(name.rpartition("/")[2] for name in names))))
+
+
+def _literal_names(clause: types.MatchLogic) -> list[str]:
+    from genai_prices import types
+
+    match clause:
+        case types.ClauseOr():
+            return [name for inner in clause.or_ for name in _literal_names(inner)]
+        case types.ClauseEquals():
+            return [clause.equals]
+        case _:
+            return []
+
+
+def _rank(provider: types.Provider, heads: Iterable[str], cut: int) -> tuple[int, int, int]:
+    """Return the place of an entry: the recorded provider, then the least vendors that are cut off.
+
+    Of several providers of one name the makers come first, then openrouter, then all others.
+    """
+    if any(_is_called(provider, head) for head in heads):
+        return -1, 0, 0
+    if provider.id in MAKERS:
+        return cut, 0, MAKERS.index(provider.id)
+    return cut, 1 if provider.id == _RESELLER else 2, 0
+
+
+def _is_called(provider: types.Provider, head: str) -> bool:
+    match = provider.provider_match
+    return provider.id == head or (match is not None and match.is_match(head))
+
+
+def _standard_prices(model: types.ModelInfo) -> types.ModelPrice:
+    prices = model.prices
+    return prices[0].prices if isinstance(prices, list) else prices
+
+
+def _why(name: str, ref: str, provider: types.Provider, model: types.ModelInfo) -> str:
+    """Return in words why an entry is used for a name of which `ref` is the part that fits."""
+    head, slash, _ = name.partition("/")
+    last, fitting = name.rpartition("/")[2], ref.rpartition("/")[2]
+    reasons: list[str] = []
+    if fitting != last:
+        reasons.append("the name without its date")
+    if fitting not in {each.lower() for each in entry_names(model)}:
+        reasons.append("another spelling of the name")
+    if slash and not _is_called(provider, head):
+        reasons.append(f"the catalogue has no such entry of `{head}`")
+    elif not slash and provider.id not in MAKERS:
+        reasons.append(f"the catalogue has no entry of its maker, but one of {provider.id}")
+    return "; ".join(reasons) or f"the catalogue has the name from {provider.id}"
 
 
 def rates_by_token(
@@ -259,7 +399,11 @@ def shipped_rates(agent: str, model: str, day: date) -> Answer | None:
             return _answer(found, shipped.version, provider, day) if _is_sure(found, name) else None
         if _DATED.search(name) or provider in shipped.resellers:
             return None
-    return Answer(None, lasting=True)
+    name = plain_name(model)
+    is_listed = not is_local(name) and any(
+        spelling_key(ref) in _spellings() for ref in shorter_names(name)
+    )
+    return None if is_listed else Answer(None, lasting=True)
 
 
 def load_shipped() -> Shipped:
@@ -276,6 +420,12 @@ def _installed() -> Shipped | None:
     wanted = f"genai_prices-{shipped.version}.dist-info"
     folders = () if spec is None else spec.submodule_search_locations or ()
     return shipped if any(Path(folder).with_name(wanted).is_dir() for folder in folders) else None
+
+
+@cache
+def _spellings() -> frozenset[str]:
+    shipped = _installed()
+    return frozenset(() if shipped is None else shipped.spellings.split("\n"))
 
 
 def _owner(shipped: Shipped, name: str) -> str | None:

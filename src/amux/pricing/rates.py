@@ -63,13 +63,18 @@ class RateTier(TokenRates, frozen=True, kw_only=True):
 
 
 class Rates(TokenRates, frozen=True, kw_only=True):
-    """The rates of a model on a day. `tiers` are in ascending order; `origin` names the source."""
+    """The rates of a model on a day. `tiers` are in ascending order; `origin` names the source.
+
+    `note` says why another entry than that of the recorded name and provider was used; it is empty
+    if the catalogue has that entry.
+    """
 
     model_ref: str
     provider: str
     origin: str
     as_of: date
     tiers: tuple[RateTier, ...] = ()
+    note: str = ""
 
     def at(self, input_tokens: int) -> TokenRates:
         """Return the rates of a call with the given total input."""

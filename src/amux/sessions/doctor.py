@@ -37,6 +37,7 @@ def examine(service: SessionService, agents: Sequence[str]) -> tuple[RootReport,
 def _examine_root(adapter: Adapter, root: Path) -> RootReport:
     found = list(adapter.discover(root))
     sources = {source.path: source for source in found if source.has_path}
+    owners = {path: source.path for source in sources.values() for path in source.companions}
     problems: list[Problem] = []
     with_sources = {each for path in sources for each in path.parents}
     has_folder = is_path(str(root)) and is_folder(root)
@@ -46,7 +47,9 @@ def _examine_root(adapter: Adapter, root: Path) -> RootReport:
         if not source.has_path:
             status, what = _read_source(adapter, source, problems)
             files.append(FileReport(path=source.location, status=status, what=what, bytes=0))
-    files += [_examine_file(adapter, root, path, sources, problems) for path in paths]
+    files += [
+        _examine_file(adapter, root, path, sources, problems, owners=owners) for path in paths
+    ]
     counts = Counter(report.status for report in files)
     return RootReport(
         agent=adapter.info.name,
@@ -56,6 +59,22 @@ def _examine_root(adapter: Adapter, root: Path) -> RootReport:
         problems=tuple(problems),
         next_loss=_next_loss(adapter, root, list(sources.values())),
     )
+
+
+def unknown_files(
+    adapter: Adapter, root: Path, found: Sequence[SourceRef]
+) -> Iterator[tuple[str, int]]:
+    """Yield the relative path and the size of every file that matches no rule; read no file."""
+    sources = {source.path: source for source in found}
+    companions = {path for source in found for path in source.companions}
+    with_sources = {each for path in sources for each in path.parents}
+    for path in _walk(root, [], with_sources):
+        relative = path.relative_to(root).as_posix()
+        is_link = os.path.islink(path)  # noqa: PTH114 - it does not raise in an unreadable folder
+        if path in sources or path in companions or is_link or _owner(path, sources) is not None:
+            continue
+        if _ignored(adapter.info, relative)[0] == "unknown":
+            yield relative, _size(path)
 
 
 def _walk(root: Path, problems: list[Problem], with_sources: set[Path]) -> Iterator[Path]:
@@ -88,6 +107,8 @@ def _examine_file(
     path: Path,
     sources: dict[Path, SourceRef],
     problems: list[Problem],
+    *,
+    owners: dict[Path, Path],
 ) -> FileReport:
     relative = path.relative_to(root).as_posix()
     status: FileStatus
@@ -99,6 +120,8 @@ def _examine_file(
         status, what = "part", f"belongs to {owner.relative_to(root).as_posix()}"
     else:
         status, what = _ignored(adapter.info, relative)
+        if status == "unknown" and path in owners:
+            status, what = "part", f"belongs to {owners[path].relative_to(root).as_posix()}"
     return FileReport(path=relative, status=status, what=what, bytes=_size(path))
 
 

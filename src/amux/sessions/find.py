@@ -14,7 +14,7 @@ from typing import NamedTuple
 from amux.adapters._base import SourceRef
 from amux.adapters._kit.related import FindsRelated
 from amux.assembly.assemble import Assembly
-from amux.assembly.session import time_span
+from amux.assembly.session import AssembledSession, time_span, unique_aliases
 from amux.errors import AmbiguousIdError, SessionNotFoundError
 from amux.model.ids import NativeRef, split_unified_id, unified_id
 from amux.model.problems import Problem
@@ -36,6 +36,22 @@ class Found(NamedTuple):
     assembly: Assembly | None = None
 
 
+class _Listing:
+    """The sources of each agent, listed once for one question."""
+
+    def __init__(self, catalog: SourceCatalog) -> None:
+        self.catalog = catalog
+        self._sources: dict[str, list[SourceRef]] = {}
+
+    def sources(self, agent: str) -> list[SourceRef]:
+        if agent not in self._sources:
+            self._sources[agent] = self.catalog.sources(agent)
+        return self._sources[agent]
+
+    def assembly(self, agent: str) -> Assembly:
+        return self.catalog.assemble_sources(agent, self.sources(agent))
+
+
 def find_session(
     registry: AdapterRegistry,
     catalog: SourceCatalog,
@@ -54,13 +70,19 @@ def find_session(
     """
     agents, text = _scope(registry, ref, agent)
     problems: list[Problem] = []
-    for candidates in _candidates(catalog, agents, text, by_title=by_title, problems=problems):
+    listing = _Listing(catalog)
+    for candidates in _candidates(listing, agents, text, by_title=by_title, problems=problems):
         exact = [found for found in candidates if found.ref.native_session_id == text]
         matches = exact or candidates
         if len(matches) == 1:
-            return matches[0]
+            (found,) = matches
+            if apart := _sessions_apart(listing, found):
+                names = [unified_id(found.ref.agent, alias) for alias in apart]
+                raise _ambiguous(ref, names, hint="one of these names is enough")
+            return found
         if matches:
-            raise _ambiguous(ref, [found.ref for found in matches])
+            names = [unified_id(found.ref.agent, found.ref.native_session_id) for found in matches]
+            raise _ambiguous(ref, names, hint="type more of the id")
     for owner in agents if text.strip() else ():
         problem = find_read_error(catalog, owner, text)
         if problem is not None:
@@ -83,7 +105,7 @@ def _scope(registry: AdapterRegistry, ref: str, agent: str | None) -> tuple[Sequ
 
 
 def _candidates(
-    catalog: SourceCatalog,
+    listing: _Listing,
     agents: Sequence[str],
     text: str,
     *,
@@ -100,9 +122,9 @@ def _candidates(
         yield [
             Found(NativeRef(agent=agent, native_session_id=native))
             for agent in agents
-            for native in dict.fromkeys(lookup(catalog, agent, text))
+            for native in dict.fromkeys(lookup(listing, agent, text))
         ]
-    assemblies = {agent: catalog.assembly(agent) for agent in agents}
+    assemblies = {agent: listing.assembly(agent) for agent in agents}
     problems += (problem for each in assemblies.values() for problem in each.problems)
     for content_lookup in (_ids_from_names, _ids_from_titles)[: 2 if by_title else 1]:
         yield [
@@ -112,8 +134,8 @@ def _candidates(
         ]
 
 
-def _ids_from_source_names(catalog: SourceCatalog, agent: str, text: str) -> Iterator[str]:
-    for source in catalog.sources(agent):
+def _ids_from_source_names(listing: _Listing, agent: str, text: str) -> Iterator[str]:
+    for source in listing.sources(agent):
         native = source.session_id
         if native is None or source.role != "session" or source.superseded:
             continue
@@ -121,29 +143,29 @@ def _ids_from_source_names(catalog: SourceCatalog, agent: str, text: str) -> Ite
             yield native
 
 
-def _ids_from_id_prefixes(catalog: SourceCatalog, agent: str, text: str) -> Iterator[str]:
+def _ids_from_id_prefixes(listing: _Listing, agent: str, text: str) -> Iterator[str]:
     """Yield ids from sources whose name has only the first part of the id: these are read."""
-    sources = [
+    matching = [
         source
-        for source in catalog.sources(agent)
+        for source in listing.sources(agent)
         if (prefix := source.id_prefix) and (prefix.startswith(text) or text.startswith(prefix))
     ]
-    for session in catalog.assemble_sources(agent, sources).all_sessions():
+    for session in listing.catalog.assemble_sources(agent, matching).all_sessions():
         if session.session_id.startswith(text):
             yield session.session_id
 
 
-def _ids_from_adapter(catalog: SourceCatalog, agent: str, text: str) -> Iterable[str]:
+def _ids_from_adapter(listing: _Listing, agent: str, text: str) -> Iterable[str]:
     """Return ids of sessions in databases, of superseded copies and of sub-agents.
 
     Nothing is returned if the adapter cannot list the sessions of all sources. A sub-agent matches
     only with its whole name: only reading it shows whether it is one.
     """
-    adapter = catalog.adapter(agent)
+    adapter = listing.catalog.adapter(agent)
     if not isinstance(adapter, FindsRelated):
         return ()
     names: list[_Names] = []
-    for source in catalog.sources(agent):
+    for source in listing.sources(agent):
         native = source.session_id
         if native is None and source.role == "session":
             listed = adapter.names(source)
@@ -179,14 +201,46 @@ def _matching(sessions: Sequence[_Names], text: str) -> Iterator[str]:
             yield names[0]
 
 
-def _ambiguous(ref: str, found: Sequence[NativeRef]) -> AmbiguousIdError:
-    names = sorted(unified_id(one.agent, one.native_session_id) for one in found)
+def _sessions_apart(listing: _Listing, found: Found) -> dict[str, AssembledSession]:
+    """Return the sessions with an id by names that are unique; empty if only one session has it.
+
+    Sources of one group share ids only for copies, or the agent has a rule for them. So sessions
+    are compared only if sources of several groups have the id.
+    """
+    agent, native = found.ref.agent, found.ref.native_session_id
+    assembly = found.assembly
+    if assembly is None:
+        if len({source.group for source in _sources_with(listing, agent, native)}) <= 1:
+            return {}
+        sources = listing.sources(agent)
+        assembly = listing.catalog.assembly_for(agent, native, sources=sources)
+    sessions = [each for each in assembly.all_sessions() if each.session_id == native]
+    groups = {part.source.group for each in sessions for part in each.sources}
+    named = {alias: each for each, alias in unique_aliases(sessions).items() if alias != native}
+    return named if len(named) > 1 and len(groups) > 1 else {}
+
+
+def _sources_with(listing: _Listing, agent: str, native: str) -> Iterator[SourceRef]:
+    """Yield the sources that have a session with an id; none if all are of one group."""
+    adapter = listing.catalog.adapter(agent)
+    sources = listing.sources(agent)
+    has_groups = len({source.group for source in sources}) > 1
+    for source in sources if has_groups else ():
+        names = [source.session_id]
+        if names == [None] and source.role == "session" and isinstance(adapter, FindsRelated):
+            names = [each.session_id for each in adapter.names(source) or ()]
+        if native in names:
+            yield source
+
+
+def _ambiguous(ref: str, found: Iterable[str], *, hint: str) -> AmbiguousIdError:
+    names = sorted(found)
     shown = ", ".join(f"`{name}`" for name in names[:_MAX_CANDIDATES])
     more = f" and {len(names) - _MAX_CANDIDATES} more" if len(names) > _MAX_CANDIDATES else ""
     return AmbiguousIdError(
         f"`{ref}` fits {len(names)} sessions: {shown}{more}",
         candidates=names,
-        hint="type more of the id",
+        hint=hint,
     )
 
 
@@ -211,11 +265,20 @@ def find_latest(
         # A sub-agent alone in its file stands for the session that started it.
         native = latest.parent if latest.kind == "subagent" else latest.session_id
         if native is not None:
-            return NativeRef(agent=source.agent, native_session_id=native)
+            return _named_in(_Listing(catalog), source, native)
     raise SessionNotFoundError(
         "no agent has a session here" if agent is None else f"{agent} has no session here",
         hint="`amux agents` shows the directories that are searched for sessions",
     )
+
+
+def _named_in(listing: _Listing, source: SourceRef, native: str) -> NativeRef:
+    """Return the session of a source with an id, by a name that no other session has."""
+    ref = NativeRef(agent=source.agent, native_session_id=native)
+    for alias, session in _sessions_apart(listing, Found(ref)).items():
+        if any(part.source.location == source.location for part in session.sources):
+            return NativeRef(agent=source.agent, native_session_id=alias)
+    return ref
 
 
 def _newest_first(catalog: SourceCatalog, agents: Sequence[str]) -> list[SourceRef]:

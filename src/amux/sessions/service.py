@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
@@ -30,6 +31,7 @@ from amux.index.snapshot_cache import GenerationCache
 from amux.model.cost import CostSummary
 from amux.model.message import SessionMessage
 from amux.model.options import CostAggregationOptions, SessionListOptions, SessionQuery
+from amux.model.outline import SessionOutline
 from amux.model.problems import Problem
 from amux.model.reports import ListReport
 from amux.model.session import Session
@@ -264,12 +266,37 @@ class SessionService:
         header = self._view(assembly, session, (), self.costs)
         return header, self.catalog.messages(assembly, session)
 
+    def outline(self, agent: str, session_id: str) -> SessionOutline:
+        """Return a session and its sub-agents, without messages, which are read on demand."""
+        assembly, session = self.open(agent, session_id)
+        return self._outline(assembly, session)
+
+    def _outline(self, assembly: Assembly, session: AssembledSession) -> SessionOutline:
+        return SessionOutline(
+            self._described(session, (), self.costs),
+            partial(self.catalog.messages, assembly, session),
+            tuple(self._outline(assembly, child) for child in session.children),
+        )
+
     def _view(
         self,
         assembly: Assembly,
         session: AssembledSession,
         messages: Iterable[SessionMessage],
         costs: CostCalculator,
+    ) -> Session:
+        children = tuple(
+            self._view(assembly, child, self.catalog.messages(assembly, child), costs)
+            for child in session.children
+        )
+        return self._described(session, messages, costs, children)
+
+    @staticmethod
+    def _described(
+        session: AssembledSession,
+        messages: Iterable[SessionMessage],
+        costs: CostCalculator,
+        children: tuple[Session, ...] = (),
     ) -> Session:
         return full_session(
             session,
@@ -278,10 +305,7 @@ class SessionService:
             tags=costs.tags_of(session),
             starred=costs.is_starred(session),
             notes=costs.annotations.notes(session),
-            children=tuple(
-                self._view(assembly, child, self.catalog.messages(assembly, child), costs)
-                for child in session.children
-            ),
+            children=children,
         )
 
     def explain(self, agent: str, session_id: str) -> CostExplanation:

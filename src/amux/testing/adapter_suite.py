@@ -23,7 +23,7 @@ from amux.model.trace import LineKind
 from amux.testing.captures import Capture, fingerprint
 from amux.testing.index_rules import IndexRules
 from amux.testing.reading import opened_files, read_source, smallest_log, sources_of
-from amux.testing.truth import listing_mismatches, session_mismatches
+from amux.testing.truth import injected_openings, listing_mismatches, session_mismatches
 
 _ALLOWED_IMPORTS = ("amux", "msgspec")
 
@@ -340,6 +340,11 @@ class AdapterSuite(IndexRules):
         )
         heavy = {"asyncio", "rich", "sqlite3", "genai_prices", "yaml", "zstandard", "subprocess"}
         assert heavy.isdisjoint(done.stdout.split())
+
+    def test_a25_no_title_and_no_prompt_begins_with_an_injected_text(
+        self, capture: Capture, home: Path
+    ) -> None:
+        assert injected_openings(self._client(home), capture.agent, self.adapter.info) == []
 
     def _client(self, home: Path) -> Any:
         client = create_client(home=home)

@@ -11,10 +11,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from amux.adapters._base import AgentInfo
+from amux.adapters._kit.injected import InjectedTexts
+from amux.client import Client
 from amux.model.cost import CostRecord
 from amux.model.incomplete import UNPRICED_MODEL
 from amux.model.message import SessionMessage, SessionToolCall
 from amux.model.session import Session, SessionSummary
+from amux.model.titles import ELLIPSIS, TITLE_LENGTH
 
 Expected = dict[str, Any]
 
@@ -53,6 +57,32 @@ def listing_mismatches(listed: Sequence[SessionSummary], sessions: Iterable[Expe
     return wrong
 
 
+def injected_openings(client: Client, agent: str, info: AgentInfo) -> list[str]:
+    """Return the titles and prompts of an agent that begin with one of its injected texts."""
+    injected = InjectedTexts(info.injected_texts)
+    wrong: list[str] = []
+    for summary in client.sessions.list(
+        agent, limit=None, include_children=True, include_archived=True
+    ):
+        session = client.sessions.get(agent, summary.session_id)
+        shown = [("title", session.title or ""), *(("prompt", text) for text in _prompts(session))]
+        wrong += [
+            f"{summary.session_id} {what}: {text[:100]!r}"
+            for what, text in shown
+            if injected.begins(text)
+        ]
+    return wrong
+
+
+def same_title(title: str | None, expected: str) -> bool:
+    """Return whether a title is the expected one, or an ellipsis shows that the prompt goes on.
+
+    The expected title is the first 100 code points of a prompt, or 99 and a space that was removed.
+    """
+    is_long = len(expected) >= TITLE_LENGTH - 1
+    return title == expected or (is_long and title == expected[: TITLE_LENGTH - 1] + ELLIPSIS)
+
+
 def token_counts(cost: CostRecord | None) -> dict[str, int]:
     """Return the token counts of a cost record under the names used in captures."""
     if cost is None:
@@ -76,6 +106,8 @@ def _allowed(expected: Expected, field: str) -> list[Any]:
 
 
 def _equal(field: str, actual: Any, value: Any, expected: Expected) -> bool:
+    if field == "title":
+        return same_title(actual, value)
     if field == "user_prompts":
         optional: list[str] = expected.get("optional_prompts") or []
         return bool(actual == value or [p for p in actual if p not in optional] == value)

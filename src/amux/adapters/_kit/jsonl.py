@@ -1,8 +1,6 @@
 """Streams JSON lines in one pass and bounded memory; a bad line costs only that line.
 
-A byte order mark, CRLF, leading NUL bytes (left by a crash) and blank lines are skipped. Bytes that
-are not UTF-8 and lone surrogates are replaced. An incomplete last line without a line end is a torn
-tail. Everything else that cannot be decoded is a `Problem`, and reading continues.
+`model.json_lines` decodes a line and says what is wrong with it; reading continues after a problem.
 
 `object_lines` supports decoders that take many lines at once, which is faster than one at a time
 but ignores line ends. Inside a JSON object, no line ends with `}` before one that begins with `{`.
@@ -12,7 +10,6 @@ as many objects as lines, each line is one object.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
@@ -22,19 +19,25 @@ import msgspec
 from amux.adapters._kit.long_lines import PendingLine
 from amux.adapters._kit.streams import DecoderMissingError, chunks, open_stream
 from amux.host import os_error_message
-from amux.model.problems import Problem, ProblemCode
+from amux.model.json_lines import Buffer, clean_line, decode_line
+from amux.model.problems import Problem
+
+__all__ = [
+    "Buffer",
+    "Span",
+    "clean_line",
+    "decode_line",
+    "decode_lines",
+    "iter_lines",
+    "no_session",
+    "object_lines",
+    "read_records",
+    "unreadable",
+]
 
 T = TypeVar("T")
-Buffer = bytes | bytearray
 
-_TORN = "the last line is not whole: it is still being written, or its writer was stopped"
-_BOM = b"\xef\xbb\xbf"
 _UNREADABLE = frozenset({"unreadable", "decoder-missing"})
-_NOISE = b" \t\r\x00"
-_LONE_SURROGATE = re.compile(
-    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
-    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-)
 Span = tuple[int, int]
 """The offsets of the first byte and of the byte after the last, in the file."""
 
@@ -91,51 +94,6 @@ def decode_lines(
         found = decode_line(line, decoder, path, number=number, ended=ended)
         if found is not None:
             yield found
-
-
-def decode_line(
-    piece: Buffer | memoryview,
-    decoder: msgspec.json.Decoder[T],
-    path: str,
-    *,
-    number: int,
-    ended: bool,
-) -> tuple[int, T, Buffer] | Problem | None:
-    """Decode one line to (number, record, raw line) or a problem; None if it is blank."""
-    line = bytes(piece) if isinstance(piece, memoryview) else piece
-    if number == 1 and line.startswith(_BOM):
-        line = line[len(_BOM) :]
-    try:
-        return number, decoder.decode(line), line
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        reason: Exception = error
-    cleaned = clean_line(line)
-    if not cleaned:
-        return None
-    if cleaned != line:
-        try:
-            return number, decoder.decode(cleaned), cleaned
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            reason = error
-    code, message = _describe(reason, ended=ended)
-    return Problem(code=code, message=message, path=path, line=number)
-
-
-def clean_line(line: Buffer) -> bytes:
-    """Strip blanks and NUL bytes, and replace everything that is not valid Unicode."""
-    text = bytes(line).strip(_NOISE)
-    text = text.decode("utf-8", "replace").encode("utf-8")
-    return _LONE_SURROGATE.sub(rb"\\ufffd", text)
-
-
-def _describe(error: Exception, *, ended: bool) -> tuple[ProblemCode, str]:
-    if isinstance(error, msgspec.ValidationError):
-        return "bad-record", f"a record has an unexpected shape ({error})"
-    if not ended:
-        return "torn-tail", _TORN
-    if isinstance(error, RecursionError):
-        return "bad-line", "a record is nested too deeply"
-    return "bad-line", f"a line is not valid JSON ({error})"
 
 
 def no_session(path: Path | str, problems: Iterable[Problem]) -> Iterator[Problem]:

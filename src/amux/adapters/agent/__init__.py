@@ -41,7 +41,7 @@ INFO: Final = AgentInfo(
     cli_command="agent",
     capabilities=Capabilities(session_persistence="file", can_resume=True),
     tier="extra",
-    revision=5,
+    revision=6,
     evidence="documented: format version 1; read in the agent's source; docs/agents/agent.md",
     ignored_files=(
         IgnoredFiles("*.yaml", "settings"),

@@ -13,8 +13,9 @@ Lines are never changed: a compaction is one more line, and the messages it summ
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +23,8 @@ import msgspec
 
 from amux.adapters._base import Head, Item
 from amux.adapters._kit.fold import Fold, Unknowns
-from amux.adapters._kit.jsonl import Buffer, no_session, read_records
+from amux.adapters._kit.jsonl import Buffer, decode_lines, no_session, read_records
+from amux.adapters._kit.usage import cost_view, usage_view
 from amux.adapters._kit.values import (
     count,
     damage_in,
@@ -182,8 +184,19 @@ def _tokens(usage: dict[str, Any]) -> Tokens:
 
 def read_log(path: Path, *, bodies: bool) -> Iterator[Item]:
     """Yield the items of the session in a file; summaries are in order between the messages."""
+    return _items(read_records(path, ENTRY), path, bodies=bodies)
+
+
+def read_log_bytes(data: bytes, path: Path) -> Iterator[Item]:
+    """Yield the items of the session in the bytes of a file, as `read_log` does."""
+    return _items(decode_lines(BytesIO(data), ENTRY, str(path)), path, bodies=True)
+
+
+def _items(
+    records: Iterable[tuple[int, Entry, Buffer] | Problem], path: Path, *, bodies: bool
+) -> Iterator[Item]:
     log = _LogReader(path, bodies=bodies)
-    for found in read_records(path, ENTRY):
+    for found in records:
         if isinstance(found, Problem):
             log.fold.problem(found)
             yield found
@@ -252,8 +265,11 @@ class _LogReader:
         result = message.tool_result
         if result is not None and result.tool_call_id not in self._calls:
             yield self._problem("orphan-result", "a tool result belongs to no call", number)
-        yield from self._emit(message)
         call = call_of(entry, id=message.id or "") if message.role == "assistant" else None
+        if call is not None:
+            usage, cost = usage_view(call), cost_view(call)
+            message = msgspec.structs.replace(message, token_usage=usage, cost=cost)
+        yield from self._emit(message)
         if call is not None:
             self.fold.call(call)
             yield call
@@ -348,7 +364,7 @@ def read_context(path: Path) -> tuple[list[SessionMessage], list[Problem]]:
             first = text(entry.first_kept_entry_id)
             positions = [position for position, one in enumerate(messages) if one.id == first]
             kept = positions[0] if positions else len(messages)
-            if not positions:
+            if not positions and entry.first_kept_entry_id != "":  # empty: it keeps nothing
                 what = "the compaction refers to an entry that is missing"
                 problem = Problem(code="bad-record", message=what, path=str(path), line=number)
                 problems.append(problem)

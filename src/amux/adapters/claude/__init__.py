@@ -39,6 +39,7 @@ from amux.adapters._kit.folders import Folders
 from amux.adapters._kit.jsonl import unreadable
 from amux.adapters._kit.streams import open_stream
 from amux.adapters.claude.conversation import can_fork
+from amux.adapters.claude.injected import INJECTED_TEXTS
 from amux.adapters.claude.reader import TranscriptReader
 from amux.adapters.claude.records import text_of
 from amux.adapters.claude.text_scan import extract_texts, read_message_at
@@ -77,9 +78,10 @@ INFO: Final = AgentInfo(
         IgnoredFiles("*/*/*", "working files of a session"),
         IgnoredFiles("*/memory/*", "the agent's notes about the project"),
     ),
-    revision=5,
+    revision=6,
     evidence="seen: 1.0.3, 1.0.59, 2.0.14, 2.0.77, 2.1.50, 2.1.325, claude-agent-sdk 0.2.182",
     indexable=True,
+    injected_texts=INJECTED_TEXTS,
 )
 
 

@@ -35,6 +35,7 @@ from amux.adapters.claude.records import (
     packed,
     text_of,
 )
+from amux.adapters.claude.tools import OpenTools
 from amux.model.incomplete import CALL_INTERRUPTED, COMPACTION_NOT_RECORDED, USAGE_NOT_RECORDED
 from amux.model.trace import LineKind, key_of
 from amux.model.usage import Purpose
@@ -90,9 +91,11 @@ class UserLine(msgspec.Struct, gc=False):
 
     parts: UserParts[Block]
     kinds: list[LineKind]  # one per message that the line begins
-    tool_names: list[str | None]  # of its results; None if there is no such call
+    tool_names: list[str | None]  # of its results; None if there is no such call so far
+    orphans: list[int]  # lines of results that belong to no call, as is known now
     compaction: bool
     warm_up: bool
+    after_result: bool  # the message before the line is a tool result
 
 
 class CallState(msgspec.Struct):
@@ -109,8 +112,7 @@ class CallState(msgspec.Struct):
     last_kind: LineKind = LineKind.LINE  # kind of the last line that began a message
     boundary_seen: bool = False
     seen_gaps: dict[str, None] = {}
-    at_work: set[str] = set()  # tools called by the newest answer, without result
-    tools: dict[str, str] | None = None  # names of all open tools; None if not needed
+    tools: OpenTools = msgspec.field(default_factory=OpenTools)
     pending_call: PendingCall = msgspec.field(default_factory=PendingCall)
     identity: bytearray = bytearray()
     """Keys of the API messages, 64 bits each, which copies of this conversation share."""
@@ -170,7 +172,7 @@ class CallState(msgspec.Struct):
             if (model := text_of(message.model)) is not None:
                 self.models[model] = None
         if isinstance(content, list):
-            self._learn_tools(content)
+            self._learn_tools(entry, content)
         return kind
 
     def take_user(self, entry: Entry) -> UserLine:
@@ -184,7 +186,8 @@ class CallState(msgspec.Struct):
             and (text_of(blocks[0].text) or "").strip() == WARM_UP
         )
         self.warm_up |= warm_up
-        parts = split_user(line, blocks, synthetic=warm_up)
+        after_result = self.last_kind is _TOOL
+        parts = split_user(line, blocks, synthetic=warm_up, after_result=after_result)
         kinds = parts.kinds()
         if _PROMPT in kinds:
             self._close()
@@ -196,9 +199,13 @@ class CallState(msgspec.Struct):
             if not self.boundary_seen:  # a summary after a boundary was counted with it
                 self._count_compaction(entry)
             self.boundary_seen = False
-        names = [self._tool_returned(block) for block in parts.results]
+        names: list[str | None] = []
+        orphans: list[int] = []
+        for block in parts.results:
+            id = text_of(block.tool_use_id) or ""
+            names.append(self.tools.take_result(id, entry.number, orphans))
         self._begin(entry, kinds)
-        return UserLine(parts, kinds, names, compaction, warm_up)
+        return UserLine(parts, kinds, names, orphans, compaction, warm_up, after_result)
 
     def _take_lone_result(self, entry: Entry) -> bool:
         """Record a line with a single tool result (most user lines); False for others."""
@@ -210,7 +217,7 @@ class CallState(msgspec.Struct):
         block = content[0]
         if not isinstance(block, Block) or block.type != "tool_result" or not self.has_messages:
             return False
-        self._tool_returned(block)
+        self.tools.take_back(text_of(block.tool_use_id) or "")
         self._begin(entry, _ONE_RESULT)
         return True
 
@@ -241,7 +248,7 @@ class CallState(msgspec.Struct):
         """Begin an answer of the model: it has received the preceding tool results."""
         self.open, self.answer_id, self.waiting = key, message_id, 0
         self.last_kind = _REPLY
-        self.at_work.clear()
+        self.tools.begin_answer()
         self.pending_call.state = "idle"
 
     def _begin(self, entry: Entry, kinds: Sequence[LineKind]) -> None:
@@ -249,7 +256,7 @@ class CallState(msgspec.Struct):
         if not kinds:
             return
         for kind in kinds:
-            self.pending_call.note_message(entry, kind, tools_at_work=bool(self.at_work))
+            self.pending_call.note_message(entry, kind, tools_at_work=bool(self.tools.at_work))
         self.last_kind = kinds[-1]
         if self.open is not None:
             self.waiting += len(kinds)
@@ -259,21 +266,22 @@ class CallState(msgspec.Struct):
     def _close(self) -> None:
         self.open, self.waiting = None, 0
 
-    def _learn_tools(self, content: Sequence[Block | NotObject]) -> None:
+    def _learn_tools(self, entry: Entry, content: Sequence[Block | NotObject]) -> None:
+        """Record the tool calls of a line."""
+        is_calling = False
         for block in content:
             if isinstance(block, Block) and isinstance(block.id, str) and block.id:
                 kind = block.type
                 if isinstance(kind, str) and kind.endswith("tool_use"):
-                    self.at_work.add(block.id)
-                    if self.tools is not None:
-                        self.tools[block.id] = text_of(block.name) or ""
+                    is_calling = True
+                    self.tools.call(block.id, text_of(block.name) or "")
+        if is_calling:
+            self.note_tools(copied=entry.copied)
 
-    def _tool_returned(self, block: Block) -> str | None:
-        """Return the name of the tool; None if there is no such call or names are not needed."""
-        id = text_of(block.tool_use_id) or ""
-        self.at_work.discard(id)
-        # A call has one result: dropping answered calls bounds the memory.
-        return None if self.tools is None else self.tools.pop(id, None)
+    def note_tools(self, *, copied: bool) -> None:
+        """Record that the newest answer called tools; all their results may have come before."""
+        is_waiting = bool(self.tools.at_work) or copied
+        self.pending_call.state = "idle" if is_waiting else "tools-back"
 
     def _note_interruption(self, entry: Entry, parts: UserParts[Block]) -> None:
         """Record that a person stopped an answer, whether or not its line was written."""

@@ -45,6 +45,13 @@ _INPUT_FIELDS: Final = ("inputTokens", "input_tokens")
 _OUTPUT_FIELDS: Final = ("outputTokens", "output_tokens")
 _CACHED_FIELDS: Final = ("cachedTokens", "cacheReadTokens", "cache_read_input_tokens")
 _WRITTEN_FIELDS: Final = ("cacheWriteTokens", "cache_creation_input_tokens")
+_STATE_FIELDS: Final = (
+    "inputTokens",
+    "outputTokens",
+    "cacheReadInputTokens",
+    "cacheCreationInputTokens",
+    "cacheCreationEphemeral1hInputTokens",
+)
 _FIGURES: Final = (*_INPUT_FIELDS, *_OUTPUT_FIELDS, *_CACHED_FIELDS, *_WRITTEN_FIELDS)
 
 
@@ -242,6 +249,31 @@ class CostEvents(msgspec.Struct):
             return ()
         key, gaps = f"{session_id}:cost", (USAGE_UNUSABLE,) if self.damaged else ()
         return (Call(key=key, tokens=self.tokens, native_nusd=self.nusd, gaps=gaps),)
+
+
+_MOST_MODELS: Final = 100
+
+
+def tokens_by_model(raw: Buffer | memoryview) -> dict[str, Tokens] | None:
+    """Return the tokens that a `cost-state` line covers; None if that is unknown."""
+    state = decode_more(raw, _OBJECTS) or {}
+    models = object_of(state.get("modelUsage"))
+    if not isinstance(state.get("modelUsage"), dict) or len(models) > _MOST_MODELS:
+        return None
+    found: dict[str, Tokens] = {}
+    for model, record in models.items():
+        usage = object_of(record)
+        if not usage or any(is_unusable(usage.get(name)) for name in _STATE_FIELDS):
+            return None
+        counts = [count_of(usage.get(name)) for name in _STATE_FIELDS]
+        found[model] = Tokens(
+            input=counts[0],
+            output=counts[1],
+            cache_read=counts[2],
+            cache_write=counts[3],
+            cache_write_1h=counts[4],
+        )
+    return found
 
 
 def _first_count(record: dict[str, Any], names: tuple[str, ...]) -> int:

@@ -18,8 +18,8 @@ import msgspec
 from amux.adapters._kit.fold import Unknowns
 from amux.adapters._kit.values import to_millis
 from amux.adapters.claude.call_state import CallState, UserLine
-from amux.adapters.claude.calls import CostEvents, nano_usd
-from amux.adapters.claude.prompts import UserParts, command_title, summary_title
+from amux.adapters.claude.calls import CostEvents, nano_usd, tokens_by_model
+from amux.adapters.claude.prompts import UserParts, local_command, summary_title
 from amux.adapters.claude.records import (
     KNOWN_TYPES,
     AnyJson,
@@ -30,11 +30,12 @@ from amux.adapters.claude.records import (
     packed,
     text_of,
 )
+from amux.adapters.claude.tools import OpenTools
 from amux.model.facts import TitleNote
 from amux.model.problems import Problem
 from amux.model.titles import fold_title
 from amux.model.trace import LineKind, Trace, key_of
-from amux.model.usage import Purpose
+from amux.model.usage import Purpose, Tokens
 
 _APPENDS_SINCE: Final = (1, 0, 120)
 """Since this version a resume appends to the file; before, each resume made a copy."""
@@ -71,6 +72,7 @@ class Origin(msgspec.Struct):
     foreign: str | None = None
     own_lines: bool = False
     total_nusd: int | None = None
+    total_tokens: dict[str, Tokens] | None = None  # what the last total covers, by model
 
     def take(self, entry: Entry) -> None:
         """Record one line."""
@@ -91,6 +93,7 @@ class Origin(msgspec.Struct):
                 self.total_nusd = None  # an earlier total does not include this call
         elif kind == "cost-state":
             self.total_nusd = nano_usd(line.total_cost_usd)
+            self.total_tokens = tokens_by_model(entry.raw)
         elif kind == "cost":
             self.costs.take(entry.raw)
 
@@ -115,6 +118,12 @@ class Origin(msgspec.Struct):
             return self.costs.nusd
         return None if is_fork else self.total_nusd
 
+    def native_tokens(self, *, is_fork: bool) -> dict[str, Tokens] | None:
+        """Return the tokens by model that `native_nusd` covers; None if they are unknown."""
+        if self.costs.nusd is not None or is_fork or self.total_nusd is None:
+            return None
+        return self.total_tokens
+
     def copy_kind(self) -> Literal["fork", "continuation"]:
         """Return the kind of the session if it turns out to begin with copied history."""
         return "fork" if can_fork(self.version) else "continuation"
@@ -135,14 +144,41 @@ _LINE: Final = LineKind.LINE
 _ENVELOPE: Final = ("gitBranch", "entrypoint", "slug")
 
 
+class Commands(msgspec.Struct):
+    """The slash commands that may be the title of a conversation without any other prompt."""
+
+    answered: str | None = None  # the first one that led to a model call
+    typed: str | None = None  # the first one that should have
+    local: str | None = None  # the first one that the program carried out itself
+    waiting: str | None = None  # the last one, until it is answered
+
+    @property
+    def title(self) -> str | None:
+        """The command that describes the conversation best."""
+        return self.answered or self.typed or self.local
+
+    def note_user(self, parts: UserParts[Block]) -> None:
+        """Record a user line without any other prompt."""
+        if parts.command:
+            self.waiting = fold_title(text_of(parts.typed[0].text) or "")
+            self.typed = self.typed or self.waiting
+        elif self.local is None:
+            self.local = local_command(parts)
+
+    def note_reply(self) -> None:
+        """Record that the model answered."""
+        self.answered = self.answered or self.waiting
+        self.waiting = None
+
+
 class Description(msgspec.Struct):
     """Titles, times and the trace of a conversation. None of it affects cost.
 
     Later values replace earlier ones unless noted.
     """
 
-    first_prompt: str | None = None
-    first_command: str | None = None
+    first_prompt: str | None = None  # slash commands apart
+    commands: Commands = msgspec.field(default_factory=Commands)
     custom_title: str | None = None
     ai_title: str | None = None
     updated: datetime | None = None  # the time of the latest record
@@ -186,11 +222,13 @@ class Description(msgspec.Struct):
             self.kinds += bytes(kinds)
 
     def note_user(self, parts: UserParts[Block]) -> None:
-        """Record a user line: the first prompt is the title, else the first command."""
-        if self.first_prompt is None and parts.typed:
-            self.first_prompt = fold_title(text_of(parts.typed[0].text) or "") or None
-        if self.first_command is None and parts.injected:
-            self.first_command = command_title(text_of(parts.injected[0].text) or "")
+        """Record a user line: the first prompt is the title, else a command."""
+        if parts.command or (parts.injected and not parts.typed):
+            self.commands.note_user(parts)
+        elif parts.typed:
+            self.commands.waiting = None
+            if self.first_prompt is None:
+                self.first_prompt = fold_title(text_of(parts.typed[0].text) or "") or None
 
     def note_record(self, entry: Entry) -> None:
         """Record a line that is not a message."""
@@ -222,6 +260,12 @@ class Description(msgspec.Struct):
 OnProblem = Callable[[Problem], None]
 
 
+def orphan_result(line: int) -> Problem:
+    """Return the problem of a tool result without a call."""
+    message = "a tool result belongs to no call"
+    return Problem(code="orphan-result", message=message, line=line)
+
+
 class Conversation(msgspec.Struct):
     """The state of one conversation. `description` is None if only usage is read."""
 
@@ -236,7 +280,7 @@ class Conversation(msgspec.Struct):
     ) -> Conversation:
         """Create an empty conversation; `described` adds a description."""
         return cls(
-            CallState(purpose, tools={} if described else None),
+            CallState(purpose, tools=OpenTools(names={} if described else None)),
             Description() if described else None,
             agent_id,
         )
@@ -266,14 +310,16 @@ class Conversation(msgspec.Struct):
             description.envelope = (line.git_branch, line.entrypoint, line.slug)
         match line.type:
             case "assistant":
-                kinds: Sequence[LineKind] = (self.call_state.take_answer(entry),)
+                kind = self.call_state.take_answer(entry)
+                kinds: Sequence[LineKind] = (kind,)
+                if kind is LineKind.REPLY and description.commands.waiting is not None:
+                    description.commands.note_reply()
             case "user":
                 user = self.call_state.take_user(entry)
                 description.note_user(user.parts)
                 description.note_kinds(entry, user.kinds)
-                for _ in range(user.tool_names.count(None)):
-                    message = "a tool result belongs to no call"
-                    on_problem(Problem(code="orphan-result", message=message, line=entry.number))
+                for orphan in user.orphans:
+                    on_problem(orphan_result(orphan))
                 return user
             case "system":
                 kinds = self.call_state.take_system(entry)

@@ -8,12 +8,14 @@ one has the same kind, session and folder.
 
 Lines of ordinary answers take a fast path. It changes the conversation exactly as `Origin` and
 `CallState` do; every other line is left to those. The tools that an answer called matter only if a
-later line depends on them before the next answer begins, so they are recorded on demand.
+later line depends on them before the next answer begins, so they are recorded on demand. A result
+that was dropped matters then only if it came before its call, in the answer that followed: if the
+id of such a tool occurs in one of the dropped lines, they are decoded after all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from typing import Annotated, Final, Literal, NamedTuple
 
 import msgspec
@@ -23,10 +25,13 @@ from amux.adapters.claude.calls import MOST_TOKENS, OpenCall
 from amux.adapters.claude.conversation import Conversation
 from amux.adapters.claude.lines import LineReader
 from amux.adapters.claude.records import (
+    LINES,
     SYNTHETIC_MODEL,
     Entry,
+    Line,
     Message,
     content_blocks,
+    decode_more,
     is_notice,
     moment_of,
     packed,
@@ -103,6 +108,49 @@ class AnswerLine(msgspec.Struct, rename="camel", gc=False):
 _LINES: Final = msgspec.json.Decoder(AnswerLine)
 
 
+class Result(NamedTuple):
+    """An undecoded line that holds a tool result."""
+
+    number: int
+    raw: memoryview
+
+
+Deferred = list[Entry | Result]
+"""Lines since the last answer: decoded records, and undecoded tool results."""
+
+
+Dropped = tuple[Deferred, int, Collection[str], list[list[_Block]]]
+"""Lines that were dropped because an answer began, the number of answers before it, and the tools
+that were at work then: those that were recorded, and the content of lines whose were not. It is a
+plain tuple because most answers have one."""
+
+
+def may_hold(dropped: Dropped, ids: Iterable[str]) -> bool:
+    """Return whether one of the dropped results may be that of one of these tools."""
+    # JSON may spell an id in several ways, but no version does so with ASCII.
+    raws = [bytes(each.raw) for each in dropped[0] if isinstance(each, Result)]
+    return any(not id.isascii() or any(id.encode() in raw for raw in raws) for id in ids)
+
+
+def results_in(lines: Deferred) -> Iterator[str]:
+    """Yield the ids of the tool results in undecoded lines."""
+    for each in lines:
+        line = decode_more(each.raw, LINES) if isinstance(each, Result) else None
+        for block in () if line is None else content_blocks(line):
+            if block.type == "tool_result" and (id := text_of(block.tool_use_id)) is not None:
+                yield id
+
+
+def tools_in(contents: Iterable[Iterable[_Block]]) -> list[str]:
+    """Return the ids of the tools that some lines of an answer call, in order."""
+    return [
+        block.id
+        for content in contents
+        for block in content
+        if block.id and block.type.endswith("tool_use")
+    ]
+
+
 class FastAnswers:
     """Records answers in the conversation of a file; `own_id` is that of `LineReader`."""
 
@@ -110,6 +158,7 @@ class FastAnswers:
         "_call_state",
         "_calls",
         "_contents",
+        "_dropped",
         "_first_time",
         "_has_begun",
         "_origin",
@@ -123,6 +172,7 @@ class FastAnswers:
         self._has_begun = False  # later lines say nothing new about the session
         self._first_time = ""  # of the open answer; "" if not comparable as text
         self._contents: list[list[_Block]] = []
+        self._dropped: Dropped | None = None
 
     def decode(self, raw: memoryview) -> AnswerLine | None:
         """Decode a line of an ordinary answer; None if the line needs the slow path."""
@@ -164,14 +214,36 @@ class FastAnswers:
         self._contents.append(message.content)
         return True
 
+    def drop(self, lines: Deferred) -> None:
+        """Record that lines are dropped because an answer begins."""
+        tools = self._call_state.tools
+        at_work = tuple(tools.at_work) if tools.at_work else ()
+        self._dropped = (lines, tools.answers, at_work, self._contents)
+        self._contents = []
+
+    def expect(self, ids: Sequence[str] | None) -> None:
+        """Record the dropped results if one may be that of a tool; None: of any tool."""
+        dropped, tools = self._dropped, self._call_state.tools
+        if dropped is None:
+            return
+        lines, answers, at_work, contents = dropped
+        is_recent = tools.answers <= answers + 1
+        if is_recent and ids is not None and not may_hold(dropped, ids):
+            return
+        self._dropped = None
+        if is_recent:
+            tools.replay(results_in(lines), {*at_work, *tools_in(contents)}, answers=answers)
+
     def settle(self) -> None:
         """Record the tools of the lines whose recording was postponed."""
         if self._contents:
-            for content in self._contents:
-                for block in content:
-                    if block.id and block.type.endswith("tool_use"):
-                        self._call_state.at_work.add(block.id)
+            ids = tools_in(self._contents)
             self._contents.clear()
+            if ids:
+                self.expect(ids)
+                for id in ids:
+                    self._call_state.tools.call(id, "")
+                self._call_state.note_tools(copied=False)
         self._first_time = ""
 
     def _begin(self, line: AnswerLine) -> OpenCall:
@@ -198,17 +270,6 @@ _ENVELOPE: Final = b',"userType":"'  # newer versions repeat session and folder 
 _MESSAGE: Final = b'"message":{'
 _SESSION: Final = b'"sessionId":"'
 _DEPEND_ON_RESULTS: Final = frozenset({"user", "assistant", "cost-state"})
-
-
-class Result(NamedTuple):
-    """An undecoded line that holds a tool result."""
-
-    number: int
-    raw: memoryview
-
-
-Deferred = list[Entry | Result]
-"""Lines since the last answer: decoded records, and undecoded tool results."""
 
 
 class LineTemplate(NamedTuple):
@@ -256,6 +317,7 @@ class CostLineReader(LineReader):
                 yield from self._slow_path(number, raw, deferred)
             start = end + 1
         yield from self._read(deferred)
+        fast.expect(None)  # the bytes of dropped results will be gone
         self.number = number
         return start
 
@@ -279,6 +341,8 @@ class CostLineReader(LineReader):
                 reply_id = text_of(message.id) if isinstance(message, Message) else None
                 yield from self._before(reply_id, deferred)
             self._fast.settle()
+            if line.type == "assistant":
+                self._fast.expect(_tools_of(line))
             yield entry
             if line.type == "assistant":
                 data = bytes(entry.raw)
@@ -296,6 +360,7 @@ class CostLineReader(LineReader):
             yield from self._read(deferred)
         else:
             yield from (each for each in deferred if isinstance(each, Entry))
+            self._fast.drop(deferred.copy())
             deferred.clear()
 
     def _read(self, deferred: Deferred) -> Iterator[Entry | Problem]:
@@ -308,6 +373,15 @@ class CostLineReader(LineReader):
             else:
                 yield from self._entry(each.raw, each.number)
         deferred.clear()
+
+
+def _tools_of(line: Line) -> list[str]:
+    """Return the ids of the tools that an answer calls."""
+    return [
+        id
+        for block in content_blocks(line)
+        if (text_of(block.type) or "").endswith("tool_use") and (id := text_of(block.id))
+    ]
 
 
 def template_of(raw: bytes) -> LineTemplate | None:

@@ -2,12 +2,14 @@
 
 `call_state` decides which messages there are; this module fills them from the raw lines and orders
 them. An answer is a `Draft` until the next one begins, so that further blocks and tool results can
-be added to it; messages that follow it are queued behind it.
+be added to it; messages that follow it are queued behind it. A tool result that came before its
+call is `Unclaimed` until that call gives it a name; the messages after it wait, up to a limit.
 """
 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final, cast
@@ -15,7 +17,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from amux.adapters._kit.usage import tokens_view
-from amux.adapters.claude.call_state import UserLine
+from amux.adapters.claude.call_state import WAITING_LIMIT, UserLine
 from amux.adapters.claude.conversation import Conversation, OnProblem
 from amux.adapters.claude.prompts import UserParts, joined_text, split_user
 from amux.adapters.claude.records import (
@@ -165,6 +167,28 @@ def _tool_message(block: BodyBlock, tool_name: str, header: MessageHeader) -> Se
     )
 
 
+class Unclaimed:
+    """A tool result whose call has not come yet."""
+
+    __slots__ = ("message", "waits")
+
+    def __init__(self, message: SessionMessage) -> None:
+        self.message = message
+        self.waits = True
+
+    def name(self, tool_name: str) -> ToolResult | None:
+        """Add the name of the tool; return the result."""
+        result = self.message.tool_result
+        if result is not None:
+            result = msgspec.structs.replace(result, tool_name=tool_name)
+            self.message = msgspec.structs.replace(self.message, tool_result=result)
+        self.waits = False
+        return result
+
+
+Queued = SessionMessage | Unclaimed
+
+
 class Draft:
     """An answer that may still get more lines, and the messages queued behind it."""
 
@@ -176,7 +200,7 @@ class Draft:
         self._thinking: list[str] = []
         self._calls: list[SessionToolCall] = []
         self._answers: dict[str, tuple[Any, bool]] = {}
-        self._behind: list[SessionMessage] = []
+        self._behind: list[Queued] = []
 
     def add(self, blocks: Sequence[BodyBlock]) -> None:
         """Add the blocks of one line."""
@@ -195,19 +219,23 @@ class Draft:
             elif kind.endswith("tool_result"):  # the result of a tool that ran on the server
                 self._answer(text_of(block.tool_use_id), block.content, failed=False)
 
-    def wait(self, messages: Sequence[SessionMessage]) -> None:
+    def wait(self, messages: Sequence[Queued]) -> None:
         """Queue messages behind the answer; tool results also complete its tool calls."""
         for message in messages:
-            if message.tool_result is not None:
-                result = message.tool_result
-                self._answer(result.tool_call_id, result.output, failed=result.is_error is True)
+            result = (message.message if isinstance(message, Unclaimed) else message).tool_result
+            if result is not None:
+                self.complete(result)
         self._behind.extend(messages)
+
+    def complete(self, result: ToolResult) -> None:
+        """Add the result of a tool call."""
+        self._answer(result.tool_call_id, result.output, failed=result.is_error is True)
 
     def _answer(self, call_id: str | None, output: Any, *, failed: bool) -> None:
         if call_id is not None:
             self._answers[call_id] = (output, failed)
 
-    def finish(self, usage: Tokens | None) -> list[SessionMessage]:
+    def finish(self, usage: Tokens | None) -> list[Queued]:
         """Return the answer and the messages queued behind it."""
         answer = SessionMessage(
             role="assistant",
@@ -259,9 +287,21 @@ class Dialogue:
         self._key = ""  # key of the call that produced the draft
         self._last_message: str | None = None
         self._message_of: dict[str, str] = {}  # line id -> message it belongs to or follows
+        self._unclaimed: dict[str, Unclaimed] = {}  # those that wait, by tool call id
+        self._marked = 0  # number of results that were not returned since they were unclaimed
+        self._held: deque[Queued] = deque()  # an unclaimed result, and the messages after it
 
     def take(self, entry: Entry, on_problem: OnProblem) -> Sequence[SessionMessage]:
         """Process one line; return the messages it completes."""
+        return self._released(self._take(entry, on_problem))
+
+    def flush(self) -> Sequence[SessionMessage]:
+        """Complete the open answer; return it and all messages that wait."""
+        for unclaimed in self._unclaimed.values():
+            unclaimed.waits = False
+        return self._released(self._complete_draft())
+
+    def _take(self, entry: Entry, on_problem: OnProblem) -> Sequence[Queued]:
         found = self._conversation.take(entry, on_problem)
         if isinstance(found, UserLine):
             return self._user(entry, found)
@@ -286,17 +326,41 @@ class Dialogue:
                     self._follow(entry)
                 return ()
 
-    def flush(self) -> Sequence[SessionMessage]:
-        """Complete the open answer; return it and the messages queued behind it."""
+    def _released(self, messages: Sequence[Queued]) -> Sequence[SessionMessage]:
+        """Return the messages that no unclaimed result precedes; hold the others."""
+        if not self._marked:  # nearly always
+            return cast("Sequence[SessionMessage]", messages)
+        held = self._held
+        held.extend(messages)
+        released: list[SessionMessage] = []
+        while held:
+            first = held[0]
+            if isinstance(first, Unclaimed):
+                if first.waits and len(held) <= WAITING_LIMIT:
+                    break
+                self._marked -= 1
+                self._give_up(first)
+                first = first.message
+            released.append(first)
+            held.popleft()
+        return released
+
+    def _give_up(self, unclaimed: Unclaimed) -> None:
+        """Stop waiting for the call of a result."""
+        result = unclaimed.message.tool_result
+        if result is not None and self._unclaimed.get(result.tool_call_id) is unclaimed:
+            del self._unclaimed[result.tool_call_id]
+
+    def _complete_draft(self) -> Sequence[Queued]:
         draft, self._draft = self._draft, None
         book = self._conversation.call_state.book
         return () if draft is None else draft.finish(book.tokens(self._key))
 
-    def _assistant(self, entry: Entry, kind: LineKind) -> Sequence[SessionMessage]:
-        complete: Sequence[SessionMessage] = ()
+    def _assistant(self, entry: Entry, kind: LineKind) -> Sequence[Queued]:
+        complete: Sequence[Queued] = ()
         call_state = self._conversation.call_state
         if kind is not LineKind.LINE:
-            complete = self.flush()
+            complete = self._complete_draft()
             self._key = call_state.open or ""
             message, synthetic = entry.line.message, kind is LineKind.NOTICE
             model = text_of(message.model) if isinstance(message, Message) else None
@@ -306,21 +370,52 @@ class Dialogue:
             self._last_message = entry.id
         self._message_of.setdefault(entry.id, call_state.answer_id)
         if self._draft is not None:
-            self._draft.add(body_blocks(entry))
+            blocks = body_blocks(entry)
+            self._draft.add(blocks)
+            if self._unclaimed:
+                self._match_results(self._draft, blocks)
         return complete
 
-    def _user(self, entry: Entry, user: UserLine) -> Sequence[SessionMessage]:
-        complete = self.flush() if LineKind.PROMPT in user.kinds else ()
+    def _match_results(self, draft: Draft, blocks: Sequence[BodyBlock]) -> None:
+        """Give the results that came before their calls to these calls."""
+        for block in blocks:
+            if (text_of(block.type) or "").endswith("tool_use"):
+                unclaimed = self._unclaimed.pop(text_of(block.id) or "", None)
+                result = None if unclaimed is None else unclaimed.name(text_of(block.name) or "")
+                if result is not None:
+                    draft.complete(result)
+
+    def _user(self, entry: Entry, user: UserLine) -> Sequence[Queued]:
+        complete = self._complete_draft() if LineKind.PROMPT in user.kinds else ()
         headers = self._begin(entry, user.kinds)
         if not headers:
             return complete
         if isinstance(entry.line, _LINE):  # it was decoded with bodies
             parts = cast("UserParts[BodyBlock]", user.parts)
         else:
-            parts = split_user(entry.line, body_blocks(entry), synthetic=user.warm_up)
+            blocks, after_result = body_blocks(entry), user.after_result
+            parts = split_user(
+                entry.line, blocks, synthetic=user.warm_up, after_result=after_result
+            )
         names = [name or "" for name in user.tool_names]
         messages = user_messages(parts, headers, tool_names=names, compaction=user.compaction)
-        return [*complete, *self._queue(messages)]
+        queued = messages if None not in user.tool_names else self._note_unclaimed(messages, user)
+        return [*complete, *self._queue(queued)]
+
+    def _note_unclaimed(
+        self, messages: Sequence[SessionMessage], user: UserLine
+    ) -> Sequence[Queued]:
+        """Return the messages of a line; those of results whose calls have not come are marked."""
+        queued: list[Queued] = [*messages]
+        for index, name in enumerate(user.tool_names):
+            result = messages[index].tool_result
+            if name is None and result is not None and result.tool_call_id:
+                if (repeated := self._unclaimed.get(result.tool_call_id)) is not None:
+                    repeated.waits = False
+                unclaimed = self._unclaimed[result.tool_call_id] = Unclaimed(messages[index])
+                queued[index] = unclaimed
+                self._marked += 1
+        return queued
 
     def _begin(self, entry: Entry, kinds: Sequence[LineKind]) -> list[MessageHeader]:
         """Return the headers of the messages that a user or system line begins."""
@@ -334,12 +429,12 @@ class Dialogue:
         self._message_of.setdefault(entry.id, entry.id)
         return headers
 
-    def _queue(self, messages: Sequence[SessionMessage]) -> Sequence[SessionMessage]:
+    def _queue(self, messages: Sequence[Queued]) -> Sequence[Queued]:
         """Queue messages behind the open answer; return those that are complete."""
         if self._draft is None:
             return messages
         self._draft.wait(messages)
-        return self.flush() if self._conversation.call_state.open is None else ()
+        return self._complete_draft() if self._conversation.call_state.open is None else ()
 
     def _follow(self, entry: Entry) -> None:
         """Map a line that is not a message to the message before it."""

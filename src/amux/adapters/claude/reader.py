@@ -19,7 +19,7 @@ import msgspec
 from amux.adapters._base import Checkpoint, Head, Item, Reading, SourceRef, Want, has_bodies
 from amux.adapters._kit.jsonl import unreadable
 from amux.adapters._kit.streams import open_stream
-from amux.adapters.claude.conversation import Conversation
+from amux.adapters.claude.conversation import Conversation, orphan_result
 from amux.adapters.claude.cost_lines import CostLineReader
 from amux.adapters.claude.lines import LineReader
 from amux.adapters.claude.messages import WHOLE_LINES, Dialogue
@@ -119,7 +119,7 @@ class TranscriptReader:
             self._consume(self._lines.last_line())
         except OSError as error:
             self._note(unreadable(self._source.path, error))
-        self._note_foreign_file()
+        self._note_ends()
         return Reading(facts=tuple(self._session_facts().facts()), checkpoint=state)
 
     def _resume(self, stream: BinaryIO, want: Depth, checkpoint: Checkpoint | None) -> None:
@@ -147,7 +147,7 @@ class TranscriptReader:
                     yield from open_messages
                 else:
                     self._sidechain_messages.setdefault(number, []).extend(open_messages)
-        self._note_foreign_file()
+        self._note_ends()
         yield from self._drain()
 
     def _items_of(self, lines: Iterator[Entry | Problem]) -> Iterator[SessionMessage | Problem]:
@@ -205,7 +205,10 @@ class TranscriptReader:
     def _is_wanted(self, session_id: str) -> bool:
         return self._only in {None, session_id, f"{AGENT_PREFIX}{session_id}"}
 
-    def _note_foreign_file(self) -> None:
+    def _note_ends(self) -> None:
+        """Report the problems that only the end of the file shows."""
+        for line in self._transcript.unclaimed_results():
+            self._note(orphan_result(line))
         if self._transcript.is_foreign:
             message = "no line of the file is a record of Claude Code"
             self._note(Problem(code="unknown-format", message=message))

@@ -37,7 +37,8 @@ ANSWER: Final = 0
 SYSTEM: Final = 1
 TYPED: Final = 2
 INJECTED: Final = 3
-RESULT: Final = 4
+RUN_BY_MODEL: Final = 4  # injected: the echo of a command that the model ran
+RESULT: Final = 5
 """Kinds of locations; the results of a line are numbered consecutively from here."""
 
 _LAST_KIND: Final = 255
@@ -149,6 +150,7 @@ class _Scan:
         self._queued: list[TextDoc] = []
         self._span: Span | None = None  # span of the current line
         self._answer_span: Span | None = None
+        self._after_result = False  # whether the last message is a tool result
 
     def take(self, line: AnyTextLine, span: Span | None) -> None:
         """Process one line."""
@@ -161,7 +163,7 @@ class _Scan:
         elif kind == "system" and line.content:
             self._add(line.content, SYSTEM)
             self._wait(1)
-        if self._open is None and span is not None:
+        if self._open is None and span is not None and not self._after_result:
             self.rest = ResumePoint(span[1] + 1, self._next)
 
     def flush(self) -> None:
@@ -186,6 +188,7 @@ class _Scan:
             raise UnexpectedLineError
         key = message.id or line.request_id or line.uuid or f"line-{id(line)}"
         if key != self._open:
+            self._after_result = False
             self.flush()
             self._open, self._ordinal, self._answer_span = key, self._next, self._span
             if self._span is not None:
@@ -209,7 +212,8 @@ class _Scan:
     def _user(self, line: AnyTextLine) -> None:
         if line.message is None:
             raise UnexpectedLineError
-        parts = split_user(line, _blocks(line))
+        after_result = self._after_result
+        parts = split_user(line, _blocks(line), after_result=after_result)
         begins = self._next
         if parts.is_prompt:
             self.flush()
@@ -220,8 +224,10 @@ class _Scan:
                 if text:
                     self._keep(TextDoc(self._next, (), text, _location(self._span, kind)))
             self._next += 1
+            self._after_result = True
         if parts.injected or (parts.images and parts.synthetic):
-            self._add(joined_text(parts.injected), INJECTED)
+            kind = RUN_BY_MODEL if after_result else INJECTED
+            self._add(joined_text(parts.injected), kind)
         if parts.is_prompt:
             self._add(joined_text(parts.typed), TYPED)
         self._wait(self._next - begins)
@@ -233,6 +239,7 @@ class _Scan:
             location = _location(self._span, kind) if is_plain else None
             self._keep(TextDoc(self._next, (spoken,), "", location))
         self._next += 1
+        self._after_result = False
 
     def _keep(self, doc: TextDoc) -> None:
         (self.docs if self._open is None else self._queued).append(doc)
@@ -268,9 +275,9 @@ def _other(line: AnyTextLine, kind: int) -> SessionMessage | None:
         )
     if line.message is None:
         return None
-    parts = split_user(line, _blocks(line))
+    parts = split_user(line, _blocks(line), after_result=kind == RUN_BY_MODEL)
     if kind < RESULT:
-        is_typed = kind != INJECTED
+        is_typed = kind == TYPED
         blocks = parts.typed if is_typed else parts.injected
         return SessionMessage(
             role="user", content=joined_text(blocks), timestamp=at, synthetic=not is_typed

@@ -63,6 +63,11 @@ class Transcript(msgspec.Struct):
         """Return the conversation with this number; None is the session itself."""
         return self.main if number is None else self.sidechains[number]
 
+    def unclaimed_results(self) -> list[int]:
+        """Return the lines of the tool results whose calls have not come."""
+        every = (self.main, *self.sidechains)
+        return sorted(line for one in every for line in one.call_state.tools.unclaimed.values())
+
     def note(self, problem: Problem) -> None:
         """Count a problem, and store it unless there are too many."""
         self.problem_count += 1
@@ -150,13 +155,14 @@ class TranscriptFacts:
         description = one.description or _NO_DESCRIPTION
         is_agent = call_state.purpose == "subagent"
         copied_from = None if is_agent else origin.parent(session_id)
+        is_fork = is_agent or copied_from is not None
         if not is_agent:
             parent = copied_from
         elif call_state.warm_up:
             parent = None
         else:
             parent = self._id if inline else self._source.parent or origin.first_session
-        purpose = "auxiliary" if call_state.warm_up else call_state.purpose
+        purpose = "warm-up" if call_state.warm_up else call_state.purpose
         has_id = not (inline and session_id.startswith(f"{self._id}/"))
         return Facts(
             session_id=session_id,
@@ -167,7 +173,7 @@ class TranscriptFacts:
             cwd=origin.cwd,
             name=description.name,
             first_prompt=description.first_prompt,
-            fallback_title=description.first_command,
+            fallback_title=description.commands.title,
             created_at=origin.created_at,
             updated_at=description.updated,
             version=origin.version,
@@ -180,7 +186,8 @@ class TranscriptFacts:
             unnamed_copies=not is_agent,
             compactions=call_state.compactions,
             gaps=call_state.gaps,
-            native_nusd=origin.native_nusd(is_fork=is_agent or copied_from is not None),
+            native_nusd=origin.native_nusd(is_fork=is_fork),
+            native_tokens=origin.native_tokens(is_fork=is_fork),
             notes=tuple(description.notes),
             problems=() if inline else tuple(self._transcript.problems),
             problem_count=0 if inline else self._transcript.problem_count,

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from io import SEEK_END
 from pathlib import Path
 from stat import S_ISLNK
-from typing import BinaryIO, Final, Literal, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, Literal, cast
 
 from amux.adapters._base import (
     AgentInfo,
@@ -42,6 +42,7 @@ from amux.adapters._kit.jsonl import Buffer, read_records, unreadable
 from amux.adapters._kit.streams import DecoderMissingError, open_stream
 from amux.adapters._kit.values import parse_time
 from amux.adapters.codex.cursor import restore
+from amux.adapters.codex.injected import INJECTED_TEXTS
 from amux.adapters.codex.lines import LineBatch, Log, LogPart
 from amux.adapters.codex.reading import RolloutState, read_rollout, resume_read
 from amux.adapters.codex.records import NAME_ENTRY, Line, Record, size
@@ -50,6 +51,9 @@ from amux.host import Host
 from amux.model.facts import Facts, TitleNote
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
+
+if TYPE_CHECKING:
+    from amux.adapters._kit.related import Named, RelatedSessions
 
 NAME: Final = "codex"
 INFO: Final = AgentInfo(
@@ -72,7 +76,8 @@ INFO: Final = AgentInfo(
         IgnoredFiles("shell_snapshots/*", "shell environments"),
     ),
     evidence="seen: 0.1.2505291658, 0.20.0, 0.42.0, 0.120.0, 0.166.0; docs/agents/codex.md",
-    revision=5,
+    injected_texts=INJECTED_TEXTS,
+    revision=6,
     indexable=True,
 )
 
@@ -175,6 +180,19 @@ class CodexAdapter:
         """Read the whole rollout: it holds one session."""
         del chosen
         return self.read(source, want="facts")
+
+    def names(self, source: SourceRef) -> Sequence[Named] | None:
+        """Return the session id in the file name; None if the source has none."""
+        from amux.adapters._kit.related import Named
+
+        return None if source.session_id is None else [Named(source.session_id)]
+
+    def related(self, sources: Sequence[SourceRef], session_id: str) -> RelatedSessions | None:
+        """Select by file names and the first lines of some files; None if no name has the id."""
+        from amux.adapters.codex.related import SessionSelection
+
+        selection = SessionSelection(sources, session_id)
+        return selection if selection.is_known else None
 
 
 class _RootFiles:

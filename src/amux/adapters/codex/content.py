@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from amux.adapters._kit.values import starts_with_any
+from amux.adapters._kit.injected import InjectedTexts
+from amux.adapters.codex.injected import IDE_CONTEXT, IDE_REQUEST, INJECTED_TEXTS
 from amux.adapters.codex.records import (
     NOTHING,
     PARTS,
@@ -28,34 +29,10 @@ from amux.adapters.codex.records import (
 )
 from amux.model.message import SessionMessage, ToolResult
 
-INJECTED: Final = (
-    "# AGENTS.md instructions for ",
-    "<INSTRUCTIONS>",
-    "<apps_instructions>",
-    "<codex_internal_context",
-    "<collaboration_mode>",
-    "<context_window>",
-    "<environment_context>",
-    "<environments_instructions>",
-    "<goal_context>",
-    "<model_switch>",
-    "<permissions instructions>",
-    "<plugins_instructions>",
-    "<skill>",
-    "<skills_instructions>",
-    "<startup_context>",
-    "<subagent_notification>",
-    "<turn_aborted>",
-    "<user_action>",
-    "<user_instructions>",
-    "<user_shell_command>",
-    "Another language model started to solve this problem",
-    "You were originally given instructions from a user",
-)
-"""Beginnings of texts that Codex writes with the role of the person."""
-
+_INJECTED: Final = InjectedTexts(INJECTED_TEXTS)
 _IMAGE_TAG: Final = re.compile(r"\s*(<(image|audio)( name=[^\n]*)?>|</(image|audio)>)\s*")
 _CWD: Final = re.compile(r"<cwd>([^<\n]+)</cwd>|Current working directory: ([^\n]+)")
+_COMMAND: Final = re.compile(r"<command>\s*(.+?)\s*</command>", re.DOTALL)
 _EXIT_CODE: Final = re.compile(r"(?:Process exited with code|Exit code:) (-?\d+)")
 _FAILURES: Final = (
     "Script failed",
@@ -106,6 +83,10 @@ def split_user(item: ResponseItem) -> UserContent:
         if not text or _IMAGE_TAG.fullmatch(text):
             continue
         kind = (kinds[position] if position < len(kinds) else None) or "unknown"
+        request = request_in(text)
+        if request:
+            injected.append(text[: text.rindex(IDE_REQUEST)].rstrip())
+            text = request
         if is_injected(text) or not kind.startswith(("user.", "unknown")):
             injected.append(text)
         else:
@@ -116,7 +97,22 @@ def split_user(item: ResponseItem) -> UserContent:
 
 def is_injected(text: str) -> bool:
     """Return whether a text begins like context that Codex adds itself."""
-    return starts_with_any(text, INJECTED)
+    return _INJECTED.begins(text)
+
+
+def request_in(text: str) -> str:
+    """Return what the person typed below the context that an editor adds; "" for other texts."""
+    if not text.lstrip().startswith(IDE_CONTEXT):
+        return ""
+    return text.rpartition(IDE_REQUEST)[2].strip() if IDE_REQUEST in text else ""
+
+
+def shell_command_in(text: str) -> str | None:
+    """Return the command that the person ran without the model; None for other texts."""
+    if not text.lstrip().startswith("<user_shell_command>"):
+        return None
+    found = _COMMAND.search(text)
+    return None if found is None else f"!{found[1]}"
 
 
 def cwd_in(text: str) -> str | None:
@@ -216,6 +212,11 @@ class Tools:
             self.failed[item.id] = item.exit_code != 0
         elif item.status in _FAILED:
             self.failed[item.id] = True
+
+    def ended(self, call_id: str | None, exit_code: int | None) -> None:
+        """Record the exit code of a command."""
+        if call_id in self.open and exit_code is not None:
+            self.failed[call_id] = exit_code != 0
 
     def returned(self, item: ResponseItem) -> tuple[str | None, bool | None]:
         """Close a call; return the name of its tool (None if unknown) and whether it failed."""

@@ -20,6 +20,7 @@ from amux.adapters.codex.content import (
     cwd_in,
     joined_text,
     reasoning_text,
+    shell_command_in,
     split_user,
 )
 from amux.adapters.codex.cursor import Cursor
@@ -105,6 +106,7 @@ class Conversation:
     bodies: bool
     gaps: Gaps = field(default_factory=Gaps)
     first_prompt: str | None = None
+    first_command: str | None = None  # typed, but not sent to the model
     cwd: str | None = None
     compactions: int = 0
     done: list[SessionMessage] = field(default_factory=list[SessionMessage])
@@ -133,6 +135,8 @@ class Conversation:
         if parts.injected:
             text = "\n\n".join(parts.injected)
             self.cwd = self.cwd or next(filter(None, map(cwd_in, parts.injected)), None)
+            for part in parts.injected:
+                self.note_command(shell_command_in(part))
             mixed = bool(parts.typed or parts.images)
             entry = self._new_pending(text, id=None if mixed else item.id)
             entry.kind = INJECTED
@@ -169,12 +173,24 @@ class Conversation:
         if same or open_ones:
             (same or open_ones)[-1].typed = True
         elif not any(entry.typed and text.strip() in entry.text for entry in self.pending):
-            self._end_turn_parts()
-            if len(self.expected) >= _MAX_PENDING:
-                self.decide_pending()
-            entry = self._new_pending(text)
-            entry.typed = True
-            self.expected.append(entry)
+            self.command_event(text)
+
+    def command_event(self, text: str) -> None:
+        """Record a command whose text the model gets in other words; it begins a turn."""
+        self._end_turn_parts()
+        entry = self._new_pending(text)
+        entry.typed = True
+        self._expect(entry)
+
+    def note_command(self, text: str | None) -> None:
+        """Record a command that is no prompt: it is the title of a session without one."""
+        if text and self.first_command is None and self.cursor.traced:
+            self.first_command = fold_title(text)
+
+    def _expect(self, entry: PendingMessage) -> None:
+        if len(self.expected) >= _MAX_PENDING:
+            self.decide_pending()
+        self.expected.append(entry)
 
     def compacted(self, message: msgspec.Raw) -> None:
         """Add a summary that replaces the history so far."""
@@ -221,8 +237,7 @@ class Conversation:
             typed = not self.has_prompt_events if entry.typed is None else entry.typed
             self.cursor.set_kind(entry.position, LineKind.PROMPT if typed else LineKind.INJECTED)
             if typed:
-                self.gaps.end_turn()
-                self.gaps.awaiting = True
+                self.gaps.prompted()
                 self.is_unbilled = False
                 if self.first_prompt is None and self.cursor.traced and entry.text.strip():
                     self.first_prompt = fold_title(entry.text)
@@ -357,6 +372,7 @@ class Conversation:
         self._end_turn_parts()
         if aborted:
             self.gaps.aborted()
+        self.gaps.leave_review()
 
     def _end_turn_parts(self) -> None:
         self.close()
@@ -380,7 +396,9 @@ class Conversation:
         answer, self.open_answer = self.open_answer, None
         if answer is None:
             return
-        self.is_unbilled, self.unbilled_id = answer.usage is None, answer.id
+        # The result of a review is shown as an answer, but no call of this file wrote it.
+        self.is_unbilled = answer.usage is None and not self.gaps.reviewing
+        self.unbilled_id = answer.id
         if self.cursor.traced:
             self.cursor.set_kind(answer.position, kind)
         if answer.content is not None:

@@ -1,25 +1,24 @@
-"""Selects rollouts by their first lines.
+"""Selects rollouts for a list by their first lines.
 
 The first line holds the id, the start time, the folder and the parent of the session; in older
-forks the second line repeats the parent's. Forks and sub-agents name their parent, so ids suffice
-to find everything that affects a session. Only rollouts rewritten by `codex migrate-rollouts` have
-lost the parent's id: if there is one, all rollouts are read. The migration generated the ids of all
-turns, so the first turn identifies it.
+forks the next lines repeat those of its ancestors. Forks and sub-agents name their parent, so ids
+suffice to find everything that affects a session, other copies of a parent that is gone included.
+Only rollouts rewritten by `codex migrate-rollouts` have lost the parent's id: if there is one, all
+rollouts are read. The migration generated the ids of all turns, so the first turn identifies it.
 
-Files other than plain logs in the newest format (a document, a compressed log, a first line without
-a folder or in another format) give no information.
+A list has to read a file whose first line has no start time or folder, and a document.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import islice, pairwise
-from typing import Final, NamedTuple
+from itertools import chain, islice, pairwise
+from typing import BinaryIO, Final, NamedTuple, Protocol
 
 from amux.adapters._base import ListFilter, Selection, SourceRef
 from amux.adapters._kit.session_heads import HeadSelection, SessionHead
-from amux.adapters._kit.streams import RawFile
+from amux.adapters._kit.streams import RawFile, open_stream
 from amux.adapters.codex.lines import ENTRY, UNREADABLE, MetaEntry
 from amux.adapters.codex.records import Meta
 from amux.adapters.codex.rollout import Lineage, file_name
@@ -27,6 +26,7 @@ from amux.model.facts import Facts
 
 _READ_SIZES: Final = (64 << 10, 256 << 10)  # instructions and skills precede the first turn
 _LINES: Final = 3  # own and parent's metadata, and one more line
+_MOST_LINES: Final = 32  # the metadata of further ancestors follows that of the parent
 _META: Final = b'"session_meta"'
 _ORDINAL: Final = b'"ordinal"'
 _TURN: Final = b'"turn_id"'
@@ -38,10 +38,10 @@ def select(sources: Sequence[SourceRef], list_filter: ListFilter) -> Selection |
     """Select what a list must read of all rollouts and titles; None for everything."""
     session_heads: list[SessionHead] = []
     for source in sources:
-        head = _read_head(source)
+        head = read_head(source)
         if head.is_migrated:
             return None
-        session_heads.append(_session_head(source, head.metas))
+        session_heads.append(session_head(source, head, listed=True))
     return HeadSelection(session_heads, list_filter, _Migrated(sources))
 
 
@@ -59,57 +59,90 @@ class _Migrated:
         return [(source, True) for source in self._sources] if facts.unnamed_copies else ()
 
 
-class _Head(NamedTuple):
+class Head(NamedTuple):
     """The `session_meta` of each of the first lines; None for other lines."""
 
     metas: Sequence[Meta | None] = ()
     is_migrated: bool = False
 
 
-def _read_head(source: SourceRef) -> _Head:
-    """Return the head of a plain log; it is empty for other files."""
-    if source.role == "names" or not source.location.endswith(".jsonl"):
-        return _Head()
-    data = b""
-    ends: list[int] = []
-    turn = -1
+class _Bytes(Protocol):
+    def next(self, size: int) -> bytes: ...
+
+
+def read_head(source: SourceRef) -> Head:
+    """Return the head of a log; it is empty for other files."""
+    location = source.location
+    if source.role == "names" or location.endswith(".json"):
+        return Head()
     try:
-        with RawFile(source.location) as file:
-            for wanted in _READ_SIZES:
-                data += file.next(wanted)
-                ends = [found.start() for found in islice(_LINE_END.finditer(data), _LINES)]
-                # Only lines with ordinals were ever rewritten.
-                is_numbered = bool(ends) and data.find(_ORDINAL, 0, ends[0]) >= 0
-                turn = data.find(_TURN, ends[0]) if is_numbered else 0
-                if turn >= 0 and len(ends) == _LINES:
-                    break
+        if location.endswith(".zst"):
+            with open_stream(location) as stream:
+                return _head_in(_DecompressedFile(stream))
+        with RawFile(location) as file:
+            return _head_in(file)
     except OSError:
-        return _Head()  # reading the file reports the error
+        return Head()  # reading the file reports the error
+
+
+class _DecompressedFile:
+    """The bytes of a compressed log, read like a `RawFile`."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def next(self, size: int) -> bytes:
+        """Return the next bytes; fewer than `size` only at the end."""
+        return self._stream.read(size)
+
+
+def _head_in(file: _Bytes) -> Head:
+    data = b""
     metas: list[Meta | None] = []
-    for start, end in pairwise((0, *ends)):
+    turn = -1
+    for wanted in _READ_SIZES:
+        data += file.next(wanted)
+        metas = _metas_in(data)
+        # Only lines with ordinals were ever rewritten.
+        is_numbered = bool(metas) and data.find(_ORDINAL, 0, data.find(b"\n")) >= 0
+        turn = data.find(_TURN, data.find(b"\n")) if is_numbered else 0
+        if turn >= 0 and len(metas) >= _LINES and metas[-1] is None:
+            break
+    is_migrated = turn > 0 and _MIGRATED.match(data, turn) is not None
+    return Head(metas, is_migrated)
+
+
+def _metas_in(data: bytes) -> list[Meta | None]:
+    """Return the metadata in the first lines, and in the lines after them up to another one."""
+    metas: list[Meta | None] = []
+    ends = (found.start() for found in islice(_LINE_END.finditer(data), _MOST_LINES))
+    for start, end in pairwise(chain((0,), ends)):
+        if len(metas) >= _LINES and metas[-1] is None:
+            break
         try:  # a leading line break is ignored
             is_meta = data.find(_META, start, end) >= 0
             entry = ENTRY.decode(memoryview(data)[start:end]) if is_meta else None
         except UNREADABLE:
             entry = None
         metas.append(entry.payload if isinstance(entry, MetaEntry) else None)
-    return _Head(metas, turn > 0 and _MIGRATED.match(data, turn) is not None)
+    return metas
 
 
-def _session_head(source: SourceRef, metas: Sequence[Meta | None]) -> SessionHead:
+def session_head(source: SourceRef, head: Head, *, listed: bool) -> SessionHead:
+    """Return the head of a source; for a list it is sufficient only with a start and a folder."""
     name = file_name(source.name)
-    unknown = SessionHead(source=source, session_id=name.thread_id, told=False)
     if source.role == "names":
         return SessionHead(source=source, session_id=name.stem, listed=False, told=False)
-    if not metas or metas[0] is None:
-        return unknown
+    if not head.metas or head.metas[0] is None:
+        return SessionHead(source=source, session_id=name.thread_id, told=False)
     lineage = Lineage(name=name, session_id=name.thread_id)
-    for number, meta in enumerate(filter(None, metas)):
+    for number, meta in enumerate(filter(None, head.metas)):
         lineage.take(meta, first_line=not number, begun=bool(number))
-    if lineage.created_at is None or not lineage.meta.cwd:
-        return unknown
+    if listed and (lineage.created_at is None or not lineage.meta.cwd):
+        return SessionHead(source=source, session_id=name.thread_id, told=False)
     prefix = None if lineage.prefix is None else lineage.prefix.of
-    names = (lineage.parent, lineage.rollout, *lineage.aliases, prefix)
+    copied = (meta.id for meta in head.metas if meta is not None)
+    names = (lineage.parent, lineage.rollout, *lineage.aliases, prefix, *copied)
     return SessionHead(
         source=source,
         session_id=lineage.session_id,

@@ -15,8 +15,9 @@ from typing import Any, Final
 import msgspec
 
 from amux.adapters._base import Checkpoint, Head, Item, Reading
+from amux.adapters._kit.command_line import since
 from amux.adapters._kit.values import parse_time
-from amux.adapters.codex.content import is_injected, joined_text, tool_message
+from amux.adapters.codex.content import is_injected, joined_text, request_in, tool_message
 from amux.adapters.codex.conversation import OUTPUT
 from amux.adapters.codex.cursor import millis, save
 from amux.adapters.codex.lines import (
@@ -46,10 +47,15 @@ from amux.adapters.codex.records import (
     TurnContext,
     TurnItem,
     UsageRecord,
+    body,
     decode,
+    is_object,
 )
 from amux.adapters.codex.rollout import MAX_IDENTITY_KEYS, Rollout
 from amux.model.problems import Problem
+
+_DELEGATES_REVIEWS: Final = since(0, 51)
+"""Whether the calls of a review are recorded in a file of their own."""
 
 
 class RolloutState(msgspec.Struct, frozen=True, kw_only=True):
@@ -224,6 +230,7 @@ def _meta(rollout: Rollout, meta: Meta) -> None:
     lineage.take(meta, first_line=first_line, begun=rollout.begun)
     rollout.begun = True
     rollout.own_from = lineage.own_from
+    rollout.identify_history(meta)
     counter.session_id = lineage.session_id
     is_subagent = lineage.kind == "subagent"
     counter.purpose = "subagent" if is_subagent else "main"
@@ -243,6 +250,8 @@ def _context(rollout: Rollout, context: TurnContext) -> None:
     rollout.mark_migrated(context.turn_id)
     rollout.effort = context.effort or rollout.effort
     rollout.conversation.close()
+    if rollout.conversation.gaps.review_over:
+        rollout.conversation.gaps.leave_review()
     if context.model:
         rollout.name_model(context.model)
     rollout.begun = True
@@ -281,7 +290,8 @@ def _event(rollout: Rollout, event: Event) -> None:
     if rollout.own_from and rollout.is_copied:
         return
     if event.item is not None:
-        _turn_item(rollout, event.item)
+        own = event.thread_id in {None, rollout.lineage.session_id}
+        _turn_item(rollout, event.item, own=own)
         if not rollout.migrated:
             rollout.mark_migrated(event.item.id)
             rollout.mark_migrated(event.turn_id)
@@ -338,14 +348,21 @@ def _tool_output(rollout: Rollout, item: ResponseItem) -> None:
 
 
 def _token_count(rollout: Rollout, event: Event) -> None:
+    conversation = rollout.conversation
+    if conversation.gaps.reviewing and _DELEGATES_REVIEWS(rollout.lineage.meta.cli_version):
+        return  # to 0.77 a copy: the reviewer's own file holds it, too
     if event.info is not None:
-        conversation = rollout.conversation
         rollout.bill(conversation.counter.count(event.info, conversation.cursor.raw_time))
 
 
 def _user_message(rollout: Rollout, event: Event) -> None:
-    text = joined_text(event.message)
-    if event.kind in {None, "plain"} and not is_injected(text):
+    if event.kind in {None, "plain"}:
+        _prompt(rollout, joined_text(event.message))
+
+
+def _prompt(rollout: Rollout, text: str) -> None:
+    text = request_in(text) or text
+    if not is_injected(text):
         rollout.conversation.prompt_event(text)
 
 
@@ -360,10 +377,45 @@ def _name_updated(rollout: Rollout, event: Event) -> None:
         rollout.name = event.thread_name or rollout.name
 
 
-def _turn_item(rollout: Rollout, item: TurnItem) -> None:
+def _goal_updated(rollout: Rollout, event: Event) -> None:
+    """Apply a goal; without a turn the person set it, and it is a prompt if it is new."""
+    goal = body(event.goal)
+    objective = goal.get("objective") if is_object(goal) else None
+    if isinstance(objective, str) and objective.strip() and objective != rollout.goal:
+        rollout.goal = objective
+        if event.turn_id is None and event.thread_id in {None, rollout.lineage.session_id}:
+            rollout.conversation.command_event(objective)
+
+
+def _command_ended(rollout: Rollout, event: Event) -> None:
+    rollout.tools.ended(event.call_id, event.exit_code)
+
+
+def _entered_review(rollout: Rollout, hint: msgspec.Raw) -> None:
+    """Begin a review: a thread with a file of its own makes its calls."""
+    conversation = rollout.conversation
+    conversation.decide_pending()
+    conversation.gaps.reviewing = True
+    rollout.reviews += 1
+    text = body(hint)
+    conversation.note_command(f"/review {text}" if isinstance(text, str) else "/review")
+
+
+def _exited_review(rollout: Rollout) -> None:
+    """End a review; its result follows as an answer of the same turn."""
+    rollout.conversation.gaps.review_over = True
+
+
+def _turn_item(rollout: Rollout, item: TurnItem, *, own: bool) -> None:
     """Apply an item of the newest versions, which report everything in this form."""
     if item.type == "UserMessage":
-        rollout.conversation.prompt_event(joined_text(item.content))
+        _prompt(rollout, joined_text(item.content))
+    elif item.type == "EnteredReviewMode":
+        _entered_review(rollout, item.user_facing_hint)
+    elif item.type == "ExitedReviewMode":
+        _exited_review(rollout)
+    elif not own and rollout.conversation.gaps.reviewing:
+        return  # a copy: the reviewer's own file holds it, too
     elif item.type == "Reasoning":
         rollout.conversation.thought_event(item.summary_text)
     elif item.type == "AgentMessage":
@@ -403,5 +455,9 @@ _EVENT_RULES: Final[dict[str, Callable[[Rollout, Event], None]]] = {
     "agent_reasoning": lambda rollout, event: rollout.conversation.thought_event(event.text),
     "agent_message": _agent_message,
     "thread_name_updated": _name_updated,
+    "thread_goal_updated": _goal_updated,
+    "exec_command_end": _command_ended,
+    "entered_review_mode": lambda rollout, event: _entered_review(rollout, event.user_facing_hint),
+    "exited_review_mode": lambda rollout, _: _exited_review(rollout),
     **_TURN_RULES,
 }

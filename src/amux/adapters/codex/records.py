@@ -67,6 +67,8 @@ IGNORED: Final = frozenset(
         "inter_agent_communication",
         "inter_agent_communication_metadata",
         "security_risk_score",
+        "dynamic_tools_updated",
+        "realtime_item",
         "response_item/additional_tools",
         "response_item/compaction",
         "response_item/compaction_summary",
@@ -75,15 +77,20 @@ IGNORED: Final = frozenset(
         "response_item/ghost_snapshot",
         "response_item/other",
         "event_msg/agent_reasoning_raw_content",
+        "event_msg/collab_agent_interaction_end",
+        "event_msg/collab_agent_spawn_end",
+        "event_msg/collab_close_end",
+        "event_msg/collab_resume_end",
+        "event_msg/collab_waiting_end",
         "event_msg/context_compacted",
-        "event_msg/entered_review_mode",
-        "event_msg/exited_review_mode",
+        "event_msg/dynamic_tool_call_request",
+        "event_msg/dynamic_tool_call_response",
         "event_msg/error",
+        "event_msg/guardian_assessment",
         "event_msg/image_generation_end",
         "event_msg/mcp_tool_call_end",
         "event_msg/patch_apply_end",
         "event_msg/sub_agent_activity",
-        "event_msg/thread_goal_updated",
         "event_msg/thread_settings_applied",
         "event_msg/undo_completed",
         "event_msg/view_image_tool_call",
@@ -223,6 +230,7 @@ class TurnItem(msgspec.Struct, kw_only=True, gc=False):
     summary_text: msgspec.Raw = NOTHING
     receiver_thread_ids: tuple[str, ...] = ()
     agent_thread_id: str | None = None
+    user_facing_hint: msgspec.Raw = NOTHING
 
 
 class Event(msgspec.Struct, kw_only=True, gc=False):
@@ -237,6 +245,10 @@ class Event(msgspec.Struct, kw_only=True, gc=False):
     turn_id: str | None = None
     thread_id: str | None = None
     thread_name: str | None = None
+    call_id: str | None = None
+    exit_code: int | None = None
+    goal: msgspec.Raw = NOTHING
+    user_facing_hint: msgspec.Raw = NOTHING
 
 
 class UsageRecord(msgspec.Struct, kw_only=True, gc=False):

@@ -147,7 +147,11 @@ class Lineage:
         return source if isinstance(source, str) and source else self.meta.parent_thread_id
 
 
+REVIEWS: Final = "reviews"
+"""The key in `raw` of the number of reviews: their sub-agents are not named."""
+
 MAX_IDENTITY_KEYS: Final = 32
+_HISTORY_OF: Final = "history of "
 _EDGE: Final = 128  # bytes used of each end of an encrypted value
 
 
@@ -165,6 +169,8 @@ class Rollout:
     own_from: int = 0  # lines with a smaller key belong to the parent
     after_compaction: bool = False
     name: str | None = None
+    goal: str | None = None
+    reviews: int = 0
     effort: str | None = None
     models: dict[str, None] = field(default_factory=dict[str, None])
     identity: dict[int, None] = field(default_factory=dict[int, None])
@@ -234,6 +240,14 @@ class Rollout:
             if edges != "null":
                 self.identity[key_of(edges)] = None
 
+    def identify_history(self, meta: Meta) -> None:
+        """Add keys that this file shares with the session it is or repeats, and with its copies."""
+        if self.lineage.own_from:
+            return  # the file repeats only context, which has no calls
+        for name in (self.lineage.session_id, meta.id):
+            if name:
+                self.identity[key_of(f"{_HISTORY_OF}{name}")] = None
+
     def bill(self, call: Call | None) -> None:
         """Record a billed call, if there is one."""
         if call is None:
@@ -268,6 +282,7 @@ class Rollout:
         cursor = self.cursor
         billed = {call.model for call in counter.calls}
         effort = {"effort": self.effort} if self.effort else {}
+        reviews = {REVIEWS: self.reviews} if self.reviews else {}
         return Facts(
             session_id=lineage.session_id,
             aliases=lineage.aliases,
@@ -276,7 +291,7 @@ class Rollout:
             cwd=lineage.meta.cwd or conversation.cwd,
             name=self.name,
             first_prompt=conversation.first_prompt,
-            fallback_title=lineage.nickname,
+            fallback_title=lineage.nickname or conversation.first_command,
             created_at=lineage.created_at or cursor.first_at,
             updated_at=cursor.last_at or lineage.created_at or cursor.first_at,
             version=lineage.meta.cli_version,
@@ -293,7 +308,7 @@ class Rollout:
             gaps=(*conversation.gaps.finish(), *((USAGE_UNUSABLE,) if counter.damaged else ())),
             problems=tuple(self.problems),
             problem_count=self.problem_count,
-            raw=lineage.raw() | effort | self.unknown.raw(),
+            raw=lineage.raw() | effort | reviews | self.unknown.raw(),
         )
 
 

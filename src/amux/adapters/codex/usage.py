@@ -148,14 +148,25 @@ class Gaps:
     speaking: bool = False  # output was shown, but no usage recorded yet
     awaiting: bool = False  # a request was sent, but no usage recorded yet
     returned: msgspec.Raw | None = None  # output of a tool that may have been stopped
+    reviewing: bool = False  # the calls of this turn are made and recorded by another thread
+    review_over: bool = False
+
+    def prompted(self) -> None:
+        """Record a prompt, which begins a turn."""
+        self.end_turn()
+        self.awaiting = not self.reviewing
 
     def spoke(self) -> None:
         """Record that the screen showed output of the model."""
-        self.speaking = True
+        self.speaking = not self.reviewing
 
     def answered(self) -> None:
         """Record that an answer of the model was written."""
-        self.has_answer = True
+        self.has_answer = not self.reviewing
+
+    def leave_review(self) -> None:
+        """Record that the turn of a review has ended."""
+        self.reviewing = self.review_over = False
 
     def billed(self) -> None:
         """Record the usage of a call."""
@@ -164,7 +175,7 @@ class Gaps:
 
     def tool_returned(self, output: msgspec.Raw) -> None:
         """Record a tool output, which is sent to the model unless the tool was stopped."""
-        self.awaiting = True
+        self.awaiting = not self.reviewing
         self.returned = output
 
     def settle(self) -> None:

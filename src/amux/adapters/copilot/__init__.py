@@ -6,9 +6,9 @@ Store     $COPILOT_HOME or ~/.copilot (older versions also below $XDG_STATE_HOME
           ~/.config/github-copilot/sessions/<id>.json
 Formats   one document (to 0.0.340), an event log (from 0.0.343)
 Counting  one call per usage record, identified by the session and number it was accounted to; one
-          call per compaction; the total at shutdown only if there are no records
+          call per compaction; without records, the totals at shutdown, else the output of replies
 Copies    a fork repeats every line of its origin; sub-agents are in the file of their session
-Title     the name that a person gave, else the first prompt
+Title     the name that a person or the agent gave, else the first prompt
 
 Evidence and gaps: docs/agents/copilot.md. This module discovers the sources.
 """
@@ -22,6 +22,7 @@ from typing import Final
 from amux.adapters._base import AgentInfo, Capabilities, IgnoredFiles, Item, SourceRef, Want
 from amux.adapters._kit.command_line import CommandLine
 from amux.adapters._kit.folders import Folders, is_folder
+from amux.adapters.copilot.injected import INJECTED_TEXTS
 from amux.host import Host
 
 NAME: Final = "copilot"
@@ -30,7 +31,7 @@ INFO: Final = AgentInfo(
     label="Copilot CLI",
     cli_command="copilot",
     capabilities=Capabilities(session_persistence="file", can_resume=True),
-    evidence="seen: 1.0.102; described: 0.0.340, 0.0.343, 0.0.420; docs/agents/copilot.md",
+    evidence="seen: 1.0.102; read in the program: 1.0.0 to 1.0.80; described: 0.0.340 to 0.0.420",
     ignored_files=(
         IgnoredFiles(
             "session-state/*/workspace.yaml", "title and place of a session: read with it"
@@ -59,7 +60,8 @@ INFO: Final = AgentInfo(
         IgnoredFiles("installed-plugins/*", "plugins"),
         IgnoredFiles("marketplace-cache/*", "plugins"),
     ),
-    revision=4,
+    injected_texts=INJECTED_TEXTS,
+    revision=5,
     indexable=True,
 )
 

@@ -31,6 +31,7 @@ from amux.adapters._kit.values import (
     plain_text,
     text,
 )
+from amux.adapters.copilot.prompts import typed_text
 from amux.model.incomplete import USAGE_NOT_RECORDED
 from amux.model.message import SessionMessage, SessionToolCall, ToolResult
 from amux.model.problems import Problem, ProblemCode
@@ -41,9 +42,6 @@ _OLD_NAME: Final = re.compile(r"session_(?P<id>.+)_\d{9,16}")
 
 _REPLIES: Final = frozenset({"assistant", "copilot", "model"})
 _USER_ROLES: Final = frozenset({"user", "human"})
-_INJECTED: Final = re.compile(
-    r"\s*<(current_datetime|reminder|system_reminder)>.*?(?:</\1>\s*|\Z)", re.DOTALL
-)
 _EXIT_CODE: Final = re.compile(r"<exited with exit code (-?\d+)>\s*\Z")
 
 
@@ -233,7 +231,7 @@ class DocumentMessages:
     def _user_message(self, record: dict[str, Any], name: str, role: str) -> SessionMessage:
         """Return a prompt without injected context, or the context alone."""
         content = _content(record)
-        typed = _INJECTED.sub("", content).strip("\n")
+        typed = typed_text(content).strip("\n")
         is_prompt = role in _USER_ROLES and bool(typed.strip())
         return SessionMessage(
             role="user" if role in _USER_ROLES else "system",

@@ -19,6 +19,7 @@ import msgspec
 
 from amux.adapters._kit.jsonl import Buffer
 from amux.adapters._kit.values import Odd, Wide, image_url, items, mapping, moment, plain_text, text
+from amux.adapters.copilot.prompts import typed_text
 from amux.model.message import SessionMessage, SessionToolCall, ToolResult
 
 MESSAGE_EVENTS: Final = frozenset({"user.message", "assistant.message", "tool.execution_complete"})
@@ -32,6 +33,7 @@ KNOWN_TYPES: Final = MESSAGE_EVENTS | frozenset(
         "assistant.turn_end",
         "assistant.turn_start",
         "assistant.usage",
+        "external_tool.requested",
         "hook.end",
         "hook.start",
         "model.message",
@@ -42,17 +44,30 @@ KNOWN_TYPES: Final = MESSAGE_EVENTS | frozenset(
         "model.response",
         "model.turn_ended",
         "model.turn_started",
+        "session.auto_mode_resolved",
+        "session.autopilot_objective_changed",
+        "session.binary_asset",
+        "session.canvas.recorded",
+        "session.canvas.removed",
         "session.compaction_complete",
         "session.compaction_start",
         "session.context_changed",
+        "session.context_cleared",
         "session.error",
         "session.handoff",
         "session.idle",
+        "session.import_legacy",
         "session.info",
         "session.mode_changed",
         "session.model_change",
+        "session.permissions_changed",
         "session.plan_changed",
+        "session.remote_steerable_changed",
         "session.resume",
+        "session.schedule_cancelled",
+        "session.schedule_created",
+        "session.schedule_rearmed",
+        "session.session_limits_changed",
         "session.shutdown",
         "session.snapshot_rewind",
         "session.start",
@@ -77,14 +92,24 @@ KNOWN_TYPES: Final = MESSAGE_EVENTS | frozenset(
         "tool.execution_progress",
         "tool.execution_start",
         "tool.user_requested",
+        "tool_search.activated",
     }
 )
-"""Types of events that are read, or known to hold nothing that amux shows."""
+"""Types of events that are read, or known to hold nothing that amux shows.
 
+They are those that were seen, and those that the schemas of 0.0.420 to 1.0.80 say are stored.
+"""
+
+_KNOWN_FAMILY: Final = "permission."  # questions whether a tool may run, and their answers
 _TYPED_BY: Final = frozenset({None, "user"})
 _NOTES: Final = frozenset({"system.message", "system.notification"})
 _SHELLS: Final = frozenset({"bash", "powershell", "shell"})
 _EXIT_CODE: Final = re.compile(r"<(?:shellId: \S+ completed|exited) with exit code (-?\d+)>\s*\Z")
+
+
+def is_known(type: str) -> bool:
+    """Return whether events of a type are read, or hold nothing that amux shows."""
+    return type in KNOWN_TYPES or type.startswith(_KNOWN_FAMILY)
 
 
 class Data(msgspec.Struct, rename="camel", gc=False):
@@ -94,6 +119,9 @@ class Data(msgspec.Struct, rename="camel", gc=False):
     start_time: Wide = None
     copilot_version: Wide = None
     context: Wide = None
+    selected_model: Wide = None
+    new_model: Wide = None
+    session_was_active: Wide = None
     content: Wide = None
     source: Wide = None
     attachments: Wide = None
@@ -101,6 +129,7 @@ class Data(msgspec.Struct, rename="camel", gc=False):
     tool_requests: Wide = None
     reasoning_text: Wide = None
     api_call_id: Wide = None
+    output_tokens: Wide = None
     parent_tool_call_id: Wide = None
     tool_call_id: Wide = None
     tool_name: Wide = None
@@ -158,17 +187,36 @@ class Event:
         return self.id or f"line-{self.number}"
 
 
+class SelectedModel:
+    """The model that the main agent uses; up to 1.0.40 a reply does not name it."""
+
+    def __init__(self) -> None:
+        self.name: str | None = None
+
+    def take(self, event: Event) -> None:
+        """Add one event of any agent."""
+        match event.type:
+            case "session.start" | "session.resume":
+                self.name = text(event.data.selected_model) or self.name
+            case "session.model_change":
+                self.name = text(event.data.new_model) or self.name
+            case _:
+                pass
+
+
 class MessageBuilder:
     """Builds the messages of one conversation, in order."""
 
     def __init__(self, *, is_subagent: bool) -> None:
         self._is_subagent = is_subagent
+        self._selected = SelectedModel()
         self._tools: dict[str, str] = {}
         self._requested: set[str] = set()
         self._last: str | None = None
 
     def of_event(self, event: Event) -> SessionMessage | None:
         """Return the message of an event; None if it has none."""
+        self._selected.take(event)
         message = self._build(event)
         if message is not None:
             self._last = event.name
@@ -226,13 +274,16 @@ class MessageBuilder:
     def _prompt(self, event: Event) -> SessionMessage:
         data = event.data
         source = data.source if isinstance(data.source, str) else None
+        content = plain_text(data.content).strip("\n")  # the shell adds line breaks
+        typed = typed_text(content)
         return SessionMessage(
             role="user",
-            content=plain_text(data.content).strip("\n"),  # the shell adds line breaks
+            content=typed or content,
             timestamp=event.at,
             id=event.name,
             parent_id=self._last,
-            synthetic=source not in _TYPED_BY and not self._is_subagent,
+            synthetic=not self._is_subagent
+            and (source not in _TYPED_BY or (bool(content) and not typed)),
             images=tuple(
                 url
                 for attachment in map(mapping, items(data.attachments))
@@ -257,7 +308,7 @@ class MessageBuilder:
             timestamp=event.at,
             tool_calls=calls,
             thinking=text(event.data.reasoning_text),
-            model=text(event.data.model),
+            model=text(event.data.model) or self._selected.name,
             id=event.name,
             parent_id=self._last,
         )

@@ -16,19 +16,24 @@ from typing import Any, Final
 import msgspec
 
 from amux.adapters._base import Head, Item, SourceRef, Want, has_bodies
+from amux.adapters._kit.commands import TitlePrompt, is_command
 from amux.adapters._kit.fold import Fold, Unknowns
 from amux.adapters._kit.jsonl import no_session, read_records
 from amux.adapters._kit.usage import usage_view
 from amux.adapters._kit.values import mapping, moment, text
-from amux.adapters.copilot.events import KNOWN_TYPES, LINES, MESSAGE_EVENTS, Event, MessageBuilder
-from amux.adapters.copilot.usage import CallCollector, ShutdownTotals
+from amux.adapters.copilot.events import LINES, MESSAGE_EVENTS, Event, MessageBuilder, is_known
+from amux.adapters.copilot.processes import ProcessUsage, is_reply
+from amux.adapters.copilot.prompts import typed_text
+from amux.adapters.copilot.usage import CallCollector
 from amux.adapters.copilot.workspace import Workspace, read_workspace
 from amux.model.facts import Facts
 from amux.model.incomplete import USAGE_NOT_RECORDED
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
+from amux.model.titles import fold_title
 from amux.model.trace import key_of
 
+_DIRECTORY: Final = re.compile(r"^[ *]*Current working directory: *(\S.*?)\s*$", re.MULTILINE)
 _FORKED: Final = re.compile(r"\(([0-9a-fA-F-]{36})\) as ")
 _MAX_COPY_KEYS: Final = 32
 _NO_LIMIT: Final = 1 << 62
@@ -100,13 +105,14 @@ class Conversation:
         self.fold = Fold()
         self.collector = CallCollector(is_subagent=is_subagent)
         self.messages = MessageBuilder(is_subagent=is_subagent)
+        self.title = TitlePrompt()
         self.earliest: datetime | None = None
         self.latest: datetime | None = None
         self.compactions = 0
 
-    def take(self, event: Event, path: str) -> None:
+    def take(self, event: Event, path: str, *, copied: bool) -> None:
         """Add one event."""
-        self.collector.take(event)
+        self.collector.take(event, copied=copied)
         at = event.at
         self.fold.moment(at)
         if at is not None:
@@ -115,6 +121,8 @@ class Conversation:
         message = self.messages.of_event(event)
         if message is not None:
             self._add_message(message, event, path)
+        elif event.type == "assistant.turn_start":
+            self.title.answer()
         elif event.type == "subagent.started":
             data = event.data
             names = (data.agent_description, data.agent_display_name, data.agent_name)
@@ -123,6 +131,10 @@ class Conversation:
     def _add_message(self, message: SessionMessage, event: Event, path: str) -> None:
         self.compactions += message.compaction
         self.fold.message(message)
+        if message.role == "user" and not message.synthetic:
+            self.title.prompt(message.content)
+        elif message.role == "assistant" and not message.synthetic:
+            self.title.answer()
         if event.id is not None and len(self.identity) < _MAX_COPY_KEYS:
             self.identity.append(key_of(event.id))
         if message.tool_result is not None and self.messages.is_orphan(message.tool_result):
@@ -148,8 +160,8 @@ class EventLog:
         self._version: str | None = None
         self._models: dict[str, None] = {}
         self._origin: str | None = None
-        self._totals: ShutdownTotals | None = None
-        self._lacks_records = False  # a shutdown counts more calls than there are records
+        self._usage = ProcessUsage()
+        self._named_directory: str | None = None  # in the system message
         self._unknown = Unknowns()
 
     def read(self) -> None:
@@ -163,20 +175,24 @@ class EventLog:
             else:
                 self.last_line = found.number
                 self._take(found)
-        records = sum(one.collector.records for one in self.conversations.values())
-        if self._totals is not None and not records and self._parent() is None:
-            main.collector.add_totals(self._totals, self.session_id)
+        self._usage.finish()
+        for agent, call in self._usage.calls:
+            self.conversations[agent].collector.add(call)
+        for agent, replies in self._usage.covered.items():
+            self.conversations[agent].collector.covered = replies
 
     def _take(self, event: Event) -> None:
         self.is_session |= event.type in MESSAGE_EVENTS or event.type == "session.start"
         if event.agent is None:
             self._take_session_event(event)
-        if event.type in KNOWN_TYPES:
+        copied = bool(self._started and event.at and event.at < self._started)
+        self._usage.take(event, copied=copied)
+        if is_known(event.type):
             known = self.conversations.get(event.agent)
             if known is None:
                 known = Conversation(event.agent, is_named=event.names_agent)
                 self.conversations[event.agent] = known
-            known.take(event, str(self.source.path))
+            known.take(event, str(self.source.path), copied=copied)
         elif event.type:
             self._unknown.take(event.type, event.raw)
 
@@ -193,14 +209,13 @@ class EventLog:
                 self._context = self._context or mapping(data.context)
             case "session.info" if data.info_type == "fork":
                 self._read_origin(text(data.message) or "")
-            case "session.shutdown":
-                collectors = [one.collector for one in self.conversations.values()]
-                main = self.conversations[None].collector
-                self._totals = ShutdownTotals(data, event.at, replies=main.replies)
-                records = sum(collector.records for collector in collectors)
-                self._lacks_records = 0 < records < self._totals.requests
-            case "assistant.message" | "tool.execution_complete" if text(data.model):
-                self._models.setdefault(text(data.model) or "")
+            case "system.message" if self._named_directory is None:
+                found = _DIRECTORY.search(text(data.content) or "")
+                self._named_directory = None if found is None else found[1]
+            case "assistant.message" if model := text(data.model) or self._usage.selected.name:
+                self._models.setdefault(model)
+            case "tool.execution_complete" if model := text(data.model):
+                self._models.setdefault(model)
             case _:
                 pass
 
@@ -224,13 +239,20 @@ class EventLog:
         parent = self._parent()
         born = self._started if parent is not None else None
         calls = conversation.collector.calls(copied_before=born)
+        # The origin has its own record of a process that a fork saw only the beginning of.
+        calls = tuple(call for call in calls if not (call.copied and is_reply(call)))
         for call in calls:
             conversation.fold.call(call)
         gaps = conversation.collector.gaps()
-        if self._lacks_records and conversation.agent is None and USAGE_NOT_RECORDED not in gaps:
+        if (
+            self._usage.lacks_records
+            and conversation.agent is None
+            and USAGE_NOT_RECORDED not in gaps
+        ):
             gaps = (*gaps, USAGE_NOT_RECORDED)
         known: dict[str, Any] = {
-            "cwd": text(self._context.get("cwd")) or workspace.cwd,
+            "cwd": text(self._context.get("cwd")) or workspace.cwd or self._named_directory,
+            "first_prompt": conversation.title.text,
             "version": self._version,
             "compactions": conversation.compactions,
             "gaps": gaps,
@@ -245,8 +267,8 @@ class EventLog:
             kind="session" if parent is None else "fork",
             parent=parent,
             aliases=tuple({self._written_id} - {None, self.session_id}),
-            name=workspace.name if workspace.user_named or parent is not None else None,
-            fallback_title=workspace.name,
+            name=_given_name(workspace, conversation.title.text, is_fork=parent is not None),
+            fallback_title=typed_text(workspace.name or "") or None,
             created_at=self._started,
             models=None if calls else tuple(self._models),
             copy_keys=conversation.identity.tobytes(),
@@ -279,3 +301,11 @@ class EventLog:
             **self._unknown.raw(),
         }
         return {name: value for name, value in found.items() if value}
+
+
+def _given_name(workspace: Workspace, prompt: str, *, is_fork: bool) -> str | None:
+    """Return the name of a session, unless the agent made it of the beginning of the prompt."""
+    if workspace.name is None or workspace.user_named or is_fork:
+        return workspace.name
+    name = fold_title(typed_text(workspace.name).removesuffix("..."))
+    return None if is_command(name) or prompt.startswith(name) else workspace.name

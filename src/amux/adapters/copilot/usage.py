@@ -1,8 +1,7 @@
-"""Collects usage: one record per model call, one per compaction, running totals at shutdown.
+"""Collects usage: one record per model call, one per compaction.
 
-Recorded input includes cache reads and cache writes; output includes reasoning. A total at
-shutdown covers the whole session with earlier processes, sub-agents and the copied part of a fork.
-It is used only if there are no records at all, and then only the last one.
+Recorded input includes cache reads and cache writes; output includes reasoning. `processes` counts
+the calls of versions that wrote no records.
 """
 
 from __future__ import annotations
@@ -12,19 +11,19 @@ from typing import Any, Final
 
 import msgspec
 
-from amux.adapters._kit.values import count, damage_in, is_mapping, mapping, text
-from amux.adapters.copilot.events import Data, Event
+from amux.adapters._kit.values import count, damage_in, mapping, text
+from amux.adapters.copilot.events import Event
 from amux.model.incomplete import CALL_INTERRUPTED, COMPACTION_NOT_RECORDED, USAGE_NOT_RECORDED
 from amux.model.usage import Call, Purpose, Tokens
 
-_FIGURES: Final = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
+FIGURES: Final = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
 
 
 class CallCollector:
     """Collects the calls of one conversation, and the reasons why some may be missing."""
 
     def __init__(self, *, is_subagent: bool) -> None:
-        self._purpose: Purpose = "subagent" if is_subagent else "main"
+        self.purpose: Purpose = "subagent" if is_subagent else "main"
         self._calls: dict[str, Call] = {}
         self._sources: dict[str, None] = {}
         self._replies: dict[str, str] = {}  # provider's id of a call -> message
@@ -33,16 +32,19 @@ class CallCollector:
         self._gaps: dict[str, None] = {}
         self.replies = 0
         self.records = 0
+        self.covered = 0  # replies whose usage is part of the total of a shutdown
 
-    def take(self, event: Event) -> None:
-        """Add one event."""
+    def take(self, event: Event, *, copied: bool) -> None:
+        """Add one event; usage that a copied event lacks is missing in another session."""
         match event.type:
             case "session.usage_record":
-                self._record(event)
+                self._record(event, copied=copied)
             case "assistant.message":
-                self.replies += 1
                 self._waiting = False
-                if api_id := text(event.data.api_call_id):
+                api_id = text(event.data.api_call_id)
+                is_new = api_id is None or api_id not in self._replies
+                self.replies += is_new and not copied
+                if api_id is not None:
                     self._replies.setdefault(api_id, event.name)
             case "assistant.turn_start":
                 self._stop_waiting()
@@ -53,7 +55,7 @@ class CallCollector:
                 self._waiting = False
             case "session.compaction_complete":
                 usage = mapping(event.data.compaction_tokens_used)
-                if tokens_of(usage).total or damage_in(usage, *_FIGURES):
+                if tokens_of(usage).total or damage_in(usage, *FIGURES):
                     self._add(f"compaction:{event.name}", usage, event.at, "compaction")
                 else:
                     self._gaps.setdefault(COMPACTION_NOT_RECORDED)
@@ -65,11 +67,11 @@ class CallCollector:
             self._gaps.setdefault(CALL_INTERRUPTED)
         self._waiting = False
 
-    def _record(self, event: Event) -> None:
+    def _record(self, event: Event, *, copied: bool) -> None:
         usage = mapping(event.data.usage)
         if not usage:
             return
-        self.records += 1
+        self.records += not copied
         self._waiting = False
         accounting = mapping(usage.get("accounting"))
         source = text(accounting.get("sourceSessionId"))
@@ -78,10 +80,10 @@ class CallCollector:
             self._sources[source] = None
         key = _key(source, accounting, event)
         self._api_ids[key] = text(usage.get("apiCallId")) or ""
-        self._add(key, usage, event.at, self._purpose)
+        self._add(key, usage, event.at, self.purpose)
 
     def _add(self, key: str, usage: dict[str, Any], at: datetime | None, purpose: Purpose) -> None:
-        tokens, gaps = tokens_of(usage), damage_in(usage, *_FIGURES)
+        tokens, gaps = tokens_of(usage), damage_in(usage, *FIGURES)
         known = self._calls.get(key)
         if known is not None:
             self._calls[key] = msgspec.structs.replace(known, repeats=known.repeats + 1)
@@ -95,19 +97,9 @@ class CallCollector:
                 gaps=gaps,
             )
 
-    def add_totals(self, totals: ShutdownTotals, session_id: str) -> None:
-        """Add the totals of the last shutdown as calls, if no call was recorded."""
-        for model, (tokens, gaps) in totals.models.items():
-            key = f"{session_id}:{model}"
-            self._calls[key] = Call(
-                key=key,
-                model=model,
-                at=totals.at,
-                tokens=tokens,
-                purpose=self._purpose,
-                gaps=gaps,
-            )
-        self.records = totals.replies
+    def add(self, call: Call) -> None:
+        """Add a call that is known from other events than a usage record."""
+        self._calls[call.key] = call
 
     @property
     def sources(self) -> list[str]:
@@ -119,7 +111,7 @@ class CallCollector:
         return tuple(
             msgspec.structs.replace(
                 call,
-                message_id=self._replies.get(self._api_ids.get(call.key, "")),
+                message_id=call.message_id or self._replies.get(self._api_ids.get(call.key, "")),
                 copied=bool(copied_before and call.at and call.at < copied_before),
             )
             for call in self._calls.values()
@@ -128,29 +120,9 @@ class CallCollector:
     def gaps(self) -> tuple[str, ...]:
         """Return the reasons why the usage may be incomplete."""
         self._stop_waiting()
-        if self.replies > self.records:
+        if self.replies > self.records + self.covered:
             self._gaps.setdefault(USAGE_NOT_RECORDED)
         return tuple(self._gaps)
-
-
-class ShutdownTotals:
-    """The totals of the whole session that a shutdown records."""
-
-    def __init__(self, data: Data, at: datetime | None, *, replies: int) -> None:
-        self.at = at
-        self.replies = replies  # up to the shutdown
-        self.models: dict[str, tuple[Tokens, tuple[str, ...]]] = {}  # tokens and gaps by model
-        self.requests = 0
-        metrics = data.model_metrics
-        if not is_mapping(metrics):
-            metrics = mapping(data.accounting_snapshot).get("modelMetrics")
-        for model, figures in mapping(metrics).items():
-            usage = mapping(mapping(figures).get("usage"))
-            tokens, gaps = tokens_of(usage), damage_in(usage, *_FIGURES)
-            if tokens.total or gaps:
-                self.models[model] = tokens, gaps
-            requests = mapping(mapping(figures).get("requests"))
-            self.requests += count(requests.get("count")) or 0
 
 
 def _key(source: str | None, accounting: dict[str, Any], event: Event) -> str:

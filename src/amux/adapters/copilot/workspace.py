@@ -44,11 +44,17 @@ def read_workspace(log: Path) -> Workspace:
     return Workspace(
         cwd=values.get("cwd"),
         name=values.get("name") or values.get("summary"),
-        user_named=values.get("user_named") == "true",
+        user_named=_is_named_by_person(values),
         git_root=values.get("git_root"),
         branch=values.get("branch"),
         repository=values.get("repository"),
     )
+
+
+def _is_named_by_person(values: dict[str, str]) -> bool:
+    """Return whether `name` is a person's: before `user_named`, the agent's was `summary`."""
+    flag = values.get("user_named")
+    return flag == "true" if flag is not None else {"name", "summary"} <= values.keys()
 
 
 def parse_scalars(text: str) -> dict[str, str]:

@@ -28,6 +28,7 @@ from amux.adapters._base import (
 )
 from amux.adapters._kit.command_line import CommandLine
 from amux.adapters._kit.folders import Folders
+from amux.adapters.cursor.injected import INJECTED_TEXTS
 from amux.host import Host
 from amux.model.facts import Facts, TitleNote
 from amux.model.problems import Problem
@@ -63,7 +64,8 @@ INFO: Final = AgentInfo(
         IgnoredFiles("extensions/*", "extensions"),
         IgnoredFiles("History/*", "versions of edited files"),
     ),
-    revision=4,
+    injected_texts=INJECTED_TEXTS,
+    revision=5,
     indexable=True,
 )
 

@@ -7,12 +7,18 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
-from amux.adapters._kit.values import items, mapping, opens_with_tag, plain_text, text
+from amux.adapters._kit.injected import InjectedTexts
+from amux.adapters._kit.values import items, mapping, plain_text, text
+from amux.adapters.cursor.injected import INJECTED_TEXTS, TAGS
 from amux.model.message import SessionMessage, SessionToolCall, ToolResult
 
 REDACTED: Final = "[REDACTED]"
 _DEFAULT_MODEL: Final = "default"
+_QUERY_TAG: Final = "<user_query>"
 _QUERY: Final = re.compile(r"<user_query>\s*(.*?)\s*</user_query>", re.DOTALL)
+_BLOCK: Final = re.compile(rf"\s*<({'|'.join(TAGS)})(?:\s[^>]*)?>.*?</\1>", re.DOTALL)
+_TAG: Final = re.compile(r"<[a-z][\w-]*[\s>/]")
+_INJECTED: Final = InjectedTexts(INJECTED_TEXTS)
 _WORKSPACE: Final = re.compile(r"^\s*Workspace Path: *(.+?) *$", re.MULTILINE)
 _EXIT_CODE: Final = re.compile(r"\s*Exit code: (-?\d+)")
 _TEXT_TYPES: Final = ("text", "input_text", "output_text")
@@ -21,16 +27,8 @@ _TEXT_TYPES: Final = ("text", "input_text", "output_text")
 def prompt_messages(
     content: str, *, id: str | None = None, at: datetime | None = None
 ) -> Iterator[SessionMessage]:
-    """Yield the typed query, and the injected context as a separate message.
-
-    Text without tags was all typed.
-    """
-    if queries := _QUERY.findall(content):
-        typed, injected = "\n".join(queries), _QUERY.sub("", content).strip()
-    elif opens_with_tag(content):
-        typed, injected = "", content.strip()
-    else:
-        typed, injected = content.strip(), ""
+    """Yield the typed query, and the injected context as a separate message."""
+    typed, injected = _split(content)
     if typed:
         yield SessionMessage(role="user", content=typed, id=id, timestamp=at)
     if injected or not typed:
@@ -42,6 +40,23 @@ def prompt_messages(
             timestamp=at,
             synthetic=True,
         )
+
+
+def _split(content: str) -> tuple[str, str]:
+    """Return the typed and the injected part of a text; without known tags, all of it was typed."""
+    if found := _QUERY.findall(content):
+        queries = [query for query in found if not _INJECTED.begins(query)]
+        rest = _QUERY.sub("", content) if queries else content
+        return "\n".join(queries), rest.strip()
+    end = 0
+    while block := _BLOCK.match(content, end):
+        end = block.end()
+    context, rest = content[:end].strip(), content[end:].strip()
+    if rest.startswith(_QUERY_TAG):  # its end is missing
+        return rest.removeprefix(_QUERY_TAG).strip(), context
+    if _INJECTED.begins(rest) or (context and _TAG.match(rest)):  # a block, or one not known yet
+        return "", content.strip()
+    return rest, context
 
 
 def workspace_in(content: str) -> str | None:

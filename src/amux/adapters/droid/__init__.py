@@ -20,6 +20,7 @@ from typing import Final
 from amux.adapters._base import AgentInfo, Capabilities, IgnoredFiles, Item, SourceRef, Want
 from amux.adapters._kit.command_line import CommandLine
 from amux.adapters._kit.folders import Folders, is_folder
+from amux.adapters.droid.injected import INJECTED_TEXTS
 from amux.host import Host
 
 NAME: Final = "droid"
@@ -35,7 +36,8 @@ INFO: Final = AgentInfo(
         IgnoredFiles("*.settings.json.bak", "an older copy of settings"),
         IgnoredFiles("*.settings.json.tmp*", "settings whose writer was stopped"),
     ),
-    revision=4,
+    injected_texts=INJECTED_TEXTS,
+    revision=5,
     indexable=True,
 )
 

@@ -23,7 +23,7 @@ from amux.model.facts import Facts, Kind
 from amux.model.incomplete import CALLS_ELSEWHERE, COMPACTION_NOT_RECORDED, USAGE_NOT_RECORDED
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem, ProblemCode
-from amux.model.titles import fold_name, fold_title
+from amux.model.titles import ELLIPSIS, fold_name
 from amux.model.usage import Call, Tokens
 
 _UNTITLED: Final = "New Session"
@@ -206,8 +206,12 @@ class SessionLog:
             return None
         if self._start.is_session_title_manually_set is True or first_prompt is None:
             return title
-        beginning = fold_title(title.removesuffix("…").removesuffix("..."))
-        return None if first_prompt.startswith(beginning) else title
+        beginning = title.removesuffix(ELLIPSIS).removesuffix("...")
+        prompt = first_prompt.removesuffix(ELLIPSIS)  # if it was cut, the title may be longer
+        is_prompt = prompt.startswith(beginning) or (
+            prompt != first_prompt and beginning.startswith(prompt)
+        )
+        return None if is_prompt else title
 
     def _usage(
         self, settings: Settings, kind: Kind, parent: str | None

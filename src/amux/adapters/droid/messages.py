@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from amux.adapters._kit.injected import InjectedTexts
 from amux.adapters._kit.values import (
     Odd,
     Wide,
@@ -23,13 +24,12 @@ from amux.adapters._kit.values import (
     mapping,
     moment,
     plain_text,
-    starts_with_any,
     text,
 )
+from amux.adapters.droid.injected import INJECTED_TEXTS
 from amux.model.message import Role, SessionMessage, SessionToolCall, ToolResult
 
-_REMINDER: Final = ("<system-reminder>",)
-_NOTICES: Final = ("The model repeatedly generated the same output",)
+_INJECTED: Final = InjectedTexts(INJECTED_TEXTS)
 _INJECTED_IDS: Final = ("context-", "task-completion:")
 
 
@@ -182,9 +182,9 @@ class MessageBuilder:
         typed = [
             block
             for block in content_blocks
-            if not (isinstance(block.text, str) and starts_with_any(block.text, _REMINDER))
+            if not (isinstance(block.text, str) and _INJECTED.begins(block.text))
         ]
-        injected = message.role != "user" or not typed or _is_injected(line, message, typed)
+        injected = message.role != "user" or not typed or _is_injected(line, message)
         role: Role = "user" if message.role == "user" else "system"
         shown = content_blocks if injected else typed
         content = _texts(shown)
@@ -206,11 +206,9 @@ class MessageBuilder:
         return SessionMessage(role="tool", content=plain_text(result.output), tool_result=result)
 
 
-def _is_injected(line: Line, message: Message, typed: list[Block]) -> bool:
-    """Return whether the agent wrote a message in the user's name."""
-    if message.visibility == "llm_only" or (text(line.id) or "").startswith(_INJECTED_IDS):
-        return True
-    return starts_with_any(_texts(typed), _NOTICES)
+def _is_injected(line: Line, message: Message) -> bool:
+    """Return whether the agent marked a message in the user's name as its own."""
+    return message.visibility == "llm_only" or (text(line.id) or "").startswith(_INJECTED_IDS)
 
 
 def _texts(blocks: list[Block]) -> str:

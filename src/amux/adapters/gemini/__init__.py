@@ -1,8 +1,8 @@
 """Gemini CLI.
 
 Store     $GEMINI_CLI_HOME or ~, then .gemini: tmp/<project>/chats/session-<minute>-<id8>.json(l),
-          sub-agents in tmp/<project>/chats/<session id>/<id>.jsonl; tmp/<project>/logs.json where
-          there are no chats yet; sessions/<id>.jsonl
+          sub-agents in tmp/<project>/chats/<session id>/<id>.json(l) or beside their session;
+          tmp/<project>/logs.json where there are no chats yet; sessions/<id>.jsonl
 Formats   prompts only (to 0.2), one document (0.6 - 0.3x), an event log (from 0.4x)
 Counting  one call per answer, identified by its message id; thoughts are not part of the output
 Copies    an upgrade copies whole projects, a resume leaves stubs; all files of one id are merged
@@ -31,7 +31,9 @@ from amux.adapters._base import (
 from amux.adapters._kit.command_line import CommandLine, since
 from amux.adapters._kit.folders import Folders, is_folder, read_closed
 from amux.adapters._kit.values import mapping, text
-from amux.adapters.gemini.files import SETTINGS, chat_sources, directory_files, read_chat, read_json
+from amux.adapters.gemini.directories import directory_files, notes_in, read_json
+from amux.adapters.gemini.files import SETTINGS, chat_sources, read_chat
+from amux.adapters.gemini.injected import INJECTED_TEXTS
 from amux.host import Host
 
 NAME: Final = "gemini"
@@ -40,12 +42,16 @@ INFO: Final = AgentInfo(
     label="Gemini CLI",
     cli_command="gemini",
     capabilities=Capabilities(session_persistence="file", can_resume=True),
-    evidence="seen: 0.1.22, 0.15.4, 0.61.0; described: 0.33.0; docs/agents/gemini.md",
+    evidence=(
+        "seen: 0.1.22, 0.15.4, 0.61.0; described: 0.33.0; read: 0.20.0, 0.37.0; "
+        "docs/agents/gemini.md"
+    ),
     ignored_files=(
         IgnoredFiles("settings.json", "settings"),
         IgnoredFiles("settings.json.*", "settings"),
         IgnoredFiles("projects.json", "names of the projects: read for the working directory"),
-        IgnoredFiles("trustedFolders.json", "settings"),
+        IgnoredFiles("projects.json.*.tmp", "names of the projects, not completed"),
+        IgnoredFiles("trustedFolders.json", "settings: read for the working directory"),
         IgnoredFiles("state.json", "state of the user interface"),
         IgnoredFiles("installation_id", "the installation"),
         IgnoredFiles("user_id", "the installation"),
@@ -75,7 +81,8 @@ INFO: Final = AgentInfo(
         IgnoredFiles("extensions/*", "extensions of the user"),
         IgnoredFiles("acknowledgments/*", "settings"),
     ),
-    revision=3,
+    injected_texts=INJECTED_TEXTS,
+    revision=4,
     indexable=True,
 )
 
@@ -113,9 +120,11 @@ class GeminiAdapter:
                     group=str(root),
                     companions=directory_files(root, path.parents[1]),
                 )
-        for project in folders.by_name(root / "tmp"):
-            if project.is_dir(follow_symlinks=False):
-                yield from _project_sources(root, Path(project.path), folders)
+        found = folders.by_name(root / "tmp")
+        projects = [Path(entry.path) for entry in found if entry.is_dir(follow_symlinks=False)]
+        notes = notes_in(projects)
+        for project in projects:
+            yield from _project_sources(root, project, folders, notes)
         yield from folders.sources(NAME, root, group=str(root))
 
     def read(
@@ -133,7 +142,7 @@ class GeminiAdapter:
 
         if source.path.name == LOG_NAME:
             return read_logs(source, want=want, only=only)
-        return read_chat(source, want=want)
+        return read_chat(source, want=want, injected=INJECTED_TEXTS)
 
     def retention(self, root: Path) -> Retention | None:
         """Return the age at which the agent deletes chats when it starts; None if it keeps them."""
@@ -148,11 +157,13 @@ class GeminiAdapter:
         return Retention(days=days, reason=f"`general.sessionRetention` in {settings}")
 
 
-def _project_sources(root: Path, project: Path, folders: Folders) -> Iterator[SourceRef]:
+def _project_sources(
+    root: Path, project: Path, folders: Folders, notes: Sequence[Path]
+) -> Iterator[SourceRef]:
     """Yield the chats of one project, or the logs and checkpoints of versions without chats."""
     chats = project / "chats"
     if is_folder(chats):
-        yield from chat_sources(NAME, root, chats, folders=folders)
+        yield from chat_sources(NAME, root, chats, folders=folders, notes=notes)
         return
     from amux.adapters.gemini.legacy_2025 import CHECKPOINTS, LOG_NAME
 
@@ -161,7 +172,8 @@ def _project_sources(root: Path, project: Path, folders: Folders) -> Iterator[So
     for entry in found:
         path = Path(entry.path)
         if entry.name == LOG_NAME and entry.is_file(follow_symlinks=False):
-            beside = (*directory_files(root, project), root / SETTINGS, *map(Path, saved))
+            hints = directory_files(root, project, notes)
+            beside = (*hints, root / SETTINGS, *map(Path, saved))
             yield SourceRef(agent=NAME, path=path, root=root, group=str(root), companions=beside)
         elif entry in saved and entry.is_file(follow_symlinks=False):
             yield SourceRef(agent=NAME, path=path, root=root, group=str(root), role="names")

@@ -7,7 +7,7 @@ message is a stub (left by a resume, or by a start without a prompt) and not a s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -16,10 +16,13 @@ import msgspec
 
 from amux.adapters._base import Head, Item, SourceRef, Want, has_bodies
 from amux.adapters._kit.fold import MAX_PROBLEMS, Unknowns
+from amux.adapters._kit.injected import InjectedTexts
 from amux.adapters._kit.jsonl import clean_line, read_records, unreadable
 from amux.adapters._kit.streams import open_stream
 from amux.adapters._kit.values import decode, items, moment, text
-from amux.adapters.gemini.conversation import Conversation
+from amux.adapters.gemini.content import is_task
+from amux.adapters.gemini.conversation import Conversation, UserTurn
+from amux.adapters.gemini.directories import NamedPaths
 from amux.adapters.gemini.records import (
     DOCUMENT,
     PATCH,
@@ -42,8 +45,11 @@ LARGEST_DOCUMENT: Final = 256 << 20
 _DELEGATED: Final = "subagent"
 _NO_FORMAT: Final = frozenset({"bad-line", "bad-record", "torn-tail"})
 
-FindDirectory = Callable[[str | None], str | None]
-"""Returns the directory of the project with the given hash (None: no hash is recorded)."""
+FindDirectory = Callable[[str | None, Iterable[str]], str | None]
+"""Returns the directory of the project with the given hash (None: no hash is recorded).
+
+The second argument contains directories that may have the hash.
+"""
 
 
 class FileProblems:
@@ -83,26 +89,32 @@ class ChatReader:
         source: SourceRef,
         *,
         want: Want,
+        injected: InjectedTexts,
         find_directory: FindDirectory,
-        repeats_session: bool = False,
+        has_older_document: bool = False,
     ) -> None:
         self._source = source
+        self._injected = injected
         self._find_directory = find_directory
-        self._after_compression = repeats_session
+        # A compression goes on in a new document, and a sub-agent may have one beside its session.
+        self._has_older_document = has_older_document
         self._cut_texts = want != "all"
         self._log = source.path.name.split(".")[0]
         self._problems = FileProblems(source.path)
         self._head = Patch()
+        self._is_agent = source.role == "subagent"
         self._hash: str | None = None
         self._started: datetime | None = None
         self._summary: str | None = None
         self._directories: list[Any] = []
+        self._cwd: str | None = None
         self._rewinds = 0
         self._records = 0
         self._unknown = Unknowns()
         self._conversation = Conversation(
             bodies=has_bodies(want),
-            delegated=source.role == "subagent",
+            delegated=self._is_agent,
+            injected=injected,
             on_problem=self._problems.add,
         )
 
@@ -120,7 +132,12 @@ class ChatReader:
         """Return the session id of the file; if the first line is torn, a later line has it."""
         if text(self._head.session_id) is not None or self._source.session_id is not None:
             return self._session_id()
-        whole = ChatReader(self._source, want="facts", find_directory=self._find_directory)
+        whole = ChatReader(
+            self._source,
+            want="facts",
+            injected=self._injected,
+            find_directory=self._find_directory,
+        )
         return next(one.session_id for one in whole.items() if isinstance(one, Facts))
 
     def _messages(self) -> Iterator[SessionMessage | Problem]:
@@ -147,6 +164,9 @@ class ChatReader:
             yield iter(())
             return
         self._take_head(document)
+        records_kind = text(document.kind) is not None  # from 0.31
+        if self._has_older_document and not records_kind and self._holds_only_a_task(document):
+            self._become_agent()
         for number, raw in enumerate(items(document.messages), start=1):
             record = decode(bytes(raw), RECORD) if isinstance(raw, msgspec.Raw) else None
             if record is None:
@@ -182,6 +202,10 @@ class ChatReader:
                 kind=record.kind,
             )
         )
+        if self._cwd is None and self._conversation.named_paths is None:
+            self._cwd = self._find_directory(self._hash, ())
+            if self._cwd is None:
+                self._conversation.named_paths = NamedPaths()
 
     def _take_patch(self, record: Record, number: int) -> Iterator[SessionMessage]:
         patch = decode(bytes(record.changes), PATCH)
@@ -206,6 +230,8 @@ class ChatReader:
         if text(head.session_id) is None:  # the record with the id also states the kind
             head.session_id = text(patch.session_id)
             head.kind = text(head.kind) or text(patch.kind)
+            if head.kind == _DELEGATED:
+                self._become_agent()
         self._summary = text(patch.summary) or self._summary
         self._directories = items(patch.directories) or self._directories
         started = moment(patch.start_time)
@@ -213,17 +239,29 @@ class ChatReader:
             self._started = started if self._started is None else min(started, self._started)
         self._conversation.moment(moment(patch.last_updated) or started)
 
+    def _become_agent(self) -> None:
+        """Record that the file is the chat of a sub-agent."""
+        self._is_agent = self._conversation.delegated = True
+
+    def _holds_only_a_task(self, document: Document) -> bool:
+        """Return whether a document begins with a sub-agent's task and no person speaks in it."""
+        began = False
+        for raw in items(document.messages):
+            record = decode(bytes(raw), RECORD) if isinstance(raw, msgspec.Raw) else None
+            message = None if record is None else message_of(record, line=0, name="")
+            if message is not None and message.kind == "user":
+                turn = UserTurn(message, self._injected, delegated=False)
+                if turn.is_prompt or not (began or is_task(turn.text)):
+                    return False
+                began = True
+        return began
+
     def _session_id(self) -> str:
         if self._source.session_id is not None:
             return self._source.session_id
-        if self._kind() == _DELEGATED:  # recorded in its parent's folder, under the parent's id
+        if self._is_agent:  # recorded in its parent's folder, under the parent's id
             return self._log
         return text(self._head.session_id) or self._log
-
-    def _kind(self) -> str:
-        if self._source.role == "subagent":
-            return _DELEGATED
-        return text(self._head.kind) or "main"
 
     def _close(self, session_id: str | None) -> Iterator[Item]:
         conversation = self._conversation
@@ -250,15 +288,25 @@ class ChatReader:
             problem_count=self._problems.count,
         )
 
+    def _directory(self) -> str | None:
+        """Return the directory of the project, else the first one that the file records."""
+        if self._cwd is not None:
+            return self._cwd
+        recorded = [directory for one in self._directories if (directory := text(one))]
+        named = self._conversation.named_paths
+        paths = () if named is None else named.paths
+        proved = self._find_directory(self._hash, (*recorded, *paths))
+        return proved or next(iter(recorded), None)
+
     def _facts(self, session_id: str) -> Facts:
         conversation = self._conversation
-        is_agent = self._kind() == _DELEGATED
+        is_agent = self._is_agent
         parent = self._source.parent or text(self._head.session_id) if is_agent else None
-        directory = next((one for one in self._directories if text(one)), None)
         # A log has a checkpoint for each compaction, a document an empty notice or an older file.
         compactions = conversation.compactions
         if self._source.path.suffix == ".json":
-            compactions = max(conversation.empty_notes, int(self._after_compression))
+            continued = self._has_older_document and not is_agent
+            compactions = max(conversation.empty_notes, int(continued))
         if compactions:
             conversation.gaps[COMPACTION_NOT_RECORDED] = None
         raw = {
@@ -272,10 +320,10 @@ class ChatReader:
             session_id=session_id,
             kind="subagent" if is_agent else "session",
             parent=parent,
-            cwd=self._find_directory(self._hash) or directory,
+            cwd=self._directory(),
             name=self._summary,
             first_prompt=conversation.first_prompt,
-            fallback_title=conversation.first_command,
+            fallback_title=conversation.command_title,
             created_at=self._started or conversation.earliest,
             updated_at=conversation.latest,
             addressable=not (is_agent and session_id == self._log and self._source.parent is None),

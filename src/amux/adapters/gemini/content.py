@@ -4,7 +4,8 @@ A content is a string, a part, or a list of both. Parts of an unexpected shape a
 
 The texts of a user message are either typed by a person or injected by the agent: context,
 continuations, tasks. Gemini CLI mostly writes injected texts as parts or messages of their own, so
-each part is classified separately.
+each part is classified separately. Only the context of an editor or of a hook may precede a prompt
+in the same part.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import Any, Final
 
 import msgspec
 
-from amux.adapters._kit.values import is_mapping, items, mapping, plain_text, starts_with_any, text
+from amux.adapters._kit.injected import InjectedTexts
+from amux.adapters._kit.values import is_mapping, items, mapping, plain_text, text
+from amux.adapters.gemini.injected import HOOK_CONTEXT, IDE_CONTEXT
 from amux.model.message import SessionToolCall
 
 _IMAGE_TYPE: Final = re.compile(r"image/[\w.+-]{1,40}")
@@ -26,24 +29,6 @@ _EXIT_CODE: Final = re.compile(
 _TAIL: Final = 2000  # the exit code of a command follows its output
 _SHELL_TOOLS: Final = frozenset({"run_shell_command", "shell", "bash"})
 _FAILED: Final = frozenset({"error", "cancelled", "canceled", "failed"})
-
-INJECTED: Final = (
-    "<session_context>",
-    "<hook_context>",
-    "<loaded_context>",
-    "<project_context>",
-    "<state_snapshot>",
-    "<task-notification>",
-    "<system-reminder>",
-    "This is the Gemini CLI. We are setting up the context for our chat",
-    "This is the Qwen Code. We are setting up the context for our chat",
-    "System: Please continue.",
-    "[System: You previously generated thoughts",
-    "You have stopped calling tools without finishing.",
-    "You have exceeded the time limit.",
-    "You have reached the maximum number of turns.",
-)
-"""Openings of texts that the agent writes in the user's name."""
 
 ACKNOWLEDGED: Final = frozenset(
     {
@@ -56,7 +41,17 @@ ACKNOWLEDGED: Final = frozenset(
 AFTER_SNAPSHOT: Final = "Got it. Thanks for the additional context!"
 """The injected answer that follows the summary of a compression."""
 
+_OF_THE_INTERFACE: Final = frozenset(
+    {"/auth", "/login", "/logout", "/quit", "/exit", "/clear", "/help", "/about"}
+)
+"""Commands that say nothing about a session."""
+
 _REFERENCED: Final = "--- Content from referenced files ---"
+_CONTEXT: Final = re.compile(
+    rf"(?:\s*(?:<{HOOK_CONTEXT}>(?s:.*?)</{HOOK_CONTEXT}>"
+    rf"|{IDE_CONTEXT}[^\n]*(?:\nCurrent [A-Z][\w ]{{0,40}}:[^\n]*)*))+\s*"
+)
+"""Context that may precede a prompt in the same text."""
 _TASK: Final = re.compile(
     r"\s*Your task is(?::| to )(?s:.{0,2000}?)<(objective|question|task)>\n(?s:.*)\n</\1>"
 )
@@ -176,21 +171,32 @@ class UserTexts(msgspec.Struct, frozen=True):
     injected: tuple[str, ...] = ()
 
 
-def is_injected(text: str) -> bool:
-    """Return whether the agent wrote a text in the user's name."""
-    return starts_with_any(text, INJECTED)
+def can_name_session(command: str) -> bool:
+    """Return whether a slash command may be the title of a session."""
+    return command.split(maxsplit=1)[0] not in _OF_THE_INTERFACE
 
 
-def split_user_texts(texts: Sequence[str], *, delegated: bool) -> UserTexts:
+def is_task(text: str) -> bool:
+    """Return whether a text is the task that the agent gives to one of its own sub-agents."""
+    return _TASK.match(text) is not None
+
+
+def split_user_texts(
+    texts: Sequence[str], injected_texts: InjectedTexts, *, delegated: bool
+) -> UserTexts:
     """Split the texts of a user message; if `delegated`, a sub-agent's task counts as typed."""
     typed: list[str] = []
     injected: list[str] = []
     for index, words in enumerate(texts):
-        if typed and starts_with_any(words, (_REFERENCED,)):
+        if typed and words.lstrip().startswith(_REFERENCED):
             injected.extend(texts[index:])  # the files that a prompt refers to, one part each
             break
-        own = is_injected(words) or (not delegated and _TASK.match(words) is not None)
-        (injected if own else typed).append(words)
+        found = _CONTEXT.match(words) if injected_texts.begins(words) else None
+        context, rest = (words[: found.end()], words[found.end() :]) if found else ("", words)
+        if injected_texts.begins(rest) or (not delegated and is_task(rest)):
+            context, rest = words, ""
+        injected += [context] if context else []
+        typed += [rest] if rest else []
     if not any(words.strip() for words in typed):
         typed = []
     return UserTexts(tuple(typed), tuple(injected))

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from amux.adapters._kit.injected import InjectedTexts
 from amux.adapters._kit.usage import cost_view, usage_view
 from amux.adapters._kit.values import decode, document, items, mapping, moment, text, to_millis
 from amux.adapters.gemini.content import (
@@ -22,13 +23,14 @@ from amux.adapters.gemini.content import (
     AFTER_SNAPSHOT,
     ResultPart,
     UserTexts,
+    can_name_session,
     has_failed,
-    is_injected,
     part_list,
     response_text,
     split_parts,
     split_user_texts,
 )
+from amux.adapters.gemini.directories import NamedPaths
 from amux.adapters.gemini.records import TOOLS, ChatMessage, Kind, ToolRecord
 from amux.model.incomplete import USAGE_NOT_RECORDED
 from amux.model.message import SessionMessage, SessionToolCall, ToolResult
@@ -58,10 +60,14 @@ class Conversation:
     """Collects one conversation; `take` yields the messages that are complete."""
 
     def __init__(
-        self, *, bodies: bool, delegated: bool, on_problem: Callable[[Problem], None]
+        self,
+        *,
+        bodies: bool,
+        delegated: bool,
+        injected: InjectedTexts,
+        on_problem: Callable[[Problem], None],
     ) -> None:
         self.first_prompt: str | None = None
-        self.first_command: str | None = None
         self.compactions = 0
         self.empty_notes = 0
         self.earliest: datetime | None = None
@@ -69,9 +75,11 @@ class Conversation:
         self.models: dict[str, None] = {}
         self.gaps: dict[str, None] = {}
         self.safety: list[dict[str, object]] = []
+        self.named_paths: NamedPaths | None = None  # None: paths are not collected
         self.is_conversation = False  # has more than texts that the agent injected
         self._bodies = bodies
-        self._delegated = delegated
+        self.delegated = delegated  # the user's side is an agent
+        self._injected = injected
         self._on_problem = on_problem
         self._trace = TraceBuilder()
         self._calls: dict[str, Call] = {}
@@ -80,6 +88,9 @@ class Conversation:
         self._ids: set[str] = set()
         self._texts: set[int] = set()
         self._pending: dict[str, str] = {}  # tool calls without a result: id -> name
+        self._first_command: str | None = None
+        self._answered_command: str | None = None  # the first with an answer
+        self._open_command: str | None = None  # the last prompt, if it is a command
         self._without_id: dict[str, None] = {}  # pending calls whose record has no id
         self._tools: set[str] = set()  # every tool call so far
 
@@ -104,7 +115,7 @@ class Conversation:
         Only messages without a record in this file are added: a summary, or an imported history.
         """
         yield from self.flush()
-        snapshot = _snapshot(messages)
+        snapshot = self._snapshot(messages)
         for index, message in enumerate(messages):
             if (message.id, message.kind) in self._message_ids:
                 continue
@@ -119,6 +130,11 @@ class Conversation:
         """Complete and yield all open messages."""
         while self._open:
             yield from self._complete(next(iter(self._open)))
+
+    @property
+    def command_title(self) -> str | None:
+        """The first command that was answered, else the first one; None if there is none."""
+        return self._answered_command or self._first_command
 
     def calls(self) -> tuple[Call, ...]:
         """Return the calls in the order of their first record."""
@@ -155,7 +171,7 @@ class Conversation:
             tokens=stated.tokens,
             native_nusd=stated.nusd,
             message_id=message_id,
-            purpose="subagent" if self._delegated else "main",
+            purpose="subagent" if self.delegated else "main",
             repeats=0 if before is None else before.repeats + 1,
             gaps=stated.gaps,
         )
@@ -169,7 +185,7 @@ class Conversation:
             if not reply.text:
                 return bool(asked)
             return self._fingerprint(message.kind, reply.text) not in self._texts
-        turn = UserTurn(message, delegated=self._delegated)
+        turn = self._user_turn(message)
         if turn.parts.results:
             return any(result.id in self._pending for result in turn.parts.results)
         return self._fingerprint(message.kind, turn.text) not in self._texts
@@ -181,7 +197,7 @@ class Conversation:
         if self._bodies:
             yield SessionMessage(
                 role="user",
-                content=UserTurn(message, delegated=self._delegated).text,
+                content=self._user_turn(message).text,
                 timestamp=message.at,
                 id=message_id,
                 synthetic=True,
@@ -216,7 +232,7 @@ class Conversation:
 
     def _complete_user(self, entry: _OpenMessage) -> Iterator[SessionMessage]:
         message, at = entry.message, entry.message.at
-        turn = UserTurn(message, delegated=self._delegated)
+        turn = self._user_turn(message)
         self._texts.add(self._fingerprint("user", turn.text))
         ids = _numbered(entry.message_id)
         for result in turn.parts.results:
@@ -238,21 +254,28 @@ class Conversation:
         if turn.is_prompt:
             message_id = next(ids)
             self._add_to_trace(message_id, at, LineKind.PROMPT)
-            title = fold_title(turn.prompt) or None
-            if turn.prompt.lstrip().startswith(("/", "?")):  # a command makes a poor title
-                self.first_command = self.first_command or title
-            else:
-                self.first_prompt = self.first_prompt or title
+            self._take_title(fold_title(turn.prompt) or None)
             if self._bodies:
                 images = turn.parts.images
                 yield SessionMessage(
                     role="user", content=turn.prompt, timestamp=at, id=message_id, images=images
                 )
 
+    def _take_title(self, title: str | None) -> None:
+        """Use a prompt as a title, or as a second choice if it is a command."""
+        self._open_command = None
+        if title is None or not title.startswith(("/", "?")):
+            self.first_prompt = self.first_prompt or title
+        elif can_name_session(title):
+            self._first_command = self._first_command or title
+            self._open_command = title
+
     def _complete_reply(self, entry: _OpenMessage) -> Iterator[SessionMessage]:
         message = entry.message
         reply = Reply(message, entry.message_id)
         synthetic = reply.text.strip() in ACKNOWLEDGED and message.stated is None
+        if not synthetic:
+            self._answered_command = self._answered_command or self._open_command
         self._texts.add(self._fingerprint("gemini", reply.text))
         self._add_to_trace(
             entry.message_id, message.at, LineKind.NOTICE if synthetic else LineKind.REPLY
@@ -264,16 +287,22 @@ class Conversation:
                 self.gaps[USAGE_NOT_RECORDED] = None
         if self._bodies:
             yield reply.message(self._calls.get(message.id), synthetic=synthetic)
+        yield from self._take_tools(reply, entry)
+
+    def _take_tools(self, reply: Reply, entry: _OpenMessage) -> Iterator[SessionMessage]:
+        """Add the tool calls of an answer and yield the results it holds."""
         ids = _numbered(entry.message_id, first=1)
         for call in reply.calls():
             self._tools.add(call.id)
+            if self.named_paths is not None and call.args is not None:
+                self.named_paths.take(bytes(call.args))
             if not call.has_result:
                 self._pending[call.id] = call.name
                 if call.has_generated_id:
                     self._without_id[call.id] = None
                 continue
             message_id = next(ids)
-            self._add_to_trace(message_id, call.at or message.at, LineKind.TOOL)
+            self._add_to_trace(message_id, call.at or entry.message.at, LineKind.TOOL)
             if self._bodies:
                 yield reply.result_message(call, message_id)
 
@@ -289,6 +318,26 @@ class Conversation:
             message = "a tool result belongs to no call"
             self._on_problem(Problem(code="orphan-result", message=message, line=line))
             return call_id or ""
+        return None
+
+    def _user_turn(self, message: ChatMessage) -> UserTurn:
+        return UserTurn(message, self._injected, delegated=self.delegated)
+
+    def _snapshot(self, messages: Iterable[ChatMessage]) -> int | None:
+        """Return the index of a compression's summary in a checkpoint; None if there is none.
+
+        The summary precedes the answer that the agent injects after it.
+        """
+        before: ChatMessage | None = None
+        for index, message in enumerate(messages):
+            if message.kind == "gemini" and before is not None and before.kind == "user":
+                is_answer = Reply(message, "").text.strip() == AFTER_SNAPSHOT
+                text = self._user_turn(before).text
+                if is_answer and not (
+                    self._injected.begins(text) and "<state_snapshot>" not in text
+                ):
+                    return index - 1
+            before = message
         return None
 
     def _add_to_trace(self, message_id: str, at: datetime | None, kind: LineKind) -> None:
@@ -308,22 +357,6 @@ def _numbered(message_id: str, *, first: int = 0) -> Iterator[str]:
     while True:
         yield message_id if number == 0 else f"{message_id}#{number}"
         number += 1
-
-
-def _snapshot(messages: Iterable[ChatMessage]) -> int | None:
-    """Return the index of a compression's summary in a checkpoint; None if there is none.
-
-    The summary precedes the answer that the agent injects after it.
-    """
-    before: ChatMessage | None = None
-    for index, message in enumerate(messages):
-        if message.kind == "gemini" and before is not None and before.kind == "user":
-            is_answer = Reply(message, "").text.strip() == AFTER_SNAPSHOT
-            text = UserTurn(before, delegated=False).text
-            if is_answer and not (is_injected(text) and "<state_snapshot>" not in text):
-                return index - 1
-        before = message
-    return None
 
 
 class ToolUse(msgspec.Struct, kw_only=True):
@@ -458,10 +491,12 @@ class Reply:
 class UserTurn:
     """A record of the user's side: prompt, context and tool results."""
 
-    def __init__(self, message: ChatMessage, *, delegated: bool) -> None:
+    def __init__(self, message: ChatMessage, injected: InjectedTexts, *, delegated: bool) -> None:
         self._message = message
         self.parts = split_parts(document(bytes(message.content)))
-        self.user_texts: UserTexts = split_user_texts(self.parts.texts, delegated=delegated)
+        self.user_texts: UserTexts = split_user_texts(
+            self.parts.texts, injected, delegated=delegated
+        )
 
     @property
     def text(self) -> str:

@@ -10,18 +10,23 @@ recorded. The model is the one in the settings, because no record names it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from amux.adapters._base import Head, Item, SourceRef, Want, has_bodies
+from amux.adapters._kit.injected import InjectedTexts
 from amux.adapters._kit.jsonl import unreadable
 from amux.adapters._kit.streams import open_stream
 from amux.adapters._kit.values import document, is_items, items, mapping, moment, plain_text, text
+from amux.adapters.gemini.content import split_parts
 from amux.adapters.gemini.conversation import Conversation
-from amux.adapters.gemini.files import configured_model, project_directory, read_json
+from amux.adapters.gemini.directories import project_directory, read_json
+from amux.adapters.gemini.files import configured_model
+from amux.adapters.gemini.injected import INJECTED_TEXTS
 from amux.adapters.gemini.records import ChatMessage
 from amux.model.facts import Facts
 from amux.model.incomplete import USAGE_NOT_RECORDED
@@ -35,6 +40,7 @@ _LARGEST: Final = 64 << 20
 _SAVE: Final = ("/chat save ", "/resume save ")
 _COMPRESS: Final = ("/compress", "/summarize")
 _COMMANDS: Final = ("/", "?")
+_WORKING_IN: Final = re.compile(r"working in the directory: ([^\n]{1,1000})")
 
 Entry = dict[str, Any]
 
@@ -51,9 +57,11 @@ def read_logs(source: SourceRef, *, want: Want, only: str | None) -> Iterator[It
         if session_id is not None and isinstance(entry.get("message"), str):
             sessions.setdefault(session_id, []).append(entry)
     checkpoints = _checkpoints(source.path.parent, sessions)
+    named = _named_directories(history for _, history in checkpoints.values())
+    cwd = project_directory(source, source.path.parent, None, named)
     for session_id, typed in sessions.items():
         if only in (None, session_id) and any(_is_prompt(entry) for entry in typed):
-            session = _LoggedSession(source, session_id, want=want)
+            session = _LoggedSession(source, session_id, cwd, want=want)
             yield from session.items(typed, checkpoints.get(session_id))
 
 
@@ -99,16 +107,27 @@ def _checkpoints(folder: Path, sessions: dict[str, list[Entry]]) -> dict[str, tu
     return found
 
 
+def _named_directories(histories: Iterable[Any]) -> Iterator[str]:
+    """Yield the working directories that the first texts of saved histories name."""
+    for history in histories:
+        context = split_parts(history[0]).text
+        yield from (found.strip() for found in _WORKING_IN.findall(context))
+
+
 class _LoggedSession:
     """One session, built from the log and a checkpoint."""
 
-    def __init__(self, source: SourceRef, session_id: str, *, want: Want) -> None:
+    def __init__(self, source: SourceRef, session_id: str, cwd: str | None, *, want: Want) -> None:
         self._source = source
         self._id = session_id
+        self._cwd = cwd
         self._problems: list[Problem] = []
         self._compactions = 0
         self._conversation = Conversation(
-            bodies=has_bodies(want), delegated=False, on_problem=self._on_problem
+            bodies=has_bodies(want),
+            delegated=False,
+            injected=InjectedTexts(INJECTED_TEXTS),
+            on_problem=self._on_problem,
         )
 
     def items(self, entries: list[Entry], checkpoint: tuple[int, Any] | None) -> Iterator[Item]:
@@ -147,11 +166,10 @@ class _LoggedSession:
 
     def _facts(self) -> Facts:
         conversation = self._conversation
-        folder = self._source.path.parent
         model = configured_model(self._source.root)
         return Facts(
             session_id=self._id,
-            cwd=project_directory(self._source.root, folder, None),
+            cwd=self._cwd,
             first_prompt=conversation.first_prompt,
             created_at=conversation.earliest,
             updated_at=conversation.latest,

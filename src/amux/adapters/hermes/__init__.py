@@ -7,6 +7,9 @@ Formats   SQLite; every version adds columns, and those that exist are read (sch
           snapshots and logs in files (to 0.15). Evidence: docs/agents/hermes.md
 Counting  totals by session and, from 0.19, by model; no single calls
 Title     the title given by a person or by the agent, else the first prompt
+
+One id in several profiles names several sessions, unless they began at the same time: then a
+profile was cloned. `<profile>/<id>` names each of them; that of the root is called `default`.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ from amux.adapters._base import (
 from amux.adapters._kit.command_line import CommandLine
 from amux.adapters._kit.folders import Inside, is_folder, read_closed
 from amux.adapters._kit.jsonl import unreadable
+from amux.adapters.hermes.injected import INJECTED_TEXTS
+from amux.adapters.hermes.profiles import DATABASE, profile_of
 from amux.errors import ParseError
 from amux.host import Host
 from amux.model.facts import Facts
@@ -66,11 +71,10 @@ INFO: Final = AgentInfo(
         IgnoredFiles("*.hermes_history", "prompts as they were typed"),
     ),
     evidence="seen: 0.13.0, 0.16.0, 0.19.0; documented: schema 1 to 11; docs/agents/hermes.md",
-    revision=4,
+    injected_texts=INJECTED_TEXTS,
+    revision=5,
     indexable=True,
 )
-
-_DATABASE: Final = "state.db"
 
 
 class HermesAdapter:
@@ -97,23 +101,23 @@ class HermesAdapter:
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
         """Yield databases and older session files of the root and of every profile in it."""
         del cwd
-        from amux.adapters.hermes.legacy_files import session_id_of
+        from amux.adapters.hermes.legacy_files import files_by_session
 
         inside = Inside(root)
-        for store in _stores(inside):
-            if _DATABASE in store:
-                yield SourceRef(agent=NAME, path=store[_DATABASE], root=root, group=str(root))
-            for name, path in inside.entries(store.get("sessions")).items():
-                session_id = session_id_of(name)
-                if session_id is not None:
-                    yield SourceRef(
-                        agent=NAME,
-                        path=path,
-                        root=root,
-                        session_id=session_id,
-                        group=str(root),
-                        superseded=True,
-                    )
+        for folder, store in _stores(inside):
+            if DATABASE in store:
+                yield SourceRef(agent=NAME, path=store[DATABASE], root=root, group=str(folder))
+            files = files_by_session(inside.entries(store.get("sessions")).values())
+            for session_id, (path, *others) in files.items():
+                yield SourceRef(
+                    agent=NAME,
+                    path=path,
+                    root=root,
+                    session_id=session_id,
+                    group=str(folder),
+                    superseded=True,
+                    companions=tuple(others),
+                )
         yield from inside.folders.sources(NAME, root, group=str(root))
 
     def read(
@@ -123,17 +127,18 @@ class HermesAdapter:
         del until
         if source.role == "names":
             yield from read_closed(source)
-        elif source.path.name == _DATABASE:
+        elif source.path.name == DATABASE:
             chosen = None if only is None else (only,)
-            yield from _read_database(source.path, want=want, only=chosen)
+            yield from _read_database(source, want=want, only=chosen)
         else:
-            from amux.adapters.hermes.legacy_files import read_file
+            from amux.adapters.hermes.legacy_files import read_files
 
-            yield from read_file(source.path, bodies=has_bodies(want))
+            paths = (source.path, *source.companions)
+            yield from read_files(paths, bodies=has_bodies(want), profile=profile_of(source))
 
     def can_select(self, source: SourceRef) -> bool:
         """Return whether the source is a database; older files are read whole."""
-        return source.path.name == _DATABASE
+        return source.path.name == DATABASE
 
     def select(self, sources: Sequence[SourceRef], list_filter: ListFilter) -> Selection | None:
         """Select by the tables of sessions; no session has calls of another one."""
@@ -144,9 +149,9 @@ class HermesAdapter:
 
     def read_selected(self, source: SourceRef, *, chosen: Sequence[str]) -> Iterator[Item]:
         """Yield the items of some sessions, with the statements that read all of them."""
-        if source.path.name != _DATABASE:
+        if source.path.name != DATABASE:
             return self.read(source, want="facts")
-        return _read_database(source.path, want="facts", only=chosen)
+        return _read_database(source, want="facts", only=chosen)
 
     def names(self, source: SourceRef) -> Sequence[Named] | None:
         """Return the sessions of a database."""
@@ -154,10 +159,14 @@ class HermesAdapter:
         from amux.adapters.hermes.lineage import sessions_in
 
         ids = query_database(source, sessions_in)
-        return None if ids is None else [Named(id) for id in ids]
+        profile = profile_of(source)
+        return None if ids is None else [Named(id, (profile.alias(id),)) for id in ids]
 
     def related(self, sources: Sequence[SourceRef], session_id: str) -> RelatedSessions | None:
-        """Select parents and children; an older file names neither and is matched by its id."""
+        """Select parents and children; an older file names neither and is matched by its id.
+
+        The name of a session in its profile is a key as well.
+        """
         from amux.adapters._kit.related import SharedKeys, all_link_keys
 
         link_keys = all_link_keys(sources, _links_of)
@@ -189,7 +198,7 @@ class HermesAdapter:
         from amux.adapters._kit.sqlite import read_foreign
 
         for source in self.discover(root):
-            if source.path.name != _DATABASE:
+            if source.path.name != DATABASE:
                 continue
             try:
                 yield from read_foreign(source.path, query)
@@ -201,26 +210,31 @@ def _links_of(source: SourceRef) -> LinkKeys | None:
     from amux.adapters._kit.related import by_name, query_database
     from amux.adapters.hermes.lineage import links_in
 
-    is_database = source.path.name == _DATABASE
-    return query_database(source, links_in) if is_database else by_name(source)
+    is_database = source.path.name == DATABASE
+    keys = query_database(source, links_in) if is_database else by_name(source)
+    if keys is None or source.role == "names":
+        return keys
+    profile = profile_of(source)
+    return {id: (profile.alias(id), *links) for id, links in keys.items()}
 
 
-def _stores(inside: Inside) -> Iterator[dict[str, Path]]:
-    """Yield the paths in the root and in each of its profiles, which have their own databases."""
+def _stores(inside: Inside) -> Iterator[tuple[Path, dict[str, Path]]]:
+    """Yield the root and its profiles, which have their own databases, with the paths in each."""
     own = inside.entries(inside.root)
-    yield own
+    yield inside.root, own
     for profile in filter(is_folder, inside.entries(own.get("profiles")).values()):
-        yield inside.entries(profile)
+        yield profile, inside.entries(profile)
 
 
-def _read_database(path: Path, *, want: Want, only: Sequence[str] | None) -> Iterator[Item]:
+def _read_database(source: SourceRef, *, want: Want, only: Sequence[str] | None) -> Iterator[Item]:
     bodies = has_bodies(want)
+    path = source.path
     try:
-        listed = _query(path, only=only, bodies=bodies)
+        listed = _query(source, only=only, bodies=bodies)
         yield from listed.problems
         for facts in listed.facts:
             if only is None and bodies:  # one session at a time keeps memory bounded
-                yield from _session(path, facts)
+                yield from _session(source, facts)
             else:
                 yield from _items(facts, listed.messages.get(facts.session_id, ()))
     except ParseError as error:
@@ -230,25 +244,29 @@ def _read_database(path: Path, *, want: Want, only: Sequence[str] | None) -> Ite
         yield unreadable(path, error)
 
 
-def _session(path: Path, listed: Facts) -> Iterator[Item]:
+def _session(source: SourceRef, listed: Facts) -> Iterator[Item]:
     """Yield the items of one of the listed sessions, with its messages."""
-    found = _query(path, only=(listed.session_id,), bodies=True)
+    found = _query(source, only=(listed.session_id,), bodies=True)
     yield from found.problems
     if not found.facts:  # invalid bytes of the id were replaced, so it differs from the stored id
         message = "the messages of a session cannot be found: its id is not valid text"
-        yield Problem(code="bad-record", message=message, path=str(path))
+        yield Problem(code="bad-record", message=message, path=str(source.path))
     for facts in found.facts or [listed]:
         yield from _items(facts, found.messages.get(facts.session_id, ()))
 
 
-def _query(path: Path, *, only: Sequence[str] | None, bodies: bool) -> DatabaseContents:
+def _query(source: SourceRef, *, only: Sequence[str] | None, bodies: bool) -> DatabaseContents:
     from amux.adapters._kit.sqlite import read_foreign
     from amux.adapters._kit.tables import SelectedIds
     from amux.adapters.hermes.database import read_sessions
 
+    path, profile = source.path, profile_of(source)
     chosen = None if only is None else SelectedIds(tuple(only))
     return read_foreign(
-        path, lambda connection: read_sessions(connection, str(path), only=chosen, bodies=bodies)
+        path,
+        lambda connection: read_sessions(
+            connection, str(path), profile=profile, only=chosen, bodies=bodies
+        ),
     )
 
 

@@ -14,8 +14,10 @@ from amux.adapters._kit.tables import Row, SelectedIds, columns, rows
 from amux.adapters.hermes.compaction import COLUMNS as REPLAY_COLUMNS
 from amux.adapters.hermes.compaction import Replays, find_replays
 from amux.adapters.hermes.facts import MessageHead, SessionBuilder
+from amux.adapters.hermes.profiles import DEFAULT_PROFILE, Profile
+from amux.adapters.hermes.prompts import BLANKS, OPENING_WITHIN, WHOLE_READ
 from amux.adapters.hermes.rows import SESSION_COLUMNS, USAGE_COLUMNS, SessionRow, UsageRow
-from amux.adapters.hermes.texts import BLANKS, SUMMARY_WITHIN, messages_of
+from amux.adapters.hermes.texts import messages_of
 from amux.model.facts import Facts
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
@@ -45,11 +47,13 @@ _ANCESTORS: Final = """WHERE id IN (WITH RECURSIVE line(id) AS (
     SELECT id FROM sessions WHERE id IN {}
     UNION SELECT child.parent_session_id FROM sessions child JOIN line USING (id))
     SELECT id FROM line)"""
-# The whole content if its beginning is not sufficient: JSON parts, and summaries with their end.
+_OPENING: Final = f"""ltrim(substr("content", 1, {OPENING_WITHIN}), '{BLANKS}')"""
+_KNOWN: Final = " OR ".join(f"{_OPENING} LIKE '{opening}%'" for opening in WHOLE_READ)
+_IS_INJECTED: Final = f"{_OPENING} LIKE '[%' AND ({_KNOWN})"
+# The whole content if its beginning is not sufficient: JSON parts, and injected texts with an end.
 _HEAD: Final = f"""CASE
     WHEN "role" IN ('user', 'assistant')
-        AND (substr(CAST("content" AS BLOB), 1, 6) = x'006A736F6E3A'
-             OR ltrim(substr("content", 1, {SUMMARY_WITHIN}), '{BLANKS}') LIKE '[CONTEXT %')
+        AND (substr(CAST("content" AS BLOB), 1, 6) = x'006A736F6E3A' OR {_IS_INJECTED})
         THEN "content"
     ELSE CAST(substr(CAST("content" AS BLOB), 1,
         CASE "role" WHEN 'user' THEN {_PROMPT_BYTES} ELSE {_OTHER_BYTES} END) AS TEXT) END"""
@@ -70,6 +74,7 @@ def read_sessions(
     connection: sqlite3.Connection,
     path: str,
     *,
+    profile: Profile = DEFAULT_PROFILE,
     only: SelectedIds | None = None,
     bodies: bool = False,
 ) -> DatabaseContents:
@@ -82,7 +87,7 @@ def read_sessions(
         return found
     family = store.sessions(only)
     builders = {
-        id: SessionBuilder(row, path)
+        id: SessionBuilder(row, path, profile)
         for id, row in family.items()
         if only is None or id in only.ids
     }
@@ -93,7 +98,7 @@ def read_sessions(
     for head in store.heads(only):
         builder = builders.get(head.session_id)
         if builder is None:  # the row of the session is missing, but its messages exist
-            builder = SessionBuilder(SessionRow(id=head.session_id), path)
+            builder = SessionBuilder(SessionRow(id=head.session_id), path, profile)
             builders[head.session_id] = builder
         builder.add(head, replays)
     found.facts = [

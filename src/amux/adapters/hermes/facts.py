@@ -19,6 +19,8 @@ from amux.adapters._kit.fold import MAX_PROBLEMS, Unknowns
 from amux.adapters._kit.values import moment, text, to_millis
 from amux.adapters.hermes.compaction import Replays
 from amux.adapters.hermes.lineage import lineage_of
+from amux.adapters.hermes.profiles import Profile
+from amux.adapters.hermes.prompts import TitlePrompt
 from amux.adapters.hermes.rows import SessionRow, UsageRow
 from amux.adapters.hermes.texts import (
     Piece,
@@ -31,11 +33,14 @@ from amux.adapters.hermes.texts import (
     tool_entries,
 )
 from amux.model.facts import Facts, Kind
-from amux.model.incomplete import COMPACTION_NOT_RECORDED, REASONING_NOT_RECORDED
+from amux.model.incomplete import (
+    COMPACTION_NOT_RECORDED,
+    REASONING_NOT_RECORDED,
+    USAGE_NOT_RECORDED,
+)
 from amux.model.message import Role
 from amux.model.problems import Problem, ProblemCode
-from amux.model.titles import fold_title
-from amux.model.trace import LineKind, TraceBuilder, key_of
+from amux.model.trace import TraceBuilder, key_of
 from amux.model.usage import Call, Purpose, Tokens
 
 _COMPRESSED: Final = "compression"
@@ -46,13 +51,18 @@ def calls_of(
     row: SessionRow,
     usage: Sequence[UsageRow],
     *,
+    namespace: str,
     at: datetime | None,
     purpose: Purpose,
     reasoning_unknown: bool,
 ) -> tuple[Call, ...]:
-    """Return the calls of a session, the most used model first."""
+    """Return the calls of a session, the most used model first.
+
+    `namespace` separates sessions of other profiles with the same id.
+    """
+    owner = f"{row.id}@{namespace}"
     main = sorted((one for one in usage if not one.task), key=lambda one: -one.calls)
-    merged = _merged(main, purpose)
+    merged = _merged(main, purpose, owner)
     calls = [call for call in merged if call.tokens.total or call.native_nusd or call.gaps]
     total, spent = row.tokens, sum((call.tokens for call in calls), Tokens())
     thinking = total.thinking
@@ -64,20 +74,20 @@ def calls_of(
         thinking=None if thinking is None else max(0, thinking - (spent.thinking or 0)),
     )
     if rest.total or row.gaps:
-        key = f"{row.id}:{row.model or ''}"
+        key = f"{owner}:{row.model or ''}"
         more = Call(key=key, model=row.model, purpose=purpose, tokens=rest, gaps=row.gaps)
         calls = _add(calls, more)
     if row.native_nusd is not None and calls:
         calls = _share(calls, row.native_nusd)
     calls = [_finished(call, at, reasoning_unknown=reasoning_unknown) for call in calls]
-    return (*calls, *_merged((one for one in usage if one.task), "auxiliary"))
+    return (*calls, *_merged((one for one in usage if one.task), "auxiliary", owner))
 
 
-def _merged(usage: Iterable[UsageRow], purpose: Purpose) -> list[Call]:
+def _merged(usage: Iterable[UsageRow], purpose: Purpose, owner: str) -> list[Call]:
     """Return one call per model and task; they may have several rows, one per route."""
     calls: list[Call] = []
     for one in usage:
-        key = f"{one.session_id}:{one.model}"
+        key = f"{owner}:{one.model}"
         call = Call(
             key=f"{key}:{one.task}" if one.task else key,
             model=one.model,
@@ -174,17 +184,19 @@ class MessageHead:
 class SessionBuilder:
     """Collects the rows of one session; `facts()` returns the result."""
 
-    def __init__(self, row: SessionRow, path: str) -> None:
+    def __init__(self, row: SessionRow, path: str, profile: Profile) -> None:
         self.usage: list[UsageRow] = []
         self._row = row
         self._path = path
+        self._profile = profile
         self._trace = TraceBuilder()
-        self._first_prompt: str | None = None
+        self._title = TitlePrompt()
         self._earliest: datetime | None = None
         self._latest: datetime | None = None
         self._calls: set[str] = set()
         self._summaries = 0
         self._reasoned = self._reasoned_here = False
+        self._replied = self._replied_here = False
         self._unknown = Unknowns()
         self._problems: list[Problem] = []
         self._problem_count = 0
@@ -204,6 +216,8 @@ class SessionBuilder:
                 self._count(role, piece, head)
         if head.tool_calls is not None or role == "tool":
             self._note_tools(role, head)
+        self._replied |= role == "assistant"
+        self._replied_here |= role == "assistant" and head.finished
         self._reasoned |= head.reasoned
         self._reasoned_here |= head.reasoned and head.finished
 
@@ -212,8 +226,7 @@ class SessionBuilder:
         key = key_of(f"{head.id}{piece.suffix}") if piece.suffix else head.id
         self._trace.add(key, to_millis(head.at), kind)
         self._summaries += piece.compaction
-        if kind is LineKind.PROMPT and self._first_prompt is None:
-            self._first_prompt = fold_title(piece.text) or None
+        self._title.add(kind, piece.text)
         if head.at is not None:
             if self._earliest is None or head.at < self._earliest:
                 self._earliest = head.at
@@ -242,24 +255,30 @@ class SessionBuilder:
         lineage = lineage_of(row, rows)
         known = [at for at in (row.started_at, self._latest) if at]
         last = max(known, default=None)
+        namespace = self._profile.namespace(row.started_at)
         calls = calls_of(
             row,
             self.usage,
+            namespace=namespace,
             at=last,
             purpose="subagent" if lineage.kind == "subagent" else "main",
             reasoning_unknown=self._hides_reasoning(lineage.kind),
         )
+        gaps = (USAGE_NOT_RECORDED,) if self._lacks_usage(lineage.kind, calls) else ()
         is_compressed = row.end_reason == _COMPRESSED
         compactions = replays.compactions.get(row.id, 0) if has_flags else self._summaries
         has_compactions = is_compressed or row.id in replays.compactions
         raw = {"source": row.source, "endReason": row.end_reason}
         return Facts(
             session_id=row.id,
+            aliases=(self._profile.alias(row.id),),
+            namespace=namespace,
             kind=lineage.kind,
             parent=lineage.parent,
             cwd=lineage.cwd,
             name=row.title,
-            first_prompt=self._first_prompt,
+            first_prompt=self._title.prompt,
+            fallback_title=self._title.command,
             created_at=row.started_at or self._earliest,
             updated_at=last,
             archived=row.archived,
@@ -267,11 +286,21 @@ class SessionBuilder:
             calls=calls,
             models=() if calls or row.model is None else (row.model,),
             compactions=compactions + is_compressed,
-            gaps=(COMPACTION_NOT_RECORDED,) if has_compactions else (),
+            gaps=(*gaps, COMPACTION_NOT_RECORDED) if has_compactions else gaps,
             problems=tuple(self._problems),
             problem_count=self._problem_count,
-            raw={name: value for name, value in raw.items() if value} | self._unknown.raw(),
+            raw={name: value for name, value in raw.items() if value}
+            | self._profile.raw
+            | self._unknown.raw(),
         )
+
+    def _lacks_usage(self, kind: Kind, calls: Sequence[Call]) -> bool:
+        """Return whether the session has answers of its own, but no usage for them.
+
+        A branch or a continuation has copies of answers that were billed elsewhere.
+        """
+        has_own = self._replied_here if kind in ("fork", "continuation") else self._replied
+        return has_own and all(call.purpose == "auxiliary" for call in calls)
 
     def _hides_reasoning(self, kind: Kind) -> bool:
         """Return whether reasoning was recorded as text but not counted, as before 0.19.

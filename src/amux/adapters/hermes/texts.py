@@ -1,8 +1,8 @@
 """Parses the texts of Hermes: JSON contents, compaction summaries, injected notes.
 
-A row is one message, or two if a compaction summary precedes the message in the same text.
-`split_text` examines only the role and the beginning of a text, so that the result is the same for
-a whole text and for its beginning.
+A row is one message, or several if a compaction summary or an injected text precedes the message in
+the same text. `split_text` examines only the role and the beginning of a text unless it begins with
+one of `WHOLE_READ`, so that the result is the same for a whole text and for its beginning.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from amux.adapters._kit.injected import InjectedTexts
 from amux.adapters._kit.values import (
     document,
     is_items,
@@ -19,27 +20,17 @@ from amux.adapters._kit.values import (
     items,
     mapping,
     moment,
-    starts_with_any,
     text,
 )
+from amux.adapters.hermes.injected import SUMMARIES
+from amux.adapters.hermes.prompts import BLANKS, OPENING_WITHIN, split_prompt
 from amux.model.message import Role, SessionMessage, SessionToolCall, ToolResult
 from amux.model.trace import LineKind
 
 JSON_CONTENT: Final = "\0json:"
-BLANKS: Final = " \t\n\r\v\f"
-SUMMARY_WITHIN: Final = 40
-"""A summary is recognised by this many first characters, including blanks."""
 
-_SUMMARY: Final = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]:")
-
+_SUMMARIES: Final = InjectedTexts(SUMMARIES)
 _SUMMARY_END: Final = re.compile(r"^--- END OF CONTEXT SUMMARY[^\n]*---[ \t]*$", re.MULTILINE)
-_MODEL_NOTE: Final = re.compile(r"\[Note: model was just switched [^\]]{0,500}\]\s{0,20}")
-_INJECTED_WITHIN: Final = 200  # likewise for injected text
-_INJECTED: Final = (
-    "[ASYNC DELEGATION ",
-    "[OUT-OF-BAND USER MESSAGE",
-    "Review the conversation above and ",
-)
 _ROLES: Final[dict[str, Role]] = {
     "user": "user",
     "assistant": "assistant",
@@ -79,23 +70,20 @@ def split_text(role: Role, content: str, *, observed: bool = False) -> Iterator[
         yield Piece(summary, synthetic=True, compaction=True, suffix=suffix)
         if not content:
             return
-    yield _spoken_piece(role, content, observed=observed)
-
-
-def _spoken_piece(role: Role, content: str, *, observed: bool) -> Piece:
-    """Return the text of the person or the model, without the note that older versions prepend."""
-    if role == "assistant":
-        return Piece(content)
-    note = _MODEL_NOTE.match(content)
-    typed = content if note is None else content[note.end() :]
-    injected = observed or starts_with_any(typed[:_INJECTED_WITHIN], _INJECTED)
-    injected |= note is not None and not typed
-    return Piece(content if injected else typed, synthetic=injected)
+    if role == "assistant" or observed:
+        yield Piece(content, synthetic=role == "user")
+        return
+    injected, typed = split_prompt(content)
+    if injected:
+        yield Piece(injected, synthetic=True, suffix=":injected" if typed else "")
+    if typed or not injected:
+        yield Piece(typed)
 
 
 def is_summary(content: str) -> bool:
     """Return whether a text is a compaction summary or begins with one."""
-    return content[:SUMMARY_WITHIN].lstrip(BLANKS).startswith(_SUMMARY)
+    head = content[:OPENING_WITHIN].lstrip(BLANKS)
+    return head.startswith("[") and _SUMMARIES.begins(head)
 
 
 def split_summary(content: str) -> tuple[str, str]:

@@ -41,6 +41,7 @@ from amux.adapters._base import (
     Want,
 )
 from amux.adapters._kit.folders import Folders
+from amux.adapters.openclaw.injected import INJECTED_TEXTS
 from amux.host import Host
 
 if TYPE_CHECKING:
@@ -58,25 +59,16 @@ INFO: Final = AgentInfo(
     ignored_files=(
         IgnoredFiles("agents/*/sessions/*.trajectory*", "a trace of the run; repeats the session"),
         IgnoredFiles("agents/*/sessions/*.lock", "held while a session is written"),
-        IgnoredFiles("agents/*/sessions/sessions.json.bak.*", "an older list of sessions"),
+        IgnoredFiles("agents/*/sessions/sessions.json.*", "a copy or a part of the list of names"),
         IgnoredFiles("agents/*/agent/*", "settings, accounts and locks of an agent"),
         IgnoredFiles("state/*", "state of the gateway"),
         IgnoredFiles("workspace*/*", "files agents work on"),
         IgnoredFiles("openclaw.json*", "settings"),
     ),
-    revision=4,
+    injected_texts=INJECTED_TEXTS,
+    revision=5,
     indexable=True,
 )
-
-INJECTED: Final = (
-    "Pre-compaction memory flush",
-    "Read HEARTBEAT.md if it exists",
-    "[Inter-session message]",
-    "[OpenClaw session event]",
-    "[Subagent Context]",
-    "[Subagent Task]",
-)
-"""Openings of texts that OpenClaw writes in the user's name."""
 
 DATABASE: Final = "openclaw-agent.sqlite"
 NAMES: Final = "sessions.json"
@@ -126,7 +118,7 @@ class OpenClawAdapter:
             return read_names(source)
         if source.path.name == DATABASE:
             chosen = None if only is None else (only,)
-            return read_database(source, want=want, only=chosen, injected=INJECTED)
+            return read_database(source, want=want, only=chosen)
         if is_document(source):
             return read_document(source, want)
         return read_log(FileLines([source.path]), _origin(source), want=want)
@@ -157,7 +149,7 @@ class OpenClawAdapter:
 
         if source.path.name != DATABASE:
             return self.read(source, want="facts")
-        return read_database(source, want="facts", only=chosen, injected=INJECTED)
+        return read_database(source, want="facts", only=chosen)
 
     def command(
         self,
@@ -180,6 +172,7 @@ class OpenClawAdapter:
 
 
 def _origin(source: SourceRef) -> Origin:
+    from amux.adapters.openclaw.envelopes import OpenClawTexts
     from amux.adapters.pi.log import Origin
 
     session_id = source.session_id or source.path.stem
@@ -190,7 +183,7 @@ def _origin(source: SourceRef) -> Origin:
         archived=source.archived,
         namespace=agent,
         aliases=(f"{agent}/{session_id}",),
-        injected=INJECTED,
+        texts=OpenClawTexts(),
         doubles_reasoning=True,
         raw={"agentId": agent},
     )

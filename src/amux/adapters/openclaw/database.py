@@ -23,6 +23,7 @@ from amux.adapters._kit.related import LinkKeys, Named, queryable_ids
 from amux.adapters._kit.streams import DecoderMissingError, decompress
 from amux.adapters._kit.values import document, first, mapping, text
 from amux.adapters.openclaw import agent_or_channel
+from amux.adapters.openclaw.envelopes import OpenClawTexts
 from amux.adapters.pi.log import Origin, referenced_session
 from amux.adapters.pi.reader import MemoryLines, read_log
 from amux.errors import ParseError
@@ -52,14 +53,12 @@ _KINDS: Final[dict[str, Kind]] = {
 """Reasons for a new session that continues the conversation of the previous one."""
 
 
-def read_database(
-    source: SourceRef, *, want: Want, only: Sequence[str] | None, injected: tuple[str, ...]
-) -> Iterator[Item]:
+def read_database(source: SourceRef, *, want: Want, only: Sequence[str] | None) -> Iterator[Item]:
     """Yield all sessions of a database, or only those with the ids in `only`."""
     from amux.adapters._kit.sqlite import read_foreign
 
     def query(connection: sqlite3.Connection) -> list[Item]:
-        database = _AgentDatabase(connection, source, injected=injected)
+        database = _AgentDatabase(connection, source)
         wanted = (None,) if only is None else only
         sessions = (session for one in wanted for session in database.sessions(one))
         found = [item for session in sessions for item in database.items(session, want)]
@@ -107,12 +106,9 @@ class _Session(msgspec.Struct, frozen=True):
 class _AgentDatabase:
     """The database, as read over one connection."""
 
-    def __init__(
-        self, connection: sqlite3.Connection, source: SourceRef, *, injected: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, connection: sqlite3.Connection, source: SourceRef) -> None:
         self._connection = connection
         self._source = source
-        self._injected = injected
         self._path = str(source.path)
         self.problems: list[Problem] = []  # problems that concern no session
         self._nodes = self._keyed("session_nodes", "session_key")
@@ -254,7 +250,7 @@ class _AgentDatabase:
             archived=node.get("archived_at") is not None or not session.is_live,
             namespace=agent,
             aliases=(key, f"{agent}/{session.id}") if key and is_current else (),
-            injected=self._injected,
+            texts=OpenClawTexts(),
             raw={name: value for name, value in raw.items() if value},
         )
 

@@ -23,6 +23,7 @@ from amux.adapters._kit.values import (
     text,
 )
 from amux.adapters.openclaw import agent_or_channel
+from amux.adapters.openclaw.envelopes import OpenClawTexts
 from amux.adapters.pi.log import NEWEST_VERSION, Origin, referenced_session
 from amux.adapters.pi.reader import MemoryLines, read_log
 from amux.model.facts import Facts, TitleNote
@@ -55,6 +56,7 @@ def read_document(source: SourceRef, want: Want) -> Iterator[Item]:
         name=text(fields.get("title")),
         namespace=channel,
         aliases=(f"{channel}/{session_id}",),
+        texts=OpenClawTexts(),
         raw={"channel": channel},
     )
     header = {

@@ -31,6 +31,7 @@ from amux.adapters._base import (
 )
 from amux.adapters._kit.command_line import CommandLine, since
 from amux.adapters._kit.folders import Folders
+from amux.adapters.opencode.injected import INJECTED_TEXTS
 from amux.host import Host
 from amux.model.facts import Facts
 from amux.model.problems import Problem
@@ -65,6 +66,7 @@ INFO: Final = AgentInfo(
         IgnoredFiles("bin/*", "programs"),
         IgnoredFiles("snapshot/*", "states of working directories"),
     ),
+    injected_texts=INJECTED_TEXTS,
     revision=4,
     indexable=True,
 )

@@ -20,6 +20,7 @@ from typing import Final
 from amux.adapters._base import AgentInfo, Capabilities, IgnoredFiles
 from amux.adapters._kit.command_line import CommandLine
 from amux.adapters.pi.adapter import TreeAdapter
+from amux.adapters.pi.injected import INJECTED_TEXTS
 from amux.host import Host
 
 INFO: Final = AgentInfo(
@@ -29,7 +30,8 @@ INFO: Final = AgentInfo(
     capabilities=Capabilities(session_persistence="file", can_resume=True, can_fork=True),
     evidence="seen: 0.7.6, 0.30.2, 0.32.3, 0.73.1, 1.5.0; documented: 1.5.0",
     ignored_files=(IgnoredFiles("*/.*.tmp", "a log whose writer was stopped"),),
-    revision=4,
+    injected_texts=INJECTED_TEXTS,
+    revision=5,
     indexable=True,
 )
 

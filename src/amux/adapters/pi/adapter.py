@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -24,6 +24,8 @@ from amux.adapters._kit.jsonl import unreadable
 
 if TYPE_CHECKING:
     from amux.adapters.pi.log import Origin
+
+Companions = tuple[Path, ...] | Callable[[], tuple[Path, ...]]
 
 Writer = Literal["pi", "omp"]
 
@@ -42,7 +44,12 @@ class TreeAdapter:
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
         """Yield all logs below a root: a fork may be in another folder than its origin."""
         del cwd
-        return LogFinder(self.info.name, root).sources()
+        return LogFinder(self.info.name, root, self.companions).sources()
+
+    def companions(self, root: Path, log: Path) -> Companions:
+        """Return the further files that the facts of a session's log depend on."""
+        del root, log
+        return ()
 
     def read(
         self,
@@ -67,14 +74,19 @@ class TreeAdapter:
         is_at_home = self.home_folder in source.root.parts
         yield from read_log(
             FileLines(paths),
-            _origin(source),
+            self.log_origin(source),
             want=want,
             blobs=source.root.parent / "blobs",
             only_by=None if is_at_home else self.writer,
         )
 
+    def log_origin(self, source: SourceRef) -> Origin:
+        """Return the properties of a log that follow from its location."""
+        return origin_of(source)
 
-def _origin(source: SourceRef) -> Origin:
+
+def origin_of(source: SourceRef) -> Origin:
+    """Return the properties of a log that follow from its location."""
     from amux.adapters.pi.log import Origin
 
     session_id = source.session_id or source.path.stem
@@ -98,9 +110,12 @@ def _origin(source: SourceRef) -> Origin:
 class LogFinder:
     """Finds the logs below one root of one agent."""
 
-    def __init__(self, agent: str, root: Path) -> None:
+    def __init__(
+        self, agent: str, root: Path, companions: Callable[[Path, Path], Companions]
+    ) -> None:
         self._template = SourceRef(agent=agent, path=root, root=root, group=str(root))
         self._root = root
+        self._companions = companions
         self._folders = Folders()
 
     def sources(self) -> Iterator[SourceRef]:
@@ -136,7 +151,8 @@ class LogFinder:
 
     def _session(self, path: Path) -> SourceRef:
         session_id = session_id_in(path.stem) or path.stem
-        return self._template.replace(path=path, session_id=session_id)
+        companions = self._companions(self._root, path)
+        return self._template.replace(path=path, session_id=session_id, companions=companions)
 
     def _subagents(self, folder: Path, parent: str, depth: int) -> Iterator[SourceRef]:
         for entry in self._folders.by_name(folder):

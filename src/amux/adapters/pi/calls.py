@@ -6,6 +6,9 @@ newer version rewrites it. Calls that are equal nevertheless (hand-made logs) ar
 
 A call that was cut off leaves no record; it is detected by a question without an answer. Copied
 lines are ignored: an answer that is missing there is missing in another session.
+
+An answer that was imported from Claude Code is one entry per content block, and each repeats the
+usage of the call. The id of the answer, which is its key in both agents, makes them one.
 """
 
 from __future__ import annotations
@@ -18,11 +21,13 @@ import msgspec
 
 from amux.adapters._kit.usage import gaps_in, money_in, tokens_in
 from amux.adapters._kit.values import count, is_mapping, text
+from amux.adapters.pi.imports import is_imported
 from amux.adapters.pi.records import FAILED_STOPS, Entry, Message
 from amux.model.incomplete import (
     CALL_INTERRUPTED,
     COMPACTION_NOT_RECORDED,
     HELPER_CALL_NOT_RECORDED,
+    OUTPUT_OVERSTATED,
     USAGE_NOT_RECORDED,
 )
 from amux.model.trace import LineKind, key_of
@@ -39,10 +44,13 @@ _SUMMARY_GAPS: Final = {
 class CallCollector:
     """Collects the calls and gaps of one log in the order of its lines."""
 
-    def __init__(self, purpose: Purpose) -> None:
+    def __init__(self, purpose: Purpose, *, doubles_reasoning: bool = False) -> None:
         self._purpose: Purpose = purpose
+        self._doubles_reasoning = doubles_reasoning
         self.calls: list[Call] = []
         self.gaps: dict[str, None] = {}
+        self.imported: dict[str, Call] = {}  # calls of another agent, by key
+        self.imports_lack_usage = False
         self._repeats: dict[str, int] = {}
         self._by_id: list[int] = []
         self._by_key: list[int] = []
@@ -55,68 +63,100 @@ class CallCollector:
         """
         return array("q", self._by_id or (self._by_key if is_copy else [])).tobytes()
 
-    def reply(self, entry: Entry, message_id: str, *, spoke: bool, copied: bool) -> None:
-        """Add the call of an assistant message; a message without content may be a failed call."""
+    def reply(self, entry: Entry, message_id: str, *, spoke: bool, copied: bool) -> bool:
+        """Add the call of an assistant message; return False if no usage was recorded.
+
+        A message without content may be a failed call.
+        """
         failed = text(entry.message.stop_reason) in FAILED_STOPS
         gaps = (CALL_INTERRUPTED,) if failed else ()
-        if self._bill(entry, self._purpose, message_id=message_id, copied=copied, gaps=gaps):
-            return
-        if spoke and not copied:
+        if self._doubles_reasoning and entry.doubles_reasoning:
+            has_figure = tokens_of(usage_of(entry.message)).thinking is not None
+            gaps = gaps if has_figure else (*gaps, OUTPUT_OVERSTATED)
+        call = call_of(entry, self._purpose, gaps)
+        if call is not None:
+            call = msgspec.structs.replace(call, message_id=message_id, copied=copied)
+        if is_imported(entry.id):
+            self._import(entry, call, spoke=spoke)
+        elif call is not None:
+            self._add(entry, call)
+        elif spoke and not copied:
             self.gaps.setdefault(CALL_INTERRUPTED if failed else USAGE_NOT_RECORDED)
+        return call is not None
 
     def summary(self, entry: Entry, *, copied: bool) -> None:
         """Add the call that wrote a summary; older versions do not record its usage."""
-        if not self._bill(entry, "compaction", copied=copied) and not copied:
+        call = call_of(entry, "compaction")
+        if is_imported(entry.id):
+            self._import(entry, call, spoke=True)
+        elif call is not None:
+            self._add(entry, msgspec.structs.replace(call, copied=copied))
+        elif not copied:
             self.gaps.setdefault(_SUMMARY_GAPS[entry.type])
 
     def helper(self, entry: Entry, *, copied: bool) -> None:
         """Add a call without a message: a classifier, a cache refresh, or a call of a tool."""
-        self._bill(entry, "auxiliary", copied=copied)
+        call = call_of(entry, "auxiliary")
+        if call is not None:
+            self._add(entry, msgspec.structs.replace(call, copied=copied))
 
-    def _bill(
-        self,
-        entry: Entry,
-        purpose: Purpose,
-        *,
-        copied: bool,
-        message_id: str | None = None,
-        gaps: tuple[str, ...] = (),
-    ) -> bool:
-        """Add a call; return False if no usage, or only zeros, was recorded."""
-        usage = usage_of(entry.message)
-        tokens = tokens_of(usage) if usage else Tokens()
-        # A cost of 0 means that the agent knew no price.
-        nusd = money_in(usage) or money_in({"cost": entry.message.cost}) or None
-        damage = gaps_in(usage)
-        if tokens.total == 0 and not damage:
-            if nusd is None:
-                return False
-            gaps = gaps or (USAGE_NOT_RECORDED,)
-        name = entry.stamp or entry.id or f"line-{entry.number}"
-        figures = (tokens.input, tokens.cache_read, tokens.cache_write, tokens.output)
-        key = f"{name}|{':'.join(map(str, figures))}"
-        repeat = self._repeats.get(key, 0)
-        self._repeats[key] = repeat + 1
+    def _import(self, entry: Entry, call: Call | None, *, spoke: bool) -> None:
+        """Add an imported call; of its entries, the one with the largest output counts."""
+        if call is None:
+            self.imports_lack_usage |= spoke
+            return
+        key = text(entry.message.response_id) or call.key
+        self._identify(entry, key)
+        known = self.imported.get(key)
+        repeats = 0 if known is None else known.repeats + 1
+        if known is not None and known.tokens.output > call.tokens.output:
+            call = known
+        self.imported[key] = msgspec.structs.replace(call, key=key, repeats=repeats)
+
+    def keep_imported(self) -> None:
+        """Count the imported calls in this log, because their original is gone."""
+        self.calls[:0] = self.imported.values()
+        if self.imports_lack_usage:
+            self.gaps.setdefault(USAGE_NOT_RECORDED)
+
+    def _add(self, entry: Entry, call: Call) -> None:
+        repeat = self._repeats.get(call.key, 0)
+        self._repeats[call.key] = repeat + 1
         if repeat:
-            key = f"{key}#{repeat}"
+            call = msgspec.structs.replace(call, key=f"{call.key}#{repeat}")
+        self._identify(entry, call.key)
+        self.calls.append(call)
+
+    def _identify(self, entry: Entry, key: str) -> None:
         if len(self._by_key) < _MAX_COPY_KEYS:
             self._by_key.append(key_of(key))
-            if entry.id is not None and _GENERATED_ID.fullmatch(entry.id):
-                self._by_id.append(key_of(f"{entry.id}|{entry.stamp}"))
-        self.calls.append(
-            Call(
-                key=key,
-                model=text(entry.message.model) or text(entry.line.model),
-                at=entry.at,
-                tokens=tokens,
-                native_nusd=nusd,
-                purpose=purpose,
-                message_id=message_id,
-                copied=copied,
-                gaps=(*gaps, *damage),
-            )
-        )
-        return True
+            id = entry.id
+            if id is not None and (_GENERATED_ID.fullmatch(id) or is_imported(id)):
+                self._by_id.append(key_of(f"{id}|{entry.stamp}"))
+
+
+def call_of(entry: Entry, purpose: Purpose, gaps: tuple[str, ...] = ()) -> Call | None:
+    """Return the call that an entry records; None if it has no usage, or only zeros."""
+    usage = usage_of(entry.message)
+    tokens = tokens_of(usage) if usage else Tokens()
+    # A cost of 0 means that the agent knew no price.
+    nusd = money_in(usage) or money_in({"cost": entry.message.cost}) or None
+    damage = gaps_in(usage)
+    if tokens.total == 0 and not damage:
+        if nusd is None:
+            return None
+        gaps = gaps or (USAGE_NOT_RECORDED,)
+    name = entry.stamp or entry.id or f"line-{entry.number}"
+    figures = (tokens.input, tokens.cache_read, tokens.cache_write, tokens.output)
+    return Call(
+        key=f"{name}|{':'.join(map(str, figures))}",
+        model=text(entry.message.model) or text(entry.line.model),
+        at=entry.at,
+        tokens=tokens,
+        native_nusd=nusd,
+        purpose=purpose,
+        gaps=(*gaps, *damage),
+    )
 
 
 def usage_of(message: Message) -> dict[str, Any]:

@@ -8,28 +8,34 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final, Literal
 
 import msgspec
 
+from amux.adapters._kit.commands import TitlePrompt
 from amux.adapters._kit.fold import MAX_PROBLEMS, Unknowns
 from amux.adapters._kit.tree import NOTHING, EntryTree
-from amux.adapters._kit.values import count, mapping, moment, starts_with_any, text, to_millis
+from amux.adapters._kit.values import count, moment, text, to_millis
 from amux.adapters.pi.adapter import Writer, session_id_in
-from amux.adapters.pi.calls import CallCollector, ExpectedAnswers, tokens_of, usage_of
+from amux.adapters.pi.calls import CallCollector, ExpectedAnswers
+from amux.adapters.pi.imports import IMPORT, ForeignSession, foreign_session, is_imported
+from amux.adapters.pi.kinds import classify
+from amux.adapters.pi.prompts import UserTexts
 from amux.adapters.pi.records import (
-    FAILED_STOPS,
     KNOWN_TYPES,
     MESSAGE_TYPES,
-    REPLY_ROLES,
     SUMMARY_TYPES,
-    TOOL_ROLES,
     Entry,
     line_in_file,
 )
 from amux.model.facts import Facts, Kind
-from amux.model.incomplete import CALL_INTERRUPTED, OUTPUT_OVERSTATED, USAGE_NOT_RECORDED
+from amux.model.incomplete import (
+    CALL_INTERRUPTED,
+    CALLS_ELSEWHERE,
+    USAGE_NOT_RECORDED,
+)
 from amux.model.problems import Problem
 from amux.model.titles import fold_title
 from amux.model.trace import LineKind, TraceBuilder, key_of
@@ -37,8 +43,8 @@ from amux.model.trace import LineKind, TraceBuilder, key_of
 _MOST_TREE_ENTRIES: Final = 20_000
 _NO_ENTRIES: Final = frozenset({"session", "title"})
 _COPYING: Final = frozenset({"fork", "continuation"})
+_ANSWERS: Final = frozenset({LineKind.REPLY, LineKind.NOTICE})
 _HELPER_TYPES: Final = frozenset({"usage", "model_usage"})
-_CONTENT_BLOCKS: Final = frozenset({"text", "thinking", "toolCall", "image"})
 
 
 NEWEST_VERSION: Final = 4
@@ -47,6 +53,11 @@ NEWEST_VERSION: Final = 4
 _SEPARATORS: Final = re.compile(r"[/\\]")
 _DATABASE: Final = "sqlite:"
 _MOST_LABELS: Final = 100
+
+
+def _is_unknown(session: ForeignSession) -> None:
+    """Return that it is unknown whether an imported session still exists."""
+    del session
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,8 +74,9 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     archived: bool = False
     namespace: str = ""
     aliases: tuple[str, ...] = ()
-    injected: tuple[str, ...] = ()  # openings of texts that the agent writes in the user's name
-    doubles_reasoning: bool = False  # older OpenClaw adds reasoning to an output that includes it
+    texts: UserTexts = UserTexts()  # the rules by which the agent writes in the user's name
+    doubles_reasoning: bool = False  # some answers contain their reasoning twice (OpenClaw)
+    has_original: Callable[[ForeignSession], bool | None] = _is_unknown  # is an import still there?
     raw: dict[str, Any] = {}
 
 
@@ -74,7 +86,10 @@ class SessionLog:
     def __init__(self, origin: Origin) -> None:
         self.origin = origin
         self.info = SessionInfo()
-        self.collector = CallCollector("subagent" if origin.kind == "subagent" else "main")
+        self.collector = CallCollector(
+            "subagent" if origin.kind == "subagent" else "main",
+            doubles_reasoning=origin.doubles_reasoning,
+        )
         self.problems: list[Problem] = []
         self.problem_count = 0
         self.records: dict[int, Any] = {}  # records of other branches by line number
@@ -86,6 +101,8 @@ class SessionLog:
         self._times = array("q")
         self._names: list[str | None] = []  # entry ids, while the tree is small enough to show
         self._prompts: dict[int, str] = {}
+        self.wrapped: set[int] = set()  # positions where an injected text precedes the prompt
+        self._by_program: set[int] = set()  # positions of answers that no model wrote
         self._models: dict[int, str] = {}
         self._renamed: set[int] = set()
         self._compactions: set[int] = set()
@@ -110,7 +127,7 @@ class SessionLog:
         known = None if entry.id is None else self._tree.find(entry.id)
         if known is not None and self._keys[known] == key:
             return  # a repetition in another file of the session
-        kind = _classify(entry, self.origin.injected)
+        kind, said = classify(entry, self.origin.texts)
         position = self._append(entry, key, kind, is_repeat=known is not None)
         copied = False
         if (at := entry.at) is not None:
@@ -119,14 +136,15 @@ class SessionLog:
             born = self.info.created_at
             copied = born is not None and at < born and self._kind_and_parent()[0] in _COPYING
         self._count(entry, position, kind, copied=copied)
-        if entry.role:
+        if entry.role or kind is LineKind.PROMPT:
             self._has_messages = True
-            self._expected.take(entry, kind, copied=copied)
+            self._expected.take(entry, kind, copied=copied or is_imported(entry.id))
         elif text(entry.line.custom_type) == "session_exit":
             self._expected.stop_waiting()
         if kind is LineKind.PROMPT:
-            texts = (text(block.text) or "" for block in entry.blocks)
-            self._prompts[position] = fold_title("\n".join(texts))
+            self._prompts[position] = fold_title(said.typed)
+            if said.injected.strip():
+                self.wrapped.add(position)
 
     def _append(self, entry: Entry, key: int, kind: LineKind, *, is_repeat: bool) -> int:
         parent = entry.line.parent_id
@@ -155,19 +173,13 @@ class SessionLog:
             self.collector.helper(entry, copied=copied)
 
     def _count_reply(self, entry: Entry, position: int, *, spoke: bool, copied: bool) -> None:
-        before = len(self.collector.calls)
         message_id = self.message_id(position, entry.id, entry.number)
-        self.collector.reply(entry, message_id, spoke=spoke, copied=copied)
-        billed = len(self.collector.calls) > before
+        billed = self.collector.reply(entry, message_id, spoke=spoke, copied=copied)
+        if entry.is_by_program:
+            self._by_program.add(position)
         model = text(entry.message.model)
-        if spoke and model is not None and not billed:
+        if spoke and model is not None and (not billed or is_imported(entry.id)):
             self._models[position] = model
-        if billed and self.origin.doubles_reasoning:
-            thought = any(block.type == "thinking" for block in entry.blocks)
-            if thought and tokens_of(usage_of(entry.message)).thinking is None:
-                call = self.collector.calls[-1]
-                gaps = (*call.gaps, OUTPUT_OVERSTATED)
-                self.collector.calls[-1] = msgspec.structs.replace(call, gaps=gaps)
 
     # results
 
@@ -177,6 +189,7 @@ class SessionLog:
 
     def finish(self) -> None:
         """Record the gaps and problems that are certain only after the last line."""
+        self._count_imports()
         if self._expected.misses_an_answer:
             self.collector.gaps.setdefault(CALL_INTERRUPTED)
         for number in self._expected.orphans():
@@ -188,6 +201,17 @@ class SessionLog:
             message = f"the log has format version {self.info.version}; {supported}"
             path = self.origin.path
             self.add_problem(Problem(code="unknown-format", message=message, path=path))
+
+    def _count_imports(self) -> None:
+        """Count imported calls if the session they belong to is gone."""
+        if not self.collector.imported and not self.collector.imports_lack_usage:
+            return
+        foreign = self.info.imported_from
+        exists = None if foreign is None else self.origin.has_original(foreign)
+        if exists is None:
+            self.collector.gaps.setdefault(CALLS_ELSEWHERE)
+        elif not exists:
+            self.collector.keep_imported()
 
     @property
     def is_session(self) -> bool:
@@ -253,7 +277,7 @@ class SessionLog:
             parent=parent,
             cwd=info.cwd,
             name=origin.name or info.name,
-            first_prompt=next(filter(None, map(self._prompts.get, branch)), None),
+            first_prompt=self._title_prompt(branch),
             fallback_title=info.task,
             created_at=own_start or min(starts, default=None),
             updated_at=max(ends, default=None),
@@ -270,11 +294,24 @@ class SessionLog:
             raw={**info.raw(), **origin.raw, **self._tree_in_raw(branch)},
         )
 
+    def _title_prompt(self, branch: list[int]) -> str | None:
+        title = TitlePrompt()
+        for position in branch:
+            kind = self._kinds[position]
+            if kind == LineKind.PROMPT:
+                title.prompt(self._prompts[position])
+            elif kind in _ANSWERS and position not in self._by_program:
+                title.answer()
+        return title.text or None
+
     def _trace(self, branch: list[int]) -> TraceBuilder:
         """Trace the lines of the branch, then those of other branches, which are no messages."""
         trace = TraceBuilder()
         for position in branch:
-            trace.add(self._keys[position], self._times[position], LineKind(self._kinds[position]))
+            key, at_ms = self._keys[position], self._times[position]
+            if position in self.wrapped:
+                trace.add(key_of(f"{key} injected"), at_ms, LineKind.INJECTED)
+            trace.add(key, at_ms, LineKind(self._kinds[position]))
         shown = set(branch)
         for position in range(len(self._tree)):
             if position not in shown:
@@ -307,41 +344,6 @@ class SessionLog:
         return self.message_id(position, self._names[position], self._numbers[position])
 
 
-def _classify(entry: Entry, injected: tuple[str, ...]) -> LineKind:
-    """Return the kind of a line."""
-    if entry.type in SUMMARY_TYPES or entry.type == "custom_message":
-        return LineKind.INJECTED
-    role = entry.role
-    if not role:
-        return LineKind.LINE
-    if role in REPLY_ROLES:
-        return LineKind.REPLY if _has_content(entry) else LineKind.NOTICE
-    if role in TOOL_ROLES:
-        return LineKind.TOOL
-    return LineKind.PROMPT if role == "user" and _is_typed(entry, injected) else LineKind.INJECTED
-
-
-def _has_content(entry: Entry) -> bool:
-    """Return whether a model answered; a failed call leaves a message without content."""
-    if text(entry.message.stop_reason) not in FAILED_STOPS:
-        return True
-    return any(
-        text(block.type) in _CONTENT_BLOCKS and (block.type != "text" or bool(text(block.text)))
-        for block in entry.blocks
-    )
-
-
-def _is_typed(entry: Entry, injected: tuple[str, ...]) -> bool:
-    """Return whether a person, not the agent, wrote a message with the role `user`."""
-    message = entry.message
-    if message.attribution == "agent" or message.synthetic is True:
-        return False
-    if text(mapping(message.provenance).get("kind")) not in {None, "external_user"}:
-        return False
-    opening = next((found for block in entry.blocks if (found := text(block.text))), "")
-    return not starts_with_any(opening, injected)
-
-
 def referenced_session(reference: str) -> str | None:
     """Return the id of a session that is referred to by its file or by a database address."""
     if reference.startswith(_DATABASE):  # sqlite:<agent>:<session id>:<path>
@@ -363,6 +365,7 @@ class SessionInfo:
         self.writer: Writer | None = None
         self.task: str | None = None
         self.parent: str | None = None  # the session that this one is a copy of
+        self.imported_from: ForeignSession | None = None
         self._reference: str | None = None
         self._thinking_level: str | None = None
         self._title_slot: str | None = None
@@ -399,12 +402,19 @@ class SessionInfo:
                 self._thinking_level = text(line.thinking_level)
             case "model_change":
                 self._detect_writer(entry)
+            case "custom" if line.custom_type == IMPORT:
+                self.imported_from = self.imported_from or foreign_session(line.data)
             case "label":
                 self._label(text(line.target_id), text(line.label))
-            case other:
-                is_known = not other or other in KNOWN_TYPES or other in MESSAGE_TYPES
-                if not is_known and self.unknown.count(other):
-                    self.unknown_lines.add(entry.number)
+            case _:
+                self._sample(entry)
+
+    def _sample(self, entry: Entry) -> None:
+        """Choose the record as a sample if its type is unknown."""
+        type = entry.type
+        is_known = not type or type in KNOWN_TYPES or type in MESSAGE_TYPES
+        if not is_known and self.unknown.count(type):
+            self.unknown_lines.add(entry.number)
 
     def _detect_writer(self, entry: Entry) -> None:
         """Identify the agent: Pi has separate fields for provider and model, omp a single one.
@@ -445,6 +455,7 @@ class SessionInfo:
             "parentSession": self._reference,
             "thinkingLevel": self._thinking_level,
             "labels": dict(self._labels),
+            "importedFrom": None if self.imported_from is None else self.imported_from.raw(),
             **self.unknown.raw(),
         }
         return {name: value for name, value in found.items() if value}

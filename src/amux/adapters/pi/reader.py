@@ -10,8 +10,9 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -32,6 +33,7 @@ from amux.adapters._kit.values import (
 )
 from amux.adapters.pi.adapter import Writer
 from amux.adapters.pi.log import Origin, SessionLog
+from amux.adapters.pi.prompts import Said, UserText, UserTexts
 from amux.adapters.pi.records import BODIES, FILE_SHIFT, LINES, Entry, LineSource, T
 from amux.model.message import Role, SessionMessage, SessionToolCall, ToolResult
 from amux.model.problems import Problem
@@ -112,9 +114,8 @@ def read_log(
     yield Head(session_id=facts.session_id)
     yield from log.problems
     if has_bodies(want):
-        builder = MessageBuilder(
-            blobs=blobs, is_linear=log.info.has_header and not log.info.version
-        )
+        is_linear = log.info.has_header and not log.info.version
+        builder = MessageBuilder(origin.texts, blobs=blobs, is_linear=is_linear)
         yield from _messages(lines, log, builder, cut_texts=want != "all")
     yield from facts.calls
     yield facts
@@ -152,8 +153,11 @@ def _messages(
     for (position, number, kind), line in zip(wanted, _align(found, numbers), strict=True):
         name = log.message_id(position, text(line.get("id")), number)
         call = calls.get(name) if kind is LineKind.REPLY else None
-        header = MessageHeader(id=name, parent_id=parent, kind=kind, call=call)
-        yield builder.message(line, header)
+        is_wrapped = position in log.wrapped
+        if is_wrapped:
+            yield builder.context(line, MessageHeader(f"{name}:context", parent, LineKind.INJECTED))
+            parent = f"{name}:context"
+        yield builder.message(line, MessageHeader(name, parent, kind, call, is_wrapped))
         parent = name
 
 
@@ -199,27 +203,30 @@ class MemoryLines:
             yield number, found
 
 
-class MessageHeader(msgspec.Struct, frozen=True, kw_only=True):
+class MessageHeader(NamedTuple):
     """The id, parent, kind and call of a message."""
 
     id: str
     parent_id: str | None
     kind: LineKind
     call: Call | None = None
+    is_wrapped: bool = False  # an injected text is around the prompt, and a message of its own
 
 
 class MessageBuilder:
     """Builds the messages of one log, in order."""
 
-    def __init__(self, *, blobs: Path | None = None, is_linear: bool = False) -> None:
+    def __init__(
+        self, texts: UserTexts, *, blobs: Path | None = None, is_linear: bool = False
+    ) -> None:
+        self._texts = texts
         self._blobs = blobs
         self._is_linear = is_linear  # version 1, which does not record whether a tool failed
         self._tool_names: dict[str, str] = {}
 
     def message(self, line: Json, header: MessageHeader) -> SessionMessage:
         """Return the message of one line."""
-        inner = line.get("message")
-        body = inner if is_mapping(inner) else line
+        body = _body(line)
         blocks = _blocks(body.get("content"))
         is_reply = header.kind is LineKind.REPLY
         calls = self._tool_calls(blocks) if is_reply else ()
@@ -231,12 +238,14 @@ class MessageBuilder:
         if role is None:
             type, author = text(line.get("type")), text(body.get("role"))
             role = "system" if {type, author} & _SYSTEM or type in _SUMMARIES else "user"
+        content = _content(line, body, blocks, header.kind)
+        if header.kind is LineKind.PROMPT:
+            typed = self._split(line, blocks).typed if header.is_wrapped else content
+            content = typed.strip("\n")  # the shell adds line breaks
         return SessionMessage(
             role=role,
-            content=_content(line, body, blocks, header.kind),
-            timestamp=moment(line.get("timestamp"))
-            or moment(body.get("timestamp"))
-            or moment(line.get("createdAt")),
+            content=content,
+            timestamp=_time(line, body),
             tool_calls=calls,
             tool_result=result,
             token_usage=usage_view(header.call),
@@ -249,6 +258,24 @@ class MessageBuilder:
             images=tuple(filter(None, map(self._image, blocks))),
             compaction=line.get("type") == "compaction",
         )
+
+    def context(self, line: Json, header: MessageHeader) -> SessionMessage:
+        """Return what the agent wrote around the prompt of a line."""
+        body = _body(line)
+        return SessionMessage(
+            role="user",
+            content=self._split(line, _blocks(body.get("content"))).injected.strip("\n"),
+            timestamp=_time(line, body),
+            id=header.id,
+            parent_id=header.parent_id,
+            synthetic=True,
+        )
+
+    def _split(self, line: Json, blocks: list[Json]) -> UserText:
+        is_custom = line.get("type") == "custom_message"
+        custom_type = text(line.get("customType")) or "" if is_custom else None
+        said = _texts(blocks, filled=True)
+        return self._texts.split(Said(said, text(line.get("id")), custom_type, line.get("details")))
 
     def _tool_calls(self, blocks: list[Json]) -> tuple[SessionToolCall, ...]:
         calls = [
@@ -313,7 +340,7 @@ def _content(line: Json, body: Json, blocks: list[Json], kind: LineKind) -> str:
     if text(line.get("type")) in _SUMMARIES:
         return text(line.get("summary")) or ""
     if kind is LineKind.NOTICE:
-        return text(body.get("errorMessage")) or ""
+        return text(body.get("errorMessage")) or _texts(blocks)
     if body.get("role") == "bashExecution":
         output = text(body.get("output")) or ""
         return f"!{plain_text(body.get('command'))}\n{output}".rstrip("\n")
@@ -321,7 +348,17 @@ def _content(line: Json, body: Json, blocks: list[Json], kind: LineKind) -> str:
     if not words and kind is LineKind.INJECTED:
         sections = mapping(body.get("sections")).values()
         return "\n\n".join(section for section in sections if isinstance(section, str))
-    return words.strip("\n") if kind is LineKind.PROMPT else words  # the shell adds line breaks
+    return words
+
+
+def _body(line: Json) -> Json:
+    inner = line.get("message")
+    return inner if is_mapping(inner) else line
+
+
+def _time(line: Json, body: Json) -> datetime | None:
+    times = (line.get("timestamp"), body.get("timestamp"), line.get("createdAt"))
+    return next(filter(None, map(moment, times)), None)
 
 
 def _blocks(content: Any) -> list[Json]:
@@ -335,6 +372,9 @@ def _blocks(content: Any) -> list[Json]:
     ]
 
 
-def _texts(blocks: list[Json]) -> str:
+def _texts(blocks: list[Json], *, filled: bool = False) -> str:
+    """Return the texts of blocks, one below the other; with `filled`, only those with content."""
     texts = (first(block, "text") for block in blocks if block.get("type") == "text")
-    return "\n".join(found for found in texts if isinstance(found, str))
+    return "\n".join(
+        found for found in texts if isinstance(found, str) and (not filled or text(found))
+    )

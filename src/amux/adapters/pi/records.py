@@ -84,7 +84,10 @@ class Message(msgspec.Struct, rename="camel", gc=False):
     content: Content = None
     timestamp: Wide = None
     created_at: Wide = None
+    api: Wide = None
+    provider: Wide = None
     model: Wide = None
+    response_id: Wide = None
     usage: Wide = None
     token_usage: Wide = None
     token_usage_: Wide = msgspec.field(default=None, name="token_usage")
@@ -112,6 +115,8 @@ class Line(Message, rename="camel", gc=False):
     title: Wide = None
     model_id: Wide = None
     custom_type: Wide = None
+    data: Wide = None
+    details: Wide = None
     thinking_level: Wide = None
     target_id: Wide = None
     label: Wide = None
@@ -139,6 +144,11 @@ class LineSource(Protocol):
     ) -> Iterator[tuple[int, T | Problem]]:
         """Yield every line, or its problem, with its number; 0 for a problem without a line."""
         ...
+
+
+_PROGRAM: Final = "openclaw"
+_PROGRAM_MODELS: Final = frozenset({"delivery-mirror", "gateway-injected"})
+_DOUBLES_REASONING: Final = "openai-completions"
 
 
 class Entry:
@@ -174,3 +184,27 @@ class Entry:
             for block in content
             if isinstance(block, Block | str)
         ]
+
+    @property
+    def said(self) -> str:
+        """The text blocks of the content, one below the other."""
+        return "\n".join(
+            found for block in self.blocks if block.type == "text" and (found := text(block.text))
+        )
+
+    @property
+    def is_by_program(self) -> bool:
+        """Whether OpenClaw wrote an answer itself: a copy of a delivery, or a command's result."""
+        message = self.message
+        return message.provider == _PROGRAM and message.model in _PROGRAM_MODELS
+
+    @property
+    def doubles_reasoning(self) -> bool:
+        """Whether the output of an answer may contain its reasoning twice.
+
+        Before 0.70, the library of Pi added the reasoning to the `completion_tokens` of this
+        interface, which include it. It takes the output of all other interfaces as it is.
+        """
+        return self.message.api == _DOUBLES_REASONING and any(
+            block.type == "thinking" for block in self.blocks
+        )

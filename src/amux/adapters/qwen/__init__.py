@@ -22,6 +22,7 @@ from amux.adapters._base import AgentInfo, Capabilities, IgnoredFiles, Item, Sou
 from amux.adapters._kit.command_line import CommandLine, since
 from amux.adapters._kit.folders import Folders, read_closed
 from amux.adapters.gemini.files import CHAT_NAME, chat_sources, read_chat
+from amux.adapters.qwen.injected import INJECTED_TEXTS
 from amux.host import Host
 
 NAME: Final = "qwen"
@@ -35,6 +36,7 @@ INFO: Final = AgentInfo(
     ignored_files=(
         IgnoredFiles("settings.json", "settings"),
         IgnoredFiles("settings.json.*", "settings"),
+        IgnoredFiles("trustedFolders.json", "settings: read for the working directory"),
         IgnoredFiles("usage_record.jsonl", "totals per run, which the transcripts have in detail"),
         IgnoredFiles("installation_id", "the installation"),
         IgnoredFiles("oauth_creds.json", "credentials: never opened"),
@@ -45,12 +47,14 @@ INFO: Final = AgentInfo(
         IgnoredFiles("projects/*/memory/*", "the agent's notes about the project"),
         IgnoredFiles("projects/*/*.json", "bookkeeping of a project"),
         IgnoredFiles("file-history/*", "backups of changed files"),
+        IgnoredFiles("todos/*.json", "tasks of a session"),
         IgnoredFiles("tmp/*/logs.json", "prompts as they were typed"),
         IgnoredFiles("tmp/*/checkpoint*", "a saved copy of a session"),
         IgnoredFiles("tmp/*/shell_history", "commands of the user"),
         IgnoredFiles("history/*", "shadow repositories for undoing changes"),
     ),
-    revision=3,
+    injected_texts=INJECTED_TEXTS,
+    revision=4,
     indexable=True,
 )
 
@@ -114,7 +118,7 @@ class QwenAdapter:
         if source.role == "names":
             return read_closed(source)
         if CHAT_NAME.fullmatch(source.path.name):
-            return read_chat(source, want=want)
+            return read_chat(source, want=want, injected=INJECTED_TEXTS)
         from amux.adapters.qwen.transcript import TranscriptReader
 
         return TranscriptReader(source, want=want, only=only).items()

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from amux.adapters._base import Head, Item, SourceRef, Want, has_bodies
 from amux.adapters._kit.fold import Unknowns
+from amux.adapters._kit.injected import InjectedTexts
 from amux.adapters._kit.jsonl import read_records
 from amux.adapters._kit.usage import tokens_view
 from amux.adapters._kit.values import document, items, mapping, text, to_millis
@@ -22,16 +23,18 @@ from amux.adapters.gemini.chat import FileProblems
 from amux.adapters.gemini.content import (
     CallPart,
     UserTexts,
+    can_name_session,
     has_failed,
     response_text,
     split_parts,
     split_user_texts,
     tool_call,
 )
-from amux.adapters.gemini.files import read_json
+from amux.adapters.gemini.directories import read_json
 from amux.adapters.gemini.records import Counts
 from amux.adapters.qwen import AGENT_PREFIX, metadata_path, subagents_folder
 from amux.adapters.qwen.calls import CallBook, FigureKeys, billed, usage_of
+from amux.adapters.qwen.injected import INJECTED_TEXTS
 from amux.adapters.qwen.records import IGNORED_SUBTYPES, LINES, MESSAGE_TYPES, Entry
 from amux.model.facts import Facts
 from amux.model.incomplete import CALL_INTERRUPTED, USAGE_NOT_RECORDED
@@ -41,6 +44,7 @@ from amux.model.titles import fold_title
 from amux.model.trace import LineKind, Trace, TraceBuilder, key_of
 from amux.model.usage import Call
 
+_INJECTED: Final = InjectedTexts(INJECTED_TEXTS)
 _RESPONSE: Final = "api_response"
 _ERROR: Final = "api_error"
 
@@ -177,7 +181,7 @@ class TranscriptReader:
             cwd=info.cwd,
             name=info.title,
             first_prompt=conversation.first_prompt,
-            fallback_title=info.command,
+            fallback_title=conversation.first_command or info.command,
             created_at=info.created_at,
             updated_at=info.updated_at,
             version=info.version,
@@ -203,7 +207,7 @@ class _SessionInfo:
         self.version: str | None = None
         self.title: str | None = None
         self.origin: str | None = None
-        self.command: str | None = None  # the first slash command, the last resort for a title
+        self.command: str | None = None  # the first slash command, unless it was not sent
         self.updated_at: datetime | None = None
         self._created: datetime | None = None
         self._earliest_copy: datetime | None = None
@@ -248,7 +252,10 @@ class _SessionInfo:
                 if parent := text(entry.payload.get("parentSessionId")):
                     self._raw["parentSession"] = parent
             case "slash_command":
-                self.command = self.command or text(entry.payload.get("rawCommand"))
+                command = text(entry.payload.get("rawCommand"))
+                sent = entry.payload.get("sentToModel") is not False  # older versions do not tell
+                if sent and command is not None and can_name_session(command):
+                    self.command = self.command or command
             case "rewind":
                 self._raw["rewinds"] = self._raw.get("rewinds", 0) + 1
             case "ui_telemetry" | "chat_compression":
@@ -298,6 +305,7 @@ class Conversation:
         self, *, bodies: bool, delegated: bool, bill: Bill, on_problem: Callable[[Problem], None]
     ) -> None:
         self.first_prompt: str | None = None
+        self.first_command: str | None = None  # that was sent to the model
         self.compactions = 0
         self.has_messages = False
         self.is_waiting = False  # for an answer of the model
@@ -310,6 +318,7 @@ class Conversation:
         self._trace = TraceBuilder()
         self._open: _Answer | None = None
         self._pending: dict[str, str] = {}  # tool calls without a result: id -> name
+        self._command: str | None = None  # sent to the model; its text is the next user line
         self._message_of: dict[str, str] = {}  # line id -> message it belongs to or follows
 
     def take(self, entry: Entry) -> Iterator[SessionMessage]:
@@ -327,6 +336,8 @@ class Conversation:
                 yield from self.flush()
                 yield from self._compression(entry)
             case _:
+                if entry.subtype == "slash_command" and entry.payload.get("sentToModel") is True:
+                    self._command = text(entry.payload.get("rawCommand"))
                 self._add_to_trace(entry, entry.id, LineKind.LINE)
 
     def flush(self) -> Iterator[SessionMessage]:
@@ -349,7 +360,8 @@ class Conversation:
 
     def _user(self, entry: Entry) -> Iterator[SessionMessage]:
         parent_id = self._parent(entry)
-        user_texts = self._user_texts(entry)
+        command = self._command if entry.is_typed else None
+        user_texts = self._user_texts(entry, command)
         has_images = bool(entry.parts.images)
         number = 0
         if user_texts.injected:
@@ -365,17 +377,24 @@ class Conversation:
             self.close()  # the answer to an earlier prompt is missing
             self.is_waiting = not entry.copied
             self._add_to_trace(entry, message_id, LineKind.PROMPT)
-            self.first_prompt = self.first_prompt or fold_title(prompt) or None
+            self._command = None
+            title = fold_title(prompt) or None
+            if command is None:
+                self.first_prompt = self.first_prompt or title
+            else:
+                self.first_command = self.first_command or title
             if self._bodies:
                 yield _user_message(entry, message_id, prompt, parent_id)
         elif not number:
             self._add_to_trace(entry, entry.id, LineKind.LINE)
 
-    def _user_texts(self, entry: Entry) -> UserTexts:
+    def _user_texts(self, entry: Entry, command: str | None) -> UserTexts:
         texts = entry.parts.texts
         if not entry.is_typed:
             return UserTexts(injected=texts)
-        user_texts = split_user_texts(texts, delegated=self._delegated)
+        if command is not None:
+            return UserTexts((command,), texts)
+        user_texts = split_user_texts(texts, _INJECTED, delegated=self._delegated)
         shown = text(entry.payload.get("displayText"))  # the typed text, if a hook added to it
         return (
             UserTexts((shown,), user_texts.injected) if shown and user_texts.typed else user_texts
@@ -390,6 +409,7 @@ class Conversation:
             return
         yield from self.flush()
         self.is_waiting = False
+        self._command = None
         self._open = _Answer(entry, self._parent(entry))
         self._add_to_trace(entry, entry.id, LineKind.REPLY)
         if counts is not None:

@@ -22,18 +22,18 @@ _ORDERS: Final = {"date": "created", "updated": "updated", "turns": "turns", "co
 Row = tuple[str, bytes, str]
 """Every name of a session, its summary as indented JSON, and its agent."""
 
-Line = tuple[str, str, int, int, int, str, str | None, float, int, int, str, bytes, str]
+Line = tuple[str, str, int, int, int, str, str | None, float, str, int, str, bytes, str]
 """The columns of a table, in the order of `_LINE`.
 
-Agent, id, created, updated, turns, title, model, cost, whether that is a lower bound, the kinds it
-is hidden for, kind, the first byte of its summary, and every name.
+Agent, id, created, updated, turns, title, model, cost, the reasons why that is not exact, the kinds
+it is hidden for, kind, the first byte of its summary, and every name.
 """
 
 HiddenCounts = tuple[int, int, int]
 """How many matching sessions are not shown: sub-agents, archived ones, those over the limit."""
 
 _LINE: Final = (
-    "agent, id, created, updated, turns, title, model, usd, is_lower_bound, hidden, kind,"
+    "agent, id, created, updated, turns, title, model, usd, incomplete, hidden, kind,"
     " substr(body, 1, 1), names"
 )
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SESSION_FIELDS: Final = (
     "agent", "cluster", "id", "sort_key", "names", "created", "updated", "turns", "usd",
-    "is_lower_bound", "hidden", "kind", "cwd", "model", "models", "title", "version", "keys",
+    "incomplete", "hidden", "kind", "cwd", "model", "models", "title", "version", "keys",
     "body", "message_sources",
 )  # fmt: skip
 _ADD_SESSION: Final = (
@@ -38,7 +38,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     updated: int
     turns: int
     usd: float  # -1 if it is unknown
-    is_lower_bound: bool  # the session cost `usd` or more
+    incomplete: str  # why `usd` is not exact, or unknown, separated by spaces
     hidden: int  # a sum of `query.SUBAGENT` and `ARCHIVED`
     kind: str
     cwd: str | None
@@ -94,7 +94,7 @@ class ResultIndex:
                 [
                     (
                         self._agent, cluster, row.id, row.sort_key, row.names, row.created,
-                        row.updated, row.turns, row.usd, row.is_lower_bound, row.hidden, row.kind,
+                        row.updated, row.turns, row.usd, row.incomplete, row.hidden, row.kind,
                         row.cwd, row.model, row.models, row.title, row.version, row.keys, row.body,
                         row.message_sources,
                     )

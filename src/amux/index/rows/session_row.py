@@ -71,7 +71,9 @@ def _row(
         updated=microseconds(summary.updated_at),
         turns=summary.turn_count,
         usd=-1.0 if summary.cost is None else summary.cost.total_usd,
-        is_lower_bound=summary.cost is not None and bool(summary.cost.incomplete),
+        incomplete=storable(
+            " ".join(summary.unrecorded if summary.cost is None else summary.cost.incomplete)
+        ),
         hidden=hidden,
         kind=summary.kind,
         cwd=None if summary.cwd is None else storable(plain_directory(summary.cwd)),

@@ -40,7 +40,7 @@ def _explain_member(
 ) -> Iterator[ExplainedCall]:
     copies = ((ignored.call, ignored.owner) for ignored in member.ignored)
     for call, owner in (*((call, None) for call in member.calls), *copies):
-        rates, origin = costs.rates_used(session, call)
+        used = costs.rates_used(session, call)
         nusd = shares.get(id(call)) if owner is None else costs.price(session, call)
         usd = None if nusd is None else nusd / NANO
         yield ExplainedCall(
@@ -49,8 +49,10 @@ def _explain_member(
             counted=owner is None,
             reason=None if owner is None else f"a copy of a call that is counted in {owner}",
             counted_in=owner,
-            price_source=origin,
-            rates=rates,
+            price_source=used.origin,
+            price_entry=used.entry,
+            price_note=used.note,
+            rates=used.by_kind,
             usd=usd if owner is None else None,
             uncounted_usd=None if owner is None else usd,
         )

@@ -6,6 +6,7 @@ the entries of that model. A session with several tags counts in the group of ea
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, tzinfo
@@ -13,14 +14,21 @@ from itertools import chain
 
 from amux.assembly.assemble import Assembly
 from amux.assembly.cost import CostCalculator, cost_record, local_day, nano_usd, recorded_tokens
-from amux.assembly.ledger import UNKNOWN_MODEL, LedgerEntry, Spending, SpendTotals, spending_of
-from amux.model.cost import CostBreakdown, CostRecord, CostSummary, UnpricedModel
+from amux.assembly.ledger import LedgerEntry, Spending, SpendTotals, spending_of
+from amux.model.cost import (
+    CostBreakdown,
+    CostRecord,
+    CostSource,
+    CostSummary,
+    UnattributedCalls,
+    UnpricedModel,
+)
 from amux.model.ids import unified_id
-from amux.model.incomplete import UNPRICED_MODEL, UNREADABLE_SOURCE, USAGE_NOT_RECORDED
+from amux.model.incomplete import UNPRICED_MODEL, UNREADABLE_SOURCE
 from amux.model.list_filter import has_any_tag, in_span
 from amux.model.options import CostAggregationOptions, group_names
 from amux.model.problems import Problem, in_order
-from amux.model.usage import NANO
+from amux.model.usage import NANO, NO_MODEL, Purpose, named_model
 from amux.run_index import RecordedRun
 from amux.sessions.cost.grouping import Grouping, Keys, joined_key
 
@@ -31,6 +39,7 @@ class _Sum:
 
     spent: SpendTotals = field(default_factory=SpendTotals)
     sessions: set[str] = field(default_factory=set[str])
+    uncalled: set[str] = field(default_factory=set[str])
     reasons: set[str] = field(default_factory=set[str])
 
     def add(self, entry: LedgerEntry) -> None:
@@ -38,16 +47,14 @@ class _Sum:
         self.reasons.update(entry.reasons)
         if entry.address is not None:
             self.sessions.add(entry.address)
+            if entry.kind == "uncalled":
+                self.uncalled.add(entry.address)
 
     @property
     def incomplete(self) -> tuple[str, ...]:
-        """Why the sum is a lower bound, in an order that does not depend on that of the entries."""
+        """Why the sum is not exact, in an order that does not depend on that of the entries."""
         unpriced = {UNPRICED_MODEL} if self.spent.unpriced_calls else set[str]()
         return tuple(sorted(self.reasons | unpriced))
-
-    def record(self) -> CostRecord:
-        tokens, nusd = self.spent.tokens, self.spent.nusd
-        return cost_record(tokens, nusd, source="estimate", incomplete=self.incomplete)
 
     def breakdown(self, keys: Keys) -> CostBreakdown:
         spent = self.spent
@@ -62,6 +69,32 @@ class _Sum:
             session_count=len(self.sessions),
             incomplete=self.incomplete,
             keys=keys,
+            sessions_without_calls=len(self.uncalled),
+        )
+
+
+@dataclass(slots=True)
+class _Unattributed:
+    """A running total of the calls of no session."""
+
+    sum: _Sum = field(default_factory=_Sum)
+    calls: Counter[tuple[str, Purpose]] = field(default_factory=Counter[tuple[str, Purpose]])
+    is_native: bool = True
+
+    def add(self, entry: LedgerEntry) -> None:
+        self.sum.add(entry)
+        self.calls[entry.agent, entry.purpose] += entry.calls
+        self.is_native = self.is_native and entry.is_native
+
+    def record(self) -> CostRecord:
+        spent = self.sum.spent
+        source: CostSource = "native" if self.is_native else "estimate"
+        return cost_record(spent.tokens, spent.nusd, source=source, incomplete=self.sum.incomplete)
+
+    def purposes(self) -> tuple[UnattributedCalls, ...]:
+        return tuple(
+            UnattributedCalls(agent=agent, purpose=purpose, calls=number)
+            for (agent, purpose), number in sorted(self.calls.items())
         )
 
 
@@ -89,7 +122,7 @@ class CostReport:
         self._total = _Sum()
         self._groups: dict[Keys, _Sum] = {}
         self._unpriced: dict[str, SpendTotals] = {}
-        self._unattributed: _Sum | None = None
+        self._unattributed: _Unattributed | None = None
         self._found: set[tuple[str, str]] = set()  # agent and id of all sessions
         self._run_counted: set[tuple[str, str]] = set()  # sessions whose runs were counted
         self._run_count = 0
@@ -123,7 +156,7 @@ class CostReport:
         if not has_any_tag(tags, self._options.tags):
             return
         if not names:
-            self._unattributed = self._unattributed or _Sum()
+            self._unattributed = self._unattributed or _Unattributed()
             self._unattributed.add(entry)
         elif (entry.agent, names[0]) not in self._run_counted:  # a run records only the id
             self._run_counted.add((entry.agent, names[0]))
@@ -165,6 +198,8 @@ class CostReport:
                 for model, spent in sorted(self._unpriced.items())
             ),
             unattributed=None if self._unattributed is None else self._unattributed.record(),
+            unattributed_calls=() if self._unattributed is None else self._unattributed.purposes(),
+            sessions_without_calls=total.sessions_without_calls,
             problems=in_order((*chain(*self._unread.values()), *self._costs.annotations.problems)),
         )
 
@@ -187,9 +222,6 @@ class CostReport:
             if group is None:
                 group = self._groups[keys] = _Sum()
             group.add(entry)
-            if entry.kind == "unrecorded" and self._is_by_session and not entry.reasons:
-                # Its own spending is unknown, although no sum lacks anything.
-                group.reasons.add(USAGE_NOT_RECORDED)
         if entry.unpriced_calls:
             self._unpriced.setdefault(entry.model, SpendTotals()).add(entry)
 
@@ -212,7 +244,7 @@ def _run_entry(run: RecordedRun, cost: CostRecord, zone: tzinfo) -> LedgerEntry:
         created_at=run.at,
         cwd=None,
         day=local_day(run.at, zone).isoformat(),
-        model=run.model or UNKNOWN_MODEL,
+        model=named_model(run.model) or NO_MODEL,
         input=tokens.input,
         cache_read=tokens.cache_read,
         cache_write=tokens.cache_write,

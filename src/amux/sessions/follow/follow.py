@@ -52,7 +52,7 @@ class Follow:
         idle_timeout: float | None = None,
     ) -> None:
         self._adapter, self._host = adapter, host
-        self._session_id = opened[1].session_id
+        self._name = opened[0].unique_name(opened[1])
         is_sqlite = adapter.info.capabilities.session_persistence == "sqlite"
         self._is_database = is_sqlite or isinstance(adapter, Fingerprinted)
         self._interval = self._checked_interval(poll)
@@ -122,7 +122,7 @@ class Follow:
         self._scope_due = now + max(SCOPE_POLL_S, SCOPE_REST * (now - began))
         if assembly is None and not self._is_missing:
             return []
-        session = None if assembly is None else assembly.find(self._session_id)
+        session = None if assembly is None else assembly.find(self._name)
         if assembly is None or session is None:
             # A file that exists but is empty is being written; a database has other sessions.
             may_be_gone = self._is_database or not self._scope.has_sources

@@ -41,7 +41,7 @@ class FollowScope:
     ) -> None:
         self._catalog = catalog
         self._adapter = adapter
-        self._agent, self._session_id = session.agent, session.session_id
+        self._agent, self._name = session.agent, assembly.unique_name(session)
         self._sources = {source.location: source for source in _sources_of(assembly, session)}
         self._names = _names_of(session)
         self._read: dict[str, _ReadSource] = {}
@@ -70,7 +70,7 @@ class FollowScope:
             return None
         parts = (part for path in self._sources for part in self._read[path].parts)
         assembly = assemble(self._agent, parts)
-        session = assembly.find(self._session_id)
+        session = assembly.find(self._name)
         if session is not None:
             self._names |= _names_of(session)
         return assembly

@@ -123,7 +123,7 @@ def _outlook(block: CostBlock) -> str:
     if plan is None or rate is None:
         return f"{until}; too short to estimate a rate"
     hours, minutes = divmod(plan.remaining_minutes, 60)
-    price = amount(plan.total_usd, is_lower_bound=bool(block.incomplete))
+    price = amount(plan.total_usd, block.incomplete)
     return (
         f"{until}, {hours} h {minutes} min remaining; at {rate.tokens_per_minute:,.0f} tokens per "
         f"minute and {_per_hour(block, rate.usd_per_hour)} per hour, the window will have "
@@ -132,7 +132,7 @@ def _outlook(block: CostBlock) -> str:
 
 
 def _per_hour(block: CostBlock, usd: float) -> str:
-    return amount(usd, is_lower_bound=bool(block.incomplete))
+    return amount(usd, block.incomplete)
 
 
 def _row(block: CostBlock) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from amux.faces.cli.context import Context
-from amux.faces.cli.figures import UNKNOWN, amount, count, money, rfc3339
+from amux.faces.cli.figures import NO_CALLS, amount, count, money, rfc3339
 from amux.faces.cli.filters import add_session
 from amux.faces.cli.output import Column
 from amux.faces.cli.parser import CommandParser
@@ -51,7 +51,11 @@ def run(context: Context) -> None:
         _draw(context, explanation)
     else:
         output.rows(_row(each) for each in explanation.calls)
-    if explanation.incomplete and not output.is_terminal:
+    if output.is_terminal:
+        return
+    for line in sorted({_other_entry(each) for each in explanation.calls} - {""}):
+        output.note(line)
+    if explanation.incomplete:
         output.note(_incomplete_sentence(explanation))
 
 
@@ -65,9 +69,11 @@ def _draw(context: Context, explanation: CostExplanation) -> None:
         output.text(line)
     counted = sum(1 for each in explanation.calls if each.counted)
     source = "" if explanation.cost is None else explanation.cost.source or ""
-    output.text(
-        f"{money(explanation.cost)} for {count(counted, 'call')}" + _SOURCES.get(source, "")
-    )
+    if explanation.cost is None and not explanation.incomplete:
+        output.text(NO_CALLS)
+    else:
+        sum_of_calls = f"{money(explanation.cost)} for {count(counted, 'call')}"
+        output.text(sum_of_calls + _SOURCES.get(source, ""))
     copies = Counter(each.counted_in for each in explanation.calls if each.counted_in)
     for owner, number in copies.items():
         what = count(number, "copy", "copies")
@@ -79,7 +85,9 @@ def _draw(context: Context, explanation: CostExplanation) -> None:
 
 
 def _incomplete_sentence(explanation: CostExplanation) -> str:
-    known = "unknown" if explanation.cost is None else "a lower bound"
+    from amux.model.incomplete import bound_words
+
+    known = "unknown" if explanation.cost is None else bound_words(explanation.incomplete)
     return f"the cost is {known}: {', '.join(explanation.incomplete)}"
 
 
@@ -91,10 +99,12 @@ def _terminal_row(each: ExplainedCall) -> tuple[str, ...]:
 
 
 def _row(each: ExplainedCall) -> tuple[str, ...]:
+    from amux.model.usage import named_model
+
     call, tokens = each.call, each.call.tokens
     return (
         "" if call.at is None else rfc3339(call.at),
-        call.model or UNKNOWN,
+        named_model(call.model) or "(none named)",
         call.purpose,
         str(tokens.input),
         str(tokens.cache_read),
@@ -107,10 +117,16 @@ def _row(each: ExplainedCall) -> tuple[str, ...]:
 
 def _price(each: ExplainedCall) -> str:
     """Format the cost of a call; in brackets if it is not part of the sum."""
-    is_lower_bound = bool(each.call.gaps)
     if each.counted:
-        return amount(each.usd, is_lower_bound=is_lower_bound)
-    return f"({amount(each.uncounted_usd, is_lower_bound=is_lower_bound)})"
+        return amount(each.usd, each.call.gaps)
+    return f"({amount(each.uncounted_usd, each.call.gaps)})"
+
+
+def _other_entry(each: ExplainedCall) -> str:
+    """Return which catalogue entry was used and why, if it has another name; "" if not."""
+    if each.price_note is None:
+        return ""
+    return f"`{each.call.model}` has the price of {each.price_entry}: {each.price_note}"
 
 
 def _rates_line(each: ExplainedCall) -> str:
@@ -119,4 +135,5 @@ def _rates_line(each: ExplainedCall) -> str:
         for bucket, rate in (each.rates or {}).items()
     }
     words = ", ".join(f"{name} ${rate:g}" for name, rate in rates.items())
-    return f"{each.call.model}: {words} per million tokens"
+    entry = f" ({each.price_entry}: {each.price_note})" if each.price_note else ""
+    return f"{each.call.model}: {words} per million tokens{entry}"

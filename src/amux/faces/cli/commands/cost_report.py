@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from amux.faces.cli.context import Context
-from amux.faces.cli.figures import count, money
+from amux.faces.cli.figures import NO_CALLS, count, money
 from amux.faces.cli.filters import add_csv, add_examples, add_period, add_tags, wants_csv
 from amux.faces.cli.output import Column, dollars, write_csv
 from amux.faces.cli.parser import CommandParser, one_of
@@ -169,21 +169,34 @@ def _terminal_row(row: tuple[str, ...], keys: int) -> tuple[str, ...]:
 def _amount(figures: CostBreakdown | CostSummary) -> str:
     """Format a cost; a group without tokens and gaps costs $0.00, which is not unknown."""
     tokens = figures.input_tokens + figures.cached_tokens + figures.output_tokens
-    is_used = tokens + figures.cache_write_tokens > 0
-    return "$0.00" if not is_used and not figures.incomplete else money(figures)
+    if tokens + figures.cache_write_tokens > 0 or figures.incomplete or figures.total_usd:
+        return money(figures)
+    is_uncalled = figures.session_count and figures.sessions_without_calls == figures.session_count
+    return NO_CALLS if is_uncalled else "$0.00"
 
 
 def _note_unknown(context: Context, summary: CostSummary) -> None:
     note = context.output.note
-    if summary.unpriced:
-        models = ", ".join(
-            f"`{each.model}` ({count(each.calls, 'call')})" for each in summary.unpriced
-        )
-        note(f"no price is known for {models}; the setting `prices` can define one")
+    from amux.model.usage import NO_MODEL
+
+    models = [each for each in summary.unpriced if each.model != NO_MODEL]
+    if models:
+        names = ", ".join(f"`{each.model}` ({count(each.calls, 'call')})" for each in models)
+        note(f"no price is known for {names}; the setting `prices` can define one")
+    for each in summary.unpriced:
+        if each.model == NO_MODEL:
+            calls = count(each.calls, "call names", "calls name")
+            note(f"{calls} no model, so no price is known")
     reasons = [reason for reason in summary.incomplete if reason != "unpriced-model"]
     if reasons:
-        note(f"the sum is a lower bound: {', '.join(reasons)}")
+        from amux.model.incomplete import bound_words
+
+        note(f"the sum is {bound_words(summary.incomplete)}: {', '.join(reasons)}")
     if summary.unattributed is not None:
-        note(f"{money(summary.unattributed)} of the total belongs to no session")
+        calls = ", ".join(
+            f"{count(each.calls, f'{each.purpose} call')} of {each.agent}"
+            for each in summary.unattributed_calls
+        )
+        note(f"{money(summary.unattributed)} of the total belongs to no session: {calls}")
     if not summary.session_count:
         context.warn_unknown_agent()
