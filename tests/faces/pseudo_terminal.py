@@ -16,13 +16,18 @@ from cli_process import Cli
 COLOR = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def on_terminal(cli: Cli, *words: str, columns: int = 100) -> str:
-    """Everything the command wrote to a terminal of that width."""
+def on_terminal(
+    cli: Cli, *words: str, columns: int = 100, rows: int = 40, is_paged: bool = False
+) -> str:
+    """Everything the command wrote to a terminal of that size; no pager unless it is wanted."""
+    own = (
+        {"TERM": "xterm-256color"} if is_paged else {"TERM": "xterm-256color", "AMUX_PAGER": "cat"}
+    )
     ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     process = subprocess.Popen(
         cli.command(*words),
-        env={**cli.env, "TERM": "xterm-256color"},
+        env={**own, **cli.env},
         stdin=theirs,
         stdout=theirs,
         stderr=subprocess.DEVNULL,

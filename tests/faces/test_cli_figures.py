@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 
 from amux.faces.cli.figures import count, money, short_ids, size
 from amux.model.cost import CostRecord
+from amux.model.incomplete import COST_PARTLY_RECORDED as PARTLY
+from amux.model.incomplete import OUTPUT_OVERSTATED as OVERSTATED
+from amux.model.incomplete import REASONS, bound_of
 
 
 def record(usd: float, *incomplete: str) -> CostRecord:
@@ -29,9 +32,17 @@ def record(usd: float, *incomplete: str) -> CostRecord:
         (record(0.29, "usage-not-recorded"), ">= $0.29"),
         (record(0.01239, "usage-not-recorded"), ">= $0.0123"),
         (record(0.00001, "usage-not-recorded"), "?"),
+        (record(1.201, OVERSTATED), "<= $1.21"),
+        (record(0.29, OVERSTATED), "<= $0.29"),
+        (record(0.01231, OVERSTATED), "<= $0.0124"),
+        (record(0.00001, OVERSTATED), "<= $0.0001"),
+        (record(0.0, OVERSTATED), "$0.00"),
+        (record(1.209, OVERSTATED, "unpriced-model"), "~ $1.21"),
+        (record(0.00001, OVERSTATED, "unpriced-model"), "?"),
+        (record(1.209, "a-reason-of-a-plugin"), "~ $1.21"),
     ],
 )
-def test_a_cost_is_exact_a_lower_bound_or_unknown(cost: CostRecord | None, words: str) -> None:
+def test_a_cost_is_exact_a_bound_or_unknown(cost: CostRecord | None, words: str) -> None:
     assert money(cost) == words
 
 
@@ -40,6 +51,22 @@ def test_an_incomplete_cost_is_never_overstated(usd: float) -> None:
     words = money(record(usd, "usage-not-recorded"))
     if words != "?":
         assert float(words.removeprefix(">= $").replace(",", "")) <= usd + 1e-6
+
+
+@given(st.floats(min_value=1e-6, max_value=1e6))
+def test_an_overstated_cost_is_never_understated(usd: float) -> None:
+    words = money(record(usd, OVERSTATED))
+    assert float(words.removeprefix("<= $").replace(",", "")) >= usd - 1e-6
+
+
+def test_every_reason_has_a_direction() -> None:
+    upper = {reason for reason in REASONS if bound_of((reason,)) == "<="}
+    lower = {reason for reason in REASONS if bound_of((reason,)) == ">="}
+    assert upper == {OVERSTATED}
+    assert set(REASONS) - upper - lower == {PARTLY}  # it holds an estimate
+    assert bound_of(()) == ""
+    assert bound_of(REASONS) == "~"
+    assert bound_of(sorted(lower)) == ">="
 
 
 @given(st.lists(st.text(alphabet="ab-", min_size=1, max_size=14), max_size=12))

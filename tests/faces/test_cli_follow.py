@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from builders import ClaudeSession, CodexSession, uuid_of
 from cli_process import Cli
+from pseudo_terminal import COLOR
 
 ID = uuid_of(1)
 
@@ -83,6 +84,19 @@ def test_messages_are_printed_as_show_prints_them(cli: Cli, session: ClaudeSessi
     assert printed.startswith("### User\n")
 
 
+def test_on_a_terminal_messages_are_laid_out_for_people(cli: Cli, session: ClaudeSession) -> None:
+    agent = ClaudeSession(cli.home, ID)
+    agent.prompt("the task", isSidechain=True, agentId="aa", uuid="aa-1")
+    agent.write(session.path.with_suffix("") / "subagents" / "agent-aa.jsonl")
+    with following(cli, ID, "--from-start", "--color", "always") as follower:
+        printed = COLOR.sub("", follower.until("the task"))
+    assert re.search(r"^user  \S+  #1\n  first\n\nclaude  .*#2.*\n  one\n", printed, re.MULTILINE)
+    assert re.search(
+        r"^── sub-agent aa ──+\n(.*\n)+user  .*#1\n  the task\n", printed, re.MULTILINE
+    )
+    assert "###" not in printed
+
+
 def test_from_the_start_and_without_an_id(cli: Cli, session: ClaudeSession) -> None:
     older = CodexSession(cli.home, uuid_of(2)).prompt("older").write()
     os.utime(older, (1, 1))
@@ -141,7 +155,7 @@ def test_hostile_text_prints_no_control_characters(cli: Cli, session: ClaudeSess
     session.prompt("x \x1b[2J \x9b31m \u202e y").prompt("last").write()
     for words in (["--json"], ["--color", "always"]):
         with following(cli, ID, "--from-start", *words) as follower:
-            printed = follower.until("last")
+            printed = COLOR.sub("", follower.until("last"))
         assert "x " in printed
         assert not set(printed) & {"\x1b", "\x9b", "\u202e"}
 

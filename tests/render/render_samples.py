@@ -5,8 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from amux.model.cost import CostRecord
 from amux.model.message import SessionMessage, SessionToolCall, TokenUsage, ToolResult
+from amux.model.outline import SessionOutline
 from amux.model.problems import Problem
 from amux.model.session import Session
 
@@ -94,3 +97,10 @@ def full_session() -> Session:
         ),
         problems=(Problem(code="bad-line", message="not JSON", path="/x.jsonl", line=7),),
     )
+
+
+def outline(session: Session) -> SessionOutline:
+    """The same session, with messages that are handed out on demand."""
+    header = msgspec.structs.replace(session, messages=(), children=())
+    children = tuple(outline(child) for child in session.children)
+    return SessionOutline(header, lambda: session.messages, children)

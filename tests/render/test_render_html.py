@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 
 import pytest
@@ -11,6 +12,7 @@ from render_samples import NOON, PNG, assistant, full_session, make, shell_call,
 
 from amux.model.session import Session
 from amux.render import exporter, render
+from amux.render.html_style import STYLE
 from amux.testing.strategies import HOSTILE, sessions
 
 VOID = {"meta", "img"}
@@ -22,6 +24,7 @@ OUR_ATTRIBUTES = {"lang", "charset", "http-equiv", "content", "name", "class", "
     "href",
     "src",
     "alt",
+    "open",
 }
 
 
@@ -162,6 +165,19 @@ def test_failures_and_injected_texts_are_marked_in_words() -> None:
     assert {"failed", "injected"} <= set(page.text)
 
 
+@pytest.mark.parametrize(
+    ("content", "label", "errors"),
+    [("API Error: 529 overloaded", "API error", 1), ("No response requested.", "notice", 0)],
+)
+def test_a_notice_of_the_agent_has_a_badge_of_its_own(
+    content: str, label: str, errors: int
+) -> None:
+    page = Page(render(make(assistant(content, synthetic=True)), "html"))
+    assert label in page.text
+    assert "injected" not in page.text
+    assert page.classes()["error"] == errors
+
+
 def test_only_real_images_are_inlined() -> None:
     fakes = (
         "https://example.org/pixel.png",
@@ -185,8 +201,58 @@ def test_long_output_is_folded_and_whole(output: str) -> None:
     assert output.strip() in "".join(page.text)
 
 
-def test_short_output_is_open() -> None:
-    assert Page(render(make(shell_result("ok")), "html")).classes()["fold"] == 0
+def test_short_output_is_open_and_can_be_collapsed() -> None:
+    page = Page(render(make(shell_result("ok")), "html"))
+    assert page.classes()["fold"] == 0
+    assert ("details", {"class": "output", "open": None}) in page.elements
+
+
+def test_calls_thinking_and_output_can_be_collapsed() -> None:
+    page = Page(render(full_session(), "html"))
+    kinds = {a["class"]: "open" in a for tag, a in page.elements if tag == "details"}
+    assert kinds == {"thinking": False, "tool-call": True, "output": True}
+
+
+def test_the_page_is_dark_and_light_if_the_viewer_prefers_it() -> None:
+    text = render(full_session(), "html")
+    dark, light = text.split("@media print, (prefers-color-scheme: light) {")
+    assert "color-scheme: dark light;" in dark
+    for name in re.findall(r"--([a-z-]+): #", dark):
+        assert f"--{name}: #" in light, f"{name} has no light colour"
+    rules = re.sub(r":root \{[^}]*\}", "", text)
+    assert re.findall(r"(?:color|background): #", rules) == [], "a colour for one scheme only"
+
+
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+def test_every_text_can_be_read_on_its_background(scheme: str) -> None:
+    """The contrast of WCAG 2 level AA: 4.5 to 1."""
+    dark, light = STYLE.split("@media print, (prefers-color-scheme: light) {")
+    colours = dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{3,6})", dark))
+    if scheme == "light":
+        colours |= dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{3,6})", light.partition("}")[0]))
+    for name in ("text", "soft", "faint", "green", "blue", "amber", "grey", "purple", "orange"):
+        for ground in ("page", "card", "prompt", "summary", "call", "thought", "sunken"):
+            found = contrast(colours[name], colours[ground])
+            assert found >= 4.5, f"{name} on {ground}: {found:.2f}"
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted(map(luminance, (one, other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def luminance(colour: str) -> float:
+    digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
+    parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+    linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_an_unknown_time_is_not_the_year_1970() -> None:
+    epoch = datetime.fromtimestamp(0, UTC)
+    text = render(make(created_at=epoch, updated_at=epoch), "html")
+    assert "1970" not in text
+    assert "<dt>Created</dt><dd>?</dd>" in text
 
 
 def test_sub_agents_and_problems_are_sections() -> None:

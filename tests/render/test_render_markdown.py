@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from html import escape
+from typing import Any
 
 import pytest
 from drawn import drawn
@@ -170,7 +172,7 @@ def test_sub_agents_follow_the_messages_and_the_cost_closes_the_document() -> No
 @pytest.mark.parametrize(
     ("cost", "words"),
     [
-        (None, "?"),
+        (None, "no calls"),
         (CostRecord(total_usd=0, input_tokens=5, output_tokens=1), "$0.00"),
         (CostRecord(total_usd=0.25, input_tokens=5, output_tokens=1), "$0.2500"),
         (CostRecord(total_usd=0.000123, input_tokens=5, output_tokens=1), "$0.000123"),
@@ -179,7 +181,7 @@ def test_sub_agents_follow_the_messages_and_the_cost_closes_the_document() -> No
             CostRecord(
                 total_usd=0, input_tokens=5, output_tokens=1, incomplete=("unpriced-model",)
             ),
-            "?",
+            "? (no price is known)",
         ),
     ],
 )
@@ -187,6 +189,31 @@ def test_an_unknown_cost_is_never_zero(cost: CostRecord | None, words: str) -> N
     text = render(make(cost=cost), "markdown")
     assert f"- **Cost:** {words}\n" in text
     assert f"- **Total:** {words}" in text
+
+
+@pytest.mark.parametrize(
+    ("content", "label"),
+    [
+        ("API Error: 500 Internal server error", "**API error:** the agent reports"),
+        ("Credit balance is too low", "**API error:** the agent reports"),
+        ("No response requested.", "**Notice:** the agent wrote this"),
+        ("", "**Notice:** the agent wrote this"),
+    ],
+)
+def test_a_notice_of_the_agent_is_not_called_injected(content: str, label: str) -> None:
+    text = render(make(assistant(content, synthetic=True)), "markdown")
+    assert label in text
+    assert "Injected" not in text
+    assert "nobody typed" not in text
+
+
+def test_output_is_shown_once_whether_its_message_precedes_or_follows_the_call() -> None:
+    call = assistant("", tool_calls=(shell_call("ls", output="file.txt"),))
+    result = shell_result("file.txt")
+    for messages in ([call, result], [result, call]):
+        assert render(make(*messages), "markdown").count("file.txt") == 1
+    again = assistant("", tool_calls=(shell_call("ls", output="other.txt"),))
+    assert render(make(call, result, again), "markdown").count("other.txt") == 1
 
 
 def test_output_without_a_message_of_its_own_is_shown_with_the_call() -> None:
@@ -241,3 +268,52 @@ def test_not_even_code_in_a_thought_spells_the_end_of_the_thought() -> None:
 
 def test_an_untitled_session_gets_a_default_title() -> None:
     assert render(make(title=" "), "markdown").startswith("# Agent Session\n")
+
+
+def costing(usd: float, **fields: Any) -> CostRecord:
+    return CostRecord(total_usd=usd, input_tokens=1, output_tokens=1, **fields)
+
+
+@pytest.mark.parametrize(
+    ("usd", "incomplete", "words"),
+    [
+        (1.2, (), "$1.20"),
+        (1.209, ("call-interrupted",), ">= $1.20"),
+        (1.201, ("output-overstated-on-disk",), "<= $1.21"),
+        (0.01231, ("output-overstated-on-disk",), "<= $0.0124"),
+        (0.0, ("output-overstated-on-disk",), "$0.00"),
+        (0.0, ("unpriced-model", "x"), "? (no price is known, x)"),
+        (1.209, ("output-overstated-on-disk", "unpriced-model"), "~ $1.21"),
+    ],
+)
+def test_the_sign_before_a_cost_says_which_bound_it_is(
+    usd: float, incomplete: tuple[str, ...], words: str
+) -> None:
+    session = make(cost=costing(usd, incomplete=incomplete))
+    assert f"**Cost:** {words}\n" in render(session, "markdown")
+    assert f"<dd>{escape(words)}</dd>" in render(session, "html")
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"cost": None}, "no calls"),
+        ({"cost": None, "unrecorded": ("usage-not-recorded",)}, "? (the agent recorded no usage)"),
+        ({"cost": None, "unrecorded": ("call-interrupted",)}, "? (call-interrupted)"),
+        ({"cost": costing(1.0, source="native")}, "$1.00 (recorded by the agent)"),
+        ({"cost": costing(1.0, source="run-index")}, "$1.00 (recorded in the run index)"),
+        ({"cost": costing(1.0, source="estimate")}, "$1.00 (estimate)"),
+        (
+            {"cost": costing(0.0, source="estimate", incomplete=("unpriced-model",))},
+            "? (no price is known)",
+        ),
+    ],
+)
+def test_a_cost_says_where_it_comes_from_or_why_it_is_unknown(
+    fields: dict[str, Any], words: str
+) -> None:
+    session = make(**fields)
+    text, page = render(session, "markdown"), render(session, "html")
+    assert f"**Cost:** {words}\n" in text
+    assert f"**Total:** {words}\n" in text
+    assert page.count(f"<dd>{escape(words)}</dd>") == 2

@@ -2,8 +2,9 @@
 
 Every exporter is a generator over a *header* (a `Session` without messages) and the stream of its
 messages, so that a session larger than memory can be written piece by piece. The module of a format
-is imported when it is first used. Rendering is a pure function: equal sessions give equal bytes,
-and nothing here reads a clock, a file or the environment.
+is imported when it is first used. `terminal` lays out a session for people, as lines instead of a
+document. Rendering is a pure function: equal sessions give equal bytes, and nothing here reads a
+clock, a file or the environment.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ through it. A pasted image is shown only if it has one of four formats that hold
 references, and if its bytes begin with the signature of that format; anything else (SVG, a remote
 address, a wrong media type) is described in words.
 
-Tool output is recorded twice, in the call and usually in a later message, but shown once: readers
-want it where it occurred, so a call shows its output only if no such message follows.
+Tool output is recorded twice, in the call and usually in another message, but shown once: readers
+want it where it occurred, so a call shows its output only if there is no such message near it.
 """
 
 from __future__ import annotations
@@ -17,16 +17,27 @@ from base64 import b64decode
 from collections import deque
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from amux.model.cost import CostRecord
+from amux.model.cost import CostRecord, CostSource
+from amux.model.incomplete import (
+    ABOUT,
+    AT_LEAST,
+    UNPRICED_MODEL,
+    USAGE_NOT_RECORDED,
+    bound_of,
+    round_within,
+)
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 from amux.model.session import Session
+from amux.model.usage import NANO
 from amux.render.json import to_json_text
 
 UNKNOWN: Final = "?"
+NO_CALLS: Final = "no calls"
 DEFAULT_TITLE: Final = "Agent Session"
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 _ACTING: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but tab and line feed, DEL, C1
@@ -36,6 +47,15 @@ _ACTING: Final = re.compile(
 )
 _SURROGATES: Final = range(0xD800, 0xE000)
 _CENT: Final = 0.01
+SOURCES: Final[dict[CostSource, str]] = {
+    "native": "recorded by the agent",
+    "run-index": "recorded in the run index",
+    "estimate": "estimate",
+}
+_UNKNOWN_BECAUSE: Final = {
+    UNPRICED_MODEL: "no price is known",
+    USAGE_NOT_RECORDED: "the agent recorded no usage",
+}
 
 
 def visible(text: str) -> str:
@@ -75,23 +95,49 @@ def value_text(value: Any) -> str:
 
 
 def time_text(moment: datetime) -> str:
-    """Return a moment in UTC, to the second."""
+    """Return a moment in UTC, to the second; `?` for the epoch, which means an unknown time."""
+    if moment == _EPOCH:
+        return UNKNOWN
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def cost_text(cost: CostRecord | None) -> str:
-    """Return a cost as `$1.20`, as `>= $1.20` if it is a lower bound, or `?` if it is unknown."""
-    if cost is None or (cost.incomplete and cost.total_usd == 0):
+    """Return a cost as `$1.20`, or after `>=`, `<=` or `~` if incomplete; `?` if it is unknown."""
+    if cost is None or (cost.total_usd == 0 and bound_of(cost.incomplete) in {AT_LEAST, ABOUT}):
         return UNKNOWN
-    bound, amount = ">= " if cost.incomplete else "", cost.total_usd
+    bound, amount = bound_of(cost.incomplete), cost.total_usd
     digits = 2 if amount == 0 or amount >= 1 else 4 if amount >= _CENT else 6
-    return f"{bound}${amount:,.{digits}f}"
+    if not bound or amount == 0:
+        return f"${amount:,.{digits}f}"
+    nano = round_within(round(amount * NANO), NANO // 10**digits, bound)
+    return f"{bound} ${nano / NANO:,.{digits}f}"
 
 
-def cost_line(cost: CostRecord | None) -> str:
-    """Return a cost followed by its source in parentheses, if it has one."""
-    source = f" ({cost.source})" if cost is not None and cost.source else ""
-    return cost_text(cost) + source
+def cost_line(cost: CostRecord) -> str:
+    """Return a cost followed by its source in parentheses, or by why it is unknown."""
+    text = cost_text(cost)
+    if text == UNKNOWN:
+        return f"{text} ({', '.join(map(_in_words, cost.incomplete))})"
+    return f"{text} ({SOURCES[cost.source]})" if cost.source else text
+
+
+def session_cost_text(session: Session) -> str:
+    """Return the cost of a session like `cost_text`; `no calls` if no model was called."""
+    is_uncalled = session.cost is None and not session.unrecorded
+    return NO_CALLS if is_uncalled else cost_text(session.cost)
+
+
+def session_cost_line(session: Session) -> str:
+    """Return the cost of a session like `cost_line`; `no calls` if no model was called."""
+    if session.cost is not None:
+        return cost_line(session.cost)
+    if not session.unrecorded:
+        return NO_CALLS
+    return f"{UNKNOWN} ({', '.join(map(_in_words, session.unrecorded))})"
+
+
+def _in_words(reason: str) -> str:
+    return _UNKNOWN_BECAUSE.get(reason, reason)
 
 
 _DATA_URL: Final = re.compile(r"data:(image/(?:png|jpeg|gif|webp));base64,([A-Za-z0-9+/]+={0,2})")
@@ -125,20 +171,27 @@ def described(image: str) -> str:
 
 
 LOOK_AHEAD: Final = 64
-"""The maximum number of messages that are buffered while the result of a call is awaited."""
+"""The maximum number of messages that are buffered while the result of a call is awaited. As many
+calls are remembered, and results whose calls may follow."""
 
 
 def with_unanswered(
     messages: Iterable[SessionMessage],
 ) -> Iterator[tuple[SessionMessage, frozenset[str]]]:
-    """Yield each message with the ids of its calls whose output no later message repeats."""
+    """Yield each message with the ids of its calls whose output no other message repeats."""
     buffer: deque[tuple[SessionMessage, set[str]]] = deque()
+    called: deque[str] = deque(maxlen=LOOK_AHEAD)
+    early: deque[str] = deque(maxlen=LOOK_AHEAD)  # results that came before their calls
     for message in messages:
         if message.tool_result is not None:
+            result_id = message.tool_result.tool_call_id
+            if result_id not in called:
+                early.append(result_id)
             for _, waiting in buffer:
-                waiting.discard(message.tool_result.tool_call_id)
+                waiting.discard(result_id)
         with_output = {call.tool_call_id for call in message.tool_calls if call.output is not None}
-        buffer.append((message, with_output))
+        buffer.append((message, with_output.difference(early)))
+        called.extend(call.tool_call_id for call in message.tool_calls)
         while buffer and (not buffer[0][1] or len(buffer) > LOOK_AHEAD):
             yield _released(buffer)
     while buffer:
@@ -157,6 +210,40 @@ def result_text(message: SessionMessage) -> str:
     if message.content.strip() or message.tool_result is None:
         return message.content
     return value_text(message.tool_result.output)
+
+
+class MessageLabel(NamedTuple):
+    """A mark of a message that neither a person nor a model wrote, and what it means."""
+
+    name: str
+    meaning: str
+    is_error: bool = False
+
+
+_INJECTED: Final = MessageLabel("injected", "nobody typed this and no model wrote it")
+_NOTICE: Final = MessageLabel("notice", "the agent wrote this, no model did")
+_API_ERROR: Final = MessageLabel(
+    "API error", "the agent reports that a model call failed", is_error=True
+)
+_FAILURE: Final = re.compile(
+    r"error|fail|reject|abort|overload|denied|invalid|unauthorized|refus|exceed|time[d-]? ?out"
+    r"|limit|too (?:long|low)|/login|(?:^|\s)[45]\d\d\b",
+    re.IGNORECASE,
+)
+_OPENING: Final = 200  # characters of a notice that say what it is about
+
+
+def label_of(message: SessionMessage) -> MessageLabel | None:
+    """Return the label of a synthetic message; None for what a person, a model or a tool wrote.
+
+    A synthetic message with the role of the assistant is a notice of the agent, mostly an error in
+    place of an answer. One with any other role is a text that the agent injected.
+    """
+    if not message.synthetic:
+        return None
+    if message.role != "assistant":
+        return _INJECTED
+    return _API_ERROR if _FAILURE.search(message.content, 0, _OPENING) else _NOTICE
 
 
 def all_problems(session: Session) -> Iterator[Problem]:

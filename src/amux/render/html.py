@@ -1,4 +1,4 @@
-"""A session as one self-contained dark HTML page without scripts, network access or other files.
+"""A session as one self-contained HTML page, dark or light, without scripts or other files.
 
 All content is passed through `escaped`; a content security policy in the page forbids what escaping
 already prevents. The page is written in one pass: the number of messages is known only at the end,
@@ -19,12 +19,13 @@ from amux.render.content import (
     DEFAULT_TITLE,
     UNKNOWN,
     all_problems,
-    cost_line,
     cost_text,
     cut,
     described,
+    label_of,
     one_line,
     result_text,
+    session_cost_line,
     showable,
     time_text,
     value_text,
@@ -62,7 +63,7 @@ def render_html(header: Session, messages: Iterable[SessionMessage]) -> Iterator
     yield from _problems(header)
     yield "</main>\n"
     yield f'<p class="count">{count:,} message{"" if count == 1 else "s"}</p>\n'
-    yield _cost_summary(header.cost)
+    yield _cost_summary(header)
     yield "</body>\n</html>\n"
 
 
@@ -91,7 +92,7 @@ def _facts(session: Session) -> str:
         ("Updated", time_text(session.updated_at)),
         ("Model", ", ".join(models) or UNKNOWN),
         ("Turns", f"{session.turn_count:,}"),
-        ("Cost", cost_line(session.cost)),
+        ("Cost", session_cost_line(session)),
         ("Tags", ", ".join(session.tags)),
         ("Starred", "yes" if session.starred else ""),
         ("Archived", "yes" if session.archived else ""),
@@ -129,9 +130,10 @@ def _messages(messages: Iterable[SessionMessage], *, anchor: str) -> Iterator[st
 def _classes(message: SessionMessage) -> str:
     kind = "tool-result" if message.role == "tool" else message.role
     name = "compaction" if message.compaction else kind
-    injected = " synthetic" if message.synthetic else ""
-    failed = " error" if _failed(message) else ""
-    return f"{name}{injected}{failed}"
+    label = label_of(message)
+    synthetic = "" if label is None else " synthetic"
+    is_error = _failed(message) or (label is not None and label.is_error)
+    return f"{name}{synthetic}{' error' if is_error else ''}"
 
 
 def _failed(message: SessionMessage) -> bool:
@@ -147,8 +149,8 @@ def _notes(message: SessionMessage) -> str:
             f'<span class="name">{escaped(one_line(message.tool_result.tool_name))}</span>'
         )
         parts.append(f"<span>{escaped(one_line(message.tool_result.tool_call_id))}</span>")
-    if message.synthetic:
-        parts.append('<span class="badge">injected</span>')
+    if (mark := label_of(message)) is not None:
+        parts.append(f'<span class="badge">{mark.name}</span>')
     if _failed(message):
         parts.append('<span class="badge">failed</span>')
     if message.timestamp is not None:
@@ -180,7 +182,7 @@ def _blocks(message: SessionMessage, unanswered: frozenset[str]) -> Iterator[str
         text = text_block(message.thinking)
         yield f'<details class="thinking"><summary>Thinking</summary>{text}</details>\n'
     if message.role == "tool":
-        yield output_block(result_text(message))
+        yield result_block(result_text(message))
     elif message.content.strip():
         yield f"{text_block(message.content)}\n"
     for number, image in enumerate(message.images, start=1):
@@ -209,11 +211,10 @@ def _problems(session: Session) -> Iterator[str]:
         yield "</ul>\n</section>\n"
 
 
-def _cost_summary(cost: CostRecord | None) -> str:
-    facts = [("Total", cost_line(cost))]
-    if cost is None:
-        facts.append(("Usage", "not recorded by the agent"))
-    else:
+def _cost_summary(session: Session) -> str:
+    cost = session.cost
+    facts = [("Total", session_cost_line(session))]
+    if cost is not None:
         counts = (
             ("Input tokens", cost.input_tokens),
             ("Output tokens", cost.output_tokens),
@@ -277,32 +278,44 @@ def _preformatted(text: str) -> str:
 
 
 def output_block(text: str) -> str:
-    """Return the output of a tool; long output is collapsed."""
+    """Return an argument or the output of a call; a long one is collapsed."""
     text = text.strip("\n")
-    lines = text.count("\n") + 1
     if not text.strip():
         return '<p class="missing">no output</p>\n'
-    if lines <= FOLD_LINES and len(text) <= FOLD_CHARACTERS:
+    if text.count("\n") < FOLD_LINES and len(text) <= FOLD_CHARACTERS:
         return f"{_preformatted(text)}\n"
     first = cut(one_line(text.lstrip().partition("\n")[0]), _SUMMARY_LENGTH)
-    size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
     return (
-        f'<details class="fold"><summary>{size}: <code>{escaped(first)}</code></summary>'
+        f'<details class="fold"><summary>{_size(text)}: <code>{escaped(first)}</code></summary>'
         f"{_preformatted(text)}</details>\n"
     )
+
+
+def result_block(text: str) -> str:
+    """Return the output of a tool, which the reader can collapse; a long one is collapsed."""
+    block = output_block(text)
+    if not block.startswith("<pre>"):
+        return block
+    size = _size(text.strip("\n"))
+    return f'<details class="output" open><summary>{size}</summary>{block.rstrip()}</details>\n'
+
+
+def _size(text: str) -> str:
+    lines = text.count("\n") + 1
+    return f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
 
 
 def call_block(call: SessionToolCall, *, show_output: bool) -> str:
     """Return a tool call with its arguments, and with its output if `show_output` is set."""
     took = f"<span>{call.duration_ms:,} ms</span>" if call.duration_ms is not None else ""
     failed = '<span class="badge">failed</span>' if call.is_error else ""
-    output = output_block(value_text(call.output)) if show_output else ""
+    output = result_block(value_text(call.output)) if show_output else ""
     return (
-        f'<section class="tool-call{" error" if call.is_error else ""}">'
-        f'<header><span class="role">Tool call</span>'
+        f'<details class="tool-call{" error" if call.is_error else ""}" open>'
+        f'<summary><span class="role">Tool call</span>'
         f'<span class="name">{escaped(one_line(call.tool_name))}</span>'
-        f"<span>{escaped(one_line(call.tool_call_id))}</span>{took}{failed}</header>\n"
-        f"{_arguments(call.input)}{output}</section>\n"
+        f"<span>{escaped(one_line(call.tool_call_id))}</span>{took}{failed}</summary>\n"
+        f"{_arguments(call.input)}{output}</details>\n"
     )
 
 

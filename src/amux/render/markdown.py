@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from amux.model.change import SessionChange
-from amux.model.cost import CostRecord
 from amux.model.message import Role, SessionMessage, SessionToolCall, TokenUsage
 from amux.model.session import Session
 from amux.render.content import (
@@ -20,7 +19,9 @@ from amux.render.content import (
     all_problems,
     cost_line,
     described,
+    label_of,
     result_text,
+    session_cost_line,
     time_text,
     value_text,
     with_unanswered,
@@ -43,7 +44,7 @@ def render_markdown(header: Session, messages: Iterable[SessionMessage]) -> Iter
     for number, child in enumerate(header.children, start=1):
         yield from _child(child, str(number))
     yield from _problems(header)
-    yield from _cost_summary(header.cost)
+    yield from _cost_summary(header)
 
 
 def _facts(session: Session) -> str:
@@ -63,7 +64,7 @@ def _facts(session: Session) -> str:
         ("Starred", "yes" if session.starred else ""),
         *((f"Note {note.number}", inline(note.text)) for note in session.notes),
         ("Turns", str(session.turn_count)),
-        ("Cost", cost_line(session.cost)),
+        ("Cost", session_cost_line(session)),
     )
     return "".join(f"- **{name}:** {value}\n" for name, value in rows if value) + "\n"
 
@@ -115,8 +116,8 @@ def _notes(message: SessionMessage) -> Iterator[str]:
         yield f"*{line}*"
     if message.compaction:
         yield "**Compaction:** this summary replaces the earlier history."
-    if message.synthetic:
-        yield "**Injected:** nobody typed this and no model wrote it."
+    if (label := label_of(message)) is not None:
+        yield f"**{label.name[:1].upper()}{label.name[1:]}:** {label.meaning}."
 
 
 def _tool_result(message: SessionMessage) -> Iterator[str]:
@@ -156,10 +157,11 @@ def _problems(session: Session) -> Iterator[str]:
         yield "\n"
 
 
-def _cost_summary(cost: CostRecord | None) -> Iterator[str]:
+def _cost_summary(session: Session) -> Iterator[str]:
     yield "## Cost\n\n"
+    cost = session.cost
     if cost is None:
-        yield f"- **Total:** {UNKNOWN} (the agent recorded no usage)\n"
+        yield f"- **Total:** {session_cost_line(session)}\n"
         return
     rows = (
         ("Total", cost_line(cost)),

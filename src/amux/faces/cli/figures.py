@@ -19,11 +19,25 @@ if TYPE_CHECKING:
 
         @property
         def incomplete(self) -> tuple[str, ...]:
-            """The reasons why the sum is a lower bound; empty if it is exact."""
+            """The reasons why the sum is not exact; empty if it is."""
+            ...
+
+    class Costed(Protocol):
+        """Interface of a session and its summary."""
+
+        @property
+        def cost(self) -> Priced | None:
+            """The cost; None if it is not recorded."""
+            ...
+
+        @property
+        def unrecorded(self) -> tuple[str, ...]:
+            """Why the cost is not recorded although a model was called."""
             ...
 
 
 UNKNOWN = "?"
+NO_CALLS = "no calls"
 SHORTEST_ID = 8
 TIMES_HELP = "7d, 24h, 30m, 1w, today, yesterday, 2026-11-01 or 2026-11-01T09:30Z"
 
@@ -38,20 +52,34 @@ def money(cost: Priced | None) -> str:
     """Format a cost; None is `?`."""
     if cost is None:
         return UNKNOWN
-    return amount(cost.total_usd, is_lower_bound=bool(cost.incomplete))
+    return amount(cost.total_usd, cost.incomplete)
 
 
-def amount(total: float | None, *, is_lower_bound: bool = False) -> str:
-    """Format an amount as `$1.23`, a lower bound as `>= $1.23`, an unknown one as `?`."""
+def session_money(session: Costed) -> str:
+    """Format the cost of a session: `no calls` if it called no model, `?` if it is unknown."""
+    if session.cost is None and not session.unrecorded:
+        return NO_CALLS
+    return money(session.cost)
+
+
+def amount(total: float | None, incomplete: Sequence[str] = ()) -> str:
+    """Format an amount as `$1.23`, or as `>= $1.23`, `<= $1.23` or `~ $1.23` if incomplete.
+
+    An unknown amount is `?`; so is one of which hardly anything is known.
+    """
     if total is None:
         return UNKNOWN
-    if not is_lower_bound:
+    if not incomplete:
         return usd(total)
-    micro = round(total * _MICRO)
+    from amux.model.incomplete import AT_MOST, bound_of, round_within
+
+    bound, micro = bound_of(incomplete), round(total * _MICRO)
     step = _step(micro)
-    if micro < step:
+    if micro < step and bound != AT_MOST:
         return UNKNOWN
-    return f">= {usd(micro // step * step / _MICRO)}"  # rounded down to stay a lower bound
+    if micro == 0:
+        return usd(total)
+    return f"{bound} {usd(round_within(micro, step, bound) / _MICRO)}"
 
 
 def usd(amount: float) -> str:

@@ -27,16 +27,16 @@ def add_examples(parser: CommandParser, *lines: str) -> None:
     parser.epilog = "\n".join(["examples:", *(f"  {line}" for line in lines)])
 
 
-def add_period(parser: CommandParser) -> None:
+def add_period(parser: CommandParser, *, of: str = "sessions started") -> None:
     """Add `--since` and `--until`, both inclusive."""
     parser.add_argument(
         "--since",
         metavar="TIME",
         type=_time,
-        help=f"only sessions started at or after this time: {TIMES_HELP}",
+        help=f"only {of} at or after this time: {TIMES_HELP}",
     )
     parser.add_argument(
-        "--until", metavar="TIME", type=_time, help="only sessions started at or before this time"
+        "--until", metavar="TIME", type=_time, help=f"only {of} at or before this time"
     )
 
 
@@ -51,14 +51,14 @@ def add_tags(parser: CommandParser) -> None:
     )
 
 
-def add_limit(parser: CommandParser, *, default: int) -> None:
+def add_limit(parser: CommandParser, *, default: int, noun: str = "sessions") -> None:
     """Add `--limit`, which takes a number or `all`."""
     parser.add_argument(
         "--limit",
         metavar="N|all",
         type=limit_of,
         default=default,
-        help=f"maximum number of sessions, or all ({default})",
+        help=f"maximum number of {noun}, or all ({default})",
     )
 
 

@@ -173,16 +173,20 @@ class Output:
         sys.stdout.flush()
         sys.stderr.write(f"error: {safe_text(text)}\n")
 
+    @property
+    def has_color(self) -> bool:
+        """Whether text is coloured: not with NO_COLOR, unless `--color` or a setting says so."""
+        no_color = os.environ.get("NO_COLOR")  # noqa: TID251 - a face asks the process
+        return not no_color if self.color == "auto" else self.color == "always"
+
     def console(self) -> Console:
         """Return a rich console on stdout."""
         from rich.console import Console
 
-        no_color = os.environ.get("NO_COLOR")  # noqa: TID251 - a face asks the process
-        is_coloured = not no_color if self.color == "auto" else self.color == "always"
         return Console(
             file=sys.stdout,
             force_terminal=True,
-            color_system="auto" if is_coloured else None,  # None: no bold text either
+            color_system="auto" if self.has_color else None,  # None: no bold text either
             no_color=False,
             highlight=False,
             emoji=False,

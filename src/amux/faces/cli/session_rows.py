@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from amux.faces.cli.figures import UNKNOWN, ago, count, money, rfc3339, short_ids
+from amux.faces.cli.figures import UNKNOWN, ago, count, rfc3339, session_money, short_ids
 from amux.faces.cli.output import Column, Output
 
 TYPE_CHECKING = False  # importing `typing` would take a tenth of the time of a fast list
@@ -39,7 +39,7 @@ def _row(session: Shown, *, by_update: bool) -> tuple[str, ...]:
         session.unified_id,
         session.model or UNKNOWN,
         str(session.turn_count),
-        money(session.cost),
+        session_money(session),
         rfc3339(session.updated_at if by_update else session.created_at),
         _summary(session, "starred" if session.starred else ""),
     )
@@ -64,7 +64,7 @@ def _draw(output: Output, sessions: Sequence[Shown], *, now: datetime, by_update
             ids[each.session_id],
             each.model or UNKNOWN,
             f"{each.turn_count:,}",
-            money(each.cost),
+            session_money(each),
             ago(each.updated_at if by_update else each.created_at, now=now),
             _drawn_summary(output, each),
         )
@@ -99,7 +99,7 @@ def write_hits(output: Output, sessions: Sequence[SessionSummary], *, now: datet
             f"{each.agent}:{ids[each.session_id]}",
             ago(each.created_at, now=now),
             each.model or UNKNOWN,
-            money(each.cost),
+            session_money(each),
         ]
         output.heading("  ".join(facts))
         output.text(f"  {_drawn_summary(output, each)}")

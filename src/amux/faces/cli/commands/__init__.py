@@ -42,6 +42,7 @@ GROUPS = (
     CommandGroup("sessions", "list", "list, show, search, export, compare and resume sessions"),
     CommandGroup("cost", "report", "report and explain the cost of sessions"),
     CommandGroup("index", "status", "show, update and check the index that makes amux fast"),
+    CommandGroup("store", "list", "keep the sessions of your own programs"),
     CommandGroup("adapters", "list", "list the supported agents"),
     CommandGroup("config", "show", "show the settings and where they come from"),
 )
@@ -66,6 +67,51 @@ COMMANDS = (
     CommandEntry("index update", "index:update", "read new and changed sources"),
     CommandEntry("index rebuild", "index:rebuild", "delete the index and read all sources again"),
     CommandEntry("index check", "index:check", "compare a sample of sources with the index"),
+    CommandEntry("store list", "store_list:list", "list the threads of the session store"),
+    CommandEntry("store show", "store_list:show", "print one thread"),
+    CommandEntry("store new", "store_write:new", "start a thread and print its id"),
+    CommandEntry("store append", "store_write:append", "append a message to a thread"),
+    CommandEntry("store resume", "store_write:resume", "continue a thread in a new run"),
+    CommandEntry("store fork", "store_write:fork", "copy a conversation into a new thread"),
+    CommandEntry("store clear", "store_manage:clear", "empty the conversation of a thread"),
+    CommandEntry(
+        "store compact",
+        "store_write:compact",
+        "replace the older part of a conversation by a summary",
+    ),
+    CommandEntry("store title", "store_write:title", "set, remove or show the title of a thread"),
+    CommandEntry("store tag", "store_write:tag", "add tags to a thread, remove or show them"),
+    CommandEntry("store search", "store_list:search", "find messages of threads"),
+    CommandEntry(
+        "store lineage", "store_list:lineage", "show the ancestors and descendants of a thread"
+    ),
+    CommandEntry("store archive", "store_manage:archive", "move threads to the archive"),
+    CommandEntry(
+        "store unarchive", "store_manage:unarchive", "bring threads back from the archive"
+    ),
+    CommandEntry("store export", "store_transfer:export", "write one thread, or all"),
+    CommandEntry(
+        "store import", "store_transfer:import", "store exported threads, or a session of any agent"
+    ),
+    CommandEntry(
+        "store pack", "store_transfer:pack", "write a thread with its blobs into one file"
+    ),
+    CommandEntry("store unpack", "store_transfer:unpack", "store a packed thread"),
+    CommandEntry("store delete", "store_manage:delete", "delete threads for good"),
+    CommandEntry("store prune", "store_manage:prune", "delete ended threads that are old"),
+    CommandEntry(
+        "store vacuum",
+        "store_manage:vacuum",
+        "remove rewound and replaced records of a thread for good",
+    ),
+    CommandEntry("store stats", "store_list:stats", "show counts over all threads"),
+    CommandEntry(
+        "store doctor", "store_maintain:doctor", "read threads completely and show what is wrong"
+    ),
+    CommandEntry("store rebuild", "store_maintain:rebuild", "derive the index of the store again"),
+    CommandEntry(
+        "store optimize", "store_maintain:optimize", "make the index of the store small and fast"
+    ),
     CommandEntry("demo", "overview", "show an overview of the built-in sample sessions"),
     CommandEntry("sessions list", "list", "list sessions, newest first"),
     CommandEntry("sessions show", "show", "print one session"),

@@ -36,12 +36,25 @@ def run(context: Context) -> None:
     pieces = context.client.stream_export(
         ref.agent, ref.native_session_id, args.format, title=args.title
     )
-    if args.output in (None, "-"):
-        context.output.stream(pieces, is_json=args.format in ("json", "jsonl"))
+    write_pieces(
+        context,
+        pieces,
+        output=args.output,
+        force=args.force,
+        is_json=args.format in ("json", "jsonl"),
+    )
+
+
+def write_pieces(
+    context: Context, pieces: Iterable[str], *, output: str | None, force: bool, is_json: bool
+) -> None:
+    """Write an export to stdout or to a file."""
+    if output is None or output == "-":
+        context.output.stream(pieces, is_json=is_json)
         return
-    target = usable_path(args.output)
+    target = usable_path(output)
     try:
-        if args.force:
+        if force:
             _replace(target, pieces)
         else:
             _create(target, pieces)

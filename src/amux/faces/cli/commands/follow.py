@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from amux.faces.cli.context import Context
@@ -60,6 +61,7 @@ class _Document:
     def __init__(self, output: Output, client: Client, ref: NativeRef) -> None:
         self._output, self._client = output, client
         self._speaker = f"{ref.agent}:{ref.native_session_id}"
+        self._on_terminal = _terminal_writer(output, client) if output.is_terminal else None
 
     def __call__(self, change: SessionChange) -> None:
         name = change.unified_id
@@ -70,10 +72,25 @@ class _Document:
                 self._output.note(f"{name}: rewritten from message {change.number} on")
             case "ended":
                 self._output.note(f"{name} no longer exists")
+            case _ if self._on_terminal is not None:
+                self._on_terminal(change)
             case _:
                 pieces = self._client.render_change(change, speaker=self._speaker)
                 self._output.stream(pieces, is_json=False)
                 self._speaker = name
+
+
+def _terminal_writer(output: Output, client: Client) -> Callable[[SessionChange], None]:
+    """Return a function that writes the message of a change for people."""
+    from amux.faces.cli.paint import painter_for, terminal_size
+
+    lines_of = client.terminal_changes(width=terminal_size().columns)
+    painter = painter_for(output)
+
+    def write(change: SessionChange) -> None:
+        sys.stdout.writelines(map(painter.paint, lines_of(change)))
+
+    return write
 
 
 def _is_reader_gone() -> bool:

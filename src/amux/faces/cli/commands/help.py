@@ -19,7 +19,8 @@ How to name a session
   ID         the agent's own id, if only one agent has a session with it
   29c5cee3   any beginning of an id that only one session has; `--agent` restricts the choice
 
-If several sessions match, the command fails and names them.
+If several sessions match, the command fails and names them. The commands `amux store` take a thread
+by its id, the beginning of its id, its title, or `amux:ID`.
 """
 
 _QUERIES = """\
@@ -70,6 +71,7 @@ Environment variables
   AGENT_MUX_CONFIG_DIR    directory of the settings and the run index (~/.agent-mux)
   AGENT_MUX_PROJECT_DIR   directory of the project settings (the nearest .agent-mux)
   AMUX_DATA_DIR           directory of your tags, stars and notes (`amux` in your data directory)
+  AMUX_STORE              the session store: a directory or a postgresql:// URL
   AMUX_CACHE_DIR          directory of the index; safe to delete
   AMUX_INDEX              off: neither use nor write the index
   NO_COLOR                any value: no colour, as with --no-color
@@ -81,7 +83,7 @@ with `--home DIR` they are ignored. amux sends nothing over the network.
 
 _MEANINGS = {
     0: "success, also if the output was closed early",
-    1: "failure: unreadable session, unexpected error",
+    1: "failure: unreadable session, a store that cannot do it, unexpected error",
     2: "wrong usage",
     3: "unknown agent",
     4: "the agent is not installed",
