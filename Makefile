@@ -16,10 +16,12 @@ PIP  := -m pip -qq --disable-pip-version-check
 APP  := $(VENV)/.stamp
 DEV  := $(VENV)/.stamp-dev
 FUZZ := $(VENV)/.stamp-fuzz
+MUTANTS := $(VENV)/.stamp-mutants
 AGENTS := build/agents/.stamp
+HERMES := build/hermes/.stamp
 
 # The layers whose answers must be right: branch coverage below this fails `make test`.
-COVERED  := amux.model amux.adapters amux.assembly amux.reading amux.index amux.sessions
+COVERED  := amux.model amux.adapters amux.assembly amux.reading amux.index amux.sessions amux.store.session_db
 COVERAGE := 95
 
 # Python may cache what it compiles: without that, every process that a test starts compiles amux.
@@ -28,7 +30,7 @@ unexport PYTHONDONTWRITEBYTECODE
 FAMILIES := claude codex pi gemini copilot droid agent documents databases
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test test-full agents browser lint style smoke bench fuzz docs clean
+.PHONY: help run check test test-full agents hermes browser lint style smoke bench fuzz mutants docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,10 +50,12 @@ test: lint ## Lint, type-check and run the tests, with the coverage gate
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" \
 	  $(COVERED:%=--cov=%) --cov-branch --cov-report=term:skip-covered --cov-fail-under=$(COVERAGE)
 
-test-full: smoke agents browser ## The long runs that `make test` leaves out, and the built wheel in a bare environment
+test-full: smoke agents hermes browser ## The long runs that `make test` leaves out, and the built wheel in a bare environment
 	EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow or hypothesis"
 
 agents: $(AGENTS) ## Install the real agents that the live tests run, below build/
+
+hermes: $(HERMES) ## Install the real session database that ours is compared with, below build/
 
 browser: ## Install Chromium for the browser test, when it is missing and we are root
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { \
@@ -89,16 +93,21 @@ fuzz: $(FUZZ) ## Fuzz the parsers of every family for FUZZ_SECONDS; inputs that 
 	@failed=; for family in $(FAMILIES); do \
 	  nice $(BIN)/python benchmarks/fuzz.py $$family $(FUZZ_SECONDS) || failed=1; done; [ -z "$$failed" ]
 
+mutants: $(MUTANTS) ## Change the code of the lifecycle in small ways; a test must notice 85 % of the changes
+	@nice $(BIN)/mutmut run --max-children $(JOBS) >build/mutants.txt 2>&1 || { tail -c 2000 build/mutants.txt; exit 1; }
+	@$(BIN)/python tools/mutants.py
+
 docs: $(DEV) ## Regenerate the generated reference pages, then check every link
 	$(BIN)/python tools/gen_aio.py
 	$(BIN)/python tools/gen_cli_docs.py
 	$(BIN)/python tools/gen_rates.py
+	$(BIN)/python tools/gen_known_fields.py
 	$(BIN)/python tools/reference.py
 	$(BIN)/python tools/links.py
 
 clean: ## Remove .venv, build products and caches
 	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache
-	rm -rf .mypy_cache .pytest_cache .ruff_cache benchmarks/out
+	rm -rf mutants .mypy_cache .pytest_cache .ruff_cache benchmarks/out
 	find src tests tools -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # A stamp is renewed when pyproject.toml changes, so a second run installs nothing.
@@ -119,6 +128,12 @@ $(FUZZ): $(DEV)
 	@$(BIN)/python $(PIP) install --group fuzz
 	@touch $@
 
+$(MUTANTS): $(DEV)
+	@echo "installing the mutation tester into $(VENV)" >&2
+	@$(BIN)/python $(PIP) install --group mutants
+	@mkdir -p build
+	@touch $@
+
 # The packages bring native programs: no install script has to run.
 $(AGENTS): tests/live/package.json
 	@command -v npm >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get -qq update && \
@@ -128,6 +143,13 @@ $(AGENTS): tests/live/package.json
 	@echo "installing Claude Code and Codex into build/agents" >&2
 	@mkdir -p $(@D) && cp $< $(@D)/
 	@npm install --prefix $(@D) --ignore-scripts --no-package-lock --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# The session database needs none of the dependencies of the agent.
+$(HERMES): tests/store/real_hermes.txt | $(BIN)/python
+	@echo "installing Hermes Agent into $(@D)" >&2
+	@$(BIN)/python -m venv $(@D)
+	@$(@D)/bin/python $(PIP) install --no-deps --requirement $<
 	@touch $@
 
 $(BIN)/python:

@@ -18,6 +18,8 @@ from newest_captures import newest_names
 
 from amux.testing import AdapterSuite, Capture, fingerprint
 
+pytest_plugins = ["postgres_fixtures"]
+
 _CAPTURED = Path(__file__).parent / "captures"
 
 _REAL_HOME = Path.home()
@@ -84,10 +86,13 @@ _LONG = (
     "tests/index/test_search_work.py::test_damage_that_shows_only",
     "tests/index/test_threads.py",
     "tests/live/",
+    "tests/rollout/test_line_file_faults.py",
     "tests/sessions/test_all_agents.py",
     "tests/sessions/test_concurrency.py",
     "tests/sessions/test_follow_processes.py",
     "tests/sessions/test_types.py::test_every_output_of_a_capture",
+    "tests/store/test_session_db_processes.py",
+    "tests/test_entry_log_example.py",
     "tests/test_third_party.py",
     _FAULTS,
 )

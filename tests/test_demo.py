@@ -136,8 +136,9 @@ def test_exactly_the_recorded_sessions_of_the_demo_are_found(
     assert summaries.keys() == ledger.keys()
     for key, account in ledger.items():
         found = summaries[key]
+        title = " ".join(account.title.split())
         assert (found.agent, found.kind, found.title, found.cwd, found.parent) == (
-            account.agent, account.kind, " ".join(account.title.split())[:100].rstrip(),
+            account.agent, account.kind, title if len(title) <= 100 else f"{title[:99]}…",
             account.cwd, account.parent,
         )  # fmt: skip
         assert (found.archived, found.tags) == (account.archived, account.tags)

@@ -35,9 +35,10 @@ rows that are separated by tabs, without headings, with full ids and with RFC 33
 fails, `--json` prints `{"ok": false, "error": {"code", "message", "recoverable"}}` instead, and the
 exit code is not 0.
 
-A cost is `$1.23` if every call is known, `>= $1.20` if some calls were not recorded, and `?` if
-nothing is known. Text from sessions never controls the terminal: control characters are made
-visible.
+A cost is `$1.23` if every call is known, `>= $1.20` if some calls were not recorded, `<= $1.20` if
+more was recorded than was billed, `~ $1.20` if both is the case, `?` if nothing is known, and
+`no calls` if no model was called. Text from sessions never controls the terminal: control
+characters are made visible.
 """
 
 

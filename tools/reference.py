@@ -21,7 +21,14 @@ from amux.model.base import Model
 from amux.model.change import SessionChange
 from amux.model.cost import CostBlock, CostSummary
 from amux.model.diff import SessionDiff
-from amux.model.reports import CostExplanation, IndexCheck, IndexStatus, Overview, RootReport
+from amux.model.reports import (
+    CostExplanation,
+    IndexCheck,
+    IndexStatus,
+    Overview,
+    RootReport,
+    UnknownReport,
+)
 from amux.model.session import Session, SessionSummary
 from amux.runs.launch import Launch
 
@@ -29,7 +36,8 @@ REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 BEGIN, END = "<!-- generated -->\n", "<!-- end -->\n"
 PUBLIC_TYPES = (
     *(SessionSummary, Session, SessionAnnotations, SessionChange, CostSummary, CostBlock),
-    *(SessionDiff, CostExplanation, Overview, RootReport, IndexStatus, IndexCheck, Launch),
+    *(SessionDiff, CostExplanation, Overview, RootReport, UnknownReport, IndexStatus, IndexCheck),
+    Launch,
 )
 
 

@@ -36,9 +36,14 @@ if TYPE_CHECKING:
         AuthError,
         CapabilityError,
         ConfigError,
+        ConflictError,
         ErrorCode,
         ParseError,
         SessionNotFoundError,
+        StoreBusyError,
+        StoreError,
+        TitleInUseError,
+        TurnInProgressError,
         ValidationError,
     )
     from amux.host import Host
@@ -53,7 +58,32 @@ if TYPE_CHECKING:
     from amux.model.problems import Problem
     from amux.model.session import Session, SessionSummary
     from amux.model.usage import Call, Tokens
+    from amux.rollout.entries import parse_line
+    from amux.rollout.entry_log import EntryLog
+    from amux.rollout.entry_log_folder import EntryLogInfo, list_entry_logs
+    from amux.rollout.entry_reader import parse_messages
+    from amux.rollout.ids import (
+        is_valid_session_id,
+        looks_like_session_id,
+        new_run_session_id,
+        new_thread_id,
+        scoped_key,
+    )
+    from amux.rollout.log import ThreadLog
+    from amux.rollout.recorder import RolloutRecorder
+    from amux.rollout.records import NewRecord, PayloadText, Record, SessionMeta
+    from amux.rollout.threads import ThreadFilter, ThreadSummary
+    from amux.sessions.entry_log_html import export_html
     from amux.sessions.manager import SessionManager
+    from amux.store.file_log.session_index import (
+        FileSystemRollout,
+        SessionIndex,
+        SqliteSessionIndex,
+    )
+    from amux.store.session_db.database import SessionDB
+    from amux.store.session_store import SessionStore
+    from amux.store.thread import ThreadHandle, ThreadView
+    from amux.store.turns import TurnContext
 
 _EXPORTS = {
     "amux.adapters._base": (
@@ -78,7 +108,12 @@ _EXPORTS = {
         "ConfigError",
         "ErrorCode",
         "ParseError",
+        "ConflictError",
         "SessionNotFoundError",
+        "StoreBusyError",
+        "StoreError",
+        "TitleInUseError",
+        "TurnInProgressError",
         "ValidationError",
     ),
     "amux.host": ("Host",),
@@ -93,7 +128,32 @@ _EXPORTS = {
     "amux.model.problems": ("Problem",),
     "amux.model.session": ("Session", "SessionSummary"),
     "amux.model.usage": ("Call", "Tokens"),
+    "amux.rollout.entries": ("parse_line",),
+    "amux.rollout.entry_log": ("EntryLog",),
+    "amux.rollout.entry_log_folder": ("EntryLogInfo", "list_entry_logs"),
+    "amux.rollout.entry_reader": ("parse_messages",),
+    "amux.rollout.ids": (
+        "is_valid_session_id",
+        "looks_like_session_id",
+        "new_run_session_id",
+        "new_thread_id",
+        "scoped_key",
+    ),
+    "amux.sessions.entry_log_html": ("export_html",),
     "amux.sessions.manager": ("SessionManager",),
+    "amux.rollout.threads": ("ThreadFilter", "ThreadSummary"),
+    "amux.rollout.log": ("ThreadLog",),
+    "amux.rollout.records": ("NewRecord", "PayloadText", "Record", "SessionMeta"),
+    "amux.store.file_log.session_index": (
+        "FileSystemRollout",
+        "SessionIndex",
+        "SqliteSessionIndex",
+    ),
+    "amux.rollout.recorder": ("RolloutRecorder",),
+    "amux.store.turns": ("TurnContext",),
+    "amux.store.thread": ("ThreadHandle", "ThreadView"),
+    "amux.store.session_store": ("SessionStore",),
+    "amux.store.session_db.database": ("SessionDB",),
 }
 _MODULES = {name: module for module, names in _EXPORTS.items() for name in names}
 
@@ -112,6 +172,7 @@ __all__ = [
     "Command",
     "Config",
     "ConfigError",
+    "ConflictError",
     "CostAggregationOptions",
     "CostBlock",
     "CostBreakdown",
@@ -119,34 +180,65 @@ __all__ = [
     "CostSummary",
     "DiffOperation",
     "DiffStats",
+    "EntryLog",
+    "EntryLogInfo",
     "ErrorCode",
     "Facts",
+    "FileSystemRollout",
     "Head",
     "Host",
     "Item",
     "NativeRef",
+    "NewRecord",
     "Note",
     "ParseError",
+    "PayloadText",
     "Problem",
+    "Record",
+    "RolloutRecorder",
     "Session",
     "SessionAnnotations",
     "SessionChange",
+    "SessionDB",
     "SessionDiff",
+    "SessionIndex",
     "SessionListOptions",
     "SessionManager",
     "SessionMessage",
+    "SessionMeta",
     "SessionNotFoundError",
     "SessionQuery",
+    "SessionStore",
     "SessionSummary",
     "SessionToolCall",
     "SourceRef",
+    "SqliteSessionIndex",
+    "StoreBusyError",
+    "StoreError",
+    "ThreadFilter",
+    "ThreadHandle",
+    "ThreadLog",
+    "ThreadSummary",
+    "ThreadView",
+    "TitleInUseError",
     "TokenUsage",
     "Tokens",
     "ToolResult",
+    "TurnContext",
+    "TurnInProgressError",
     "ValidationError",
     "Want",
     "__version__",
     "create_client",
+    "export_html",
+    "is_valid_session_id",
+    "list_entry_logs",
+    "looks_like_session_id",
+    "new_run_session_id",
+    "new_thread_id",
+    "parse_line",
+    "parse_messages",
+    "scoped_key",
 ]
 
 

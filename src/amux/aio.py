@@ -6,17 +6,26 @@ batches.
 
 from __future__ import annotations
 
-import asyncio
 import builtins
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from datetime import datetime, tzinfo
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import Literal, Self, Unpack
 
 from amux import client as sync
 from amux.adapters._base import AgentInfo, Capabilities
 from amux.annotations.manager import AnnotationManager as SyncAnnotationManager
 from amux.config import Config
+from amux.host import Host
 from amux.model.annotation import SessionAnnotations
 from amux.model.change import SessionChange
 from amux.model.cost import CostBlock, CostSummary
@@ -49,11 +58,13 @@ from amux.model.reports import (
     Overview,
     RootReport,
     SearchReport,
+    UnknownReport,
 )
 from amux.model.session import Session, SessionSummary
 from amux.pricing.registry import ModelRegistry
 from amux.reading.adapter_manager import AdapterManager as SyncAdapterManager
 from amux.reading.spec_adapter import SpecAdapter
+from amux.render.terminal_text import Line
 from amux.run_index import RunIndex
 from amux.runs.launch import Launch
 from amux.sessions.follow.follow import Follow, Stop
@@ -62,31 +73,37 @@ from amux.sessions.index_manager import IndexManager as SyncIndexManager
 from amux.sessions.manager import Ref
 from amux.sessions.manager import SessionManager as SyncSessionManager
 from amux.sessions.options import Limit, Moment
+from amux.store.aio import SessionStore, ThreadHandle, ThreadView, Turn
+from amux.store.session_db.database import SessionDB as SyncSessionDB
+from amux.store.session_db.messages import Message
+from amux.store.session_db.removal import PruneOptions
+from amux.store.session_db.rows import Row
+from amux.workers import iterate, run_in_worker, run_to_end, wait_in_worker
 
-T = TypeVar("T")
-_BATCH = 64
-
-
-async def _stream(make: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
-    """Yield the items of a synchronous iterator, which a worker thread reads in batches."""
-    iterator = await asyncio.to_thread(make)
-
-    def batch() -> builtins.list[T]:
-        return [item for _, item in zip(range(_BATCH), iterator, strict=False)]
-
-    while items := await asyncio.to_thread(batch):
-        for item in items:
-            yield item
+__all__ = [
+    "AdapterManager",
+    "AnnotationManager",
+    "Client",
+    "IndexManager",
+    "SessionDB",
+    "SessionManager",
+    "SessionStore",
+    "ThreadHandle",
+    "ThreadView",
+    "Turn",
+    "create_client",
+    "create_demo_client",
+]
 
 
 async def _changes(make: Callable[[], Follow]) -> AsyncGenerator[SessionChange]:
     """Yield changes, each awaited in a worker thread; closing the generator closes the iterator."""
-    followed = await asyncio.to_thread(make)
+    followed = await run_in_worker(make)
     try:
-        while (change := await asyncio.to_thread(next, followed, None)) is not None:
+        while (change := await wait_in_worker(lambda: next(followed, None))) is not None:
             yield change
     finally:
-        await asyncio.to_thread(followed.close)
+        await run_to_end(followed.close)
 
 
 class SessionManager:
@@ -120,7 +137,7 @@ class SessionManager:
             AgentNotFoundError: No agent has that name.
             ValidationError: An option has no usable value.
         """
-        return await asyncio.to_thread(
+        return await run_in_worker(
             self._inner.list,
             agent,
             options,
@@ -145,7 +162,7 @@ class SessionManager:
             SessionNotFoundError: The agent has no such session, or several match (AMBIGUOUS_ID).
             ParseError: The session exists, but nothing in it is readable.
         """
-        return await asyncio.to_thread(self._inner.get, agent, session_id)
+        return await run_in_worker(self._inner.get, agent, session_id)
 
     async def search(
         self,
@@ -173,7 +190,7 @@ class SessionManager:
         Raises:
             ValidationError: An option has no usable value. Every query text is accepted.
         """
-        return await asyncio.to_thread(
+        return await run_in_worker(
             self._inner.search,
             query,
             agent=agent,
@@ -209,7 +226,7 @@ class SessionManager:
 
         Several groupings make groups with several keys, for example one for each day and model.
         """
-        return await asyncio.to_thread(
+        return await run_in_worker(
             self._inner.total_cost,
             options,
             agent=agent,
@@ -227,11 +244,11 @@ class SessionManager:
 
         `title` replaces the session's own title as the heading of a markdown or html text.
         """
-        return await asyncio.to_thread(self._inner.export, agent, session_id, format, title=title)
+        return await run_in_worker(self._inner.export, agent, session_id, format, title=title)
 
     async def diff(self, a: Ref, b: Ref) -> SessionDiff:
         """Return the differences between two sessions. Raises the errors of `get`."""
-        return await asyncio.to_thread(self._inner.diff, a, b)
+        return await run_in_worker(self._inner.diff, a, b)
 
     def resolve_unified_id(self, agent: str, native_session_id: str) -> str:
         """Return `<agent>:<native id>`, without checking that the session exists."""
@@ -255,19 +272,19 @@ class AnnotationManager:
             ValidationError: A tag is empty, too long, or contains an invalid character.
             SessionNotFoundError: `ref` matches no session, or several.
         """
-        return await asyncio.to_thread(self._inner.tag, ref, *tags, agent=agent)
+        return await run_in_worker(self._inner.tag, ref, *tags, agent=agent)
 
     async def untag(self, ref: str, *tags: str, agent: str | None = None) -> SessionAnnotations:
         """Remove tags from a session, which need not exist any more. Tags of its runs stay."""
-        return await asyncio.to_thread(self._inner.untag, ref, *tags, agent=agent)
+        return await run_in_worker(self._inner.untag, ref, *tags, agent=agent)
 
     async def star(self, ref: str, *, agent: str | None = None) -> SessionAnnotations:
         """Add a star to a session."""
-        return await asyncio.to_thread(self._inner.star, ref, agent=agent)
+        return await run_in_worker(self._inner.star, ref, agent=agent)
 
     async def unstar(self, ref: str, *, agent: str | None = None) -> SessionAnnotations:
         """Remove the star of a session, which need not exist any more."""
-        return await asyncio.to_thread(self._inner.unstar, ref, agent=agent)
+        return await run_in_worker(self._inner.unstar, ref, agent=agent)
 
     async def add_note(self, ref: str, text: str, *, agent: str | None = None) -> int:
         """Add a note to a session and return its number, which is never reused.
@@ -276,7 +293,7 @@ class AnnotationManager:
             ValidationError: The text is empty or too long.
             SessionNotFoundError: `ref` matches no session, or several.
         """
-        return await asyncio.to_thread(self._inner.add_note, ref, text, agent=agent)
+        return await run_in_worker(self._inner.add_note, ref, text, agent=agent)
 
     async def remove_note(
         self, ref: str, number: int, *, agent: str | None = None
@@ -286,7 +303,7 @@ class AnnotationManager:
         Raises:
             ValidationError: The session has no note with that number.
         """
-        return await asyncio.to_thread(self._inner.remove_note, ref, number, agent=agent)
+        return await run_in_worker(self._inner.remove_note, ref, number, agent=agent)
 
     async def of(self, ref: str, *, agent: str | None = None) -> SessionAnnotations:
         """Return the annotations of a session, without the tags of its runs.
@@ -296,19 +313,19 @@ class AnnotationManager:
         Raises:
             SessionNotFoundError: `ref` matches neither a session nor an annotated id.
         """
-        return await asyncio.to_thread(self._inner.of, ref, agent=agent)
+        return await run_in_worker(self._inner.of, ref, agent=agent)
 
     async def entries(self) -> tuple[SessionAnnotations, ...]:
         """Return the annotations of all annotated sessions, in the order of their first events."""
-        return await asyncio.to_thread(self._inner.entries)
+        return await run_in_worker(self._inner.entries)
 
     async def tags(self) -> dict[str, int]:
         """Return every tag, including those of runs, and the number of sessions that have it."""
-        return await asyncio.to_thread(self._inner.tags)
+        return await run_in_worker(self._inner.tags)
 
     async def problems(self) -> tuple[Problem, ...]:
         """Return the problems of the annotation file."""
-        return await asyncio.to_thread(self._inner.problems)
+        return await run_in_worker(self._inner.problems)
 
 
 class AdapterManager:
@@ -327,22 +344,22 @@ class AdapterManager:
 
     async def get(self, agent: str) -> SpecAdapter | None:
         """Return the adapter with the specification's session methods; None if it is unknown."""
-        return await asyncio.to_thread(self._inner.get, agent)
+        return await run_in_worker(self._inner.get, agent)
 
     async def list(self) -> list[AgentInfo]:
         """Return the known agents."""
-        return await asyncio.to_thread(self._inner.list)
+        return await run_in_worker(self._inner.list)
 
     async def detect(self, agent: str) -> InstalledAgent | None:
         """Return the path and version of the installed agent; None if it is not installed."""
-        return await asyncio.to_thread(self._inner.detect, agent)
+        return await run_in_worker(self._inner.detect, agent)
 
     async def capabilities(self, agent: str, *, version: str | None = None) -> Capabilities:
         """Return the capabilities of an agent in a version, by default the installed one.
 
         If the agent is not installed, these are the capabilities of the newest known version.
         """
-        return await asyncio.to_thread(self._inner.capabilities, agent, version=version)
+        return await run_in_worker(self._inner.capabilities, agent, version=version)
 
 
 class IndexManager:
@@ -353,19 +370,19 @@ class IndexManager:
 
     async def status(self) -> IndexStatus:
         """Return where the index is, what it holds and what is stale; changes nothing."""
-        return await asyncio.to_thread(self._inner.status)
+        return await run_in_worker(self._inner.status)
 
     async def update(self, *, texts: bool = False) -> IndexStatus:
         """Read new and changed sources now instead of when they are needed."""
-        return await asyncio.to_thread(self._inner.update, texts=texts)
+        return await run_in_worker(self._inner.update, texts=texts)
 
     async def rebuild(self, *, texts: bool = False) -> IndexStatus:
         """Delete the index and read everything again."""
-        return await asyncio.to_thread(self._inner.rebuild, texts=texts)
+        return await run_in_worker(self._inner.rebuild, texts=texts)
 
     async def check(self, *, sample: int | None = SAMPLE) -> IndexCheck:
         """Read some sources (None: all) and compare them with the index; skip stale ones."""
-        return await asyncio.to_thread(self._inner.check, sample=sample)
+        return await run_in_worker(self._inner.check, sample=sample)
 
 
 class Client:
@@ -393,6 +410,18 @@ class Client:
         return self._inner.watch(report)
 
     @property
+    def store(self) -> SessionStore:
+        """The session store: threads that other programs write through amux.
+
+        It lies in amux's data directory, or where AMUX_STORE says: a directory or a
+        `postgresql://` URL.
+
+        Raises:
+            ValidationError: The client is that of the demo, which has no store.
+        """
+        return SessionStore.of(self._inner.store)
+
+    @property
     def models(self) -> ModelRegistry:
         """The prices of models, with the user's overrides."""
         return self._inner.models
@@ -410,13 +439,13 @@ class Client:
             ParseError: The source of the session cannot be read.
             AgentNotFoundError: The given agent is unknown.
         """
-        return await asyncio.to_thread(self._inner.find, ref, agent=agent)
+        return await run_in_worker(self._inner.find, ref, agent=agent)
 
     async def list_report(
         self, agents: Sequence[str] | None, options: SessionListOptions
     ) -> ListReport:
         """Return the sessions of some agents (None: all), with the counts of omitted ones."""
-        return await asyncio.to_thread(self._inner.list_report, agents, options)
+        return await run_in_worker(self._inner.list_report, agents, options)
 
     @property
     def zone(self) -> tzinfo:
@@ -425,13 +454,25 @@ class Client:
 
     async def search_report(self, query: SessionQuery) -> SearchReport:
         """Return the result of a search, with the problems of reading."""
-        return await asyncio.to_thread(self._inner.search_report, query)
+        return await run_in_worker(self._inner.search_report, query)
 
     def stream_export(
         self, agent: str, session_id: str, format: ExportFormat, *, title: str | None = None
     ) -> AsyncIterator[str]:
         """Yield the text of `sessions.export` in pieces, in bounded memory."""
-        return _stream(lambda: self._inner.stream_export(agent, session_id, format, title=title))
+        return iterate(lambda: self._inner.stream_export(agent, session_id, format, title=title))
+
+    def stream_terminal(
+        self, agent: str, session_id: str, *, width: int, full: bool = False
+    ) -> AsyncIterator[Line]:
+        """Yield a session as lines for people, in bounded memory; raises the errors of `get`.
+
+        A line is a tuple of texts, each with the name of a style; no text contains a control
+        character. `full` shows everything, else long and injected texts are folded.
+        """
+        return iterate(
+            lambda: self._inner.stream_terminal(agent, session_id, width=width, full=full)
+        )
 
     def follow(
         self,
@@ -473,7 +514,7 @@ class Client:
             SessionNotFoundError: There is no session.
             AgentNotFoundError: The given agent is unknown.
         """
-        return await asyncio.to_thread(self._inner.find_latest, agent=agent)
+        return await run_in_worker(self._inner.find_latest, agent=agent)
 
     def render_change(self, change: SessionChange, *, speaker: str | None = None) -> Iterator[str]:
         """Yield the message of a change in Markdown, as in an export; nothing if it has none.
@@ -482,9 +523,16 @@ class Client:
         """
         return self._inner.render_change(change, speaker=speaker)
 
+    def terminal_changes(self, *, width: int) -> Callable[[SessionChange], Iterator[Line]]:
+        """Return a function that yields the message of a change as `stream_terminal` does.
+
+        Changes are passed in order: what was shown before is not repeated.
+        """
+        return self._inner.terminal_changes(width=width)
+
     async def explain_cost(self, agent: str, session_id: str) -> CostExplanation:
         """Return every counted call, every ignored copy and every rate of one session."""
-        return await asyncio.to_thread(self._inner.explain_cost, agent, session_id)
+        return await run_in_worker(self._inner.explain_cost, agent, session_id)
 
     async def cost_blocks(
         self,
@@ -502,13 +550,13 @@ class Client:
         Raises:
             ValidationError: `hours` is not a whole number from 1 to 168.
         """
-        return await asyncio.to_thread(
+        return await run_in_worker(
             self._inner.cost_blocks, agent=agent, model=model, since=since, until=until, hours=hours
         )
 
     async def block_report(self, options: BlockOptions) -> BlockReport:
         """Return the windows of `cost_blocks`, with the problems of reading."""
-        return await asyncio.to_thread(self._inner.block_report, options)
+        return await run_in_worker(self._inner.block_report, options)
 
     async def plan_run(
         self,
@@ -524,25 +572,32 @@ class Client:
             CapabilityError: The agent, or its installed version, cannot do that.
             AmuxError: The agent's program is not on the PATH (AGENT_NOT_INSTALLED).
         """
-        return await asyncio.to_thread(
+        return await run_in_worker(
             self._inner.plan_run, action, ref=ref, agent=agent, prompt=prompt
         )
 
     async def agents(self, agent: str | None = None) -> tuple[AgentStatus, ...]:
         """Return the roots, sessions and installed capabilities of each agent, or of one."""
-        return await asyncio.to_thread(self._inner.agents, agent)
+        return await run_in_worker(self._inner.agents, agent)
 
     async def doctor(self, agent: str | None = None) -> tuple[RootReport, ...]:
         """Return every file below the agents' roots with its status, and what is deleted next."""
-        return await asyncio.to_thread(self._inner.doctor, agent)
+        return await run_in_worker(self._inner.doctor, agent)
+
+    async def unknown(self, agent: str | None = None) -> tuple[UnknownReport, ...]:
+        """Return the record types, fields and files that amux does not know, of each agent or one.
+
+        The report has no text of a session: names that look like data are masked.
+        """
+        return await run_in_worker(self._inner.unknown, agent)
 
     async def lost_annotations(self, agent: str | None = None) -> tuple[str, ...]:
         """Return the annotated sessions, of all agents or one, that no longer exist here."""
-        return await asyncio.to_thread(self._inner.lost_annotations, agent)
+        return await run_in_worker(self._inner.lost_annotations, agent)
 
     async def overview(self) -> Overview:
         """Return the agents, the last sessions and the cost of the last seven days."""
-        return await asyncio.to_thread(self._inner.overview)
+        return await run_in_worker(self._inner.overview)
 
     async def close(self) -> None:
         """Close the index, if it is open.
@@ -550,7 +605,514 @@ class Client:
         Any thread may call this; it waits for a call in progress. The next call opens the index
         again.
         """
-        return await asyncio.to_thread(self._inner.close)
+        return await run_in_worker(self._inner.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class SessionDB:
+    """Sessions and their messages in one SQLite file, which processes may share. Asynchronous."""
+
+    def __init__(self, inner: SyncSessionDB) -> None:
+        self._inner = inner
+
+    @classmethod
+    async def open(
+        cls, db_path: Path | str | None = None, *, read_only: bool = False, host: Host | None = None
+    ) -> Self:
+        """Open it with the arguments of the synchronous constructor."""
+        return cls(await run_in_worker(SyncSessionDB, db_path, read_only=read_only, host=host))
+
+    @property
+    def db_path(self) -> Path:
+        """The path of the file."""
+        return self._inner.db_path
+
+    async def close(self) -> None:
+        """Write the log back into the file and close it."""
+        return await run_in_worker(self._inner.close)
+
+    async def create_session(
+        self,
+        session_id: str,
+        source: str,
+        *,
+        model: str | None = None,
+        model_config: object = None,
+        system_prompt: str | None = None,
+        user_id: str | None = None,
+        parent_session_id: str | None = None,
+        cwd: str | None = None,
+        started_at: float | None = None,
+    ) -> str:
+        """Create a session and return its id.
+
+        If the session exists, only the metadata that it lacks is filled in. Raises
+        `SessionNotFoundError` if the parent does not exist.
+        """
+        return await run_in_worker(
+            self._inner.create_session,
+            session_id,
+            source,
+            model=model,
+            model_config=model_config,
+            system_prompt=system_prompt,
+            user_id=user_id,
+            parent_session_id=parent_session_id,
+            cwd=cwd,
+            started_at=started_at,
+        )
+
+    async def end_session(self, session_id: str, end_reason: str) -> None:
+        """Mark a session as ended now. The first reason stays until the session is reopened."""
+        return await run_in_worker(self._inner.end_session, session_id, end_reason)
+
+    async def reopen_session(self, session_id: str) -> None:
+        """Clear the end of a session, so that it can go on."""
+        return await run_in_worker(self._inner.reopen_session, session_id)
+
+    async def get_session(self, session_id: str) -> Row | None:
+        """Return the columns of a session; None if it does not exist."""
+        return await run_in_worker(self._inner.get_session, session_id)
+
+    async def resolve_session_id(self, session_id_or_prefix: str) -> str | None:
+        """Return the id that equals the text or is the only one to begin with it; else None.
+
+        Raises `AmbiguousIdError` if several ids begin with the text.
+        """
+        return await run_in_worker(self._inner.resolve_session_id, session_id_or_prefix)
+
+    async def update_token_counts(
+        self,
+        session_id: str,
+        *,
+        input_tokens: int = 0,
+        output_tokens: int = 0,
+        cache_read_tokens: int = 0,
+        cache_write_tokens: int = 0,
+        reasoning_tokens: int = 0,
+        api_call_count: int = 0,
+        estimated_cost_usd: float | None = None,
+        actual_cost_usd: float | None = None,
+        model: str | None = None,
+        cost_status: str | None = None,
+        cost_source: str | None = None,
+        pricing_version: str | None = None,
+        billing_provider: str | None = None,
+        billing_base_url: str | None = None,
+        billing_mode: str | None = None,
+        absolute: bool = False,
+    ) -> None:
+        """Add tokens, calls and costs to those of a session, or set them with `absolute`.
+
+        A cost of None is unknown. `estimated_cost_usd` is 0.0 then: `cost_status` tells whether it
+        is known. The model and the billing fields are set if the session has none yet.
+        """
+        return await run_in_worker(
+            self._inner.update_token_counts,
+            session_id,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            cache_read_tokens=cache_read_tokens,
+            cache_write_tokens=cache_write_tokens,
+            reasoning_tokens=reasoning_tokens,
+            api_call_count=api_call_count,
+            estimated_cost_usd=estimated_cost_usd,
+            actual_cost_usd=actual_cost_usd,
+            model=model,
+            cost_status=cost_status,
+            cost_source=cost_source,
+            pricing_version=pricing_version,
+            billing_provider=billing_provider,
+            billing_base_url=billing_base_url,
+            billing_mode=billing_mode,
+            absolute=absolute,
+        )
+
+    async def update_system_prompt(self, session_id: str, system_prompt: str) -> None:
+        """Replace the system prompt of a session."""
+        return await run_in_worker(self._inner.update_system_prompt, session_id, system_prompt)
+
+    async def set_session_archived(self, session_id: str, archived: bool) -> bool:
+        """Hide a session and the chain of continuations it belongs to from lists, or show them.
+
+        Return False if the session does not exist.
+        """
+        return await run_in_worker(self._inner.set_session_archived, session_id, archived)
+
+    async def session_count(
+        self,
+        source: str | None = None,
+        *,
+        cwd_prefix: str | None = None,
+        min_message_count: int = 0,
+        include_archived: bool = False,
+        archived_only: bool = False,
+        exclude_children: bool = False,
+        exclude_sources: Collection[str] | None = None,
+    ) -> int:
+        """Return the number of sessions, without archived ones unless they are asked for."""
+        return await run_in_worker(
+            self._inner.session_count,
+            source,
+            cwd_prefix=cwd_prefix,
+            min_message_count=min_message_count,
+            include_archived=include_archived,
+            archived_only=archived_only,
+            exclude_children=exclude_children,
+            exclude_sources=exclude_sources,
+        )
+
+    async def append_message(
+        self,
+        session_id: str,
+        role: str,
+        content: object = None,
+        *,
+        tool_name: str | None = None,
+        tool_calls: object = None,
+        tool_call_id: str | None = None,
+        token_count: int | None = None,
+        finish_reason: str | None = None,
+        reasoning: str | None = None,
+        reasoning_content: str | None = None,
+        reasoning_details: object = None,
+        codex_reasoning_items: object = None,
+        codex_message_items: object = None,
+        timestamp: float | None = None,
+    ) -> int:
+        """Append a message to a session, raise its counters, and return the id of the message.
+
+        Raises `SessionNotFoundError` if the session does not exist.
+        """
+        return await run_in_worker(
+            self._inner.append_message,
+            session_id,
+            role,
+            content,
+            tool_name=tool_name,
+            tool_calls=tool_calls,
+            tool_call_id=tool_call_id,
+            token_count=token_count,
+            finish_reason=finish_reason,
+            reasoning=reasoning,
+            reasoning_content=reasoning_content,
+            reasoning_details=reasoning_details,
+            codex_reasoning_items=codex_reasoning_items,
+            codex_message_items=codex_message_items,
+            timestamp=timestamp,
+        )
+
+    async def append_messages(self, session_id: str, messages: Collection[Message]) -> list[int]:
+        """Append several messages in one transaction and return their ids.
+
+        The keys of a message are the parameters of `append_message`.
+        """
+        return await run_in_worker(self._inner.append_messages, session_id, messages)
+
+    async def replace_messages(
+        self, session_id: str, messages: Collection[Message], *, active_only: bool = False
+    ) -> None:
+        """Replace the messages of a session in one transaction, or only those that are active."""
+        return await run_in_worker(
+            self._inner.replace_messages, session_id, messages, active_only=active_only
+        )
+
+    async def get_messages(
+        self,
+        session_id: str,
+        *,
+        include_inactive: bool = False,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[Row]:
+        """Return the messages of a session with all columns, in the order they were appended."""
+        return await run_in_worker(
+            self._inner.get_messages,
+            session_id,
+            include_inactive=include_inactive,
+            limit=limit,
+            offset=offset,
+        )
+
+    async def get_messages_as_conversation(
+        self, session_id: str, *, include_ancestors: bool = False, include_inactive: bool = False
+    ) -> list[Row]:
+        """Return the messages of a session as a model API takes them: role, content, tool calls.
+
+        With `include_ancestors`, the messages of its parents come first.
+        """
+        return await run_in_worker(
+            self._inner.get_messages_as_conversation,
+            session_id,
+            include_ancestors=include_ancestors,
+            include_inactive=include_inactive,
+        )
+
+    async def message_count(self, session_id: str | None = None) -> int:
+        """Return the number of stored messages of a session, or of all sessions."""
+        return await run_in_worker(self._inner.message_count, session_id)
+
+    async def rewind_to_message(self, session_id: str, target_message_id: int) -> Row:
+        """Take a prompt and all that follows out of the conversation and out of searches.
+
+        Return `rewound_count`, `target_message` and `new_head_id`, the last active message.
+        """
+        return await run_in_worker(self._inner.rewind_to_message, session_id, target_message_id)
+
+    async def restore_rewound(self, session_id: str, since_message_id: int) -> int:
+        """Bring back the rewound messages from an id on, and return their number."""
+        return await run_in_worker(self._inner.restore_rewound, session_id, since_message_id)
+
+    async def archive_and_compact(
+        self, session_id: str, compacted_messages: Collection[Message]
+    ) -> int:
+        """Replace the conversation by a shorter one; searches still find the old messages.
+
+        Return the number of active messages.
+        """
+        return await run_in_worker(self._inner.archive_and_compact, session_id, compacted_messages)
+
+    async def clear_messages(self, session_id: str) -> None:
+        """Remove all messages of a session and keep the session."""
+        return await run_in_worker(self._inner.clear_messages, session_id)
+
+    @staticmethod
+    def sanitize_title(title: str | None) -> str | None:
+        """Return a title as it would be stored; None if nothing is left of it."""
+        return SyncSessionDB.sanitize_title(title)
+
+    async def set_session_title(self, session_id: str, title: str | None) -> bool:
+        """Set the title of a session; None or blank clears it. Return False if it does not exist.
+
+        Raises `TitleInUseError` if another session has the title, and `ValidationError` if it is
+        too long.
+        """
+        return await run_in_worker(self._inner.set_session_title, session_id, title)
+
+    async def set_auto_title_if_empty(self, session_id: str, title: str) -> bool:
+        """Set the title of a session that has none. Return whether it was set."""
+        return await run_in_worker(self._inner.set_auto_title_if_empty, session_id, title)
+
+    async def get_session_title(self, session_id: str) -> str | None:
+        """Return the title of a session; None if it has none."""
+        return await run_in_worker(self._inner.get_session_title, session_id)
+
+    async def get_session_by_title(self, title: str) -> Row | None:
+        """Return the session that has exactly this title; None if there is none."""
+        return await run_in_worker(self._inner.get_session_by_title, title)
+
+    async def resolve_session_by_title(self, title: str) -> str | None:
+        """Return the id of the latest session of a title and its numbered successors, or None."""
+        return await run_in_worker(self._inner.resolve_session_by_title, title)
+
+    async def get_next_title_in_lineage(self, base_title: str) -> str:
+        """Return the next free title: the base itself, else the base with the next number."""
+        return await run_in_worker(self._inner.get_next_title_in_lineage, base_title)
+
+    async def ancestors(self, session_id: str) -> list[Row]:
+        """Return a session and its ancestors, the root last, each with its `kind` of child."""
+        return await run_in_worker(self._inner.ancestors, session_id)
+
+    async def descendants(self, session_id: str) -> list[Row]:
+        """Return a session and its descendants, parents first, each with its `kind` of child."""
+        return await run_in_worker(self._inner.descendants, session_id)
+
+    async def get_conversation_root(self, session_id: str) -> str:
+        """Return the id of the session from which a session descends; its own if it has none."""
+        return await run_in_worker(self._inner.get_conversation_root, session_id)
+
+    async def get_compression_tip(self, session_id: str) -> str:
+        """Return the id of the last continuation of a session; its own if it has none."""
+        return await run_in_worker(self._inner.get_compression_tip, session_id)
+
+    async def get_compression_lineage(self, session_id: str) -> list[str]:
+        """Return the ids of the chain of continuations of a session, the first one first."""
+        return await run_in_worker(self._inner.get_compression_lineage, session_id)
+
+    async def resolve_resume_session_id(self, session_id: str) -> str:
+        """Return the id of the session in which to go on: the tip, never a branch or delegate."""
+        return await run_in_worker(self._inner.resolve_resume_session_id, session_id)
+
+    async def list_sessions_rich(
+        self,
+        source: str | None = None,
+        exclude_sources: Collection[str] | None = None,
+        cwd_prefix: str | None = None,
+        limit: int = 20,
+        offset: int = 0,
+        *,
+        include_children: bool = False,
+        min_message_count: int = 0,
+        project_compression_tips: bool = True,
+        order_by_last_active: bool = False,
+        include_archived: bool = False,
+        archived_only: bool = False,
+    ) -> list[Row]:
+        """Return sessions with `preview` and `last_active`, the latest start first.
+
+        Delegates and continuations are left out unless asked for. The first session of a chain of
+        continuations stands for the chain: it shows the id, title, model, counts and preview of the
+        tip, and `_lineage_root_id` is its own id.
+        """
+        return await run_in_worker(
+            self._inner.list_sessions_rich,
+            source,
+            exclude_sources,
+            cwd_prefix,
+            limit,
+            offset,
+            include_children=include_children,
+            min_message_count=min_message_count,
+            project_compression_tips=project_compression_tips,
+            order_by_last_active=order_by_last_active,
+            include_archived=include_archived,
+            archived_only=archived_only,
+        )
+
+    async def search_sessions(
+        self, source: str | None = None, limit: int = 20, offset: int = 0
+    ) -> list[Row]:
+        """Return all sessions, children included, with `last_active`, the latest activity first."""
+        return await run_in_worker(self._inner.search_sessions, source, limit, offset)
+
+    async def recent_sessions(self, limit: int = 20) -> list[Row]:
+        """Return the sessions that started last, with `preview` and `last_active`.
+
+        The preview is the beginning of the first prompt; "" if there is none.
+        """
+        return await run_in_worker(self._inner.recent_sessions, limit)
+
+    async def usage_by_model(self) -> list[Row]:
+        """Return sessions, tokens and cost by model, the most expensive first.
+
+        `total_cost` is None if no session of the model has a known cost, and a lower bound if
+        `sessions_without_cost` is not zero.
+        """
+        return await run_in_worker(self._inner.usage_by_model)
+
+    async def top_sessions(self, limit: int = 10) -> list[Row]:
+        """Return the sessions with the most input and output tokens; an unknown cost is None."""
+        return await run_in_worker(self._inner.top_sessions, limit)
+
+    async def search_messages(
+        self,
+        query: str,
+        source_filter: Collection[str] | None = None,
+        exclude_sources: Collection[str] | None = None,
+        role_filter: Collection[str] | None = None,
+        *,
+        limit: int = 20,
+        offset: int = 0,
+        sort: str | None = None,
+        include_inactive: bool = False,
+    ) -> list[Row]:
+        """Return the messages that match a query, the best first, or by time with `sort`.
+
+        Words must all occur; `"a phrase"`, `OR`, `NOT` and `prefix*` work as in FTS5. Each result
+        has a `snippet` and, in `context`, the message between its neighbours. `sort` is newest or
+        oldest.
+        """
+        return await run_in_worker(
+            self._inner.search_messages,
+            query,
+            source_filter,
+            exclude_sources,
+            role_filter,
+            limit=limit,
+            offset=offset,
+            sort=sort,
+            include_inactive=include_inactive,
+        )
+
+    async def export_session(
+        self, session_id: str, *, include_inactive: bool = False
+    ) -> Row | None:
+        """Return a session with its `messages`; None if it does not exist."""
+        return await run_in_worker(
+            self._inner.export_session, session_id, include_inactive=include_inactive
+        )
+
+    async def export_session_lineage(self, session_id: str) -> Row | None:
+        """Return a chain of continuations as one session with all its messages, or None."""
+        return await run_in_worker(self._inner.export_session_lineage, session_id)
+
+    async def export_all(
+        self, source: str | None = None, *, include_inactive: bool = False
+    ) -> list[Row]:
+        """Return all sessions with their `messages`, the latest activity first."""
+        return await run_in_worker(
+            self._inner.export_all, source, include_inactive=include_inactive
+        )
+
+    async def import_sessions(self, sessions: Iterable[object]) -> Row:
+        """Import exported sessions and return a report; sessions that exist are skipped.
+
+        Everything is imported in one transaction. Sessions that cannot be imported are in `errors`.
+        """
+        return await run_in_worker(self._inner.import_sessions, sessions)
+
+    async def prune_sessions(
+        self,
+        older_than_days: float | None = 90,
+        source: str | None = None,
+        **options: Unpack[PruneOptions],
+    ) -> int:
+        """Remove ended sessions that started so many days ago; return their number.
+
+        Children of removed sessions stay and lose their parent. `options` narrow the choice.
+        """
+        return await run_in_worker(self._inner.prune_sessions, older_than_days, source, **options)
+
+    async def list_prune_candidates(
+        self,
+        older_than_days: float | None = 90,
+        source: str | None = None,
+        **options: Unpack[PruneOptions],
+    ) -> list[Row]:
+        """Return the sessions that `prune_sessions` would remove, the oldest first."""
+        return await run_in_worker(
+            self._inner.list_prune_candidates, older_than_days, source, **options
+        )
+
+    async def delete_session(self, session_id: str) -> bool:
+        """Remove a session with its messages and delegates. Return False if it does not exist.
+
+        Other children stay and lose their parent.
+        """
+        return await run_in_worker(self._inner.delete_session, session_id)
+
+    async def delete_sessions(self, session_ids: Iterable[str]) -> int:
+        """Remove several sessions, with their delegates, and return how many were removed."""
+        return await run_in_worker(self._inner.delete_sessions, session_ids)
+
+    async def delete_empty_sessions(self) -> int:
+        """Remove ended sessions without message, title or child, and return their number."""
+        return await run_in_worker(self._inner.delete_empty_sessions)
+
+    async def get_meta(self, key: str) -> str | None:
+        """Return a value of the key/value table; None if it is not set."""
+        return await run_in_worker(self._inner.get_meta, key)
+
+    async def set_meta(self, key: str, value: str) -> None:
+        """Set a value of the key/value table."""
+        return await run_in_worker(self._inner.set_meta, key, value)
+
+    async def rebuild_fts(self) -> int:
+        """Fill the full-text tables anew from the messages, and return their number."""
+        return await run_in_worker(self._inner.rebuild_fts)
+
+    async def optimize_fts(self) -> int:
+        """Merge each full-text table into one segment, and return their number."""
+        return await run_in_worker(self._inner.optimize_fts)
+
+    async def vacuum(self) -> None:
+        """Give the space of removed sessions back to the file system."""
+        return await run_in_worker(self._inner.vacuum)
 
     async def __aenter__(self) -> Self:
         return self

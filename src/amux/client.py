@@ -36,15 +36,18 @@ if TYPE_CHECKING:
         Overview,
         RootReport,
         SearchReport,
+        UnknownReport,
     )
     from amux.pricing.registry import ModelRegistry
     from amux.reading.adapter_manager import AdapterManager
+    from amux.render.terminal_text import Line
     from amux.run_index import RunIndex
     from amux.runs.launch import Launch
     from amux.sessions.follow.follow import Follow, Stop
     from amux.sessions.index_manager import IndexManager
     from amux.sessions.manager import SessionManager
     from amux.sessions.options import Moment
+    from amux.store.session_store import SessionStore
 
 
 def create_client(
@@ -167,6 +170,20 @@ class Client:
         )
 
     @property
+    def store(self) -> SessionStore:
+        """The session store: threads that other programs write through amux.
+
+        It lies in amux's data directory, or where AMUX_STORE says: a directory or a
+        `postgresql://` URL.
+
+        Raises:
+            ValidationError: The client is that of the demo, which has no store.
+        """
+        if self._read_only:
+            raise ValidationError("the demo has no session store")
+        return self._parts.store
+
+    @property
     def models(self) -> ModelRegistry:
         """The prices of models, with the user's overrides."""
         return self._parts.models
@@ -253,6 +270,22 @@ class Client:
         render = exporter(format, title=title)
         return render(*self._parts.service.stream(agent, session_id))
 
+    def stream_terminal(
+        self, agent: str, session_id: str, *, width: int, full: bool = False
+    ) -> Iterator[Line]:
+        """Yield a session as lines for people, in bounded memory; raises the errors of `get`.
+
+        A line is a tuple of texts, each with the name of a style; no text contains a control
+        character. `full` shows everything, else long and injected texts are folded.
+        """
+        from amux.render.terminal import render_terminal
+        from amux.render.terminal_text import Layout
+
+        outline = self._parts.service.outline(agent, session_id)
+        can_resume = self._parts.registry.require(agent).info.capabilities.can_resume
+        layout = Layout(width, full, datetime.astimezone)
+        return render_terminal(outline, layout, resumable=can_resume and not self._read_only)
+
     def follow(
         self,
         agent: str,
@@ -309,6 +342,16 @@ class Client:
 
         return render_change(change, speaker=speaker)
 
+    def terminal_changes(self, *, width: int) -> Callable[[SessionChange], Iterator[Line]]:
+        """Return a function that yields the message of a change as `stream_terminal` does.
+
+        Changes are passed in order: what was shown before is not repeated.
+        """
+        from amux.render.terminal_messages import ChangeLayout
+        from amux.render.terminal_text import Layout
+
+        return ChangeLayout(Layout(width, to_local=datetime.astimezone)).lines
+
     def explain_cost(self, agent: str, session_id: str) -> CostExplanation:
         """Return every counted call, every ignored copy and every rate of one session."""
         return self._parts.service.explain(agent, session_id)
@@ -359,14 +402,15 @@ class Client:
         name = agent or (ref.agent if ref is not None else self.default_agent)
         if name is None:
             raise ValidationError("no agent is given", hint="name one, or set `default_agent`")
-        cwd = None
-        if ref is not None:
-            cwd = self._parts.service.open(ref.agent, ref.native_session_id)[1].facts.cwd
+        cwd = session_id = None
+        if ref is not None:  # the reference may be an alias, which the agent does not know
+            _, session = self._parts.service.open(ref.agent, ref.native_session_id)
+            cwd, session_id = session.facts.cwd, session.session_id
         return plan_launch(
             self._parts.registry.require(name),
             self._parts.host,
             action,
-            session_id=None if ref is None else ref.native_session_id,
+            session_id=session_id,
             prompt=prompt,
             cwd=cwd,
         )
@@ -391,6 +435,16 @@ class Client:
 
         names = self._parts.registry.names() if agent is None else (agent,)
         return examine(self._parts.service, names)
+
+    def unknown(self, agent: str | None = None) -> tuple[UnknownReport, ...]:
+        """Return the record types, fields and files that amux does not know, of each agent or one.
+
+        The report has no text of a session: names that look like data are masked.
+        """
+        from amux.sessions.unknown import report_unknown
+
+        names = self._parts.registry.names() if agent is None else (agent,)
+        return report_unknown(self._parts.service, names)
 
     def lost_annotations(self, agent: str | None = None) -> tuple[str, ...]:
         """Return the annotated sessions, of all agents or one, that no longer exist here."""

@@ -111,7 +111,7 @@ class Host:
         )
 
     def data_dir(self) -> Path:
-        """Return the directory of annotations: AMUX_DATA_DIR, or `amux` in the user's data."""
+        """Return the directory of our own data: AMUX_DATA_DIR, or `amux` in the user's data."""
         return self.path_from("AMUX_DATA_DIR") or self.xdg_data_home() / "amux"
 
     def cache_dir(self) -> Path:

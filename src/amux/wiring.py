@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from amux.reading.sources import SourceCatalog
     from amux.run_index import RunIndex
     from amux.sessions.service import SessionService
+    from amux.store.session_store import SessionStore
 
     Part = TypeVar("Part")
 
@@ -130,7 +131,21 @@ class Wiring:
         """All adapters."""
         from amux.reading.registry import AdapterRegistry
 
-        return AdapterRegistry()
+        registry = AdapterRegistry()
+        if "://" in self.host.env.get("AMUX_STORE", ""):  # threads in a database, not in files
+            from amux.adapters.amux import LogAdapter, store_address
+
+            registry.register(LogAdapter(self.store.log, store_address(self.host)))
+        return registry
+
+    @property
+    @_created_once
+    def store(self) -> SessionStore:
+        """The session store of this host."""
+        from amux.adapters.amux import store_address
+        from amux.store.session_store import SessionStore
+
+        return SessionStore(store_address(self.host), now=self.host.now)
 
     @property
     @_created_once
@@ -237,7 +252,9 @@ class Wiring:
         return database is not None and database.has_grown
 
     def close(self) -> None:
-        """Close the index if it was used."""
+        """Close the index and the store if they were used."""
+        if "store" in self.parts:
+            self.store.close()
         if "database" in self.parts and self.database is not None:
             self.database.close()
 

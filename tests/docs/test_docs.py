@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
+from child_processes import child_env
 
 from amux._version import __version__
 from amux.model.annotation import Note, SessionAnnotations
@@ -23,6 +24,7 @@ from amux.model.cost import (
     CostBreakdown,
     CostRecord,
     CostSummary,
+    UnattributedCalls,
     UnpricedModel,
 )
 from amux.model.diff import DiffOperation, DiffSide, DiffStats, SessionDiff
@@ -41,6 +43,10 @@ from amux.model.reports import (
     NextLoss,
     Overview,
     RootReport,
+    UnknownField,
+    UnknownFile,
+    UnknownReport,
+    UnknownType,
 )
 from amux.model.session import SearchHit, Session, SessionSummary
 from amux.model.usage import Call, Tokens
@@ -51,15 +57,16 @@ DOCS = ROOT / "docs"
 
 PUBLIC_TYPES: tuple[type[Model], ...] = (
     SessionSummary, SearchHit, Session, SessionMessage, SessionToolCall, ToolResult, TokenUsage,
-    CostRecord,
-    Call, Tokens, CostSummary, CostBreakdown, UnpricedModel, CostBlock, BurnRate, BlockProjection,
+    CostRecord, Call, Tokens, CostSummary, CostBreakdown, UnattributedCalls, UnpricedModel,
+    CostBlock, BurnRate, BlockProjection,
     SessionDiff, DiffSide, DiffOperation, DiffStats, CostExplanation, ExplainedCall,
     AgentStatus, Overview, Problem, Note, SessionAnnotations, SessionChange,
     RootReport, FileReport, NextLoss, IndexStatus, IndexedSources, IndexCheck, IndexMismatch,
-    Launch,
+    Launch, UnknownReport, UnknownType, UnknownField, UnknownFile,
 )  # fmt: skip
 _ASKS_FOR_A_VARIABLE = re.compile(r"\b(?:path_from|env\.get|dir_from)\(\s*\"([A-Z][A-Z0-9_]*)\"")
 _ROW = re.compile(r"^\| `(\w+)` \|[^|]*\|\s*(always)?\s*\|", re.MULTILINE)
+_PLAIN_BLOCK = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -175,6 +182,99 @@ def test_the_adapter_of_the_guide_works(tmp_path: Path) -> None:
     assert (summary.turn_count, summary.message_count) == (1, 2)
     assert summary.cost is not None
     assert (summary.cost.input_tokens, summary.cost.output_tokens) == (7, 2)
+
+
+def python_of(page: Path) -> str:
+    """All Python samples of a page, in one program."""
+    return "\n".join(_PYTHON_BLOCK.findall(read(page)))
+
+
+def run_in(folder: Path, words: list[str], **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words,
+        cwd=folder,
+        env=child_env(HOME=str(folder), USERPROFILE=str(folder), **env),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_python_samples_of_the_store_work(tmp_path: Path) -> None:
+    samples = python_of(DOCS / "guides" / "keep-sessions.md")
+    done = run_in(tmp_path, [sys.executable, "-c", samples])
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_commands_in_the_guide_of_the_store_work_in_order(tmp_path: Path) -> None:
+    page = DOCS / "guides" / "keep-sessions.md"
+    assert run_in(tmp_path, [sys.executable, "-c", python_of(page)]).returncode == 0
+    lines = [
+        line
+        for block in _PLAIN_BLOCK.findall(_PYTHON_BLOCK.sub("", read(page)))
+        for line in block.splitlines()
+    ]
+    assert len(lines) > 30
+    program = f'amux() {{ "{sys.executable}" -m amux "$@"; }}\nset -e\n' + "\n".join(lines)
+    done = run_in(tmp_path, ["sh", "-c", program])
+    assert (done.returncode, "error:" in done.stderr) == (0, False), done.stderr
+
+
+def test_the_sample_of_the_readme_keeps_a_session(tmp_path: Path) -> None:
+    [sample] = [each for each in _PYTHON_BLOCK.findall(read(ROOT / "README.md")) if "store" in each]
+    assert len([line for line in sample.splitlines() if line]) <= 15
+    done = run_in(tmp_path, [sys.executable, "-c", sample])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[:2] == [
+        "user Why is the total off by a cent?",
+        "assistant The discount is rounded per item.",
+    ]
+    assert ">>>discount<<<" in done.stdout
+
+
+def test_the_reader_in_twenty_lines_reads_every_rollout(tmp_path: Path) -> None:
+    from amux.rollout.rollout_reader import read_forward
+
+    sample = python_of(DOCS / "internals" / "rollout-format.md")
+    function = sample[sample.index("def ") : sample.index("\nfor record")]
+    assert len([line for line in function.splitlines() if line]) <= 20
+    captured = sorted((ROOT / "tests" / "captures" / "amux").rglob("rollout-*.jsonl"))
+    begun = b'{"type":"event_msg","seq":98,"id":"x","timestamp":"2026-01-01T00:00:00Z",'
+    begun += b'"batch":[1,2],"payload":{}}\n'
+    last = begun.replace(b"98", b"99").replace(b"[1,2]", b"[1,1]")
+    ends = (
+        b"",
+        begun + b'{"ty',
+        begun + last.removesuffix(b"\n"),
+        begun + b'{"ty\n' + last.replace(b'"payload"', b'"after_cut":true,"payload"'),
+    )
+    for number, path in enumerate(captured):
+        for end in ends:
+            copy = tmp_path / path.name
+            lines = path.read_bytes().splitlines(keepends=True)
+            del lines[number : number % 2 * (number + 1)]  # of every second file one line is lost
+            copy.write_bytes(b"".join(lines) + end)
+            done = run_in(tmp_path, [sys.executable, "-c", sample, str(copy)])
+            assert (done.returncode, done.stderr) == (0, "")
+            expected = [(str(each.seq), each.type) for each in read_forward(str(copy))]
+            assert [tuple(line.split()[:2]) for line in done.stdout.splitlines()] == expected
+
+
+def test_the_samples_of_the_session_database_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import amux
+
+    monkeypatch.chdir(tmp_path)
+    blocks = _PYTHON_BLOCK.findall(read(DOCS / "guides" / "session-db.md"))
+    for block in blocks:
+        exec(compile(block, "session-db.md", "exec"), {})
+    shown = re.search(r"print\(.*\)  # (.+)", blocks[0])
+    assert shown is not None
+    assert capsys.readouterr().out.split() == shown[1].split()
+    assert [path.name for path in tmp_path.iterdir()] == ["sessions.db"]
+    with amux.SessionDB("sessions.db") as db:
+        assert db.session_count() == 1002
 
 
 def test_every_command_in_the_guides_is_understood() -> None:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -28,6 +29,7 @@ _FLAGS = (
     "--virtual-time-budget=5000",  # lets timers run without waiting for them
 )
 _SECONDS = 120
+_SCHEMES = ("dark", "light")
 
 
 class Proxy(socketserver.ThreadingTCPServer):
@@ -85,10 +87,13 @@ class Browser:
         """The document as it is after everything on the page has run."""
         return self._open(html, "--dump-dom").decode()
 
-    def screenshot(self, html: str, *, width: int, height: int) -> bytes:
-        """A picture of the top of the page, as PNG."""
+    def screenshot(
+        self, html: str, *, width: int, height: int, scheme: Literal["dark", "light"] = "dark"
+    ) -> bytes:
+        """A picture of the top of the page, as PNG, for a viewer that prefers a colour scheme."""
         target = self._place / "page.png"
-        self._open(html, f"--screenshot={target}", f"--window-size={width},{height}")
+        prefers = f"--blink-settings=preferredColorScheme={_SCHEMES.index(scheme)}"
+        self._open(html, f"--screenshot={target}", f"--window-size={width},{height}", prefers)
         return target.read_bytes()
 
     def _open(self, html: str, *flags: str) -> bytes:

@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from builders import ClaudeSession, open_client, uuid_of
 from chromium import Browser, Proxy, recording_proxy
 from png import count_colours
 
+from amux import EntryLog, export_html
 from amux.render.html import POLICY
 from amux.render.html_style import STYLE
 
@@ -81,6 +83,10 @@ SAFE_ELEMENTS = {"html", "head", "meta", "title", "style", "body", "header", "ma
 TONES = ("green", "blue", "amber", "grey", "purple", "orange")
 
 
+SIZE = (700, 1600)
+LIGHT = "@media print, (prefers-color-scheme: light) {"
+
+
 @pytest.fixture(scope="module")
 def proxy() -> Iterator[Proxy]:
     with recording_proxy() as server:
@@ -119,13 +125,13 @@ class Elements(HTMLParser):
 
     def __init__(self, html: str) -> None:
         super().__init__()
-        self.found: list[tuple[str, tuple[tuple[str, str | None], ...]]] = []
+        self.found: list[tuple[str, tuple[tuple[str, str], ...]]] = []
         self.title = ""
         self._in_title = False
         self.feed(html)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, tuple(sorted(attrs))))
+        self.found.append((tag, tuple(sorted((name, value or "") for name, value in attrs))))
         self._in_title = tag == "title"
 
     def handle_endtag(self, tag: str) -> None:
@@ -174,18 +180,89 @@ def _with_raw_attacks(home: Path) -> str:
     return page.replace("<main>", "<main>" + "\n".join((*FETCHES, *RUNS)))
 
 
-def test_all_six_colours_can_be_seen(home: Path, browser: Browser, proxy: Proxy) -> None:
+def colourful_page(home: Path) -> str:
     thought = {"type": "thinking", "thinking": "It may be the clock."}
     session = ClaudeSession(home, uuid_of(1)).prompt("Why does it fail?")
     session.reply("I look.", blocks=[thought]).tool_call("call-1", {"command": "pytest"})
     session.tool_result("call-1", "1 failed")
     session.prompt("This session is being continued from …", isCompactSummary=True).reply("Go on.")
-    png = browser.screenshot(export(session), width=700, height=1200)
+    return export(session)
+
+
+def entry_log_page(folder: Path, text: str, *more: str) -> str:
+    """A page of an entry log with the texts in every place that they can reach."""
+    log = EntryLog.create(folder, text)
+    for each in (text, *more):
+        log.append_message({"role": "user", "content": each})
+        block = {"type": "tool_call", "id": each, "name": each, "arguments": {each: each}}
+        image = {"type": "image", "data": each, "mime_type": each}
+        blocks = [{"type": "thinking", "thinking": each}, {"type": "text", "text": each}, block]
+        answer = {"role": "assistant", "content": [*blocks, image], "model": each}
+        log.append_message({**answer, "provider": each, "stop_reason": each})
+        log.append_message({"role": "tool_result", "tool_call_id": each, "content": each})
+        log.append_compaction(each, "", 1)
+    fork = log.fork(folder, branch_summary=text)
+    return export_html(fork.file_path.read_bytes(), title=text, session_id=text)
+
+
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+def test_all_six_colours_can_be_seen(
+    scheme: Literal["dark", "light"], home: Path, browser: Browser, proxy: Proxy
+) -> None:
+    page = colourful_page(home)
+    png = browser.screenshot(page, width=SIZE[0], height=SIZE[1], scheme=scheme)
+    check_colours(png, scheme)
+    assert proxy.requests_to(HOST) == []
+
+
+def check_colours(png: bytes, scheme: str) -> None:
+    dark, light = STYLE.split(LIGHT)
+    style = light if scheme == "light" else dark
     width, height, colours = count_colours(png)
-    assert (width, height) == (700, 1200)
+    assert (width, height) == SIZE
     assert len(colours) > 100, "the page is blank"
     for tone in TONES:
-        named = re.search(rf"--{tone}: (#[0-9a-f]{{6}})", STYLE)
+        named = re.search(rf"--{tone}: (#[0-9a-f]{{6}})", style)
         assert named is not None
         assert colours[named[1]] > 60, f"{tone} cannot be seen"
+    page = re.search(r"--page: (#[0-9a-f]{6})", style)
+    assert page is not None
+    assert colours[page[1]] > 100_000
+
+
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+def test_the_page_of_an_entry_log_can_be_seen(
+    scheme: Literal["dark", "light"], tmp_path: Path, browser: Browser, proxy: Proxy
+) -> None:
+    page = entry_log_page(tmp_path, "hello")
+    check_colours(browser.screenshot(page, width=SIZE[0], height=SIZE[1], scheme=scheme), scheme)
     assert proxy.requests_to(HOST) == []
+
+
+def test_a_hostile_entry_log_runs_nothing_and_fetches_nothing(
+    tmp_path: Path, browser: Browser, proxy: Proxy
+) -> None:
+    page = entry_log_page(tmp_path, TITLE, *hostile_texts())
+    written, seen = Elements(page), Elements(browser.dom(page))
+    assert seen.title == written.title == TITLE
+    assert seen.found == written.found, "the browser made something else of the page"
+    assert {tag for tag, _ in seen.found} <= SAFE_ELEMENTS
+    names = {name for _, attributes in seen.found for name, _ in attributes}
+    assert not {name for name in names if name.startswith("on")}
+    assert proxy.requests_to(HOST) == []
+
+
+def test_a_closed_block_hides_its_content_and_an_open_one_shows_it(
+    home: Path, browser: Browser
+) -> None:
+    """Closing every block makes the page shorter: the tool call and its output are collapsible."""
+    page = colourful_page(home)
+    assert page.count(" open>") == 2
+    closed = page.replace(" open>", ">")
+    shown, hidden = (
+        count_colours(browser.screenshot(each, width=SIZE[0], height=SIZE[1]))[2]
+        for each in (page, closed)
+    )
+    ground = re.search(r"--page: (#[0-9a-f]{6})", STYLE)
+    assert ground is not None
+    assert hidden[ground[1]] > shown[ground[1]] + SIZE[0] * 20

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from amux.adapters._base import Adapter
+    from amux.adapters._kit.known_fields import KnownFields
 
 BUILTIN: dict[str, str] = {
     "claude": "amux.adapters.claude",
@@ -30,6 +31,7 @@ BUILTIN: dict[str, str] = {
     "droid": "amux.adapters.droid",
     "qwen": "amux.adapters.qwen",
     "agent": "amux.adapters.agent",
+    "amux": "amux.adapters.amux",
 }
 """Maps each agent name to its module, which defines the constant `ADAPTER`."""
 
@@ -43,6 +45,16 @@ def load_builtin(name: str) -> Adapter | None:
         return None
     adapter: Adapter = import_module(module).ADAPTER
     return adapter
+
+
+def known_fields_of(name: str) -> KnownFields | None:
+    """Return the known fields of a built-in agent's records; None if it has no table of them."""
+    from pathlib import Path
+
+    from amux.adapters._kit.known_fields import KnownFields
+
+    path = Path(__file__).parent / BUILTIN.get(name, "").rpartition(".")[2] / "known_fields.txt"
+    return KnownFields(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
 def external_names() -> tuple[str, ...]:

@@ -1,0 +1,1 @@
+"""Lifecycle hooks, restore, message sources, redaction and reset policies over the store."""

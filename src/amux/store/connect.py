@@ -1,0 +1,57 @@
+"""Opens the backend that an address names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from amux.errors import StoreError, ValidationError
+from amux.rollout.log import Fsync, ThreadLog
+
+_POSTGRES: Final = ("postgresql://", "postgres://")
+MEMORY: Final = "memory:"
+
+
+def connect(
+    base: Path | str | ThreadLog,
+    *,
+    index: Path | str | None = None,
+    fsync: Fsync = "turn",
+    now: Callable[[], datetime],
+) -> ThreadLog:
+    """Return the backend for a directory, a `postgresql://` URL or "memory:".
+
+    A backend is returned as it is. Nothing is created before the first write.
+    """
+    if fsync not in {"never", "turn", "always"}:
+        raise ValidationError(
+            f"`fsync` must be never, turn or always, not `{fsync}`", fields=("fsync",)
+        )
+    if not isinstance(base, str | Path):
+        return base
+    text = str(base)
+    if text.startswith(_POSTGRES):
+        try:
+            from amux.store.postgres.log import PostgresLog
+        except ImportError as error:
+            raise StoreError(
+                f"a store in PostgreSQL needs the package `{error.name}`",
+                hint='pip install "agent-mux[postgres]"',
+            ) from error
+        return PostgresLog(text, fsync=fsync, now=now)
+    if text == MEMORY:
+        from amux.store.memory import MemoryLog
+
+        return MemoryLog(now=now)
+    if os.name != "posix":
+        raise StoreError(
+            "the file backend needs a POSIX system",
+            hint="use a `postgresql://` URL",
+        )
+    from amux.store.file_log.session_index import FileSystemRollout, SqliteSessionIndex
+
+    chosen = None if index is None else SqliteSessionIndex(index)
+    return FileSystemRollout(text, index=chosen, fsync=fsync, now=now)

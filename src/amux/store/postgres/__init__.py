@@ -1,0 +1,1 @@
+"""The PostgreSQL backend: rows are the truth, and any number of machines share a store."""

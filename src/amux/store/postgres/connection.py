@@ -1,0 +1,174 @@
+"""Connections to PostgreSQL: a pool, and retries when the server restarts or transactions collide.
+
+Every write is safe to repeat, because its records have their ids before the first attempt.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import psycopg
+from psycopg import Connection, errors, sql
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from amux.errors import StoreBusyError, StoreError
+from amux.store.postgres.schema import migrate
+
+T = TypeVar("T")
+
+# Lost connections are handled here. psycopg and its pool also log them, which would reach the
+# error output of a program that has not configured logging; one that has still gets the notes.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
+
+RETRY_SECONDS: Final = 30.0
+"""How long a write waits for a server that is restarting."""
+
+_POOL_SIZE: Final = 8
+_CONNECT_SECONDS: Final = 5.0
+_FIRST_CONNECT_SECONDS: Final = 3.0  # a restart takes less; a wrong URL is not reported later
+_FIRST_PAUSE: Final = 0.02
+_LONGEST_PAUSE: Final = 1.0
+_RESTARTING: Final = "the database system is"  # ... starting up, shutting down, in recovery
+_NOT_LISTENING: Final = (
+    "Connection refused", "No such file or directory", "server closed the connection",
+)  # fmt: skip
+_COLLISIONS: Final = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable)
+
+
+def split_schema(url: str) -> tuple[str, str]:
+    """Return the URL for PostgreSQL and the schema, which `?schema=` names ("amux" by default)."""
+    parts = urlsplit(url)
+    query = parse_qsl(parts.query, keep_blank_values=True)
+    schema = next((value for name, value in query if name == "schema"), "amux")
+    rest = urlencode([(name, value) for name, value in query if name != "schema"], safe="/")
+    return urlunsplit(parts._replace(query=rest)), schema
+
+
+class Database:
+    """The connections to one schema. The first use connects and creates the tables."""
+
+    def __init__(
+        self, url: str, *, synchronous: bool, retry_seconds: float = RETRY_SECONDS
+    ) -> None:
+        self._url, self.schema = split_schema(url)
+        self._synchronous = synchronous
+        self._retry_seconds = retry_seconds
+        self._lock = threading.Lock()
+        self._pool: ConnectionPool[Connection[Any]] | None = None
+        self._pause = threading.Event()  # never set: its wait is the pause between two tries
+
+    def run(self, work: Callable[[Connection[Any]], T]) -> T:
+        """Run work on a connection; repeat it after a collision or a lost connection."""
+        deadline = time.monotonic() + self._retry_seconds
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                with self._open().connection() as connection:
+                    return work(connection)
+            except _COLLISIONS as error:
+                if time.monotonic() > deadline:
+                    raise StoreBusyError(
+                        f"the store in schema `{self.schema}` is in use: {error}", hint="try again"
+                    ) from error
+            except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as error:
+                if time.monotonic() > deadline:
+                    raise StoreError(
+                        f"the PostgreSQL server cannot be reached: {_first_line(error)}",
+                        hint="check that it is running and that the URL is right",
+                        recoverable=True,
+                    ) from error
+            except psycopg.Error as error:
+                raise StoreError(f"PostgreSQL refused: {_first_line(error)}") from error
+            self._pause.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 - not a secret
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def run_once(self, work: Callable[[Connection[Any]], T]) -> T:
+        """Run work on a connection without repeating it; every failure is a `StoreError`."""
+        try:
+            with self._open().connection() as connection:
+                return work(connection)
+        except (psycopg.Error, PoolTimeout) as error:
+            raise StoreError(f"PostgreSQL refused: {_first_line(error)}") from error
+
+    def transaction(self, work: Callable[[Connection[Any]], T]) -> T:
+        """Run work in a transaction; repeat it like `run`."""
+
+        def in_transaction(connection: Connection[Any]) -> T:
+            with connection.transaction():
+                return work(connection)
+
+        return self.run(in_transaction)
+
+    def _open(self) -> ConnectionPool[Connection[Any]]:
+        with self._lock:
+            if self._pool is None:
+                self._prepare()
+                self._pool = ConnectionPool(
+                    self._url,
+                    min_size=0,
+                    max_size=_POOL_SIZE,
+                    open=True,
+                    timeout=_CONNECT_SECONDS,
+                    kwargs={"autocommit": True},
+                    configure=self._configure,
+                    reconnect_timeout=_CONNECT_SECONDS,
+                )
+            return self._pool
+
+    def _prepare(self) -> None:
+        """Connect once and create the tables, so that a wrong URL is reported soon.
+
+        Whatever goes wrong after the server has answered is left to the caller, which tries again.
+        """
+        with self._connect() as connection:
+            try:
+                migrate(connection, self.schema)
+            except psycopg.ProgrammingError as error:
+                raise _cannot_open(error) from error
+
+    def _connect(self) -> Connection[Any]:
+        """Return the first connection; wait for a server that is not listening at the moment."""
+        deadline = time.monotonic() + _FIRST_CONNECT_SECONDS
+        while True:
+            try:
+                return psycopg.connect(
+                    self._url, autocommit=True, connect_timeout=int(_CONNECT_SECONDS)
+                )
+            except (psycopg.OperationalError, psycopg.ProgrammingError) as error:
+                if _RESTARTING in str(error):
+                    raise  # tried again
+                is_down = any(sign in str(error) for sign in _NOT_LISTENING)
+                if not is_down or time.monotonic() > deadline:
+                    raise _cannot_open(error) from error
+            self._pause.wait(_FIRST_PAUSE * 5)
+
+    def _configure(self, connection: Connection[Any]) -> None:
+        name = sql.Identifier(self.schema)
+        connection.execute(sql.SQL("SET search_path TO {}").format(name))
+        if not self._synchronous:
+            connection.execute("SET synchronous_commit TO off")
+
+    def close(self) -> None:
+        """Close all connections."""
+        with self._lock:
+            if self._pool is not None:
+                self._pool.close()
+                self._pool = None
+
+
+def _cannot_open(error: psycopg.Error) -> StoreError:
+    return StoreError(
+        f"cannot open the store in PostgreSQL: {_first_line(error)}",
+        hint="check the URL: postgresql://user:password@host:port/database",
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    """Return the first line of an error; passwords are not part of it."""
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
