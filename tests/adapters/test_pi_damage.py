@@ -15,6 +15,7 @@ from pi_logs import Json, entry, header, only_source, read_only, reply, texts, u
 
 from amux.adapters._kit.values import is_items, is_mapping
 from amux.adapters.pi import ADAPTER
+from amux.adapters.pi.log import NEWEST_VERSION
 from amux.model.usage import Tokens
 from amux.testing.reading import read_source
 from amux.testing.strategies import json_values
@@ -81,6 +82,8 @@ def test_any_value_in_any_field_loses_no_neighbour(
 def test_any_value_in_the_header_keeps_the_conversation(
     tmp_path: Path, way: Way, value: Any
 ) -> None:
+    """A version that is too new is no damage: such a log is refused as a whole."""
+    assume(way != ("version",) or not isinstance(value, int) or value <= NEWEST_VERSION)
     lines = [changed(LINES[0], way, value), *LINES[1:]]
     write(tmp_path / ".pi/agent/sessions/--x--" / NAME, lines)
     assert set(texts(read_only(ADAPTER, tmp_path))) >= EDGES
