@@ -23,6 +23,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, TextIO
 
 LONGEST_S = 60
+_LEFT_OUT = ("amux.testing", "amux.__main__", "amux.integrations.")
+"""No command loads these; integrations need frameworks that are not installed."""
 _ALSO = ("rich.console", "rich.table", "rich.text", "genai_prices", "yaml", "zoneinfo")
 
 
@@ -65,7 +67,7 @@ def _load_everything() -> None:
     import amux
 
     for module in pkgutil.walk_packages(amux.__path__, "amux."):
-        if not module.name.startswith(("amux.testing", "amux.__main__")):
+        if not module.name.startswith(_LEFT_OUT):
             import_module(module.name)
     for name in ("amux.__main__", *_ALSO):
         import_module(name)

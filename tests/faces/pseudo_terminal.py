@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import re
+import select
 import struct
 import subprocess
 import termios
@@ -50,3 +51,43 @@ def read(descriptor: int) -> bytes:
 
 def width(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
+class TypingUser:
+    """A user at a terminal: reads what is on the screen, and types."""
+
+    def __init__(
+        self, command: list[str], env: dict[str, str], *, columns: int = 80, rows: int = 24
+    ) -> None:
+        self._ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self._process = subprocess.Popen(
+            command,
+            env={"TERM": "xterm-256color", "AMUX_PAGER": "cat", **env},
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self.seen = ""
+        self._expected = 0  # the end of the last text that was expected
+
+    def expect(self, text: str) -> None:
+        """Read until the screen has shown this text, after the one that was expected before."""
+        while (found := self.seen.find(text, self._expected)) < 0:
+            ready, _, _ = select.select([self._ours], [], [], 20)
+            chunk = read(self._ours) if ready else b""
+            assert chunk, f"{text!r} never came: {self.seen[-2000:]!r}"
+            self.seen += chunk.decode("utf-8", "replace")
+        self._expected = found + len(text)
+
+    def type(self, keys: str) -> None:
+        os.write(self._ours, keys.encode())
+
+    def end(self) -> int:
+        """Read to the end; the exit code."""
+        while select.select([self._ours], [], [], 20)[0] and (chunk := read(self._ours)):
+            self.seen += chunk.decode("utf-8", "replace")
+        os.close(self._ours)
+        return self._process.wait(timeout=30)

@@ -312,7 +312,10 @@ def test_cost_blocks_without_calls_print_a_note(empty: Cli) -> None:
     assert empty("cost", "blocks", "--active").err == "note: no window is open now\n"
 
 
-SAME_AS_LISTED = ("claude/2.1.325", "codex/0.20.0", "codex/0.42.0", "gemini/0.61.0", "qwen/0.24.4")
+SAME_AS_LISTED = (
+    *("claude/2.1.325", "codex/0.20.0", "codex/0.42.0", "gemini/0.61.0", "qwen/0.24.4"),
+    *("openclaw/2026.9.6", "opencode/1.18.33", "pi/1.5.0"),
+)
 
 
 @pytest.mark.parametrize("capture", SAME_AS_LISTED)
@@ -352,6 +355,21 @@ def test_a_session_without_calls_is_called_so_everywhere(empty: Cli) -> None:
     screen = on_terminal(empty, "cost", "explain", name, "--color", "never").splitlines()
     assert screen[-1] == "no calls"
     assert "**Total:** no calls\n" in empty("export", name, "--format", "markdown").out
+
+
+@pytest.mark.parametrize("capture", ["openclaw/2026.9.6", "opencode/1.18.33"])
+def test_a_recorded_cost_of_nothing_is_no_call_either(capture: str, tmp_path: Path) -> None:
+    cli = Cli(copied_home(tmp_path, capture))
+    listed = {row[0]: row[1:4] for row in cli("list", "--limit", "all").rows()}
+    free = [name for name, (_, _, cost) in listed.items() if cost == "no calls"]
+    assert [listed[name][:2] for name in free] == [["?", "0"]]
+    by_model = {row[0]: row[-1] for row in cli("cost", "--by", "model").rows()}
+    assert by_model["(sessions without calls)"] == "no calls"
+    by_session = {row[0]: row[-1] for row in cli("cost", "--by", "session").rows()}
+    assert by_session[free[0]] == "no calls"
+    assert "**Cost:** no calls\n" in cli("show", free[0]).out
+    screen = on_terminal(cli, "cost", "explain", free[0], "--color", "never").splitlines()
+    assert screen[-1] == "no calls"
 
 
 def test_a_price_under_another_name_is_explained(empty: Cli) -> None:

@@ -35,6 +35,11 @@ if TYPE_CHECKING:
             """Why the cost is not recorded although a model was called."""
             ...
 
+        @property
+        def model(self) -> str | None:
+            """The most used model; None if no record names one."""
+            ...
+
 
 UNKNOWN = "?"
 NO_CALLS = "no calls"
@@ -57,9 +62,13 @@ def money(cost: Priced | None) -> str:
 
 def session_money(session: Costed) -> str:
     """Format the cost of a session: `no calls` if it called no model, `?` if it is unknown."""
-    if session.cost is None and not session.unrecorded:
+    cost = session.cost
+    if cost is None:
+        return UNKNOWN if session.unrecorded else NO_CALLS
+    # An agent may record that a session without calls cost nothing.
+    if session.model is None and cost.total_usd == 0 and not cost.incomplete:
         return NO_CALLS
-    return money(session.cost)
+    return money(cost)
 
 
 def amount(total: float | None, incomplete: Sequence[str] = ()) -> str:

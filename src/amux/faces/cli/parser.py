@@ -200,6 +200,8 @@ def add_globals(parser: CommandParser) -> None:
 
     def add(*names: str, **settings: Any) -> None:
         dest = settings.setdefault("dest", names[-1].removeprefix("--").replace("-", "_"))
+        if any(set(names) & set(action.option_strings) for action in parser.all_actions()):
+            return  # the command has its own sentence for it
         group.add_argument(
             *names, default=GLOBAL_DEFAULTS[dest] if is_root else argparse.SUPPRESS, **settings
         )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 MODEL_WIDTH = 20
 _NANO = 1e9
 _OPEN, _CLOSE = ">>>", "<<<"
+_INTERNAL = frozenset({"last_call"})
 
 
 def as_json(value: object) -> Any:
@@ -28,6 +29,8 @@ def as_json(value: object) -> Any:
         return value
     found: dict[str, Any] = {}
     for field in msgspec.structs.fields(value):
+        if field.name in _INTERNAL:
+            continue
         item = getattr(value, field.name)
         if field.name in {"cost_nusd", "cost_usd"}:
             if item:  # a cost that was not recorded is unknown

@@ -43,6 +43,7 @@ GROUPS = (
     CommandGroup("cost", "report", "report and explain the cost of sessions"),
     CommandGroup("index", "status", "show, update and check the index that makes amux fast"),
     CommandGroup("store", "list", "keep the sessions of your own programs"),
+    CommandGroup("managed", "list", "start, resume, save and recover sessions of agents"),
     CommandGroup("adapters", "list", "list the supported agents"),
     CommandGroup("config", "show", "show the settings and where they come from"),
 )
@@ -54,6 +55,8 @@ COMMANDS = (
     CommandEntry("search", "search", "find sessions by their text"),
     CommandEntry("export", "export", "write one session as JSON, JSONL, Markdown or HTML"),
     CommandEntry("diff", "diff", "compare two sessions message by message"),
+    CommandEntry("run", "run", "run an agent, with a prompt or in the terminal"),
+    CommandEntry("resume", "resume", "continue a session in its agent; without an id, choose one"),
     CommandEntry("tag", "tag", "add tags to a session, or list all tags"),
     CommandEntry("star", "star", "mark a session with a star"),
     CommandEntry("unstar", "star:unstar", "remove the star from a session"),
@@ -100,6 +103,12 @@ COMMANDS = (
     CommandEntry("store delete", "store_manage:delete", "delete threads for good"),
     CommandEntry("store prune", "store_manage:prune", "delete ended threads that are old"),
     CommandEntry(
+        "store retention",
+        "store_retention:retention",
+        "show or set how long threads of a namespace are kept",
+    ),
+    CommandEntry("store erase", "store_retention:erase", "erase everything of one user"),
+    CommandEntry(
         "store vacuum",
         "store_manage:vacuum",
         "remove rewound and replaced records of a thread for good",
@@ -111,6 +120,17 @@ COMMANDS = (
     CommandEntry("store rebuild", "store_maintain:rebuild", "derive the index of the store again"),
     CommandEntry(
         "store optimize", "store_maintain:optimize", "make the index of the store small and fast"
+    ),
+    CommandEntry("managed list", "managed:list", "list managed sessions, newest first"),
+    CommandEntry("managed start", "managed:start", "start a managed session of an agent"),
+    CommandEntry("managed resume", "managed:resume", "continue a managed session"),
+    CommandEntry(
+        "managed recover", "managed:recover", "show and recover managed sessions that crashed"
+    ),
+    CommandEntry("managed stop", "managed:stop", "stop the agent and end managed sessions"),
+    CommandEntry("managed cleanup", "managed:cleanup", "put away ended managed sessions"),
+    CommandEntry(
+        "managed delete", "managed:delete", "delete managed sessions; the agents' data stay"
     ),
     CommandEntry("demo", "overview", "show an overview of the built-in sample sessions"),
     CommandEntry("sessions list", "list", "list sessions, newest first"),

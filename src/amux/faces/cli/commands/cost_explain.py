@@ -68,11 +68,12 @@ def _draw(context: Context, explanation: CostExplanation) -> None:
     for line in sorted({_rates_line(each) for each in explanation.calls if each.rates}):
         output.text(line)
     counted = sum(1 for each in explanation.calls if each.counted)
-    source = "" if explanation.cost is None else explanation.cost.source or ""
-    if explanation.cost is None and not explanation.incomplete:
+    cost = explanation.cost
+    source = "" if cost is None else cost.source or ""
+    if not (explanation.calls or explanation.incomplete or (cost and cost.total_usd)):
         output.text(NO_CALLS)
     else:
-        sum_of_calls = f"{money(explanation.cost)} for {count(counted, 'call')}"
+        sum_of_calls = f"{money(cost)} for {count(counted, 'call')}"
         output.text(sum_of_calls + _SOURCES.get(source, ""))
     copies = Counter(each.counted_in for each in explanation.calls if each.counted_in)
     for owner, number in copies.items():

@@ -1,30 +1,32 @@
-"""`amux sessions resume` and `amux sessions fork`: continue a session in its agent."""
+"""`amux resume`, `amux sessions resume` and `fork`: continue a session in its agent."""
 
 from __future__ import annotations
 
-import shlex
-
+from amux.faces.cli.commands.run import add_run_options
 from amux.faces.cli.context import Context
 from amux.faces.cli.parser import CommandParser
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from amux.model.ids import NativeRef
 
 
 def configure(parser: CommandParser) -> None:
     """Add the arguments."""
+    parser.words = "session"  # options may stand between the agent and the id
     parser.add_argument(
         "session",
-        nargs="+",
+        nargs="*",
         metavar="SESSION",
-        help="`AGENT ID`, `AGENT:ID` or the beginning of an id",
+        help="`AGENT ID`, `AGENT:ID`, the beginning of an id or a title; without one, choose",
     )
     parser.add_argument("--prompt", metavar="TEXT", help="run non-interactively with this prompt")
-    parser.add_argument(
-        "--dry-run", action="store_true", help="print the command and start nothing"
-    )
+    add_run_options(parser)
 
 
 def run(context: Context) -> None:
     """Continue the session itself."""
-    _continue_session(context, fork=False)
+    _continue_session(context, "session")
 
 
 configure_fork = configure
@@ -32,23 +34,26 @@ configure_fork = configure
 
 def run_fork(context: Context) -> None:
     """Continue in a new session; the original stays unchanged."""
-    _continue_session(context, fork=True)
+    _continue_session(context, "fork")
 
 
-def _continue_session(context: Context, *, fork: bool) -> None:
+def _continue_session(context: Context, way: str) -> None:
     """Start the agent with the session's history; with `--dry-run` print the command."""
-    found = context.find(context.args.session)
-    client, output = context.client, context.output
-    with context.busy("asking the agent for its version"):
-        launch = client.plan_run(
-            "fork" if fork else "resume", ref=found, prompt=context.args.prompt
-        )
-    if context.args.dry_run:
-        if context.is_json:
-            output.json(launch)
-        else:
-            output.text(shlex.join(launch.argv))
-        return
-    if launch.cwd is None:
-        output.warning("the directory of the session no longer exists: starting in the current one")
-    raise SystemExit(client.start(launch))
+    from amux.faces.cli.running import start
+
+    found = _chosen(context)
+    if found is not None:
+        named = {way: f"{found.agent}:{found.native_session_id}"}
+        start(context, found.agent, context.args.prompt, named)
+
+
+def _chosen(context: Context) -> NativeRef | None:
+    """Return the session that the words name, or that the user picks; None if there is none."""
+    words: list[str] = context.args.session
+    if len(words) == 1 and words[0] in {info.name for info in context.client.adapters.list()}:
+        context.args.agent, words = words[0], []
+    if words:
+        return context.find(words)
+    from amux.faces.cli.picker import pick_session
+
+    return pick_session(context)
