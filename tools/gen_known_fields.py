@@ -1,4 +1,4 @@
-"""Writes the fields that the captures contain into the tables of known fields.
+"""Writes the fields that captures and fixtures contain into the tables of known fields.
 
 `src/amux/adapters/<agent>/known_fields.txt` begins with settings; this program replaces the text
 after `seen:`. Captures are copied before they are read. With `--check`, nothing is written, and the
@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections import defaultdict
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -47,9 +48,11 @@ def main() -> int:
 
 
 def _seen(agent: str, known: KnownFields) -> dict[str, set[str]]:
-    """Return the fields of each record type in all captures of an agent."""
+    """Return the fields of each record type in all captures and fixtures of an agent."""
     seen: dict[str, set[str]] = defaultdict(set)
-    for capture in find_captures(ROOT / "tests" / "captures", agent):
+    tests = ROOT / "tests"
+    captures = (find_captures(tests / folder, agent) for folder in ("captures", "fixtures"))
+    for capture in chain.from_iterable(captures):
         with TemporaryDirectory() as folder:
             home = capture.copy_to(Path(folder))
             for path in (path for source in _sources(agent, home) for path in files_of(source)):

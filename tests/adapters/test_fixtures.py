@@ -66,6 +66,7 @@ def _mismatches(client: Client, fixture: Capture) -> list[str]:
             wrong += [
                 f"{session.session_id} {each}" for each in session_mismatches(session, expected)
             ]
+            wrong += [f"{session.session_id} {problem}" for problem in session.problems]
     totals: dict[str, Any] = fixture.expected.get("home_totals") or {}
     if totals.get("tokens_recoverable") is not None:
         total = client.sessions.total_cost(agent=fixture.agent)

@@ -32,6 +32,7 @@ from hypothesis import strategies as st
 
 from amux.adapters._base import SourceRef
 from amux.adapters.gemini import ADAPTER
+from amux.client import create_client
 from amux.host import Host
 from amux.testing import find_captures
 from amux.testing.reading import read_source, sources_of
@@ -247,6 +248,24 @@ def test_a_path_in_a_tool_call_proves_the_directory(
 ) -> None:
     hashed_chat(home, directory, tool("t", args={"file_path": path}))
     assert get(home).cwd == shown
+
+
+def test_the_index_notices_that_another_chat_of_the_folder_proves_the_directory(
+    home: Path, tmp_path: Path
+) -> None:
+    digest = sha256(PROJECT.encode()).hexdigest()
+    write_document(home, [user("u", "Go.")], project=digest, projectHash=digest)
+    other = home / ".gemini" / "tmp" / digest / "chats" / "session-2026-11-15T20-05-5eaf00d5.json"
+    client = create_client(home=home, env={"AMUX_CACHE_DIR": str(tmp_path / "cache")})
+    directories: list[set[str | None]] = []
+    for named in ("/home/dev/else/a.py", f"{PROJECT}/a.py"):
+        call = tool("t", args={"file_path": named})
+        document = head("5eaf00d5", projectHash=digest)
+        document["messages"] = [user("v", "Look."), reply("h", "Done.", toolCalls=[call])]
+        other.write_text(json.dumps(document))
+        client.index.update()
+        directories.append({each.cwd for each in client.sessions.list("gemini")})
+    assert directories == [{None}, {PROJECT}]
 
 
 def test_the_directory_around_the_store_is_proved_by_its_hash(home: Path) -> None:

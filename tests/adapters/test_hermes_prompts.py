@@ -91,9 +91,18 @@ def test_the_first_answered_command_is_the_title(tmp_path: Path) -> None:
     store.session("s")
     store.say("s", "user", "/status")
     store.say("s", "user", "/review the parser")
-    assert (store.one("s").first_prompt, store.one("s").fallback_title) == (None, "/status")
+    assert store.one("s").first_prompt == "/status"
     store.say("s", "assistant", "it is fine")
     assert store.one("s").first_prompt == "/review the parser"
+
+
+def test_any_other_prompt_is_a_better_title_than_a_command(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.session("s")
+    store.say("s", "user", "/review the parser")
+    store.say("s", "assistant", "it is fine")
+    store.say("s", "user", "then fix the lexer")
+    assert store.one("s").first_prompt == "then fix the lexer"
 
 
 def test_a_path_is_not_a_command(tmp_path: Path) -> None:

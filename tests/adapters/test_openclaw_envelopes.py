@@ -61,6 +61,7 @@ WRAPPED = [
     # lists, tasks and skills
     (f"{QUEUE}[Tue {TIME} UTC] two\n[message_id: 8]", "one\n\ntwo"),
     (f"{TASK}\n\n{BEGIN}", "Count"),
+    (f"[{TIME} UTC] {TASK}", "Count"),
     ('Use the "weather" skill for this request.\n\nUser input:\nin Rome', "/weather in Rome"),
     ('Use the "weather" skill for this request.', "/weather"),
 ]

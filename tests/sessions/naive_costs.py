@@ -168,7 +168,9 @@ def without_call(
     tokens: Tokens | None = None,
     nusd: int = 0,
 ) -> Entry:
-    is_uncalled = cost is None and not unknown(session)
+    reasons = unknown(session) if cost is None else known(cost)
+    is_free = tokens is None and nusd == 0 and primary_model(session) is None
+    is_uncalled = not reasons and (cost is None or is_free)
     return Entry(
         agent=session.agent,
         session=f"{session.agent}:{session.session_id}",
@@ -178,7 +180,7 @@ def without_call(
         nusd=nusd,
         tags=tags,
         cwd=cwd_of(session),
-        reasons=unknown(session) if cost is None else known(cost),
+        reasons=reasons,
         is_call=False,
         is_uncalled=is_uncalled,
     )

@@ -23,6 +23,7 @@ from amux.sessions.masking import masked_name, masked_path, masked_version, size
 from amux.testing import Capture, find_captures
 
 CAPTURES = find_captures(Path(__file__).parent.parent / "captures")
+FIXTURES = find_captures(Path(__file__).parent.parent / "fixtures")
 TYPE_FIELDS = {"type", "role", "subtype", "record_type"}
 WORD = "swordfish"
 CODE = "c4n4ry7f3a"
@@ -43,6 +44,12 @@ def test_nothing_of_a_capture_is_unknown(capture: Capture, shared_home: SharedHo
     report = unknown(shared_home(capture), capture.agent)
     assert (report.types, report.fields, report.files) == ((), (), ())
     assert report.fields_compared
+
+
+@pytest.mark.parametrize("fixture", FIXTURES, ids=[f"{f.folder}-{f.version}" for f in FIXTURES])
+def test_nothing_of_a_fixture_is_unknown(fixture: Capture, tmp_path: Path) -> None:
+    report = unknown(fixture.copy_to(tmp_path), fixture.agent)
+    assert (report.types, report.fields, report.files) == ((), (), ())
 
 
 def test_every_builtin_agent_with_captures_has_a_table() -> None:
@@ -94,6 +101,17 @@ def test_exactly_a_new_type_a_new_field_and_a_new_file_are_listed(
     (file,) = report.files
     assert file.pattern.rpartition("/")[2] == "index-<id>.zzz"
     assert (file.why, file.sizes, file.count) == ("unknown", ("up to 10 KB",), 1)
+
+
+def test_a_file_that_several_sources_depend_on_is_counted_once(tmp_path: Path) -> None:
+    (fixture,) = (each for each in FIXTURES if each.version == "directory-by-hash")
+    home = fixture.copy_to(tmp_path)
+    for path in home.rglob("session-*.json"):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "zzNewField": 1}))
+    chats = len(fixture.sessions)
+    assert [(each.name, each.count) for each in unknown(home, "gemini").fields] == [
+        ("zzNewField", chats)
+    ]
 
 
 def test_new_tables_and_columns_of_a_database_are_listed(tmp_path: Path) -> None:

@@ -166,9 +166,12 @@ def session_entries(
             key = (primary_model(session) or NO_MODEL, local_day(created, zone))
             totals.setdefault(key, SpendTotals()).add_amount(cost.extra_tokens, cost.extra_nusd)
     if not totals:
-        kind = "unspent" if cost is not None else "unrecorded" if reasons else "uncalled"
-        model = NO_CALLS if kind == "uncalled" else primary_model(session) or NO_MODEL
-        totals[model, local_day(created, zone)] = SpendTotals()
+        model = primary_model(session)
+        if not reasons and (cost is None or model is None):
+            kind, model = "uncalled", NO_CALLS
+        else:
+            kind = "unrecorded" if cost is None else "unspent"
+        totals[model or NO_MODEL, local_day(created, zone)] = SpendTotals()
     return [
         LedgerEntry(
             agent=session.agent,

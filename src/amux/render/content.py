@@ -123,17 +123,25 @@ def cost_line(cost: CostRecord) -> str:
 
 def session_cost_text(session: Session) -> str:
     """Return the cost of a session like `cost_text`; `no calls` if no model was called."""
-    is_uncalled = session.cost is None and not session.unrecorded
-    return NO_CALLS if is_uncalled else cost_text(session.cost)
+    return NO_CALLS if is_uncalled(session) else cost_text(session.cost)
 
 
 def session_cost_line(session: Session) -> str:
     """Return the cost of a session like `cost_line`; `no calls` if no model was called."""
+    if is_uncalled(session):
+        return NO_CALLS
     if session.cost is not None:
         return cost_line(session.cost)
-    if not session.unrecorded:
-        return NO_CALLS
     return f"{UNKNOWN} ({', '.join(map(_in_words, session.unrecorded))})"
+
+
+def is_uncalled(session: Session) -> bool:
+    """Return whether no model was called; an agent may record that this cost nothing."""
+    cost = session.cost
+    if cost is None:
+        return not session.unrecorded
+    is_free = cost.total_usd == cost.input_tokens == cost.output_tokens == 0
+    return is_free and session.model is None and not cost.incomplete
 
 
 def _in_words(reason: str) -> str:

@@ -19,6 +19,7 @@ from amux.render.content import (
     UNKNOWN,
     cost_line,
     cost_text,
+    is_uncalled,
     one_line,
     session_cost_line,
     session_cost_text,
@@ -136,7 +137,7 @@ def _facts(outline: SessionOutline, layout: Layout) -> Iterator[tuple[str, str]]
 def cost_phrase(outline: SessionOutline) -> str:
     """Return the cost of a session with its origin and the reasons why it is incomplete."""
     cost = outline.session.cost
-    if cost is None:
+    if cost is None or is_uncalled(outline.session):
         return session_cost_line(outline.session)
     amount, reasons = cost_text(cost), ", ".join(cost.incomplete)
     if cost.total_usd == 0 and cost.source == "estimate" and not _has_calls(outline):

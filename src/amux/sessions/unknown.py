@@ -80,6 +80,7 @@ class _Findings:
         self._adapter = adapter
         self._known = known_fields_of(adapter.info.name)
         self._vocabulary = vocabulary
+        self._compared: set[Path] = set()
         self._versions: Counter[str] = Counter()
         self._types: Counter[str] = Counter()
         self._fields: dict[tuple[str, str], Counter[str]] = {}
@@ -92,7 +93,9 @@ class _Findings:
             self.has_files = True
             self._add_facts(root, source)
             if self._known is not None:
-                for path in files_of(source):
+                new = set(files_of(source)) - self._compared  # several sources may have one file
+                self._compared |= new
+                for path in sorted(new):
                     self._compare(path, self._known)
         for relative, size in unknown_files(self._adapter, root, sources):
             self.has_files = True

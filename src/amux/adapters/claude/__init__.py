@@ -38,13 +38,13 @@ from amux.adapters._kit.command_line import CommandLine
 from amux.adapters._kit.folders import Folders
 from amux.adapters._kit.jsonl import unreadable
 from amux.adapters._kit.streams import open_stream
-from amux.adapters.claude.conversation import can_fork
 from amux.adapters.claude.injected import INJECTED_TEXTS
 from amux.adapters.claude.reader import TranscriptReader
 from amux.adapters.claude.records import text_of
 from amux.adapters.claude.text_scan import extract_texts, read_message_at
 from amux.adapters.claude.transcript import AGENT_PREFIX, own_id
 from amux.host import Host
+from amux.launchers import LAUNCHERS
 from amux.model.facts import Facts, TitleNote
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
@@ -93,15 +93,7 @@ class ClaudeAdapter:
     """Reads the transcripts of Claude Code. Stateless."""
 
     info = INFO
-    command = CommandLine(
-        new=("claude", "claude -p {prompt}"),
-        resume=("claude --resume {id}", "claude -p {prompt} --resume {id}"),
-        fork=(
-            "claude --resume {id} --fork-session",
-            "claude -p {prompt} --resume {id} --fork-session",
-        ),
-        can_fork=can_fork,
-    )
+    command = CommandLine(LAUNCHERS["claude"])
 
     def roots(self, host: Host) -> Sequence[Path]:
         """Return `projects` below each configured directory; CLAUDE_CONFIG_DIR may list several."""

@@ -9,7 +9,8 @@ last line without a line end contributes to the facts but not to that state.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from os import SEEK_END
 from typing import BinaryIO, Final, Literal
@@ -31,6 +32,7 @@ from amux.model.problems import Problem
 from amux.model.usage import Purpose
 
 Depth = Literal["usage", "facts"]
+OpenLines = Callable[[str], AbstractContextManager[BinaryIO]]
 
 
 class TranscriptState(msgspec.Struct):
@@ -63,11 +65,19 @@ def restore(checkpoint: Checkpoint, want: Depth) -> TranscriptState | None:
 
 
 class TranscriptReader:
-    """One pass over one file."""
+    """One pass over one file, or over the lines that `open_lines` gives instead of the file."""
 
-    def __init__(self, source: SourceRef, *, want: Want, only: str | None = None) -> None:
+    def __init__(
+        self,
+        source: SourceRef,
+        *,
+        want: Want,
+        only: str | None = None,
+        open_lines: OpenLines = open_stream,
+    ) -> None:
         self._source = source
         self._only = only
+        self._open = open_lines
         self._with_bodies = has_bodies(want)
         self._all_lines = want != "usage"  # otherwise the following lines decide what is read
         is_agent = source.role == "subagent"
@@ -109,7 +119,7 @@ class TranscriptReader:
         """Return the facts of the file, reading only what follows `checkpoint`."""
         state = None
         try:
-            with open_stream(self._source.location) as stream:
+            with self._open(self._source.location) as stream:
                 self._resume(stream, want, checkpoint)
                 self._consume(self._lines.whole_lines(stream))
             state = save(
@@ -135,7 +145,7 @@ class TranscriptReader:
 
     def _main_items(self) -> Iterator[SessionMessage | Problem]:
         try:
-            with open_stream(self._source.location) as stream:
+            with self._open(self._source.location) as stream:
                 yield from self._items_of(self._lines.whole_lines(stream))
             yield from self._items_of(self._lines.last_line())
         except OSError as error:

@@ -28,9 +28,7 @@ class OpenTools(msgspec.Struct):
     returned: set[str] = set()  # results of other tools since the newest answer began
     early: set[str] = set()  # those from the answer before it until it began
     names: dict[str, str] | None = None  # names of all open tools; None if not needed
-    unclaimed: dict[
-        str, int
-    ] = {}  # lines of the results without a call so far, if names are needed
+    unclaimed: dict[str, int] = {}  # lines of results without a call so far, if names are needed
 
     def begin_answer(self) -> None:
         """Record that the model has received all results so far."""

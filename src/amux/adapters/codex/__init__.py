@@ -35,7 +35,7 @@ from amux.adapters._base import (
     Want,
     has_bodies,
 )
-from amux.adapters._kit.command_line import CommandLine, since
+from amux.adapters._kit.command_line import CommandLine
 from amux.adapters._kit.fold import MAX_PROBLEMS
 from amux.adapters._kit.folders import Folders, is_folder, leads_into
 from amux.adapters._kit.jsonl import Buffer, read_records, unreadable
@@ -48,6 +48,7 @@ from amux.adapters.codex.reading import RolloutState, read_rollout, resume_read
 from amux.adapters.codex.records import NAME_ENTRY, Line, Record, size
 from amux.adapters.codex.rollout import file_name, new_rollout
 from amux.host import Host
+from amux.launchers import LAUNCHERS
 from amux.model.facts import Facts, TitleNote
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
@@ -88,14 +89,7 @@ class CodexAdapter:
     """Reads Codex sessions. Stateless."""
 
     info = INFO
-    command = CommandLine(
-        new=("codex", "codex exec -- {prompt}"),
-        resume=("codex resume -- {id}", "codex exec resume -- {id} {prompt}"),
-        fork=("codex fork -- {id}", "codex exec fork -- {id} {prompt}"),
-        can_resume=since(0, 39),
-        can_fork=since(0, 120),
-        can_fork_with_prompt=since(0, 166),
-    )
+    command = CommandLine(LAUNCHERS["codex"])
 
     def roots(self, host: Host) -> Sequence[Path]:
         """Return CODEX_HOME, else ~/.codex, without accessing the disk."""

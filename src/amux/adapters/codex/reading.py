@@ -15,7 +15,6 @@ from typing import Any, Final
 import msgspec
 
 from amux.adapters._base import Checkpoint, Head, Item, Reading
-from amux.adapters._kit.command_line import since
 from amux.adapters._kit.values import parse_time
 from amux.adapters.codex.content import is_injected, joined_text, request_in, tool_message
 from amux.adapters.codex.conversation import OUTPUT
@@ -52,9 +51,10 @@ from amux.adapters.codex.records import (
     is_object,
 )
 from amux.adapters.codex.rollout import MAX_IDENTITY_KEYS, Rollout
+from amux.launchers import is_since
 from amux.model.problems import Problem
 
-_DELEGATES_REVIEWS: Final = since(0, 51)
+_DELEGATES_REVIEWS: Final = (0, 51)
 """Whether the calls of a review are recorded in a file of their own."""
 
 
@@ -349,7 +349,8 @@ def _tool_output(rollout: Rollout, item: ResponseItem) -> None:
 
 def _token_count(rollout: Rollout, event: Event) -> None:
     conversation = rollout.conversation
-    if conversation.gaps.reviewing and _DELEGATES_REVIEWS(rollout.lineage.meta.cli_version):
+    version = rollout.lineage.meta.cli_version
+    if conversation.gaps.reviewing and is_since(version, _DELEGATES_REVIEWS):
         return  # to 0.77 a copy: the reviewer's own file holds it, too
     if event.info is not None:
         rollout.bill(conversation.counter.count(event.info, conversation.cursor.raw_time))

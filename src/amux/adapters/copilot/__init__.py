@@ -24,6 +24,7 @@ from amux.adapters._kit.command_line import CommandLine
 from amux.adapters._kit.folders import Folders, is_folder
 from amux.adapters.copilot.injected import INJECTED_TEXTS
 from amux.host import Host
+from amux.launchers import LAUNCHERS
 
 NAME: Final = "copilot"
 INFO: Final = AgentInfo(
@@ -72,10 +73,7 @@ class CopilotAdapter:
     """Reads the sessions of Copilot CLI. Stateless."""
 
     info = INFO
-    command = CommandLine(
-        new=("copilot", "copilot -p {prompt}"),
-        resume=("copilot --resume={id}", "copilot --resume={id} -p {prompt}"),
-    )
+    command = CommandLine(LAUNCHERS["copilot"])
 
     def roots(self, host: Host) -> Sequence[Path]:
         """Return the agent's folder, its location in older versions, and the specified folder."""

@@ -30,6 +30,7 @@ from amux.adapters._kit.command_line import CommandLine
 from amux.adapters._kit.folders import Folders
 from amux.adapters.cursor.injected import INJECTED_TEXTS
 from amux.host import Host
+from amux.launchers import LAUNCHERS
 from amux.model.facts import Facts, TitleNote
 from amux.model.problems import Problem
 
@@ -74,10 +75,7 @@ class CursorAdapter:
     """Reads Cursor's sessions. Stateless."""
 
     info = INFO
-    command = CommandLine(
-        new=("cursor-agent", "cursor-agent -p -- {prompt}"),
-        resume=("cursor-agent --resume {id}", "cursor-agent --resume {id} -p -- {prompt}"),
-    )
+    command = CommandLine(LAUNCHERS["cursor"])
 
     def roots(self, host: Host) -> Sequence[Path]:
         """Return the agent's folders, and the platform's settings folder of the editor."""

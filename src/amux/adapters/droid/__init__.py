@@ -22,6 +22,7 @@ from amux.adapters._kit.command_line import CommandLine
 from amux.adapters._kit.folders import Folders, is_folder
 from amux.adapters.droid.injected import INJECTED_TEXTS
 from amux.host import Host
+from amux.launchers import LAUNCHERS
 
 NAME: Final = "droid"
 INFO: Final = AgentInfo(
@@ -48,11 +49,7 @@ class DroidAdapter:
     """Reads the sessions of Droid. Stateless."""
 
     info = INFO
-    command = CommandLine(
-        new=("droid", "droid exec {prompt}"),
-        resume=("droid -r {id}", "droid exec -s {id} {prompt}"),
-        fork=("droid --fork {id}", "droid exec --fork {id} {prompt}"),
-    )
+    command = CommandLine(LAUNCHERS["droid"])
 
     def roots(self, host: Host) -> Sequence[Path]:
         """Return the session folder in FACTORY_DIR, FACTORY_HOME_OVERRIDE or the home directory."""

@@ -28,13 +28,14 @@ from amux.adapters._base import (
     SourceRef,
     Want,
 )
-from amux.adapters._kit.command_line import CommandLine, since
+from amux.adapters._kit.command_line import CommandLine
 from amux.adapters._kit.folders import Folders, is_folder, read_closed
 from amux.adapters._kit.values import mapping, text
 from amux.adapters.gemini.directories import directory_files, notes_in, read_json
 from amux.adapters.gemini.files import SETTINGS, chat_sources, read_chat
 from amux.adapters.gemini.injected import INJECTED_TEXTS
 from amux.host import Host
+from amux.launchers import LAUNCHERS
 
 NAME: Final = "gemini"
 INFO: Final = AgentInfo(
@@ -82,7 +83,7 @@ INFO: Final = AgentInfo(
         IgnoredFiles("acknowledgments/*", "settings"),
     ),
     injected_texts=INJECTED_TEXTS,
-    revision=4,
+    revision=5,
     indexable=True,
 )
 
@@ -95,11 +96,7 @@ class GeminiAdapter:
     """Reads the chats of Gemini CLI. Stateless."""
 
     info = INFO
-    command = CommandLine(
-        new=("gemini", "gemini -p {prompt}"),
-        resume=("gemini --resume {id}", "gemini --resume {id} -p {prompt}"),
-        can_resume=since(0, 16),
-    )
+    command = CommandLine(LAUNCHERS["gemini"])
 
     def roots(self, host: Host) -> Sequence[Path]:
         """Return `.gemini` in GEMINI_CLI_HOME, else in the home directory."""

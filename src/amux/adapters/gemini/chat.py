@@ -45,10 +45,10 @@ LARGEST_DOCUMENT: Final = 256 << 20
 _DELEGATED: Final = "subagent"
 _NO_FORMAT: Final = frozenset({"bad-line", "bad-record", "torn-tail"})
 
-FindDirectory = Callable[[str | None, Iterable[str]], str | None]
+FindDirectory = Callable[[str | None, Iterable[str] | None], str | None]
 """Returns the directory of the project with the given hash (None: no hash is recorded).
 
-The second argument contains directories that may have the hash.
+The second argument contains directories that may have the hash; if it is None, no chat is searched.
 """
 
 
@@ -203,7 +203,7 @@ class ChatReader:
             )
         )
         if self._cwd is None and self._conversation.named_paths is None:
-            self._cwd = self._find_directory(self._hash, ())
+            self._cwd = self._find_directory(self._hash, None)
             if self._cwd is None:
                 self._conversation.named_paths = NamedPaths()
 

@@ -6,10 +6,11 @@ of the folder. The directory itself is taken from, in this order:
 1. the note in the folder;
 2. the list of all projects, by the name of the folder;
 3. a directory that has the hash: one that the list of projects, the settings for trusted folders,
-   the notes of other folders or the chat itself name, a parent of one of these, or the directory
-   that contains the store.
+   the notes of other folders, the chat itself or some other chats in its folder name, a parent of
+   one of these, or the directory that contains the store.
 
-A directory without a proof is not used. The files are small; one that cannot be read is ignored.
+A directory without a proof is not used. Little is read of each file; one that cannot be read is
+ignored.
 """
 
 from __future__ import annotations
@@ -26,12 +27,19 @@ from amux.adapters._kit.values import document, mapping
 _NOTE: Final = ".project_root"
 _PROJECTS: Final = "projects.json"
 _TRUSTED: Final = "trustedFolders.json"
+_CHATS: Final = "chats"
 _SMALL_FILE: Final = 4 << 20
+_BEGINNING: Final = 1 << 20  # of another chat
 
 _HASHED: Final = re.compile(r"[0-9a-f]{64}")
 _DRIVE: Final = re.compile(r"[A-Za-z]:[\\/]")
 _PATH: Final = re.compile(rb'"(?:/|[A-Za-z]:(?:\\\\|/))(?:[^"\\]|\\.){1,400}"')
 _MOST_PATHS: Final = 200
+
+
+def is_hash(folder: Path) -> bool:
+    """Return whether a project's folder is named by the hash of its directory."""
+    return _HASHED.fullmatch(folder.name) is not None
 
 
 def directory_files(root: Path, folder: Path, notes: Iterable[Path] = ()) -> tuple[Path, ...]:
@@ -40,20 +48,20 @@ def directory_files(root: Path, folder: Path, notes: Iterable[Path] = ()) -> tup
     The notes of other folders are needed only for a folder that is named by a hash.
     """
     own = (folder / _NOTE, root / _PROJECTS, root / _TRUSTED)
-    return (*own, *notes) if _HASHED.fullmatch(folder.name) else own
+    return (*own, *notes) if is_hash(folder) else own
 
 
 def notes_in(folders: Iterable[Path]) -> tuple[Path, ...]:
     """Return the notes that project folders may hold, without folders that are named by a hash."""
-    return tuple(path / _NOTE for path in folders if not _HASHED.fullmatch(path.name))
+    return tuple(path / _NOTE for path in folders if not is_hash(path))
 
 
 def project_directory(
-    source: SourceRef, folder: Path, project_hash: str | None, named: Iterable[str] = ()
+    source: SourceRef, folder: Path, project_hash: str | None, named: Iterable[str] | None
 ) -> str | None:
     """Return the working directory of a project's folder; None if it cannot be proved.
 
-    `named` are directories that the source itself names.
+    `named` are directories that the source itself names. If it is None, no chat is searched.
     """
     noted = _read_note(folder / _NOTE)
     if noted:
@@ -63,10 +71,13 @@ def project_directory(
         if name == folder.name:
             return directory
     hashes = {project_hash, folder.name}
-    return _proved(hashes, projects) or _proved(hashes, _candidates(source, projects, named))
+    listed = _proved(hashes, projects) or _proved(hashes, _candidates(source, projects))
+    if listed is not None or named is None:
+        return listed
+    return _proved(hashes, named) or _proved(hashes, _named_in_chats(source))
 
 
-def _candidates(source: SourceRef, projects: dict[str, Any], named: Iterable[str]) -> Iterator[str]:
+def _candidates(source: SourceRef, projects: dict[str, Any]) -> Iterator[str]:
     """Yield directories that may have the hash of a project."""
     yield from mapping(read_json(source.root / _TRUSTED))
     yield str(source.root.parent)
@@ -74,7 +85,15 @@ def _candidates(source: SourceRef, projects: dict[str, Any], named: Iterable[str
     for path in source.companions:
         if path.name == _NOTE and path.parent.name not in listed:
             yield _read_note(path)
-    yield from named
+
+
+def _named_in_chats(source: SourceRef) -> Iterator[str]:
+    """Yield the paths that other chats of the project name."""
+    for path in source.companions:
+        if path.parent.name == _CHATS:
+            named = NamedPaths()
+            named.take(_beginning(path, _BEGINNING))
+            yield from named.paths
 
 
 def _proved(hashes: set[str | None], directories: Iterable[str]) -> str | None:
@@ -102,7 +121,7 @@ def _with_parents(directory: str) -> Iterator[str]:
 
 
 class NamedPaths:
-    """Collects absolute paths in the arguments of tool calls, up to a limit."""
+    """Collects absolute paths in JSON data, up to a limit."""
 
     def __init__(self) -> None:
         self.paths: dict[str, None] = {}
@@ -125,9 +144,13 @@ def _read_note(path: Path) -> str:
 
 
 def _read(path: Path) -> bytes:
+    data = _beginning(path, _SMALL_FILE + 1)
+    return data if len(data) <= _SMALL_FILE else b""
+
+
+def _beginning(path: Path, size: int) -> bytes:
     try:
         with open_stream(path) as stream:
-            data = stream.read(_SMALL_FILE + 1)
+            return stream.read(size)
     except OSError:
         return b""
-    return data if len(data) <= _SMALL_FILE else b""

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +14,12 @@ from amux.adapters._base import InjectedText, Item, SourceRef, Want
 from amux.adapters._kit.folders import Folders
 from amux.adapters._kit.injected import InjectedTexts
 from amux.adapters._kit.values import is_mapping, mapping, text
-from amux.adapters.gemini.directories import directory_files, project_directory, read_json
+from amux.adapters.gemini.directories import (
+    directory_files,
+    is_hash,
+    project_directory,
+    read_json,
+)
 
 CHAT_NAME: Final = re.compile(
     r"session-(?P<minute>\d{4}-\d\d-\d\dT\d\d-\d\d(?:-\d\d)?)-(?P<id8>[^.]{1,64})\.jsonl?"
@@ -22,6 +28,7 @@ CHAT_NAME: Final = re.compile(
 
 _DOCUMENT: Final = ".json"
 _LOG: Final = ".jsonl"
+_MOST_SEARCHED: Final = 4  # other chats that may name the working directory
 
 SETTINGS: Final = "settings.json"
 
@@ -35,6 +42,9 @@ def chat_sources(
     """
     found = folders.by_name(chats)
     directory_hints = directory_files(root, chats.parent, notes)
+    if is_hash(chats.parent):
+        named = (entry for entry in found if CHAT_NAME.fullmatch(entry.name))
+        directory_hints += tuple(Path(entry.path) for entry in islice(named, _MOST_SEARCHED))
     documents = _documents(found)
     for entry in found:
         path = Path(entry.path)
@@ -47,8 +57,14 @@ def chat_sources(
                 root=root,
                 id_prefix=name["id8"],
                 group=str(root),
-                companions=(*directory_hints, *map(path.with_name, _earlier(name, documents))),
+                companions=_without(path, directory_hints, _earlier(name, documents)),
             )
+
+
+def _without(path: Path, hints: Iterable[Path], earlier: Iterable[str]) -> tuple[Path, ...]:
+    """Return the companions of a chat, each once and without the chat itself."""
+    others = dict.fromkeys((*hints, *map(path.with_name, earlier)))
+    return tuple(each for each in others if each != path)
 
 
 def _subagents(

@@ -37,6 +37,7 @@ from amux.adapters.hermes.injected import INJECTED_TEXTS
 from amux.adapters.hermes.profiles import DATABASE, profile_of
 from amux.errors import ParseError
 from amux.host import Host
+from amux.launchers import LAUNCHERS
 from amux.model.facts import Facts
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
@@ -72,7 +73,7 @@ INFO: Final = AgentInfo(
     ),
     evidence="seen: 0.13.0, 0.16.0, 0.19.0; documented: schema 1 to 11; docs/agents/hermes.md",
     injected_texts=INJECTED_TEXTS,
-    revision=5,
+    revision=6,
     indexable=True,
 )
 
@@ -81,11 +82,7 @@ class HermesAdapter:
     """Reads Hermes sessions. Stateless."""
 
     info = INFO
-    command = CommandLine(
-        new=("hermes", "hermes chat --query={prompt}"),
-        resume=("hermes --resume={id}", "hermes chat --resume={id} --query={prompt}"),
-        # Hermes creates branches only inside a chat.
-    )
+    command = CommandLine(LAUNCHERS["hermes"])
 
     def roots(self, host: Host) -> Sequence[Path]:
         """Return HERMES_HOME, else the agent's default folders, without accessing the disk."""

@@ -15,12 +15,12 @@ from typing import Any, Final, Self
 
 import msgspec
 
+from amux.adapters._kit.commands import TitlePrompt
 from amux.adapters._kit.fold import MAX_PROBLEMS, Unknowns
 from amux.adapters._kit.values import moment, text, to_millis
 from amux.adapters.hermes.compaction import Replays
 from amux.adapters.hermes.lineage import lineage_of
 from amux.adapters.hermes.profiles import Profile
-from amux.adapters.hermes.prompts import TitlePrompt
 from amux.adapters.hermes.rows import SessionRow, UsageRow
 from amux.adapters.hermes.texts import (
     Piece,
@@ -40,7 +40,7 @@ from amux.model.incomplete import (
 )
 from amux.model.message import Role
 from amux.model.problems import Problem, ProblemCode
-from amux.model.trace import TraceBuilder, key_of
+from amux.model.trace import LineKind, TraceBuilder, key_of
 from amux.model.usage import Call, Purpose, Tokens
 
 _COMPRESSED: Final = "compression"
@@ -226,7 +226,10 @@ class SessionBuilder:
         key = key_of(f"{head.id}{piece.suffix}") if piece.suffix else head.id
         self._trace.add(key, to_millis(head.at), kind)
         self._summaries += piece.compaction
-        self._title.add(kind, piece.text)
+        if kind is LineKind.PROMPT:
+            self._title.prompt(piece.text)
+        elif kind is LineKind.REPLY:
+            self._title.answer()
         if head.at is not None:
             if self._earliest is None or head.at < self._earliest:
                 self._earliest = head.at
@@ -277,8 +280,7 @@ class SessionBuilder:
             parent=lineage.parent,
             cwd=lineage.cwd,
             name=row.title,
-            first_prompt=self._title.prompt,
-            fallback_title=self._title.command,
+            first_prompt=self._title.text or None,
             created_at=row.started_at or self._earliest,
             updated_at=last,
             archived=row.archived,

@@ -19,13 +19,13 @@ from typing import Any, Final
 import msgspec
 
 from amux.adapters._base import Head, Item
+from amux.adapters._kit.commands import TitlePrompt
 from amux.adapters._kit.fold import Fold, Unknowns, add_messages, line_kind
 from amux.adapters._kit.jsonl import no_session, read_records, unreadable
 from amux.adapters._kit.values import decode, first, is_mapping, items, moment, plain_text, text
 from amux.adapters.hermes.facts import BOOKKEEPING
 from amux.adapters.hermes.merging import Entry, merge_entries
 from amux.adapters.hermes.profiles import Profile
-from amux.adapters.hermes.prompts import TitlePrompt
 from amux.adapters.hermes.texts import messages_of, role_of, tool_entries
 from amux.model.facts import Facts
 from amux.model.incomplete import USAGE_NOT_RECORDED
@@ -207,8 +207,11 @@ class _Session:
         messages = list(messages_of(record, id=id, names=self._names))
         for message in messages:
             kind = line_kind(message)
-            self._title.add(kind, message.content)
-            self._replied |= kind is LineKind.REPLY
+            if kind is LineKind.PROMPT:
+                self._title.prompt(message.content)
+            elif kind is LineKind.REPLY:
+                self._title.answer()
+                self._replied = True
         yield from add_messages(self.fold, messages, bodies=bodies)
         if tool_entries(record.get("tool_calls")) is None:
             yield self._problem("bad-record", f"the tool calls of message {id} cannot be read")
@@ -226,8 +229,7 @@ class _Session:
             cwd=next((each.cwd for each in files if each.cwd), None),
             name=next((each.name for each in files if each.name), None),
             models=tuple(dict.fromkeys(m for m in models if isinstance(m, str) and m)),
-            first_prompt=self._title.prompt,
-            fallback_title=self._title.command,
+            first_prompt=self._title.text or None,
             gaps=(USAGE_NOT_RECORDED,) if self._replied else None,
             raw=self._profile.raw | self._unknown.raw(),
         )

@@ -15,8 +15,6 @@ from typing import Final, NamedTuple
 
 from amux.adapters._kit.injected import InjectedTexts
 from amux.adapters.hermes.injected import CRON_NOTE, NOTES, SKILLS, WHOLE_TEXTS
-from amux.model.titles import fold_title
-from amux.model.trace import LineKind
 
 BLANKS: Final = " \t\n\r\v\f"
 OPENING_WITHIN: Final = 40
@@ -37,7 +35,6 @@ _SKILLS: Final = InjectedTexts(SKILLS)
 _CRON: Final = InjectedTexts((CRON_NOTE,))
 _WITHIN: Final = 400  # enough to recognise an opening
 _MOST_NOTES: Final = 20  # of a text, and outputs before the prompt of a job
-_COMMAND: Final = re.compile(r"/[A-Za-z][\w:-]*(?:\s|$)")
 _BRACKET: Final = re.compile(r"[\[\]]")
 _CRON_CONTEXT: Final = re.compile(
     r"(?:## (?:Script Output|Script Error|Output from job '[^'\n]*')\n[^\n]*\n\n```\n"
@@ -91,32 +88,6 @@ def split_prompt(content: str) -> Prompt:
 
 def _is_injected(text: str) -> bool:
     return _INJECTED.begins(text[:_WITHIN])
-
-
-class TitlePrompt:
-    """Finds the prompt that titles a session: the first that is not an unanswered command.
-
-    `command` is the first command, for a session without any such prompt.
-    """
-
-    def __init__(self) -> None:
-        self.prompt: str | None = None
-        self.command: str | None = None
-        self._unanswered: str | None = None
-
-    def add(self, kind: LineKind, text: str) -> None:
-        """Add the next message of the conversation."""
-        if self.prompt is not None:
-            return
-        if kind is LineKind.REPLY:
-            self.prompt = self._unanswered
-        elif kind is LineKind.PROMPT:
-            title = fold_title(text) or None
-            if _COMMAND.match(text.lstrip()):
-                self._unanswered = title
-                self.command = self.command or title
-            else:
-                self.prompt = title
 
 
 def _after_notes(content: str) -> tuple[str, bool]:

@@ -26,6 +26,7 @@ from amux.adapters._kit.command_line import CommandLine
 from amux.adapters.omp.injected import INJECTED_TEXTS
 from amux.adapters.pi.adapter import Companions, TreeAdapter, origin_of
 from amux.host import Host
+from amux.launchers import LAUNCHERS
 
 if TYPE_CHECKING:
     from amux.adapters.pi.log import Origin
@@ -41,7 +42,7 @@ INFO: Final = AgentInfo(
         IgnoredFiles("*/*/*", "results and notes of sub-agents"),
     ),
     injected_texts=INJECTED_TEXTS,
-    revision=5,
+    revision=6,
     indexable=True,
 )
 
@@ -54,11 +55,7 @@ class OmpAdapter(TreeAdapter):
     info = INFO
     writer = "omp"
     home_folder = ".omp"
-    command = CommandLine(
-        new=("omp", "omp -p {prompt}"),
-        resume=("omp --resume {id}", "omp --resume {id} -p {prompt}"),
-        fork=("omp --fork {id}", "omp --fork {id} -p {prompt}"),
-    )
+    command = CommandLine(LAUNCHERS["omp"])
 
     def roots(self, host: Host) -> Sequence[Path]:
         """Return the session folder that the environment names, then those of the agent folder."""

@@ -40,9 +40,11 @@ from amux.adapters._base import (
     SourceRef,
     Want,
 )
+from amux.adapters._kit.command_line import CommandLine
 from amux.adapters._kit.folders import Folders
 from amux.adapters.openclaw.injected import INJECTED_TEXTS
 from amux.host import Host
+from amux.launchers import LAUNCHERS
 
 if TYPE_CHECKING:
     from amux.adapters._kit.related import LinkKeys, Named, RelatedSessions
@@ -66,7 +68,7 @@ INFO: Final = AgentInfo(
         IgnoredFiles("openclaw.json*", "settings"),
     ),
     injected_texts=INJECTED_TEXTS,
-    revision=5,
+    revision=6,
     indexable=True,
 )
 
@@ -78,6 +80,9 @@ _ARCHIVE: Final = re.compile(
     r"(?P<id>.+?)(?:\.jsonl\.(?P<why>deleted|reset|bak|full\.bak)(?:\..+)?|\.full\.bak)"
 )
 _TRACE: Final = ".trajectory"
+
+
+_COMMAND: Final = CommandLine(LAUNCHERS["openclaw"])
 
 
 class OpenClawAdapter:
@@ -161,14 +166,9 @@ class OpenClawAdapter:
         version: str | None = None,
     ) -> Command | None:
         """Return a command for one turn; without a prompt, only one for a new conversation."""
-        del version
-        if prompt is None:
-            return Command(argv=("openclaw", "tui"), cwd=cwd) if action == "new" else None
-        argv = ["openclaw", "agent", "--local"]
-        if action == "fork" or (action == "resume" and session_id is None):
-            return None
-        argv += ["--agent", "main"] if session_id is None else ["--session-id", session_id]
-        return Command(argv=(*argv, "--message", prompt), cwd=cwd)
+        if session_id is not None and prompt is not None and action == "new":
+            action = "resume"  # a new conversation may be given an id
+        return _COMMAND(action, session_id=session_id, prompt=prompt, cwd=cwd, version=version)
 
 
 def _origin(source: SourceRef) -> Origin:

@@ -13,14 +13,12 @@ from collections.abc import Callable
 from typing import Final
 
 from amux.adapters._kit.injected import InjectedTexts
-from amux.adapters.openclaw.injected import NOTICES, TIME
+from amux.adapters.openclaw.injected import CHANNEL, DATE, NOTICES, TIME
 from amux.adapters.pi.prompts import Said, UserText, UserTexts, command_line
 
 _NOTICES: Final = InjectedTexts(NOTICES)
 _MOST_WRAPPERS: Final = 100  # a hostile text could consist of millions
 _TAIL: Final = 4000  # characters at the end that may hold a note of the channel
-
-_LEVELS: Final = "INFO|WARN|WARNING|ERROR|DEBUG|TRACE|FATAL|NOTICE"  # of a pasted log, no channel
 
 _SYSTEM: Final = (
     r"(?:System: [^\n]*\n){0,50}?System(?: \(untrusted\))?: \["
@@ -35,16 +33,13 @@ _LINES: Final = tuple(
         r"\[media attached[^\n]*",
         r"To send an image back, (?:prefer|use) the message tool[^\n]*",
         r"\[cron:[^\]\n]{1,300}\]",
-        rf"\[[A-Z][a-z]{{2}} {TIME}[^\]\n]{{0,40}}\]",
+        DATE,
         r"\[Current message - respond to this\]",
     )
 )
 """Wrappers of which every line can be recognised."""
 
-_HEADER: Final = re.compile(
-    rf"\[(?!(?:{_LEVELS})\b)(?P<channel>[A-Z][^\s\[\]]{{0,40}})[^\[\]\n]{{0,300}}? {TIME}"
-    r"[^\]\n]{0,40}\]"
-)
+_HEADER: Final = re.compile(CHANNEL)
 _LABEL: Final = re.compile(r"[^\n]{1,120} \(untrusted(?: metadata|, [^)\n]{1,100})\):\n")
 _MESSAGE_ID: Final = re.compile(r"\[message_id: [^\]\n]{1,300}\]\n")
 _SPEAKER: Final = re.compile(r"\s*(?P<name>[^\n:\[\]]{1,100}): ")

@@ -16,6 +16,16 @@ _READ: Final = "read in the source"
 TIME: Final = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d"
 """The time in every header."""
 
+_LEVELS: Final = "INFO|WARN|WARNING|ERROR|DEBUG|TRACE|FATAL|NOTICE"  # of a pasted log, no channel
+_REST: Final = r"[^\]\n]{0,40}\]"
+CHANNEL: Final = (
+    rf"\[(?!(?:{_LEVELS})\b)(?P<channel>[A-Z][^\s\[\]]{{0,40}})[^\[\]\n]{{0,300}}? {TIME}{_REST}"
+)
+"""The header of a channel, with sender and time."""
+
+DATE: Final = rf"\[(?:[A-Z][a-z]{{2}} {TIME}{_REST}|{TIME}{_REST}(?=\s*\[Subagent ))"
+"""The date before a text. Without a day of the week, it may begin a pasted log."""
+
 NOTICES: Final = (
     InjectedText("Read HEARTBEAT.md if it exists", seen="2026.1.30 to 2026.6.11"),
     InjectedText(r"\[OpenClaw [a-z]+(?: [a-z]+)*\]", seen="2026.6.11, 2026.9.6", regex=True),
@@ -49,9 +59,8 @@ WRAPPERS: Final = (
     InjectedText("[message_id: ", seen="real homes, 2026; 2026.1.30 to 2026.3.13"),
     InjectedText("[Subagent Context]", seen="real homes, 2026; 2026.2.26 to 2026.6.11"),
     InjectedText("[Subagent Task]", seen="2026.2.26 to 2026.6.11"),
-    InjectedText(
-        rf"\[[A-Z][a-z]{{2}} {TIME}[^\]\n]{{0,40}}\]", seen=f"2026.2.9, {_READ}", regex=True
-    ),
+    InjectedText(CHANNEL, seen=f"real homes, 2026; {_ALL}", regex=True),
+    InjectedText(DATE, seen=f"real homes, 2026; 2026.2.9, {_READ}", regex=True),
     InjectedText("[Chat messages since your last reply - for context]", seen=f"{_ALL}, {_READ}"),
     InjectedText("[Current message - respond to this]", seen=f"{_ALL}, {_READ}"),
     InjectedText("[Thread starter - for context]", seen=f"{_ALL}, {_READ}"),

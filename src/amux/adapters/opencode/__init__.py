@@ -29,10 +29,11 @@ from amux.adapters._base import (
     Want,
     has_bodies,
 )
-from amux.adapters._kit.command_line import CommandLine, since
+from amux.adapters._kit.command_line import CommandLine
 from amux.adapters._kit.folders import Folders
 from amux.adapters.opencode.injected import INJECTED_TEXTS
 from amux.host import Host
+from amux.launchers import LAUNCHERS
 from amux.model.facts import Facts
 from amux.model.problems import Problem
 
@@ -76,12 +77,7 @@ class OpenCodeAdapter:
     """Reads OpenCode's sessions. Stateless."""
 
     info = INFO
-    command = CommandLine(
-        new=("opencode", "opencode run -- {prompt}"),
-        resume=("opencode --session {id}", "opencode run --session {id} -- {prompt}"),
-        fork=("opencode --session {id} --fork", "opencode run --session {id} --fork -- {prompt}"),
-        can_fork=since(1, 2),
-    )
+    command = CommandLine(LAUNCHERS["opencode"])
 
     def roots(self, host: Host) -> Sequence[Path]:
         """Return the data directory, and the folder of OPENCODE_DB if that is a path."""

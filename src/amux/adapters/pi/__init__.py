@@ -22,6 +22,7 @@ from amux.adapters._kit.command_line import CommandLine
 from amux.adapters.pi.adapter import TreeAdapter
 from amux.adapters.pi.injected import INJECTED_TEXTS
 from amux.host import Host
+from amux.launchers import LAUNCHERS
 
 INFO: Final = AgentInfo(
     name="pi",
@@ -31,7 +32,7 @@ INFO: Final = AgentInfo(
     evidence="seen: 0.7.6, 0.30.2, 0.32.3, 0.73.1, 1.5.0; documented: 1.5.0",
     ignored_files=(IgnoredFiles("*/.*.tmp", "a log whose writer was stopped"),),
     injected_texts=INJECTED_TEXTS,
-    revision=5,
+    revision=6,
     indexable=True,
 )
 
@@ -42,11 +43,7 @@ class PiAdapter(TreeAdapter):
     info = INFO
     writer = "pi"
     home_folder = ".pi"
-    command = CommandLine(
-        new=("pi", "pi -p {prompt}"),
-        resume=("pi --session {id}", "pi --session {id} -p {prompt}"),
-        fork=("pi --fork {id}", "pi --fork {id} -p {prompt}"),
-    )
+    command = CommandLine(LAUNCHERS["pi"])
 
     def roots(self, host: Host) -> Sequence[Path]:
         """Return the session folder that the environment names, then that of the agent folder."""

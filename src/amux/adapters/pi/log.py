@@ -265,10 +265,11 @@ class SessionLog:
         starts = [at for at in (info.created_at, self._earliest) if at is not None]
         ends = [at for at in (info.created_at, self._latest) if at is not None]
         names = {*info.ids, *origin.aliases, origin.session_id} - {self.session_id}
-        # A session is free if the agent records its costs and recorded no call.
+        # A session is free if the agent records its costs, and all calls failed.
         calls, gaps = self.collector.calls, self.collector.gaps
-        is_asked = self._expected.has_tool_calls or USAGE_NOT_RECORDED in gaps
-        is_free = info.has_header and not (calls or is_asked)
+        is_answered = self._expected.has_tool_calls or USAGE_NOT_RECORDED in gaps
+        is_asked = CALL_INTERRUPTED in gaps or self._has_failed_call()
+        is_free = info.has_header and is_asked and not (calls or is_answered)
         return Facts(
             session_id=self.session_id,
             aliases=tuple(sorted(names)),
@@ -293,6 +294,11 @@ class SessionLog:
             problem_count=self.problem_count,
             raw={**info.raw(), **origin.raw, **self._tree_in_raw(branch)},
         )
+
+    def _has_failed_call(self) -> bool:
+        """Return whether a request to a model left a notice instead of an answer."""
+        notices = (at for at, kind in enumerate(self._kinds) if kind == LineKind.NOTICE)
+        return any(position not in self._by_program for position in notices)
 
     def _title_prompt(self, branch: list[int]) -> str | None:
         title = TitlePrompt()

@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Final
 
 from amux.adapters._base import AgentInfo, Capabilities, IgnoredFiles, Item, SourceRef, Want
-from amux.adapters._kit.command_line import CommandLine, since
+from amux.adapters._kit.command_line import CommandLine
 from amux.adapters._kit.folders import Folders, read_closed
 from amux.adapters.gemini.files import CHAT_NAME, chat_sources, read_chat
 from amux.adapters.qwen.injected import INJECTED_TEXTS
 from amux.host import Host
+from amux.launchers import LAUNCHERS
 
 NAME: Final = "qwen"
 INFO: Final = AgentInfo(
@@ -69,16 +70,7 @@ class QwenAdapter:
     """Reads the transcripts of Qwen Code. Stateless."""
 
     info = INFO
-    command = CommandLine(
-        new=("qwen", "qwen -p {prompt}"),
-        resume=("qwen --resume {id}", "qwen --resume {id} -p {prompt}"),
-        fork=(
-            "qwen --resume {id} --fork-session",
-            "qwen --resume {id} --fork-session -p {prompt}",
-        ),
-        can_resume=since(0, 4),
-        can_fork=since(0, 16),
-    )
+    command = CommandLine(LAUNCHERS["qwen"])
 
     def roots(self, host: Host) -> Sequence[Path]:
         """Return the runtime directory and the general directory: both may hold sessions."""
