@@ -1,0 +1,1 @@
+"""The agents that managed sessions run: Claude, Droid, OpenCode, and any other by its command."""

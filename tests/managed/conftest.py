@@ -1,0 +1,41 @@
+"""A home with stand-ins for the agents, and a stub of OpenCode's server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from managed_home import ManagedHome, ServerProcess
+
+
+@pytest.fixture
+def managed_home(tmp_path: Path) -> Iterator[ManagedHome]:
+    found = ManagedHome(tmp_path)
+    yield found
+    for client in found.clients:
+        client.close()
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., ServerProcess]]:
+    servers: list[ServerProcess] = []
+
+    def start(**options: Any) -> ServerProcess:
+        server = ServerProcess(tmp_path, **options)
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture
+def opencode_server(
+    managed_home: ManagedHome, serve: Callable[..., ServerProcess]
+) -> ServerProcess:
+    server = serve()
+    managed_home.configure(opencode={"server_url": server.url})
+    return server
