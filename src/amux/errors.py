@@ -9,6 +9,7 @@
       SessionNotFoundError       8   SESSION_NOT_FOUND
         AmbiguousIdError         8   AMBIGUOUS_ID (candidates)
       ParseError                 1   PARSE_ERROR
+      DecisionRequiredError      1   DECISION_REQUIRED (kind, choices)
       StoreError                 1   STORE_ERROR
         ConflictError            1   STORE_ERROR (expected, found)
         StoreBusyError           1   STORE_BUSY
@@ -189,6 +190,18 @@ class AuthError(AmuxError):
     ) -> None:
         super().__init__(message, hint=guidance)
         self.agent, self.status, self.guidance = agent, status, guidance
+
+
+class DecisionRequiredError(AmuxError):
+    """The caller must choose how to go on; nothing was changed. `choices` names the ways."""
+
+    code = ErrorCode.DECISION_REQUIRED
+
+    def __init__(
+        self, message: str, *, kind: str, choices: Sequence[str], hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.kind, self.choices = kind, tuple(choices)
 
 
 class StoreError(AmuxError):
