@@ -38,13 +38,29 @@ from collections.abc import (
 )
 from datetime import datetime, tzinfo
 from pathlib import Path
-from typing import Literal, Self, Unpack
+from typing import Any, Literal, Self, Unpack
 
 from amux import client as sync
 from amux.adapters._base import AgentInfo, Capabilities
 from amux.annotations.manager import AnnotationManager as SyncAnnotationManager
 from amux.config import Config
 from amux.host import Host
+from amux.lifecycle.lifecycle import Lifecycle
+from amux.lifecycle.reset import ResetPolicySet
+from amux.lifecycle.restore import RestoreRegistry
+from amux.lifecycle.restore_report import RestoreReport
+from amux.lifecycle.router import SourceRouter
+from amux.managed.reports import (
+    AgentSessionProfile,
+    CleanupReport,
+    Health,
+    RecoveryOffer,
+    RecoveryReport,
+    RecoveryWay,
+)
+from amux.managed.requests import Prompt
+from amux.managed.sessions import ManagedSessions as SyncManagedSessions
+from amux.managed.state import ResumeStrategy, SessionInfo, SessionState, SessionStatus
 from amux.model.annotation import SessionAnnotations
 from amux.model.change import SessionChange
 from amux.model.cost import CostBlock, CostSummary
@@ -97,13 +113,20 @@ from amux.store.session_db.database import SessionDB as SyncSessionDB
 from amux.store.session_db.messages import Message
 from amux.store.session_db.removal import PruneOptions
 from amux.store.session_db.rows import Row
-from amux.workers import iterate, run_in_worker, run_to_end, wait_in_worker
+from amux.workers import (
+    acquire_in_worker,
+    iterate,
+    run_in_worker,
+    run_to_end,
+    wait_in_worker,
+)
 
 __all__ = [
     "AdapterManager",
     "AnnotationManager",
     "Client",
     "IndexManager",
+    "ManagedSessions",
     "SessionDB",
     "SessionManager",
     "SessionStore",
@@ -130,7 +153,7 @@ CONTEXT = """\
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.close()"""
+        await run_to_end(self._inner.close)"""
 
 STORE_HEADER = '''"""The asynchronous session store, with the names and parameters of the other one.
 
@@ -145,7 +168,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from amux.model.session import Session
 from amux.rollout.log import Appended, Fsync, Repeat, ThreadLog, VacuumReport
@@ -158,6 +181,7 @@ from amux.store.compaction import PROTECTED_TURNS
 from amux.store.costs import CostTracker
 from amux.store.reports import (
     DoctorReport,
+    EraseReport,
     ImportReport,
     Lineage,
     OptimizeReport,
@@ -169,7 +193,10 @@ from amux.store.reports import (
 from amux.store.session_store import Hits, Threads
 from amux.store.thread import POLL_SECONDS, Summary
 from amux.store.turns import PendingInput, TurnContext
-from amux.workers import iterate, run_in_worker, run_to_end
+from amux.workers import acquire_in_worker, iterate, run_in_worker, run_to_end
+
+if TYPE_CHECKING:
+    from amux.store.file_log.index import ThreadIndex
 
 
 class _OneRound(threading.Event):
@@ -241,11 +268,14 @@ CLASSES = (
     ("annotations/manager.py", "AnnotationManager", "SyncAnnotationManager"),
     ("reading/adapter_manager.py", "AdapterManager", "SyncAdapterManager"),
     ("sessions/index_manager.py", "IndexManager", "SyncIndexManager"),
+    ("managed/sessions.py", "ManagedSessions", "SyncManagedSessions"),
     ("client.py", "Client", "sync.Client"),
     ("store/session_db/database.py", "SessionDB", "SyncSessionDB"),
 )
 OPENED = {"SessionDB"}
 """Classes whose constructor does I/O: their asynchronous version has a method `open` instead."""
+LAZY = {"ManagedSessions"}
+"""Managers that read the settings when they are created: their properties create them."""
 PURE = {
     "SessionManager": {"resolve_unified_id", "resolve_native_id"},
     "AdapterManager": {"register", "unregister"},
@@ -253,11 +283,12 @@ PURE = {
 }
 SYNC_ONLY = {
     "fast_list", "fast_texts", "has_settings", "display_settings", "index_was_written", "start",
-    "transaction",
+    "transaction", "run", "runs",
 }  # fmt: skip
 """Members without an asynchronous version.
 
-`start` replaces the process, and a `transaction` belongs to one thread.
+`start` replaces the process, a `transaction` belongs to one thread, and a run is a process of its
+own that one thread reads.
 """
 
 
@@ -334,6 +365,9 @@ def _store_method(method: ast.FunctionDef) -> list[str]:
     worker = f"await run_in_worker({call}{', ' if arguments else ''}{arguments})"
     if method.decorator_list:
         worker = f"await run_in_worker(lambda: {call})"
+    if returns == "Turn":
+        made = f"lambda: {call}({arguments})"
+        worker = f"await acquire_in_worker({made}, sync_turns.Turn.interrupt)"
     wrapped = returns.removesuffix(" | None")
     if wrapped not in {name for _, name, _ in STORE_CLASSES}:
         body = f"        return {worker}" if returns != "None" else f"        {worker}"
@@ -381,7 +415,7 @@ def _class(node: ast.ClassDef, wrapped: str) -> str:
         "        self._inner = inner",
     ]
     public = [each for each in node.body if isinstance(each, ast.FunctionDef) and _is_public(each)]
-    managers = {name for _, name, _ in CLASSES}
+    managers = {name for _, name, _ in CLASSES} - LAZY
     lines += [
         f"        self.{each.name} = {_returned(each)}(inner.{each.name})"
         for each in public
@@ -427,21 +461,26 @@ def _opening(node: ast.ClassDef, wrapped: str) -> list[str]:
     found = next(each for each in node.body if getattr(each, "name", "") == "__init__")
     assert isinstance(found, ast.FunctionDef)
     parameters = ast.unparse(found.args).removeprefix("self, ")
+    made = f"lambda: {wrapped}({_forwarded(found)})"
     return [
         "    @classmethod",
         f"    async def open(cls, {parameters}) -> Self:",
         _docstring("Open it with the arguments of the synchronous constructor.", " " * 8),
-        f"        return cls(await run_in_worker({wrapped}, {_forwarded(found)}))",
+        f"        made = await acquire_in_worker({made}, {wrapped}.close)",
+        "        return cls(made)",
     ]
 
 
 def _property(method: ast.FunctionDef) -> list[str]:
     inner = f"self._inner.{method.name}"
+    made = f"SessionStore.of({inner})" if method.name == "store" else inner
+    if _returned(method) in LAZY:
+        made = f"{_returned(method)}({inner})"
     return [
         "    @property",
         f"    def {method.name}(self) -> {_returned(method)}:",
         _docstring(ast.get_docstring(method) or "", " " * 8),
-        f"        return {f'SessionStore.of({inner})' if method.name == 'store' else inner}",
+        f"        return {made}",
     ]
 
 

@@ -32,6 +32,18 @@ if sys.platform == "win32":
             break
         os.lseek(descriptor, position, os.SEEK_SET)
 
+    def try_lock(descriptor: int) -> bool:
+        """Take the exclusive lock of an open file; return False if another one holds it."""
+        position = os.lseek(descriptor, 0, os.SEEK_CUR)
+        os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        finally:
+            os.lseek(descriptor, position, os.SEEK_SET)
+        return True
+
     def unlock(descriptor: int) -> None:
         """Give the lock of an open file back."""
         position = os.lseek(descriptor, 0, os.SEEK_CUR)
@@ -54,6 +66,14 @@ else:
     def lock(descriptor: int) -> None:
         """Wait for the exclusive lock of an open file."""
         fcntl.flock(descriptor, fcntl.LOCK_EX)  # the kernel queues waiters: no writer starves
+
+    def try_lock(descriptor: int) -> bool:
+        """Take the exclusive lock of an open file; return False if another one holds it."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
     def unlock(descriptor: int) -> None:
         """Give the lock of an open file back."""

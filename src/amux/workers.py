@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -29,9 +30,34 @@ async def run_in_worker(function: Callable[..., T], *args: Any, **kwargs: Any) -
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:
-        if not future.cancelled():
-            await asyncio.wait([future])
+        await _settle(future)
         raise
+
+
+async def acquire_in_worker(acquire: Callable[[], T], release: Callable[[T], object]) -> T:
+    """Return what a worker thread acquires; it is released if the caller is cancelled meanwhile.
+
+    Under trio a call that has begun returns its result also to a cancelled caller.
+    """
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return await run_in_worker(acquire)
+    future = loop.run_in_executor(None, acquire)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        if await _settle(future):
+            await run_in_worker(release, future.result())
+        raise
+
+
+async def _settle(future: asyncio.Future[Any]) -> bool:
+    """Wait for the end of a call, however often the caller is cancelled; return its success."""
+    while not future.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([future])
+    return not future.cancelled() and future.exception() is None
 
 
 async def wait_in_worker(function: Callable[[], T]) -> T:

@@ -10,12 +10,16 @@ from uuid import uuid4
 
 import pytest
 import trio
+from claude_agent_sdk import fold_session_summary
 from claude_agent_sdk.testing import run_session_store_conformance
 
 from amux.integrations.claude import AmuxSessionStore
 from amux.store.session_store import SessionStore
 
 MakeStore = Callable[[], AmuxSessionStore]
+SUMMARISED = ("customTitle", "aiTitle", "lastPrompt", "summary", "gitBranch")
+"""Fields of entries whose last value the SDK keeps in its summary."""
+
 OPTIONAL = ("list_sessions", "list_session_summaries", "delete", "list_subkeys")
 
 
@@ -92,18 +96,46 @@ def test_writers_at_the_same_time_lose_nothing_and_agree_on_the_summary(
     store = make_store()
     key: Any = {"project_key": "p", "session_id": "s"}
 
-    async def write(number: int) -> None:
-        for each in range(5):
-            entry: Any = {"uuid": f"{number}.{each}", "type": "user", "timestamp": "2026-01-01"}
+    async def write(field: str) -> None:
+        for number in range(6):
+            value = f"{field} {number}"
+            entry: Any = {"uuid": value, "type": "user", "timestamp": "2026-01-01", field: value}
             await store.append(key, [entry])
 
     async def work() -> Any:
-        await asyncio.gather(*(write(number) for number in range(6)))
+        await asyncio.gather(*map(write, SUMMARISED))
         return await store.load(key), await store.list_session_summaries("p")
 
     loaded, summaries = under_asyncio(work)
     assert len(loaded) == len({each["uuid"] for each in loaded}) == 30
-    assert [each["session_id"] for each in summaries] == ["s"]
+    (summary,) = summaries
+    assert summary["data"] == fold_session_summary(None, key, loaded)["data"]
+    assert {f"{field} 5" for field in SUMMARISED} <= {*summary["data"].values()}
+    store.store.close()
+
+
+def test_a_session_that_is_deleted_while_others_append_is_created_again(
+    make_store: MakeStore,
+) -> None:
+    store = make_store()
+    key: Any = {"project_key": "p", "session_id": "s"}
+
+    async def write(number: int) -> None:
+        for each in range(8):
+            entry: Any = {"uuid": f"{number}.{each}", "type": "user", "timestamp": "2026-01-01"}
+            await store.append(key, [entry])
+
+    async def delete() -> None:
+        for _ in range(12):
+            await store.delete(key)
+
+    async def work() -> Any:
+        await asyncio.gather(write(0), write(1), delete(), write(2), delete())
+        last: Any = {"uuid": "last", "type": "user", "timestamp": "2026-01-01"}
+        await store.append(key, [last])
+        return await store.load(key)
+
+    assert under_asyncio(work)[-1]["uuid"] == "last"
     store.store.close()
 
 

@@ -15,13 +15,23 @@ from amux.model.problems import Problem
 from amux.rollout.rollout_reader import read_backward, read_forward
 
 
-def line(seq: int, position: int = 1, size: int = 1, *, after_cut: bool = False) -> bytes:
+def line(
+    seq: int,
+    position: int = 1,
+    size: int = 1,
+    *,
+    after_cut: bool = False,
+    type: str = "response_item",
+    event: str | None = None,
+    text: str = "",
+) -> bytes:
     """A line as the page about the format describes it."""
-    fields: dict[str, Any] = {"type": "response_item", "seq": seq, "id": f"r{seq}"}
+    fields: dict[str, Any] = {"type": type, "seq": seq, "id": f"r{seq}"}
     fields |= {"timestamp": "2026-11-18T00:00:00Z", "batch": [position, size]}
     if after_cut:
         fields["after_cut"] = True
-    return json.dumps({**fields, "payload": {"n": seq}}).encode()
+    payload = {"n": seq, "text": text, **({} if event is None else {"type": event})}
+    return json.dumps({**fields, "payload": payload}).encode()
 
 
 def read(path: Path) -> tuple[list[int], list[Problem]]:
@@ -148,4 +158,35 @@ def test_any_damage_is_read_alike_in_both_directions(
     path = tmp_path_factory.mktemp("rollouts") / "rollout"
     path.write_bytes(b"\n".join(lines) + (b"\n" if ended else b""))
     assert read(path)[0] == readable(lines)
+    path.unlink()
+
+
+@drawn(150)
+@given(data=st.data())
+def test_records_of_some_kinds_are_those_of_a_reader_of_everything(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Batches lie in one block of the file or across several; some were cut off."""
+    lines, seq, wanted = list[bytes](), 0, set[int]()
+    for size in data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=8)):
+        mark = data.draw(st.booleans())
+        for position in range(1, size + 1):
+            seq += 1
+            after_cut = mark and position == 1
+            type = data.draw(st.sampled_from(("response_item", "event_msg", "turn_context")))
+            event = "register" if type == "event_msg" else None
+            text = "x" * data.draw(st.sampled_from((0, 30_000, 70_000)))
+            if event is not None:
+                wanted.add(seq)
+            if data.draw(st.sampled_from((True, True, True, False))):
+                made = line(
+                    seq, position, size, after_cut=after_cut, type=type, event=event, text=text
+                )
+                lines.append(made)
+    path = tmp_path_factory.mktemp("rollouts") / "rollout"
+    path.write_bytes(b"\n".join(lines))
+    expected = [number for number in readable(lines) if number in wanted]
+    found = [record.seq for record in read_backward(str(path), kinds=("register",))]
+    assert found == expected[::-1]
+    assert list(read_backward(str(path), kinds=())) == []
     path.unlink()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import threading
 from collections.abc import Awaitable, Callable
@@ -145,6 +146,47 @@ def test_a_cancelled_write_is_waited_for_under_asyncio() -> None:
     in_asyncio(_cancelled_write(log, begin))
 
 
+def test_a_write_that_is_cancelled_twice_is_waited_for_under_asyncio() -> None:
+    log = SlowLog()
+
+    async def begin(write: Work, begun: Work) -> None:
+        task = asyncio.ensure_future(write())
+        await begun()
+        for _ in range(2):
+            task.cancel()
+            await asyncio.sleep(0)
+        assert not task.done()
+        log.may_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    in_asyncio(_cancelled_write(log, begin))
+
+
+def test_a_cancelled_write_that_fails_is_reported_by_nobody_else() -> None:
+    """An error that no caller waits for must not reach the event loop's handler."""
+    may_end, reported = threading.Event(), list[dict[str, Any]]()
+
+    def fail() -> None:
+        assert may_end.wait(30)
+        raise SessionNotFoundError("gone")
+
+    async def work() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, given: reported.append(given))
+        task = asyncio.ensure_future(run_in_worker(fail))
+        await asyncio.sleep(0)
+        task.cancel()
+        asyncio.get_running_loop().call_soon(may_end.set)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        del task
+        gc.collect()
+        await asyncio.sleep(0)
+
+    in_asyncio(work)
+    assert reported == []
+
+
 def test_a_cancelled_write_is_waited_for_under_trio() -> None:
     log = SlowLog()
 
@@ -156,6 +198,44 @@ def test_a_cancelled_write_is_waited_for_under_trio() -> None:
             log.may_end.set()
 
     trio.run(_cancelled_write(log, begin))
+
+
+def test_a_turn_whose_beginning_is_cancelled_is_given_back(run: Callable[[Work], Any]) -> None:
+    """The turn begins in a worker thread although nobody waits for it any more."""
+    log = SlowLog()
+
+    async def work() -> None:
+        started = await aio.SessionStore(log).start(cwd="/w")
+
+        async def checkpoint() -> None:
+            if run is in_asyncio:
+                await asyncio.sleep(0)
+            else:
+                await trio.lowlevel.checkpoint()
+
+        async def hold() -> None:
+            async with await started.begin_turn():
+                await checkpoint()
+
+        if run is in_asyncio:
+            task = asyncio.ensure_future(hold())
+            await run_in_worker(log.begun.wait, 30)
+            task.cancel()
+            asyncio.get_running_loop().call_soon(log.may_end.set)
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        else:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(hold)
+                await run_in_worker(log.begun.wait, 30)
+                nursery.cancel_scope.cancel()
+                log.may_end.set()
+        assert log.lease_of(started.thread_id) is None
+        assert not [each for each in threading.enumerate() if each.name.startswith("turn-")]
+        kinds = [each.payload.get("type") async for each in started.items(raw=True)]
+        assert kinds.count("turn_interrupted") == 1
+
+    run(work)
 
 
 def test_a_cancelled_turn_is_given_back(run: Callable[[Work], Any]) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
+from builders import CAPTURES
 from child_processes import child_env
 
 
@@ -17,14 +19,17 @@ class Commands:
     def __init__(self, home: Path, address: str) -> None:
         self._env = child_env(HOME=str(home), AMUX_STORE=address, TZ="UTC")
 
-    def __call__(self, *words: str) -> str:
-        done = subprocess.run(
+    def run(self, *words: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
             [sys.executable, "-m", "amux", *words],
             env=self._env,
             capture_output=True,
             timeout=60,
             check=False,
         )
+
+    def __call__(self, *words: str) -> str:
+        done = self.run(*words)
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout.decode()
 
@@ -74,3 +79,17 @@ def test_both_backends_give_the_same_answers(tmp_path: Path, store_url: str) -> 
             {"role": "assistant", "content": "eine Antwort"},
         ],
     ]
+
+
+@pytest.mark.parametrize("scheme", ["mysql", "postgresql"])
+def test_a_store_that_cannot_be_opened_costs_no_other_agent(tmp_path: Path, scheme: str) -> None:
+    capture = next(each for each in CAPTURES if each.agent == "claude")
+    home = capture.copy_to(tmp_path / "home")
+    here = Commands(home, str(tmp_path / "store"))
+    there = Commands(home, f"{scheme}://me:secret@127.0.0.1:1/db")
+    assert there.json("list", "claude") == here.json("list", "claude") != []
+    done = there.run("cost")
+    assert done.returncode == 0
+    assert b"the adapter `amux` failed" in done.stderr
+    assert b"unreadable-source" in done.stderr
+    assert b"secret" not in done.stdout + done.stderr

@@ -22,7 +22,7 @@ from amux.rollout.ids import is_valid_session_id
 from amux.rollout.log import ThreadLog
 from amux.rollout.recorder import BackgroundRecorder
 from amux.rollout.records import NewRecord, Record
-from amux.store.compaction import is_due, plan_compaction
+from amux.store.compaction import KEPT_TOKENS, is_due, plan_compaction
 from amux.store.memory import MemoryLog
 from amux.store.session_store import SessionStore
 from amux.testing import BackendSuite
@@ -155,7 +155,8 @@ print(begun, count - begun)
 
 
 @pytest.mark.parametrize(
-    ("policy", "lowest", "highest"), [("never", 0, 0), ("turn", 2, 2), ("always", 20, 60)]
+    ("policy", "lowest", "highest"),
+    [("never", 0, 0), ("turn", 3, 3), ("always", 20, 60)],  # two turns, and the directory once
 )
 def test_files_are_synced_as_often_as_the_policy_says(
     store_folder: Path, policy: str, lowest: int, highest: int
@@ -262,6 +263,15 @@ def test_a_compaction_is_cut_only_before_a_user_message() -> None:
 def test_a_compaction_protects_twenty_turns_by_default() -> None:
     assert _plan("ua" * 20) == (0, 0)
     assert _plan("ua" * 23) == (6, 6)
+
+
+def test_a_compaction_by_tokens_keeps_what_fits_and_at_least_one_turn() -> None:
+    roles = "ua" * 400  # 400 characters and their envelope are about 110 tokens
+    cut, kept = _plan(roles, keep_tokens=KEPT_TOKENS)
+    assert KEPT_TOKENS == 20_000
+    assert 170 <= len(roles) - kept <= 200
+    assert cut == kept
+    assert _plan("uaua", keep_tokens=1) == (2, 2)
 
 
 def test_a_compaction_is_due_when_the_window_less_a_reserve_is_full() -> None:

@@ -382,6 +382,14 @@ def test_an_automatic_title_does_not_replace_one(db: SessionDB) -> None:
     assert db.get_session_title("s") == "automatic"
 
 
+def test_a_title_stands_for_the_session_of_its_lineage_that_started_last(db: SessionDB) -> None:
+    for name, title in (("a", "X"), ("b", "X #3"), ("c", "X #2")):
+        db.create_session(name, "cli")
+        db.set_session_title(name, title)
+    assert db.resolve_session_by_title("X") == "c"
+    assert db.get_next_title_in_lineage("X") == "X #4"
+
+
 def test_wildcards_in_titles_are_literal(db: SessionDB) -> None:
     for name, title in (("a", "100%"), ("b", "100% #2"), ("c", "1000 #9"), ("d", "a_b #5")):
         db.create_session(name, "cli")

@@ -105,10 +105,10 @@ class Threads(RuleBasedStateMachine):
         ids: tuple[str, ...],
         repeat: str = "skip",
     ) -> None:
-        if not self.keeps_replaced and repeat == "replace":
-            repeat = "skip"  # rule b08 of the suite covers it
         for (own, role, text), id in zip(items, ids, strict=True):
             assert own in {None, id}
+            if repeat == "replace" and not self.keeps_replaced:
+                model.entries = [entry for entry in model.entries if entry.id != id]
             if repeat == "replace" or not model.has(id):
                 model.add("item", id=id, role=role, content=text)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Generator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 from unittest.mock import patch
 
@@ -18,6 +20,7 @@ from amux.rollout.records import NewRecord
 from amux.store.file_log.index import ThreadIndex
 from amux.store.file_log.log import FileLog
 from amux.store.session_store import SessionStore
+from amux.store.turns import TurnContext
 
 pytestmark = pytest.mark.no_cover  # measuring makes system calls of its own
 
@@ -151,6 +154,48 @@ def test_the_last_two_items_of_a_long_thread_cost_less_than_a_hundredth_of_its_f
         size = thread.path.stat().st_size
     assert [record.payload["content"] for record in latest] == ["message 49998", "message 49999"]
     assert 0 < read() < size / 100
+
+
+def test_a_long_thread_is_resumed_without_decoding_it(store_folder: Path) -> None:
+    """Neither the index nor more than the first and the last lines are needed."""
+    with closing(SessionStore(store_folder, fsync="never")) as store:
+        thread = store.start(cwd="/project", model="opus")
+        thread.set_register("state", {"step": 1})
+        with thread.begin_turn(TurnContext(cwd="/elsewhere")) as turn:
+            turn.message("user", "first")
+        for number in range(1_000):
+            with thread.begin_turn() as turn:
+                turn.message("user", f"question {number}")
+                turn.message("assistant", f"answer {number}")
+    records = 4_000
+    with closing(SessionStore(store_folder)) as store:
+        with counted_functions() as resuming:
+            thread = store.resume(thread.thread_id)
+        with counted_functions() as reading:
+            register, environment = thread.register("state"), thread.environment
+        with counted_functions() as turning:
+            thread.begin_turn().end()
+    assert register == {"step": 1}
+    assert (environment.cwd, environment.model) == ("/elsewhere", "opus")
+    assert not (store_folder / "state.db").exists()
+    for calls in (resuming, reading, turning):
+        assert 0 < calls.total() < 2 * records  # decoding them all takes ten calls for each
+
+
+@contextmanager
+def counted_functions() -> Generator[Counter[str]]:
+    """Count the calls of functions in the body."""
+    calls: Counter[str] = Counter()
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        if event in {"call", "c_call"}:
+            calls[frame.f_code.co_name] += 1
+
+    sys.setprofile(note)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(None)
 
 
 def test_a_search_after_one_append_reads_only_what_was_appended(store_folder: Path) -> None:

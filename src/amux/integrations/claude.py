@@ -13,8 +13,8 @@ made from.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final, cast
 
 from claude_agent_sdk import SessionStore as SdkSessionStore
@@ -27,20 +27,25 @@ from claude_agent_sdk.types import (
     SessionSummaryEntry,
 )
 
-from amux.errors import ConflictError, SessionNotFoundError
+from amux.errors import SessionNotFoundError
+from amux.integrations._common import (
+    StoreAddress,
+    create,
+    head_of,
+    open_store,
+    retrying,
+    threads_below,
+)
 from amux.rollout import control
-from amux.rollout.log import ThreadLog
 from amux.rollout.records import NewRecord
-from amux.rollout.threads import ThreadFilter, ThreadSummary
+from amux.rollout.threads import ThreadSummary
 from amux.rollout.view import visible
-from amux.store.session_store import SessionStore
 from amux.workers import run_in_worker
 
 NAMESPACE: Final = "claude-agent-sdk"
 FORMAT: Final = "claude-jsonl"
 
 _SUMMARY: Final = "summary"
-_TRIES: Final = 100
 
 
 class AmuxSessionStore(SdkSessionStore):
@@ -49,8 +54,8 @@ class AmuxSessionStore(SdkSessionStore):
     Calls run in worker threads, under asyncio and under trio.
     """
 
-    def __init__(self, store: SessionStore | ThreadLog | Path | str) -> None:
-        self.store = store if isinstance(store, SessionStore) else SessionStore(store)
+    def __init__(self, store: StoreAddress) -> None:
+        self.store = open_store(store)
         self._log = self.store.log
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
@@ -80,16 +85,14 @@ class AmuxSessionStore(SdkSessionStore):
 
     def _append(self, key: SessionKey, entries: Sequence[SessionStoreEntry]) -> None:
         """Append until no other writer interferes: the summary depends on what is stored."""
-        for _ in range(_TRIES):
-            thread_id = self._thread_of(key) or self._create(key)
-            head = next((record.seq for record in self._log.read_back(thread_id)), 0)
+
+        def attempt() -> None:
+            thread_id = self._thread_of(key) or self._create(key, entries)
+            head = head_of(self._log, thread_id) if _is_main(key) else None
             records = self._records(key, thread_id, entries)
-            try:
-                self._log.append(thread_id, records, expect=head if _is_main(key) else None)
-            except (ConflictError, SessionNotFoundError):
-                continue  # another writer was faster, or deleted the session
-            return
-        raise ConflictError(f"the session `{key['session_id']}` is written by too many at once")
+            self._log.append(thread_id, records, expect=head)
+
+        retrying(attempt)
 
     def _records(
         self, key: SessionKey, thread_id: str, entries: Sequence[SessionStoreEntry]
@@ -108,36 +111,34 @@ class AmuxSessionStore(SdkSessionStore):
                 records.append(control.register(_SUMMARY, dict(summary)))
         return records
 
-    def _create(self, key: SessionKey) -> str:
-        """Create the thread of a transcript; a sub-agent's is a child of the main one."""
+    def _create(self, key: SessionKey, entries: Sequence[SessionStoreEntry]) -> str:
+        """Create the thread of a transcript; a sub-agent's is a child of the main one.
+
+        Raises:
+            ConflictError: Another writer has created it.
+        """
         parent: str | None = None
         if not _is_main(key):
             main: SessionKey = {"project_key": key["project_key"], "session_id": key["session_id"]}
             parent = self._thread_of(main)
-        try:
-            return self.store.start(
-                cwd="",
-                agent="claude",
-                source=NAMESPACE,
-                namespace=NAMESPACE,
-                key=_parts(key),
-                payload_format=FORMAT,
-                kind="session" if _is_main(key) else "subagent",
-                parent=parent,
-            ).thread_id
-        except ConflictError:
-            found = self._thread_of(key)
-            if found is None:
-                raise
-            return found
+        return create(
+            self.store,
+            NAMESPACE,
+            _parts(key),
+            payload_format=FORMAT,
+            agent="claude",
+            cwd=_directory_in(entries),
+            kind="session" if _is_main(key) else "subagent",
+            parent=parent,
+        )
 
     def _load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         thread_id = self._thread_of(key)
         if thread_id is None:
             return None
-        found: list[SessionStoreEntry] = [
-            record.payload for record in visible(self._log.read_back(thread_id))
-        ]
+        found: list[SessionStoreEntry] = []
+        with contextlib.suppress(SessionNotFoundError):  # deleted meanwhile
+            found += [record.payload for record in visible(self._log.read_back(thread_id))]
         return found or None
 
     def _list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
@@ -157,12 +158,9 @@ class AmuxSessionStore(SdkSessionStore):
 
     def _mains(self, project_key: str) -> list[ThreadSummary]:
         """Return the main transcripts of a project; one that holds no entry yet is left out."""
-        threads = self._log.threads(
-            ThreadFilter(namespace=NAMESPACE, key_prefix=(project_key,), archived=None)
-        )
         return [
             thread
-            for thread in threads
+            for thread in threads_below(self._log, NAMESPACE, project_key)
             if thread.key is not None and thread.key[2] == "" and thread.head > 1
         ]
 
@@ -175,20 +173,17 @@ class AmuxSessionStore(SdkSessionStore):
             self._log.delete(thread_id)
 
     def _list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
-        prefix = (key["project_key"], key["session_id"])
-        threads = self._log.threads(
-            ThreadFilter(namespace=NAMESPACE, key_prefix=prefix, archived=None)
-        )
+        threads = threads_below(self._log, NAMESPACE, key["project_key"], key["session_id"])
         return sorted(thread.key[2] for thread in threads if thread.key and thread.key[2])
 
     def _thread_of(self, key: SessionKey) -> str | None:
         return self._log.find(NAMESPACE, _parts(key))
 
     def _summary_of(self, thread_id: str) -> SessionSummaryEntry | None:
-        for record in self._log.read_back(thread_id):
-            found = control.event_of(record)
-            if found is not None and found[1].get("name") == _SUMMARY:
-                return cast("SessionSummaryEntry", found[1].get("value"))
+        with contextlib.suppress(SessionNotFoundError):  # deleted meanwhile
+            for record in self._log.read_back(thread_id, kinds=(control.REGISTER,)):
+                if record.payload.get("name") == _SUMMARY:
+                    return cast("SessionSummaryEntry", record.payload.get("value"))
         return None
 
 
@@ -203,6 +198,12 @@ def _is_main(key: SessionKey) -> bool:
 def _as_record(entry: SessionStoreEntry) -> NewRecord:
     uuid: Any = entry.get("uuid")
     return NewRecord(payload=entry, id=uuid if isinstance(uuid, str) and uuid else None)
+
+
+def _directory_in(entries: Sequence[SessionStoreEntry]) -> str:
+    """Return the working directory that the first line with one names; "" if none does."""
+    named: list[Any] = [entry.get("cwd") for entry in entries]
+    return next((cwd for cwd in named if isinstance(cwd, str)), "")
 
 
 def _millis(thread: ThreadSummary) -> int:

@@ -9,7 +9,7 @@ newest record to the oldest needs no second pass.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from amux.rollout.records import NewRecord, Record, as_mapping
 
@@ -31,6 +31,9 @@ TOUCH: Final = "touch"
 USAGE: Final = "usage"
 PROJECTION: Final = "projection"
 
+SNAPSHOT: Final = "amux.snapshot"
+"""The register that holds the state of a session beside its conversation."""
+
 
 def event(kind: str, /, **fields: Any) -> NewRecord:
     """Return a control record of a kind; fields that are None are left out."""
@@ -45,6 +48,19 @@ def event_of(record: Record) -> tuple[str, Mapping[str, Any]] | None:
     payload = as_mapping(record.payload)
     kind = payload.get("type")
     return (kind, payload) if isinstance(kind, str) else None
+
+
+def kind_of(record: Record) -> str:
+    """Return the kind of a control record, and the type of any other record."""
+    found = event_of(record)
+    return record.type if found is None else found[0]
+
+
+def texts_in(payload: Mapping[str, Any], field: str) -> list[str]:
+    """Return the texts of a list in a payload; anything else in its place is no text."""
+    found = payload.get(field)
+    items = cast("list[object]", found) if isinstance(found, list) else []
+    return [each for each in items if isinstance(each, str)]
 
 
 def hide_ids(ids: Sequence[str], *, searchable: bool = False, reason: str = "") -> NewRecord:

@@ -8,8 +8,8 @@ programs write other versions.
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 from collections.abc import Callable, Container
 from typing import Final
 from uuid import uuid4
@@ -62,7 +62,7 @@ def scoped_key(agent_id: str, session_id: str) -> str:
 
 
 def _eight_hex_digits() -> str:
-    return secrets.token_hex(_ENTRY_ID_BYTES)
+    return os.urandom(_ENTRY_ID_BYTES).hex()
 
 
 def new_entry_id(taken: Container[str], *, draw: Callable[[], str] = _eight_hex_digits) -> str:

@@ -14,13 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import msgspec
 
-from amux.errors import ConflictError, ValidationError
+from amux.errors import ConflictError, SessionNotFoundError, StoreError, ValidationError
 from amux.model.problems import Problem
+from amux.rollout.ids import is_valid_session_id
 from amux.rollout.records import (
+    SCHEMA_VERSION,
     NewRecord,
     Record,
     SessionMeta,
@@ -37,6 +39,10 @@ Repeat = Literal["skip", "replace", "error"]
 
 Fsync = Literal["never", "turn", "always"]
 """When appended records are forced to the disk: never, at the end of a turn, at every append."""
+
+
+MAX_KEY_BYTES: Final = 2_000
+"""The most bytes of a namespace and a key in UTF-8: an index of a database can hold no more."""
 
 
 class Appended(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,8 +185,18 @@ class ThreadLog(Protocol):
         """
         ...
 
-    def read_back(self, thread_id: str, *, before: int | None = None) -> Iterator[Record]:
-        """Yield the records below a sequence number, newest first; only what is taken is read."""
+    def read_back(
+        self,
+        thread_id: str,
+        *,
+        before: int | None = None,
+        kinds: Collection[str] | None = None,
+    ) -> Iterator[Record]:
+        """Yield the records below a sequence number, newest first; only what is taken is read.
+
+        `kinds` are types of records and kinds of control records (`control.kind_of`): with them,
+        only such records are yielded, and the others should cost next to nothing.
+        """
         ...
 
     def stored_ids(self, thread_id: str, record_ids: Collection[str]) -> set[str]:
@@ -339,6 +355,33 @@ def next_item_id(record: Record, item_id: str | None) -> str | None:
     return item_id
 
 
+def check_meta(meta: SessionMeta) -> SessionMeta:
+    """Return the meta data of a new thread, with its id in lower case.
+
+    Raises:
+        ValidationError: The id is not a UUID. Ids become names of files, so none is trusted.
+        StoreError: The thread has a newer format.
+    """
+    if not is_valid_session_id(meta.thread_id):
+        raise ValidationError(
+            f"`{meta.thread_id}` is not the id of a thread",
+            fields=("thread_id",),
+            hint="`new_thread_id` makes one",
+        )
+    check_version(meta)
+    return msgspec.structs.replace(meta, thread_id=meta.thread_id.lower())
+
+
+def check_version(meta: SessionMeta) -> None:
+    """Raise `StoreError` if a thread has a newer format: it must be neither read nor written."""
+    if meta.schema_version > SCHEMA_VERSION:
+        raise StoreError(
+            f"thread `{meta.thread_id}` has version {meta.schema_version} of the format; "
+            f"this version of amux reads up to {SCHEMA_VERSION}",
+            hint="update amux",
+        )
+
+
 def check_expected(thread_id: str, head: int, expect: int | None) -> None:
     """Raise `ConflictError` if the head is not the expected one."""
     if expect is not None and expect != head:
@@ -351,14 +394,21 @@ def check_expected(thread_id: str, head: int, expect: int | None) -> None:
 
 
 def check_key(namespace: str, key: tuple[str, ...]) -> None:
-    """Raise `ValidationError` if an external key is empty or not valid Unicode."""
+    """Raise `ValidationError` if an external key is empty, too long or not valid Unicode."""
     try:
-        valid = bool(key)
-        "".join((namespace, *key)).encode()
+        data = "".join((namespace, *key)).encode()
     except (UnicodeEncodeError, TypeError):
-        valid = False
-    if not valid or "\0" in "".join((namespace, *key)):
+        data = b"\0"
+    if not key or b"\0" in data or len(data) > MAX_KEY_BYTES:
         raise ValidationError(
-            "an external key must be a tuple of one or more strings of valid Unicode without NUL",
+            "an external key must be a tuple of one or more strings of valid Unicode without NUL, "
+            f"with at most {MAX_KEY_BYTES} bytes",
             fields=("key",),
         )
+
+
+def no_thread(thread_id: str) -> SessionNotFoundError:
+    """Return the error for a thread that does not exist."""
+    return SessionNotFoundError(
+        f"the store has no thread `{thread_id}`", hint="`amux store list` shows the threads"
+    )

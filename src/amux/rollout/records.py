@@ -29,6 +29,9 @@ RecordType = Literal["session_meta", "response_item", "turn_context", "compacted
 """The five types of records. A reader passes on records of other types and ignores them."""
 
 MAX_ID_LENGTH: Final = 128
+MAX_SEQ: Final = 2**62
+"""The largest sequence number of a record; databases and other languages have 64 bits for it."""
+
 MAX_PAYLOAD_BYTES: Final = 256 * 2**20
 """Larger payloads belong into blobs: every reader of the thread would have to load them."""
 
@@ -104,10 +107,10 @@ def new_record_id() -> str:
 
 
 def check_record_id(record_id: str) -> str:
-    """Return the id; raise `ValidationError` if it is blank or longer than 128 characters."""
-    if not 0 < len(record_id) <= MAX_ID_LENGTH or not record_id.strip():
+    """Return the id; raise `ValidationError` if it is blank, has a NUL or is too long."""
+    if not 0 < len(record_id) <= MAX_ID_LENGTH or not record_id.strip() or "\0" in record_id:
         raise ValidationError(
-            f"a record id must have 1 to {MAX_ID_LENGTH} characters", fields=("id",)
+            f"a record id must have 1 to {MAX_ID_LENGTH} characters and no NUL", fields=("id",)
         )
     return record_id
 
@@ -222,12 +225,14 @@ def decode_line(raw: bytes | memoryview) -> Line | None:
             text = str(bytes(line.payload), "utf-8")
         elif line.payload_text is not msgspec.UNSET:
             text = line.payload_text
+            decode_payload(text)  # a damaged line may hold any text
         else:
             return None
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError, ValidationError):
         return None
     position, count = line.batch
-    if not 1 <= position <= count or line.seq < 1 or line.timestamp.tzinfo is None:
+    is_numbered = 1 <= position <= count and 1 <= line.seq <= MAX_SEQ
+    if not is_numbered or line.timestamp.tzinfo is None:
         return None
     return Line(
         Record(

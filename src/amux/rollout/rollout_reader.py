@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
+from itertools import chain
 from typing import Final
 
 from amux.errors import StoreError
 from amux.model.problems import Problem
+from amux.rollout.control import kind_of
 from amux.rollout.records import Line, Record, decode_line
 
 _CHUNK: Final = 64 * 1024
@@ -33,35 +35,73 @@ def read_forward(path: str, *, problems: list[Problem] | None = None) -> Iterato
             yield line.record
 
 
-def read_backward(path: str) -> Iterator[Record]:
-    """Yield the records of a file, newest first, reading only as far as they are taken."""
+def read_first(path: str) -> Record | None:
+    """Return the first record of a file; None if it has none."""
     with _opened(path) as descriptor:
-        for line, is_committed in lines_back(descriptor, os.fstat(descriptor).st_size):
-            if is_committed:
+        return first_of(descriptor, os.fstat(descriptor).st_size)
+
+
+def first_of(descriptor: int, size: int) -> Record | None:
+    """Return the first record of an open file, which no crash can have cut off."""
+    first = next(lines_of(descriptor, 0, size, chunk=_CHUNK // 16), None)
+    return None if first is None else first.record
+
+
+def read_backward(path: str, *, kinds: Collection[str] | None = None) -> Iterator[Record]:
+    """Yield the records of a file, newest first, reading only as far as they are taken.
+
+    With `kinds` only records of these kinds are yielded, and few of the others are decoded.
+    """
+    names = None if kinds is None else [kind.encode() for kind in kinds]
+    with _opened(path) as descriptor:
+        size = os.fstat(descriptor).st_size
+        for line, is_committed in lines_back(descriptor, size, names=names):
+            if is_committed and (kinds is None or kind_of(line.record) in kinds):
                 yield line.record
 
 
-def lines_back(descriptor: int, size: int) -> Iterator[tuple[Line, bool]]:
-    """Yield the lines that are records, last first, and whether they count."""
+def lines_back(
+    descriptor: int, size: int, *, names: Collection[bytes] | None = None
+) -> Iterator[tuple[Line, bool]]:
+    """Yield the lines that are records, last first, and whether they count.
+
+    With `names` blocks of lines that contain none of these texts are left out.
+    """
     later: Line | None = None
-    counts = False
-    for raw in _raw_lines_back(descriptor, size):
-        line = decode_line(raw) if raw else None
-        if line is None:
+    counts = follows_gap = False
+    for end, block in _blocks_back(descriptor, size):
+        if names is not None and not any(name in block for name in names):
+            follows_gap = True
             continue
-        if later is None or not later.continues(line):  # the last line of its batch that is there
-            is_cut = line.position < line.count and (later is None or later.after_cut)
-            counts = not is_cut or line.is_of_first_batch
-        yield line, counts
-        later = line
+        for raw in reversed(block.split(b"\n")):
+            line = decode_line(raw) if raw else None
+            if line is None:
+                continue
+            if follows_gap:
+                counts = _counts(line, descriptor, end, size)
+                follows_gap = False
+            elif later is None or not later.continues(line):  # the last one of its batch
+                is_cut = line.position < line.count and (later is None or later.after_cut)
+                counts = not is_cut or line.is_of_first_batch
+            yield line, counts
+            later = line
+
+
+def _counts(line: Line, descriptor: int, end: int, size: int) -> bool:
+    """Return whether a line counts; the lines that follow it begin at `end`."""
+    if line.position == line.count:
+        return True
+    following = lines_of(descriptor, end, size, chunk=_CHUNK // 16)
+    return next(committed(chain((line,), following)), None) is line
 
 
 def is_cut_off(descriptor: int, size: int) -> bool:
     """Return whether a file ends with anything else than the last line of a batch."""
-    for raw in _raw_lines_back(descriptor, size):
-        if raw.strip():
-            line = decode_line(raw)
-            return line is None or line.position < line.count
+    for _, block in _blocks_back(descriptor, size):
+        for raw in reversed(block.split(b"\n")):
+            if raw.strip():
+                line = decode_line(raw)
+                return line is None or line.position < line.count
     return False
 
 
@@ -85,16 +125,18 @@ def lines_of(
     end: int,
     path: str = "",
     problems: list[Problem] | None = None,
+    *,
+    chunk: int = _CHUNK * 16,
 ) -> Iterator[Line]:
-    """Yield the lines between two offsets that are records."""
+    """Yield the lines between two offsets that are records, reading `chunk` bytes at a time."""
     parts: list[bytes] = []  # of a line that continues in the next chunk
     number = 0
     while start < end:
-        chunk = os.pread(descriptor, min(_CHUNK * 16, end - start), start)
-        if not chunk:
+        data = os.pread(descriptor, min(chunk, end - start), start)
+        if not data:
             break
-        start += len(chunk)
-        first, *others = chunk.split(b"\n")
+        start += len(data)
+        first, *others = data.split(b"\n")
         parts.append(first)
         if not others:
             continue
@@ -147,22 +189,20 @@ def _readable(
     return [] if is_cut else batch
 
 
-def _raw_lines_back(descriptor: int, size: int) -> Iterator[bytes]:
-    """Yield the lines of a file, last first, without line breaks; the last one may lack its own.
+def _blocks_back(descriptor: int, size: int) -> Iterator[tuple[int, bytes]]:
+    """Yield blocks of whole lines, the last one first, with the offsets at which they end.
 
     A line may be longer than a chunk: its chunks are joined once.
     """
     parts: list[bytes] = []  # of the line that continues to the left, last part first
-    position = size
+    end = position = size
     while position > 0:
         start = max(0, position - _CHUNK)
         chunk = os.pread(descriptor, position - start, start)
         position = start
-        *before, last = chunk.split(b"\n")
-        parts.append(last)
-        if before:
-            yield b"".join(reversed(parts))
-            yield from reversed(before[1:])
-            parts = [before[0]]
-    if parts:
-        yield b"".join(reversed(parts))
+        begins = chunk.find(b"\n") + 1 if start else 0  # of the first whole line
+        if start and not begins:
+            parts.append(chunk)
+            continue
+        yield end, b"".join((chunk[begins:], *reversed(parts)))
+        parts, end = [chunk[:begins]], start + begins

@@ -13,10 +13,14 @@ from typing import Any, Literal
 import msgspec
 
 from amux.rollout import control
-from amux.rollout.messages import message_of, usage_of
+from amux.rollout.messages import RecordUsage, message_of, usage_of
 from amux.rollout.records import Record, SessionMeta, as_mapping
 
 PREVIEW_LENGTH = 63
+_META_TEXTS = (
+    "agent", "source", "namespace", "payload_format", "parent", "forked_from", "cwd", "model",
+    "user_id", "title",
+)  # fmt: skip
 
 ThreadOrder = Literal["last_active", "created", "title"]
 
@@ -58,6 +62,7 @@ class ThreadSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     archived: bool = False
     ended_at: datetime | None = None
     end_reason: str | None = None
+    last_call: str | None = None  # for `changes_by`: the last call that several records may state
 
     @property
     def last_active(self) -> datetime:
@@ -81,6 +86,7 @@ class ThreadChanges(msgspec.Struct, kw_only=True):
     added: dict[str, int] = {}
     fields: dict[str, Any] = {}
     preview: str = ""
+    last_call: str | None = None  # also part of `fields` if it is another one than before
 
 
 class ThreadFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +96,7 @@ class ThreadFilter(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str | None = None
     key_prefix: tuple[str, ...] | None = None
     cwd: str | None = None
+    worktree: str | None = None  # this directory and everything below it
     model: str | None = None
     source: str | None = None
     agent: str | None = None
@@ -124,23 +131,25 @@ class ThreadFilter(msgspec.Struct, frozen=True, kw_only=True):
         )
         if any(wanted is not None and wanted != found for wanted, found in exact):
             return False
-        if self.key_prefix is not None:
-            key = thread.key or ()
-            if thread.key is None or key[: len(self.key_prefix)] != self.key_prefix:
-                return False
-        if self.tag is not None and self.tag not in thread.tags:
-            return False
-        if self.related_to is not None and self.related_to not in {
-            thread.parent,
-            thread.forked_from,
-        }:
-            return False
-        if self.title_base is not None and not (thread.title or "").startswith(self.title_base):
+        key, prefix = thread.key, self.key_prefix or ()
+        further = (
+            (self.key_prefix, key is not None and key[: len(prefix)] == prefix),
+            (self.tag, self.tag in thread.tags),
+            (self.worktree, f"{thread.cwd}/".startswith(self.worktree_prefix)),
+            (self.related_to, self.related_to in {thread.parent, thread.forked_from}),
+            (self.title_base, (thread.title or "").startswith(self.title_base or "")),
+        )
+        if not all(is_met for wanted, is_met in further if wanted is not None):
             return False
         active = thread.last_active
         return (self.since is None or active >= self.since) and (
             self.until is None or active < self.until
         )
+
+    @property
+    def worktree_prefix(self) -> str:
+        """The text with which directories in the worktree begin, if a slash follows them."""
+        return f"{(self.worktree or '').rstrip('/')}/"
 
     def apply(self, threads: Iterable[ThreadSummary]) -> list[ThreadSummary]:
         """Return the selected threads in order, cut to the page that is asked for."""
@@ -157,49 +166,88 @@ class ThreadFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 def summary_of(meta: SessionMeta, record: Record) -> ThreadSummary:
     """Return the summary of a thread that consists of its first record."""
+    texts: dict[str, str | None] = {name: getattr(meta, name) for name in _META_TEXTS}
+    listed: dict[str, Any] = {name: text and listed_text(text) for name, text in texts.items()}
     return ThreadSummary(
         thread_id=meta.thread_id,
         created_at=meta.created_at,
         updated_at=record.at,
         head=record.seq,
-        agent=meta.agent,
-        source=meta.source,
-        namespace=meta.namespace,
         key=meta.key,
-        payload_format=meta.payload_format,
         kind=meta.kind,
-        parent=meta.parent,
-        forked_from=meta.forked_from,
-        cwd=meta.cwd,
-        model=meta.model,
-        user_id=meta.user_id,
-        title=meta.title,
+        **listed,
     )
 
 
+def listed_text(text: str) -> str:
+    """Return a text as a list shows it: what a database cannot hold is replaced by U+FFFD.
+
+    That are NUL characters and lone surrogates. The records keep them.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text.replace("\0", "\ufffd")
+
+
 def changes_by(
-    records: Iterable[Record], *, payload_format: str, written_at: datetime, copied: int = 0
+    records: Iterable[Record],
+    *,
+    payload_format: str,
+    written_at: datetime,
+    copied: int = 0,
+    last_call: str | None = None,
 ) -> ThreadChanges:
     """Return the changes that appended records make; `written_at` is the time of the append.
 
     The usage of the first `copied` records after the meta data belongs to another thread.
+    `last_call` is that of the summary: appended records may belong to the same call.
     """
-    changes = ThreadChanges(head=0, updated_at=written_at)
+    changes = ThreadChanges(head=0, updated_at=written_at, last_call=last_call)
     for record in records:
         changes.head = record.seq
+        usage = usage_of(record, payload_format)
         if record.type == "response_item":
-            _add_message(changes, record, payload_format)
+            is_continued = usage is not None and _states_last_call(usage, changes)
+            _add_message(changes, record, payload_format, is_continued=is_continued)
         elif record.type == "event_msg":
             _add_event(changes, record)
         elif record.type == "turn_context":
             model = as_mapping(record.payload).get("model")
             if isinstance(model, str):
-                changes.fields["model"] = model
-        usage = usage_of(record, payload_format) if record.seq > copied + 1 else None
+                changes.fields["model"] = listed_text(model)
         if usage is not None:
-            for name, count in usage.counts().items():
-                _add(changes, name, count)
+            _add_usage(changes, usage, is_copy=record.seq <= copied + 1)
     return changes
+
+
+def _add_usage(changes: ThreadChanges, usage: RecordUsage, *, is_copy: bool) -> None:
+    """Add the usage of a record; of several records of one call the largest output counts."""
+    counts = {} if is_copy else usage.counts()
+    if usage.key is not None:
+        if _states_last_call(usage, changes):
+            _, before = _call_of(changes.last_call)
+            if counts.get("output_tokens", 0) < before.get("output_tokens", 0):
+                return
+            for name, count in before.items():
+                _add(changes, name, -count)
+        changes.last_call = msgspec.json.encode((listed_text(usage.key), counts)).decode()
+        changes.fields["last_call"] = changes.last_call
+    for name, count in counts.items():
+        _add(changes, name, count)
+
+
+def _states_last_call(usage: RecordUsage, changes: ThreadChanges) -> bool:
+    key, _ = _call_of(changes.last_call)
+    return usage.key is not None and listed_text(usage.key) == key
+
+
+def _call_of(last_call: str | None) -> tuple[str | None, dict[str, int]]:
+    """Return the key and the counts of the last call; None and nothing if there is none."""
+    if last_call is None:
+        return None, {}
+    return msgspec.json.decode(last_call, type=tuple[str, dict[str, int]])
 
 
 def _add(changes: ThreadChanges, name: str, count: int) -> None:
@@ -207,17 +255,21 @@ def _add(changes: ThreadChanges, name: str, count: int) -> None:
         changes.added[name] = changes.added.get(name, 0) + count
 
 
-def _add_message(changes: ThreadChanges, record: Record, payload_format: str) -> None:
+def _add_message(
+    changes: ThreadChanges, record: Record, payload_format: str, *, is_continued: bool = False
+) -> None:
     message = message_of(record, payload_format)
     if message is None:
         return
-    _add(changes, "message_count", 1)
+    if not is_continued:
+        _add(changes, "message_count", 1)
     _add(changes, "tool_call_count", len(message.tool_calls))
     changes.fields["last_message_at"] = record.at
     if message.role == "user" and not message.synthetic and message.content.strip():
         _add(changes, "turn_count", 1)
         if not changes.preview:
-            changes.preview = " ".join(message.content[:1000].split())[:PREVIEW_LENGTH]
+            preview = " ".join(message.content[:1000].split())[:PREVIEW_LENGTH]
+            changes.preview = listed_text(preview)
 
 
 def _add_event(changes: ThreadChanges, record: Record) -> None:
@@ -228,16 +280,20 @@ def _add_event(changes: ThreadChanges, record: Record) -> None:
     match kind:
         case control.TITLE:
             title = payload.get("title")
-            changes.fields["title"] = title if isinstance(title, str) and title else None
+            is_set = isinstance(title, str) and title != ""
+            changes.fields["title"] = listed_text(str(title)) if is_set else None
         case control.TAGS:
-            changes.fields["tags"] = tuple(str(tag) for tag in payload.get("tags") or ())
+            tags = control.texts_in(payload, "tags")
+            changes.fields["tags"] = tuple(map(listed_text, tags))
         case control.SESSION_ENDED:
             changes.fields["ended_at"] = record.at
-            changes.fields["end_reason"] = str(payload.get("reason", ""))
+            changes.fields["end_reason"] = listed_text(str(payload.get("reason", "")))
         case control.SESSION_RESUMED:
             changes.fields["ended_at"] = changes.fields["end_reason"] = None
         case control.TOUCH:
             changes.updated_at = record.at
+        case control.PROJECTION:
+            _add_message(changes, record, "amux")
         case _:
             pass
 
@@ -263,6 +319,7 @@ def extend_thread(
         payload_format=thread.payload_format,
         written_at=written_at or max(thread.updated_at, records[-1].at),
         copied=copied,
+        last_call=thread.last_call,
     )
     return apply_changes(thread, changes)
 

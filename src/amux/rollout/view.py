@@ -6,12 +6,12 @@ visible. A control record stands after its targets, so each is known before its 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
-from amux.rollout.control import CORRECTION, HEAD, HIDE, UNHIDE, event_of
+from amux.rollout.control import CORRECTION, HEAD, HIDE, UNHIDE, event_of, texts_in
 from amux.rollout.records import Record, as_mapping, encode_payload
 
 ITEMS: Final = frozenset({"response_item", "compacted"})
@@ -27,18 +27,14 @@ class HiddenRecords:
         self._ranges: list[tuple[int, int, bool]] = []  # first and last sequence number, likewise
         self.floor = 0  # every record up to this number is hidden
 
-    def add(self, record: Record) -> None:
-        """Take a `hide` or `unhide` record into account; other records are ignored."""
-        found = event_of(record)
-        if found is None:
-            return
-        kind, payload = found
+    def add(self, record: Record, kind: str, payload: Mapping[str, Any]) -> None:
+        """Take a `hide` or `unhide` record into account; other control records are ignored."""
         if kind == UNHIDE:
             self._undone.add(str(payload.get("hide")))
         elif kind == HIDE and record.id not in self._undone:
             searchable = payload.get("searchable") is True
-            for hidden in payload.get("ids") or ():
-                self._ids[str(hidden)] = self._ids.get(str(hidden), True) and searchable
+            for hidden in texts_in(payload, "ids"):
+                self._ids[hidden] = self._ids.get(hidden, True) and searchable
             first, last = _range_of(payload, record.seq)
             if last:
                 self._ranges.append((first, last, searchable))
@@ -59,7 +55,7 @@ class HiddenRecords:
         )
 
 
-def _range_of(payload: Any, own: int) -> tuple[int, int]:
+def _range_of(payload: Mapping[str, Any], own: int) -> tuple[int, int]:
     """Return the first and last hidden sequence number; (0, 0) if only ids are hidden."""
     if payload.get("all") is True:
         return 1, own - 1
@@ -103,9 +99,10 @@ def searchable(
     hidden, seen = HiddenRecords(), set[str]()
     corrections: dict[str, dict[str, Any]] = {}
     for record in newest_first:
-        if record.type == "event_msg":
-            hidden.add(record)
-            _add_correction(record, corrections)
+        found = event_of(record)
+        if found is not None:
+            hidden.add(record, *found)
+            _add_correction(*found, corrections)
         if record.id in seen:
             continue
         seen.add(record.id)
@@ -128,10 +125,11 @@ def _visible(
     for record in newest_first:
         if record.seq <= hidden.floor:
             return
-        if record.type == "event_msg":
-            hidden.add(record)
-            _add_correction(record, corrections)
-            target = _head_target(record) if follow_head and not below_head else None
+        found = event_of(record)
+        if found is not None:
+            hidden.add(record, *found)
+            _add_correction(*found, corrections)
+            target = _head_target(*found) if follow_head and not below_head else None
             if target is not None:
                 below_head, parent = True, parent if seen else target
         if record.type not in types or record.id in seen or (below_head and record.id != parent):
@@ -143,18 +141,16 @@ def _visible(
             yield record if fields is None else corrected(record, fields)
 
 
-def _head_target(record: Record) -> str | None:
-    found = event_of(record)
-    if found is None or found[0] != HEAD:
-        return None
-    target = found[1].get("id")
+def _head_target(kind: str, payload: Mapping[str, Any]) -> str | None:
+    target = payload.get("id") if kind == HEAD else None
     return target if isinstance(target, str) else None
 
 
-def _add_correction(record: Record, corrections: dict[str, dict[str, Any]]) -> None:
-    found = event_of(record)
-    if found is not None and found[0] == CORRECTION:
-        target, fields = str(found[1].get("target")), as_mapping(found[1].get("fields"))
+def _add_correction(
+    kind: str, payload: Mapping[str, Any], corrections: dict[str, dict[str, Any]]
+) -> None:
+    if kind == CORRECTION:
+        target, fields = str(payload.get("target")), as_mapping(payload.get("fields"))
         corrections[target] = {**fields, **corrections.get(target, {})}  # a later one is known
 
 
@@ -169,7 +165,8 @@ def conversation(newest_first: Iterable[Record]) -> list[Record]:
 
     After a compaction these are the `compacted` record, the records it kept and those that follow.
     The first kept record is named by its number, so that the others stay if it is hidden or
-    replaced; if only its id is known and it is missing, only those that follow are returned. If a
+    replaced; it may be one that did not exist yet when the summary was begun. If only its id is
+    known and it is missing, only those that follow are returned. If a
     control record moved the head, the records are those of the path to it.
     """
     later: list[Record] = []
@@ -188,7 +185,8 @@ def _kept_by(summary: Record, older: Iterator[Record]) -> list[Record]:
     payload = as_mapping(summary.payload)
     first_id, first_seq = payload.get("first_kept_id"), payload.get("first_kept_seq")
     kept: list[Record] = []
-    for record in older if isinstance(first_id, str) else ():
+    is_named = isinstance(first_id, str) or isinstance(first_seq, int)
+    for record in older if is_named else ():
         if isinstance(first_seq, int) and record.seq < first_seq:
             return kept
         if record.type != "compacted":

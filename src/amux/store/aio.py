@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from amux.model.session import Session
 from amux.rollout.log import Appended, Fsync, Repeat, ThreadLog, VacuumReport
@@ -24,6 +24,7 @@ from amux.store.compaction import PROTECTED_TURNS
 from amux.store.costs import CostTracker
 from amux.store.reports import (
     DoctorReport,
+    EraseReport,
     ImportReport,
     Lineage,
     OptimizeReport,
@@ -35,7 +36,10 @@ from amux.store.reports import (
 from amux.store.session_store import Hits, Threads
 from amux.store.thread import POLL_SECONDS, Summary
 from amux.store.turns import PendingInput, TurnContext
-from amux.workers import iterate, run_in_worker, run_to_end
+from amux.workers import acquire_in_worker, iterate, run_in_worker, run_to_end
+
+if TYPE_CHECKING:
+    from amux.store.file_log.index import ThreadIndex
 
 
 class _OneRound(threading.Event):
@@ -205,7 +209,11 @@ class ThreadHandle(ThreadView):
 
     async def begin_turn(self, context: TurnContext | None = None) -> Turn:
         """Begin a turn; raise `TurnInProgressError` while another one runs, here or elsewhere."""
-        return Turn(await run_in_worker(self._handle.begin_turn, context))
+        return Turn(
+            await acquire_in_worker(
+                lambda: self._handle.begin_turn(context), sync_turns.Turn.interrupt
+            )
+        )
 
     async def interrupt(self, reason: str = "interrupted") -> bool:
         """End a running turn of any process; return False if there is none."""
@@ -332,13 +340,14 @@ class SessionStore:
         self,
         base: Path | str | ThreadLog,
         *,
-        index: Path | str | None = None,
+        index: ThreadIndex | Path | str | None = None,
         fsync: Fsync = "turn",
         now: Callable[[], datetime] | None = None,
     ) -> None:
         """Open a store; nothing is read or created before the first use.
 
-        `index` is the place of the index of a directory; by default it is `state.db` in it.
+        `index` is the index of a directory, such as a `SqliteSessionIndex`, or its place; by
+        default it is `state.db` in the directory.
         """
         self._inner = sync.SessionStore(base, index=index, fsync=fsync, now=now)
 
@@ -522,7 +531,10 @@ class SessionStore:
         dry_run: bool = False,
         **filters: Any,
     ) -> PruneReport:
-        """Delete ended threads that were not active for some days; running ones are kept."""
+        """Delete ended threads that were not active for some days; running ones are kept.
+
+        Threads that have passed the limit of their namespace are deleted as well, ended or not.
+        """
         return await run_in_worker(
             self._inner.prune,
             older_than_days=older_than_days,
@@ -530,6 +542,18 @@ class SessionStore:
             dry_run=dry_run,
             **filters,
         )
+
+    async def retention(self) -> dict[str, float]:
+        """Return the days after which `prune` deletes threads, by namespace."""
+        return await run_in_worker(self._inner.retention)
+
+    async def set_retention(self, namespace: str, days: float | None) -> None:
+        """Let `prune` delete the threads of a namespace after some days; None: no longer."""
+        await run_in_worker(self._inner.set_retention, namespace, days)
+
+    async def erase_user(self, user_id: str, *, dry_run: bool = False) -> EraseReport:
+        """Delete everything that belongs to a user, in all namespaces, with forks and copies."""
+        return await run_in_worker(self._inner.erase_user, user_id, dry_run=dry_run)
 
     async def erase(self, ref: str, ids: Sequence[str]) -> int:
         """Remove records from a thread for good; return how many records went."""

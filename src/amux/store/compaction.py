@@ -16,6 +16,8 @@ from amux.rollout.records import Record
 PROTECTED_TURNS: Final = 20
 RESERVED_TOKENS: Final = 16_384
 KEPT_TOKENS: Final = 20_000
+"""A good value of `keep_tokens` for a compaction that is due because the window is full."""
+
 _CHARACTERS_PER_TOKEN: Final = 4
 
 

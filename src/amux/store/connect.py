@@ -6,10 +6,13 @@ import os
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from amux.errors import StoreError, ValidationError
 from amux.rollout.log import Fsync, ThreadLog
+
+if TYPE_CHECKING:
+    from amux.store.file_log.index import ThreadIndex
 
 _POSTGRES: Final = ("postgresql://", "postgres://")
 MEMORY: Final = "memory:"
@@ -18,7 +21,7 @@ MEMORY: Final = "memory:"
 def connect(
     base: Path | str | ThreadLog,
     *,
-    index: Path | str | None = None,
+    index: ThreadIndex | Path | str | None = None,
     fsync: Fsync = "turn",
     now: Callable[[], datetime],
 ) -> ThreadLog:
@@ -42,6 +45,12 @@ def connect(
                 hint='pip install "agent-mux[postgres]"',
             ) from error
         return PostgresLog(text, fsync=fsync, now=now)
+    if "://" in text:
+        raise ValidationError(
+            f"`{text.partition('://')[0]}://` is not the address of a store",
+            fields=("base",),
+            hint="give a directory, a postgresql:// URL or `memory:`",
+        )
     if text == MEMORY:
         from amux.store.memory import MemoryLog
 
@@ -51,7 +60,6 @@ def connect(
             "the file backend needs a POSIX system",
             hint="use a `postgresql://` URL",
         )
-    from amux.store.file_log.session_index import FileSystemRollout, SqliteSessionIndex
+    from amux.store.file_log.file_system_rollout import FileSystemRollout
 
-    chosen = None if index is None else SqliteSessionIndex(index)
-    return FileSystemRollout(text, index=chosen, fsync=fsync, now=now)
+    return FileSystemRollout(text, index=index, fsync=fsync, now=now)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final, cast
 
 import msgspec
 
-from amux.rollout.control import HIDE, event_of
-from amux.rollout.records import NewRecord, PayloadText, Record, SessionMeta
+from amux.rollout.control import HIDE, REGISTER, SNAPSHOT, event_of
+from amux.rollout.records import NewRecord, PayloadText, Record, SessionMeta, as_mapping
 
 
 def prepare_records(
@@ -44,9 +44,17 @@ def _new_record(record: Record, numbers: Sequence[int], cwd_map: Mapping[str, st
 
 def _payload(record: Record, numbers: Sequence[int], cwd_map: Mapping[str, str]) -> Any:
     if record.type == "turn_context" and cwd_map:
-        context = dict(record.payload)
-        return {**context, "cwd": _mapped(str(context.get("cwd", "")), cwd_map)}
+        context = as_mapping(record.payload)
+        return _with_some_paths(context, ("cwd",), cwd_map) if context else record.payload
+    if record.type == "compacted":
+        payload = dict(as_mapping(record.payload))
+        if isinstance(payload.get("first_kept_seq"), int):
+            payload["first_kept_seq"] = bisect_left(numbers, payload["first_kept_seq"]) + 2
+            return payload
     found = event_of(record)
+    if cwd_map and found is not None and (found[0], found[1].get("name")) == (REGISTER, SNAPSHOT):
+        state = as_mapping(found[1].get("value"))
+        return {**found[1], "value": _with_paths(state, cwd_map)} if state else found[1]
     if found is not None and found[0] == HIDE:
         payload = dict(found[1])
         if isinstance(payload.get("from_seq"), int):
@@ -56,6 +64,43 @@ def _payload(record: Record, numbers: Sequence[int], cwd_map: Mapping[str, str])
         if payload != found[1]:
             return payload
     return PayloadText(record.text)
+
+
+_WITH_PATHS: Final = ("attribution", "file_history", "worktree")
+"""The subsystems whose states name files; those with texts for people and models stay."""
+
+_FLAT: Final = ("cwd", "worktree_state", *_WITH_PATHS)
+"""The fields of a snapshot of version 0 that name files."""
+
+
+def _with_paths(snapshot: Mapping[str, Any], cwd_map: Mapping[str, str]) -> dict[str, Any]:
+    """Return a snapshot of a session's state with the paths of this machine."""
+    mapped = _with_some_paths(snapshot, _FLAT, cwd_map)
+    for part, names in (("premises", ("cwd",)), ("subsystems", _WITH_PATHS)):
+        if as_mapping(snapshot.get(part)):
+            mapped[part] = _with_some_paths(snapshot[part], names, cwd_map)
+    return mapped
+
+
+def _with_some_paths(
+    fields: Mapping[str, Any], names: Sequence[str], cwd_map: Mapping[str, str]
+) -> dict[str, Any]:
+    return {
+        name: _mapped_inside(value, cwd_map) if name in names else value
+        for name, value in fields.items()
+    }
+
+
+def _mapped_inside(value: object, cwd_map: Mapping[str, str]) -> Any:
+    """Return a JSON value in which texts and keys that are paths are those of this machine."""
+    if isinstance(value, str):
+        return _mapped(value, cwd_map)
+    if isinstance(value, list):
+        return [_mapped_inside(each, cwd_map) for each in cast("Sequence[Any]", value)]
+    fields = as_mapping(value)
+    if not fields:
+        return value
+    return {_mapped(name, cwd_map): _mapped_inside(each, cwd_map) for name, each in fields.items()}
 
 
 def _mapped(cwd: str, cwd_map: Mapping[str, str]) -> str:

@@ -15,7 +15,6 @@ import msgspec
 
 from amux.errors import (
     ConflictError,
-    SessionNotFoundError,
     StoreError,
     TitleInUseError,
     TurnInProgressError,
@@ -35,7 +34,9 @@ from amux.rollout.log import (
     VacuumReport,
     check_expected,
     check_key,
+    check_meta,
     next_item_id,
+    no_thread,
     prepare,
 )
 from amux.rollout.records import (
@@ -51,6 +52,7 @@ from amux.rollout.threads import (
     ThreadSummary,
     apply_changes,
     changes_by,
+    listed_text,
     summary_of,
 )
 from amux.store.removal import removable
@@ -80,6 +82,7 @@ class MemoryLog:
 
     def create(self, meta: SessionMeta, records: Sequence[NewRecord] = ()) -> ThreadSummary:
         """Create a thread with its meta data and first records."""
+        meta = check_meta(meta)
         with self._lock:
             if meta.thread_id in self._threads:
                 raise ConflictError(f"a thread `{meta.thread_id}` exists")
@@ -173,6 +176,7 @@ class MemoryLog:
             payload_format=thread.meta.payload_format,
             written_at=self._now(),
             copied=thread.meta.copied,
+            last_call=thread.summary.last_call,
         )
         thread.summary = apply_changes(thread.summary, changes)
 
@@ -182,10 +186,18 @@ class MemoryLog:
             if record.seq > after:
                 yield record
 
-    def read_back(self, thread_id: str, *, before: int | None = None) -> Iterator[Record]:
+    def read_back(
+        self,
+        thread_id: str,
+        *,
+        before: int | None = None,
+        kinds: Collection[str] | None = None,
+    ) -> Iterator[Record]:
         """Yield the records below a sequence number, newest first."""
         for record in reversed(tuple(self._require(thread_id).records)):
-            if before is None or record.seq < before:
+            if (before is None or record.seq < before) and (
+                kinds is None or control.kind_of(record) in kinds
+            ):
                 yield record
 
     def stored_ids(self, thread_id: str, record_ids: Collection[str]) -> set[str]:
@@ -212,8 +224,9 @@ class MemoryLog:
     def _check_title(self, title: str | None, thread_id: str) -> None:
         if title is None:
             return
+        listed = listed_text(title)
         for thread in self._threads.values():
-            if thread.summary.title == title and thread.summary.thread_id != thread_id:
+            if thread.summary.title == listed and thread.summary.thread_id != thread_id:
                 raise TitleInUseError(
                     f"thread `{thread.summary.thread_id}` has the title `{title}`",
                     title=title,
@@ -387,13 +400,6 @@ class MemoryLog:
         if thread is None:
             raise no_thread(thread_id)
         return thread
-
-
-def no_thread(thread_id: str) -> SessionNotFoundError:
-    """Return the error for a thread that does not exist."""
-    return SessionNotFoundError(
-        f"the store has no thread `{thread_id}`", hint="`amux store list` shows the threads"
-    )
 
 
 def _size(records: Sequence[Record]) -> int:

@@ -1,23 +1,19 @@
-"""Threads in and out: exports, imports, and one file that carries a thread to another machine."""
+"""Threads in and out: exports and imports."""
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from amux.errors import StoreError, ValidationError
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
-from amux.model.session import Session
-from amux.rollout.ids import is_valid_session_id, new_run_session_id, new_thread_id
-from amux.rollout.log import ThreadLog
+from amux.rollout.ids import new_run_session_id, new_thread_id
+from amux.rollout.log import ThreadLog, check_meta
 from amux.rollout.records import (
-    SCHEMA_VERSION,
     Line,
     NewRecord,
     Record,
@@ -33,10 +29,8 @@ from amux.rollout.rollout_reader import committed
 from amux.store.imported_records import prepare_records
 from amux.store.reports import ImportReport
 
-_MANIFEST: Final = "manifest.json"
-_ROLLOUT: Final = "rollout.jsonl"
-_BLOBS: Final = "blobs/"
-_MOST_BYTES: Final = 4 * 2**30  # a packed file may claim any size
+if TYPE_CHECKING:
+    from amux.model.session import Session
 
 
 def export(log: ThreadLog, thread_id: str, format: str) -> str:
@@ -110,7 +104,7 @@ def _import_rollout(log: ThreadLog, lines: Iterable[bytes]) -> ImportReport:
     meta = meta_of(records[0]) if records else None
     if meta is None:
         raise ValidationError("the first line is not the meta data of a thread", fields=("lines",))
-    check_meta(meta)
+    meta = check_meta(meta)
     is_new = log.get(meta.thread_id) is None
     if is_new:
         log.create(*prepare_records(meta, records[1:], {}))
@@ -138,8 +132,7 @@ def import_documents(log: ThreadLog, documents: Iterable[Mapping[str, Any]]) -> 
     problems: list[Problem] = []
     for number, document in enumerate(documents, 1):
         try:
-            meta = msgspec.convert(document.get("meta"), SessionMeta)
-            check_meta(meta)
+            meta = check_meta(msgspec.convert(document.get("meta"), SessionMeta))
             if log.get(meta.thread_id) is not None:
                 skipped.append(meta.thread_id)
                 continue
@@ -177,20 +170,6 @@ def _record(exported: _ExportedRecord, number: int) -> Record:
         parent_id=exported.parent_id,
         blobs=exported.blobs,
     )
-
-
-def check_meta(meta: SessionMeta) -> None:
-    """Raise an error if meta data from outside has an invalid id or a newer format."""
-    if not is_valid_session_id(meta.thread_id):
-        raise ValidationError(
-            f"`{meta.thread_id}` is not the id of a thread", fields=("thread_id",)
-        )
-    if meta.schema_version > SCHEMA_VERSION:
-        raise StoreError(
-            f"the thread has version {meta.schema_version} of the format; "
-            f"this version of amux reads up to {SCHEMA_VERSION}",
-            hint="update amux",
-        )
 
 
 def import_session(log: ThreadLog, session: Session) -> tuple[str, str]:
@@ -252,47 +231,3 @@ def _payload_of(message: SessionMessage) -> dict[str, Any]:
         if result.is_error is not None:
             payload["is_error"] = result.is_error
     return payload
-
-
-def pack(log: ThreadLog, thread_id: str, path: Path) -> Path:
-    """Write a thread with its blobs into one file; raise `StoreError` if the file exists."""
-    records = list(log.read(thread_id))
-    blobs = sorted({digest for record in records for digest in record.blobs})
-    manifest = {"format": "amux-pack", "version": 1, "thread_id": thread_id, "blobs": blobs}
-    try:
-        with zipfile.ZipFile(path, "x", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr(_MANIFEST, msgspec.json.encode(manifest))
-            archive.writestr(_ROLLOUT, b"".join(map(encode_record, records)))
-            for digest in blobs:
-                archive.writestr(f"{_BLOBS}{digest}", log.get_blob(digest))
-        path.chmod(0o600)
-    except OSError as error:
-        raise StoreError(f"cannot write `{path}`: {error.strerror or error}") from error
-    return path
-
-
-def unpack(log: ThreadLog, path: Path, cwd_map: Mapping[str, str]) -> str:
-    """Store a packed thread and return its id; raise `ConflictError` if the id exists."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > _MOST_BYTES:
-                raise StoreError(f"`{path}` claims to hold more than {_MOST_BYTES} bytes")
-            records = _packed_records(archive.read(_ROLLOUT))
-            for name in archive.namelist():
-                if name.startswith(_BLOBS):
-                    log.put_blob(archive.read(name))
-    except (OSError, zipfile.BadZipFile, KeyError) as error:
-        raise StoreError(
-            f"`{path}` is not a packed thread: {error}", hint="`amux store pack` writes one"
-        ) from error
-    meta = meta_of(records[0]) if records else None
-    if meta is None:
-        raise StoreError(f"`{path}` holds no thread")
-    check_meta(meta)
-    log.create(*prepare_records(meta, records[1:], cwd_map))
-    return meta.thread_id
-
-
-def _packed_records(data: bytes) -> list[Record]:
-    lines = (decode_line(raw) for raw in data.split(b"\n") if raw)
-    return [line.record for line in lines if line is not None]

@@ -25,7 +25,7 @@ def removable(newest_first: Iterable[Record], erase: Container[str]) -> set[int]
             continue
         found = control.event_of(record)
         if found is not None:
-            hidden.add(record)
+            hidden.add(record, *found)
             if _is_outdated(*found, registers, erase):
                 gone.add(record.seq)
         elif record.id in seen or hidden.hides_from_search(record):

@@ -8,6 +8,7 @@ import msgspec
 
 from amux.model.problems import Problem
 from amux.rollout.threads import ThreadSummary
+from amux.store.resume_counts import ResumeCounts
 
 ChildKind = Literal["fork", "continuation", "subagent"]
 
@@ -37,6 +38,15 @@ class PruneReport(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool
 
 
+class EraseReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The threads, values and blobs of a user that an erasure removes; see `dry_run`."""
+
+    threads: tuple[ThreadSummary, ...]
+    values: tuple[tuple[str, ...], ...] = ()
+    blobs: int = 0
+    dry_run: bool = False
+
+
 class ModelUsage(msgspec.Struct, frozen=True, kw_only=True):
     """The threads that last used a model, and their tokens."""
 
@@ -58,6 +68,7 @@ class StoreStats(msgspec.Struct, frozen=True, kw_only=True):
     turns: int
     models: tuple[ModelUsage, ...]
     top: tuple[ThreadSummary, ...]
+    resumes: ResumeCounts = ResumeCounts()
 
 
 class ImportReport(msgspec.Struct, frozen=True, kw_only=True):

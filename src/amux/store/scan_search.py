@@ -102,6 +102,6 @@ def make_hit(
         context=tuple(ContextMessage(each.role, each.content[:CONTEXT_LENGTH]) for each in around),
         title=thread.title,
         source=thread.source,
-        model=message.model or thread.model,
+        model=thread.model,
         session_started=thread.created_at,
     )

@@ -14,25 +14,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import msgspec
 
 from amux._version import __version__
 from amux.errors import AmbiguousIdError, SessionNotFoundError, StoreError, ValidationError
-from amux.model.session import Session
 from amux.rollout import control
 from amux.rollout.ids import is_valid_session_id, new_run_session_id, new_thread_id
 from amux.rollout.log import Fsync, MessageHit, SearchQuery, ThreadLog, VacuumReport
 from amux.rollout.messages import message_of
 from amux.rollout.records import NewRecord, PayloadText, Record, SessionMeta
 from amux.rollout.threads import ThreadFilter, ThreadOrder, ThreadSummary
-from amux.store import portable
 from amux.store.connect import connect
 from amux.store.removal import removable
 from amux.store.reports import (
     Child,
     DoctorReport,
+    EraseReport,
     ImportReport,
     Lineage,
     ModelUsage,
@@ -43,8 +42,14 @@ from amux.store.reports import (
     StoreStats,
     ThreadReport,
 )
+from amux.store.resume_counts import read_resume_counts
 from amux.store.thread import ThreadHandle, ThreadView
 from amux.store.titles import clean_title, next_title, split_number
+from amux.store.turns import TurnContext
+
+if TYPE_CHECKING:
+    from amux.model.session import Session
+    from amux.store.file_log.index import ThreadIndex
 
 Threads = list[ThreadSummary]
 Hits = list[MessageHit]
@@ -52,6 +57,13 @@ Hits = list[MessageHit]
 
 _META_FIELDS = frozenset(SessionMeta.__struct_fields__)
 _RESERVED = frozenset({"thread_id", "session_id", "created_at", "schema_version", "copied"})
+_INHERITED = (
+    "agent", "source", "namespace", "payload_format", "user_id", "agent_role", "agent_nickname",
+    "agent_path", "git_origin_url", "base_instructions", "dynamic_tools", "event_persistence",
+)  # fmt: skip
+_ENVIRONMENT = (
+    "model", "model_provider", "approval_mode", "sandbox_policy", "git_sha", "git_branch",
+)  # fmt: skip
 _TOP = 10
 
 
@@ -62,13 +74,14 @@ class SessionStore:
         self,
         base: Path | str | ThreadLog,
         *,
-        index: Path | str | None = None,
+        index: ThreadIndex | Path | str | None = None,
         fsync: Fsync = "turn",
         now: Callable[[], datetime] | None = None,
     ) -> None:
         """Open a store; nothing is read or created before the first use.
 
-        `index` is the place of the index of a directory; by default it is `state.db` in it.
+        `index` is the index of a directory, such as a `SqliteSessionIndex`, or its place; by
+        default it is `state.db` in the directory.
         """
         self._now = now or (lambda: datetime.now(UTC))
         self.log: ThreadLog = connect(base, index=index, fsync=fsync, now=self._now)
@@ -122,16 +135,17 @@ class SessionStore:
     def resume(self, ref: str) -> ThreadHandle:
         """Continue a thread by id, unique prefix or title; the run gets an id of its own."""
         thread_id = self.resolve(ref)
-        meta = self.log.meta(thread_id)  # refuses a thread that this version cannot read
+        self.log.meta(thread_id)  # refuses a damaged thread
         run = new_run_session_id()
         resumed = control.event(control.SESSION_RESUMED, session_id=run, cli_version=__version__)
-        self.log.append(meta.thread_id, (resumed,))
+        self.log.append(thread_id, (resumed,))
         return ThreadHandle(self.log, thread_id, run)
 
     def thread(self, ref: str) -> ThreadHandle:
         """Return a thread to change, without a record that a run continues it."""
-        meta = self.log.meta(self.resolve(ref))  # refuses a thread that this version cannot read
-        return ThreadHandle(self.log, meta.thread_id.lower(), new_run_session_id())
+        thread_id = self.resolve(ref)
+        self.log.meta(thread_id)  # refuses a damaged thread
+        return ThreadHandle(self.log, thread_id, new_run_session_id())
 
     def open(self, ref: str) -> ThreadView:
         """Return a thread to read; nothing is written."""
@@ -148,8 +162,8 @@ class SessionStore:
         """Return the id of the thread that an id, a unique prefix or a title names."""
         wanted = ref.strip().removeprefix("amux:")
         if is_valid_session_id(wanted):
-            if self.log.get(wanted.lower()) is not None or self.log.resolve(wanted):
-                return wanted.lower()  # a damaged thread has no summary
+            if self.log.resolve(wanted):
+                return wanted.lower()
         else:
             titled = self.by_title(ref.strip())
             if titled is not None:
@@ -244,6 +258,7 @@ class SessionStore:
             turns=sum(thread.turn_count for thread in threads),
             models=tuple(sorted(usage, key=lambda u: -u.input_tokens - u.output_tokens)),
             top=tuple(by_tokens[:_TOP]),
+            resumes=read_resume_counts(self.log),
         )
 
     # changing threads
@@ -284,17 +299,19 @@ class SessionStore:
         environment = parent.environment
         given = self._new_meta(
             meta,
+            **{name: getattr(parent.meta, name) for name in _INHERITED},
+            **{name: getattr(environment, name) for name in _ENVIRONMENT},
             cwd=environment.cwd or "",
-            model=environment.model,
-            agent=parent.meta.agent,
-            source=parent.meta.source,
-            payload_format=parent.meta.payload_format,
             kind="fork",
             forked_from=parent.thread_id,
             fork_point=copied[-1].id if copied else None,
             title=self.next_title(title) if title else None,
         )
         given = msgspec.structs.replace(given, copied=len(records))
+        rest = TurnContext(effort=environment.effort, extra=environment.extra)
+        if rest != TurnContext():
+            payload = msgspec.to_builtins(rest)
+            records.append(NewRecord(type="turn_context", payload=payload))
         self.log.create(given, records)
         return ThreadHandle(self.log, given.thread_id, given.session_id)
 
@@ -332,12 +349,42 @@ class SessionStore:
         dry_run: bool = False,
         **filters: Any,
     ) -> PruneReport:
-        """Delete ended threads that were not active for some days; running ones are kept."""
+        """Delete ended threads that were not active for some days; running ones are kept.
+
+        Threads that have passed the limit of their namespace are deleted as well, ended or not.
+        """
+        from amux.store.retention import find_expired
+
         before = self._now() - timedelta(days=older_than_days)
         filters = {"archived": None, "ended": True, "limit": None, **filters}
         found = self.list(source=source, until=before, **filters)
+        known = {each.thread_id for each in found}
+        expired = find_expired(self.log, self.retention(), self._now())
+        found += [
+            each
+            for each in expired
+            if each.thread_id not in known and source in {None, each.source}
+        ]
         deleted = 0 if dry_run else sum(self.log.delete(each.thread_id) for each in found)
         return PruneReport(threads=tuple(found), deleted=deleted, dry_run=dry_run)
+
+    def retention(self) -> dict[str, float]:
+        """Return the days after which `prune` deletes threads, by namespace."""
+        from amux.store.retention import read_limits
+
+        return read_limits(self.log)
+
+    def set_retention(self, namespace: str, days: float | None) -> None:
+        """Let `prune` delete the threads of a namespace after some days; None: no longer."""
+        from amux.store.retention import set_limit
+
+        set_limit(self.log, namespace, days)
+
+    def erase_user(self, user_id: str, *, dry_run: bool = False) -> EraseReport:
+        """Delete everything that belongs to a user, in all namespaces, with forks and copies."""
+        from amux.store.retention import erase_user
+
+        return erase_user(self.log, user_id, dry_run=dry_run)
 
     def erase(self, ref: str, ids: Sequence[str]) -> int:
         """Remove records from a thread for good; return how many records went."""
@@ -430,33 +477,47 @@ class SessionStore:
 
     def export(self, ref: str, format: str = "jsonl") -> str:
         """Return a thread as text: "jsonl" is the rollout, "json" one document with its items."""
+        from amux.store import portable
+
         return portable.export(self.log, self.resolve(ref), format)
 
     def export_all(self, *, source: str | None = None) -> Iterator[dict[str, Any]]:
         """Yield every thread as a document that `import_` takes."""
+        from amux.store import portable
+
         for thread in self.list(source=source, archived=None, limit=None):
             yield portable.document_of(self.log, thread.thread_id)
 
     def import_(self, records: Iterable[Mapping[str, Any]]) -> ImportReport:
         """Store exported threads; threads whose id exists are skipped."""
+        from amux.store import portable
+
         return portable.import_documents(self.log, records)
 
     def import_lines(self, lines: Iterable[bytes]) -> ImportReport:
         """Store exported text: a document per line, one document, or the lines of a rollout."""
+        from amux.store import portable
+
         return portable.import_lines(self.log, lines)
 
     def import_session(self, session: Session) -> ThreadHandle:
         """Store a session that was read from any agent as a thread of our own."""
+        from amux.store import portable
+
         thread_id, run = portable.import_session(self.log, session)
         return ThreadHandle(self.log, thread_id, run)
 
     def pack(self, ref: str, path: Path | str) -> Path:
         """Write a thread with its blobs into one file that another machine can unpack."""
-        return portable.pack(self.log, self.resolve(ref), Path(path))
+        from amux.store.packing import pack
+
+        return pack(self.log, self.resolve(ref), Path(path))
 
     def unpack(self, path: Path | str, *, cwd_map: Mapping[str, str] | None = None) -> ThreadHandle:
         """Store a packed thread. `cwd_map` replaces the beginnings of working directories."""
-        thread_id = portable.unpack(self.log, Path(path), cwd_map or {})
+        from amux.store.packing import unpack
+
+        thread_id = unpack(self.log, Path(path), cwd_map or {})
         return ThreadHandle(self.log, thread_id, new_run_session_id())
 
     # maintenance

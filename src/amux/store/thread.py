@@ -75,15 +75,17 @@ class ThreadView:
     @property
     def environment(self) -> TurnContext:
         """The environment to continue in: that of the last turns, else that of the start."""
+        names = TurnContext.__struct_fields__
         fields: dict[str, Any] = {}
-        for record in self._log.read_back(self.thread_id):
-            if record.type == "turn_context":
-                recorded = as_mapping(record.payload)
-                fields = {**recorded, **fields}
-        meta = msgspec.to_builtins(self.meta)
-        names = [each for each in TurnContext.__struct_fields__ if each != "extra"]
-        start = {name: meta[name] for name in names if meta.get(name) is not None}
-        return msgspec.convert({**start, **fields}, TurnContext)
+        for record in self._log.read_back(self.thread_id, kinds=("turn_context",)):
+            recorded = as_mapping(record.payload)
+            stated = {name: each for name in names if (each := recorded.get(name)) is not None}
+            with suppress(msgspec.ValidationError, UnicodeError):  # of a foreign or damaged record
+                msgspec.convert(stated, TurnContext)
+                fields = stated | fields
+        for name in set(names) - fields.keys() - {"extra"}:
+            fields[name] = getattr(self.meta, name, None)
+        return TurnContext(**fields)
 
     def items(self, *, raw: bool = False) -> Iterator[Record]:
         """Yield the visible items, oldest first; with `raw` all records, hidden ones included."""
@@ -122,10 +124,10 @@ class ThreadView:
 
     def register(self, name: str) -> Any:
         """Return the last value of a register; None if it was never set."""
-        for record in self._log.read_back(self.thread_id):
-            found = control.event_of(record)
-            if found is not None and found[0] == control.REGISTER and found[1].get("name") == name:
-                return found[1].get("value")
+        for record in self._log.read_back(self.thread_id, kinds=(control.REGISTER,)):
+            payload = as_mapping(record.payload)
+            if payload.get("name") == name:
+                return payload.get("value")
         return None
 
     def pending(self) -> list[PendingInput]:
@@ -260,7 +262,9 @@ class ThreadHandle(ThreadView):
             summarize = summarize([dict(as_mapping(record.payload)) for record in summarized])
         fields = {"summary": summarize} if isinstance(summarize, str) else dict(summarize)
         payload: dict[str, Any] = {**fields, "tokens_before": plan.tokens_before}
-        if kept is not None:
+        if kept is None:  # whatever was appended since stays
+            payload["first_kept_seq"] = conversation[-1].seq + 1
+        else:
             payload |= {"first_kept_id": kept.id, "first_kept_seq": kept.seq}
         return self.append(NewRecord(type="compacted", payload=payload))
 
@@ -289,12 +293,11 @@ class ThreadHandle(ThreadView):
     def undo(self, hide_id: str | None = None) -> bool:
         """Undo a `hide`, by default the last one; return False if there is none."""
         undone: set[str] = set()
-        for record in self._log.read_back(self.thread_id):
-            found = control.event_of(record)
-            kind = "" if found is None else found[0]
-            if found is not None and kind == control.UNHIDE:
-                undone.add(str(found[1].get("hide")))
-            elif kind == control.HIDE and record.id not in undone and hide_id in {None, record.id}:
+        for record in self._log.read_back(self.thread_id, kinds=(control.HIDE, control.UNHIDE)):
+            payload = as_mapping(record.payload)
+            if payload.get("type") == control.UNHIDE:
+                undone.add(str(payload.get("hide")))
+            elif record.id not in undone and hide_id in {None, record.id}:
                 self.append(control.unhide(record.id))
                 return True
         return False

@@ -12,10 +12,18 @@ import msgspec
 from amux.errors import StoreError
 from amux.rollout import control
 from amux.rollout.log import Lease, ThreadLog
-from amux.rollout.records import NewRecord
+from amux.rollout.records import NewRecord, as_mapping
 
 LEASE_SECONDS: Final = 30.0
 """The time after which the turn of a process that no longer renews it can be taken over."""
+
+_TURN_KINDS: Final = (
+    control.TURN_STARTED,
+    control.TURN_ENDED,
+    control.TURN_INTERRUPTED,
+    control.INPUT,
+    control.INPUT_TAKEN,
+)
 
 
 class TurnContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -90,13 +98,20 @@ class Turn:
         self._ended.set()
         self._heartbeat.join()
         thread_id = self._lease.thread_id
-        if self._log.release_lease(self._lease):
+        if self._is_held():  # the end is recorded before another turn can begin
             self._log.append(thread_id, (control.event(kind, turn_id=self.turn_id, **fields),))
+            self._log.release_lease(self._lease)
         self._log.sync(thread_id)
 
-    def _check(self) -> None:
+    def _is_held(self) -> bool:
+        """Return whether no other turn has begun; a lease that only expired is renewed."""
         held = self._log.lease_of(self._lease.thread_id)
-        if not self.is_running or held is None or held.token != self._lease.token:
+        if held is not None:
+            return held.token == self._lease.token
+        return self._log.renew_lease(self._lease, seconds=self._seconds) is not None
+
+    def _check(self) -> None:
+        if not self.is_running or not self._is_held():
             self._lost = True
             raise StoreError(
                 f"the turn of thread `{self._lease.thread_id}` was interrupted",
@@ -170,18 +185,16 @@ def open_matters(log: ThreadLog, thread_id: str) -> tuple[list[str], list[Pendin
     taken: set[str] = set()
     unfinished: list[str] = []
     pending: list[PendingInput] = []
-    for record in log.read_back(thread_id):
-        found = control.event_of(record)
-        if found is None:
-            continue
-        kind, payload = found
-        turn_id = str(payload.get("turn_id"))
+    for record in log.read_back(thread_id, kinds=_TURN_KINDS):
+        payload = as_mapping(record.payload)
+        kind, turn_id = payload.get("type"), str(payload.get("turn_id"))
         if kind in {control.TURN_ENDED, control.TURN_INTERRUPTED}:
             finished.add(turn_id)
         elif kind == control.INPUT_TAKEN:
-            taken.update(str(each) for each in payload.get("ids") or ())
+            taken.update(control.texts_in(payload, "ids"))
         elif kind == control.INPUT and record.id not in taken:
-            pending.append(PendingInput(id=record.id, message=payload.get("message") or {}))
+            message = as_mapping(payload.get("message"))
+            pending.append(PendingInput(id=record.id, message=message))
         elif kind == control.TURN_STARTED:
             if turn_id in finished:
                 break  # whatever is older was settled when this turn began

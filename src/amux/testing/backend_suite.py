@@ -9,9 +9,11 @@ The name of a test contains the id of its rule (B01...), so that a failure names
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -163,7 +165,7 @@ class BackendSuite:
         assert log.find("n", key) is None
         assert self.make(log, namespace="n", key=key) != thread_id
 
-    @pytest.mark.parametrize("key", [(), ("a\0b",), ("\ud800",)])
+    @pytest.mark.parametrize("key", [(), ("a\0b",), ("\ud800",), ("é" * 1001,)])
     def test_b03_a_bad_key_is_refused(self, log: ThreadLog, key: tuple[str, ...]) -> None:
         with pytest.raises(ValidationError):
             self.make(log, namespace="n", key=key)
@@ -286,6 +288,15 @@ class BackendSuite:
         assert log.stored_ids(thread_id, ["1", "3", "4"]) == {"1", "3"}
         assert contents(view.visible(log.read_back(thread_id))) == ["a", "b", "c", "d"]
 
+    def test_b08_an_id_that_is_stored_and_given_twice_is_skipped_twice(
+        self, log: ThreadLog
+    ) -> None:
+        thread_id = self.make(log)
+        head = log.append(thread_id, [message("a", id="1")]).head
+        again = log.append(thread_id, [message("b", id="1"), message("c", id="1")])
+        assert (again.head, again.ids, again.stored) == (head, ("1", "1"), 0)
+        assert contents(view.visible(log.read_back(thread_id))) == ["a"]
+
     def test_b08_a_repeated_id_replaces(self, log: ThreadLog) -> None:
         thread_id = self.make(log)
         log.append(thread_id, [message("a", id="1"), message("b", id="2")])
@@ -299,7 +310,13 @@ class BackendSuite:
         assert sorted(thread_id for thread_id, _ in log.locate("same")) == sorted([one, two])
         assert log.locate("unknown") == []
 
-    @pytest.mark.parametrize("record_id", ["", " ", "x" * 129])
+    def test_b08_any_record_is_located(self, log: ThreadLog) -> None:
+        thread_id = self.make(log)
+        log.append(thread_id, [control.register("a", 1), message("x")])
+        for record in log.read(thread_id):
+            assert log.locate(record.id) == [(thread_id, record.seq)]
+
+    @pytest.mark.parametrize("record_id", ["", " ", "x" * 129, "a\0b", "\ud800"])
     def test_b08_a_bad_id_is_refused(self, log: ThreadLog, record_id: str) -> None:
         thread_id = self.make(log)
         with pytest.raises(ValidationError):
@@ -323,6 +340,23 @@ class BackendSuite:
                 ]
             )
         assert contents(view.visible(log.read_back(one))) == ["1", "a", "b"]
+
+    def test_b09_large_batches_are_stored_counted_and_found(self, log: ThreadLog) -> None:
+        one, two = self.make(log), self.make(log)
+        batches = {
+            thread_id: tuple(message(f"word{number} needle", id=f"{number}") for number in range(n))
+            for thread_id, n in ((one, 150), (two, 250))
+        }
+        log.append_many([Batch(thread_id=key, records=batches[key]) for key in batches])
+        for thread_id, records in batches.items():
+            assert [each.id for each in log.read(thread_id)][1:] == [each.id for each in records]
+            thread = log.get(thread_id)
+            assert thread is not None
+            assert thread.message_count == len(records)
+        hits = log.search(SearchQuery(text="needle", limit=1000))
+        assert len(hits) == 400
+        hits = log.search(SearchQuery(text="word149"))
+        assert {hit.thread_id for hit in hits} == {one, two}
 
     def test_b10_order_is_that_of_appends(self, log: ThreadLog) -> None:
         thread_id = self.make(log)
@@ -373,6 +407,21 @@ class BackendSuite:
         assert record.payload["model"] == "m"
         assert len(list(log.read(thread_id))) == 4
 
+    def test_b12_records_of_some_kinds_are_read_without_the_others(self, log: ThreadLog) -> None:
+        thread_id = self.make(log)
+        context = NewRecord(type="turn_context", payload={"model": "register"})
+        for number in range(3):
+            log.append(thread_id, [control.register("a", number), message("register"), context])
+            log.append(thread_id, [message("turn_context"), control.event("register_not")])
+        records = list(log.read_back(thread_id))
+        for kinds in ((), ("turn_context",), ("register",), ("register", "response_item"), ("%",)):
+            found = [each for each in records if control.kind_of(each) in kinds]
+            assert list(log.read_back(thread_id, kinds=kinds)) == found
+        (first, *_), middle = records, records[len(records) // 2].seq
+        registers = log.read_back(thread_id, before=middle, kinds=("register",))
+        assert [record.seq < middle < first.seq for record in registers] == [True, True]
+        assert len(list(log.read_back(thread_id, kinds=("register", "session_meta")))) == 4
+
     # threads
 
     def test_b13_the_list_counts_what_was_appended(self, log: ThreadLog) -> None:
@@ -395,6 +444,30 @@ class BackendSuite:
         assert (thread.cwd, thread.model, thread.source) == ("/w", "m", "tg")
         assert thread.head == list(log.read(thread_id))[-1].seq
 
+    @pytest.mark.parametrize("text", ["a \0 nul", "half \ud83d of a pair"])
+    def test_b13_any_text_can_be_stored_listed_and_searched(
+        self, log: ThreadLog, text: str
+    ) -> None:
+        healthy = self.make(log, "healthy")
+        thread_id = self.make(log, text, cwd=text, user_id=text, extra={"x": text})
+        log.append(thread_id, [NewRecord(type="turn_context", payload={"model": text})])
+        log.append(thread_id, [control.event(control.TAGS, tags=[text])])
+        log.append(thread_id, [control.event(control.SESSION_ENDED, reason=text)])
+        log.append(thread_id, [message(f"needle {text}")])
+        log.set_title(thread_id, text)
+        meta = log.meta(thread_id)
+        assert (meta.cwd, meta.user_id, meta.extra) == (text, text, {"x": text})
+        assert contents(view.visible(log.read_back(thread_id))) == [text, f"needle {text}"]
+        listed = {thread.thread_id: thread for thread in log.threads(ThreadFilter())}
+        assert listed.keys() == {healthy, thread_id}
+        thread = listed[thread_id]
+        fields = (thread.preview, thread.cwd, thread.user_id, thread.model, thread.title)
+        assert {*fields, thread.end_reason, *thread.tags} == {
+            text.replace("\0", "\ufffd").replace("\ud83d", "\ufffd")
+        }
+        hits = log.search(SearchQuery(text="needle"))
+        assert [hit.thread_id for hit in hits] == [thread_id]
+
     def test_b13_lists_are_filtered_sorted_and_paged(self, log: ThreadLog) -> None:
         made = [
             self.make(
@@ -414,6 +487,27 @@ class BackendSuite:
         span = ThreadFilter(since=_START + timedelta(hours=1), until=_START + timedelta(hours=3))
         assert [each.thread_id for each in log.threads(span)] == [made[2], made[1]]
         assert [each.thread_id for each in log.threads(ThreadFilter(cwd="/w/3"))] == [made[3]]
+
+    def test_b13_lists_are_sorted_by_what_they_show(self, log: ThreadLog) -> None:
+        """The label is the title, else the first prompt, else the beginning of the id."""
+        named = [self.make(log, title=title) for title in ("Zebra", "apple", "Ämter", "u", "b_c")]
+        prompted = self.make(log, "Melon")
+        bare = self.make(log)
+        found = [each.thread_id for each in log.threads(ThreadFilter(order="title"))]
+        zebra, apple, offices, letter, joined = named
+        assert found == [apple, joined, prompted, bare, letter, zebra, offices]
+
+    def test_b13_a_directory_selects_what_is_below_it(self, log: ThreadLog) -> None:
+        for cwd in ("/a", "/a/b", "/a/b/c", "/ab", "/", ""):
+            self.make(log, cwd=cwd)
+
+        def below(folder: str) -> list[str]:
+            return sorted(each.cwd for each in log.threads(ThreadFilter(worktree=folder)))
+
+        assert below("/a") == below("/a/") == ["/a", "/a/b", "/a/b/c"]
+        assert below("/a/b") == ["/a/b", "/a/b/c"]
+        assert below("/a%") == below("/_") == []
+        assert below("/ab") == ["/ab"]
 
     def test_b13_tags_end_and_kind_select(self, log: ThreadLog) -> None:
         one = self.make(log, "x")
@@ -490,6 +584,13 @@ class BackendSuite:
         assert log.delete(thread_id) is False
         assert log.get(thread_id) is None
         assert [hit.thread_id for hit in log.search(SearchQuery(text="needle"))] == [other]
+
+    def test_b17_of_many_who_delete_a_thread_one_does(self, log: ThreadLog) -> None:
+        for _ in range(5):
+            self.make(log, "x", namespace="n", key=("k",))
+            (thread,) = log.threads(ThreadFilter())
+            outcomes = _in_threads(6, partial(_delete, log, thread.thread_id))
+            assert sorted(outcomes, key=str) == [False] * 5 + [True]
 
     def test_b18_a_vacuum_removes_what_nothing_shows(self, log: ThreadLog) -> None:
         thread_id = self.make(log)
@@ -634,6 +735,30 @@ class BackendSuite:
         assert (hit.title, hit.source, hit.role) == ("T", "cli", "user")
         assert hit.session_started == _START
 
+    def test_b22_neighbours_show_what_was_said_and_the_model_is_that_of_the_thread(
+        self, log: ThreadLog
+    ) -> None:
+        thread_id = self.make(log, model="m")
+        calls: list[dict[str, Any]] = [{"id": "1", "name": "ls", "arguments": {"path": "/needle"}}]
+        log.append(thread_id, [message("I look", "assistant", model="other", tool_calls=calls)])
+        (hit,) = log.search(SearchQuery(text="needle"))
+        assert [each.content for each in hit.context] == ["I look"]
+        assert hit.model == "m"
+
+    def test_b22_every_word_of_a_long_message_is_found(self, log: ThreadLog) -> None:
+        """An index of words may have a limit: what it cannot hold must be found all the same."""
+        thread_id = self.make(log)
+        words = [f"{number}{'x' * 60}" for number in range(20_000)]
+        log.append(thread_id, [message(" ".join(words), id="long"), message(words[7], id="short")])
+        for query, found in (
+            (words[0], {"long"}),
+            (words[7], {"long", "short"}),
+            (words[-1], {"long"}),
+            ("1999*", {"long"}),
+            (f"{words[7]} NOT {words[8]}", {"short"}),
+        ):
+            assert {hit.record_id for hit in log.search(SearchQuery(text=query))} == found
+
     def test_b22_searches_are_filtered_and_paged(self, log: ThreadLog) -> None:
         one = self.make(log, source="tg", namespace="n", key=("1",))
         two = self.make(log, source="cli")
@@ -664,6 +789,29 @@ class BackendSuite:
         log.append(thread_id, [control.correction("c", {"content": "damson"})])
         assert log.search(SearchQuery(text="cherry")) == []
         assert len(log.search(SearchQuery(text="damson"))) == 1
+
+    @pytest.mark.parametrize("is_first", [True, False])
+    def test_b22_a_batch_that_hides_and_corrects_is_searched_as_it_shows(
+        self, log: ThreadLog, *, is_first: bool
+    ) -> None:
+        records = (
+            message("banana", id="b"),
+            message("cherry", id="c"),
+            *(
+                NewRecord(type="event_msg", payload=PayloadText(json.dumps(each.payload)))
+                for each in (
+                    control.hide_ids(["b"]),
+                    control.correction("c", {"content": "damson"}),
+                )
+            ),
+        )
+        meta = new_meta()
+        log.create(meta, records if is_first else ())
+        if not is_first:
+            log.append(meta.thread_id, records)
+        assert log.search(SearchQuery(text="banana")) == []
+        assert log.search(SearchQuery(text="cherry")) == []
+        assert [hit.record_id for hit in log.search(SearchQuery(text="damson"))] == ["c"]
 
     # opening again
 
@@ -716,6 +864,10 @@ class BackendSuite:
         thread = log.get(thread_id)
         encoded = msgspec.json.encode(thread)
         assert msgspec.json.decode(encoded, type=type(thread)) == thread
+
+
+def _delete(log: ThreadLog, thread_id: str, _: int) -> bool:
+    return log.delete(thread_id)
 
 
 def _in_threads(count: int, work: Callable[[int], Any]) -> list[Any]:

@@ -60,18 +60,23 @@ def listing_mismatches(listed: Sequence[SessionSummary], sessions: Iterable[Expe
 def injected_openings(client: Client, agent: str, info: AgentInfo) -> list[str]:
     """Return the titles and prompts of an agent that begin with one of its injected texts."""
     injected = InjectedTexts(info.injected_texts)
-    wrong: list[str] = []
+    wrong: dict[str, None] = {}
     for summary in client.sessions.list(
         agent, limit=None, include_children=True, include_archived=True
     ):
-        session = client.sessions.get(agent, summary.session_id)
-        shown = [("title", session.title or ""), *(("prompt", text) for text in _prompts(session))]
-        wrong += [
-            f"{summary.session_id} {what}: {text[:100]!r}"
-            for what, text in shown
-            if injected.begins(text)
-        ]
-    return wrong
+        for session in _with_children(client.sessions.get(agent, summary.session_id)):
+            shown = [("title", session.title), *(("prompt", text) for text in _prompts(session))]
+            for what, text in shown:
+                if injected.begins(text):
+                    wrong[f"{session.session_id} {what}: {text[:100]!r}"] = None
+    return list(wrong)
+
+
+def _with_children(session: Session) -> Iterator[Session]:
+    """Yield a session and all sub-agents below it; a list does not show those without an id."""
+    yield session
+    for child in session.children:
+        yield from _with_children(child)
 
 
 def same_title(title: str | None, expected: str) -> bool:

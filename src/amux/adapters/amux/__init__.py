@@ -9,7 +9,8 @@ Title     the title of the thread, else the first prompt
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -21,7 +22,6 @@ from amux.adapters._base import (
     Item,
     SourceRef,
     Want,
-    has_bodies,
 )
 from amux.adapters._kit.folders import Inside, read_closed
 from amux.adapters._kit.related import (
@@ -37,16 +37,18 @@ from amux.host import Host
 
 if TYPE_CHECKING:
     from amux.rollout.log import ThreadLog
+    from amux.rollout.records import SessionMeta
     from amux.rollout.threads import ThreadSummary
 
 NAME: Final = "amux"
+CLAUDE_FORMAT: Final = "claude-jsonl"
 INFO: Final = AgentInfo(
     name=NAME,
     label="amux store",
     cli_command="amux",
     capabilities=Capabilities(session_persistence="file", can_resume=True, can_fork=True),
     tier="extra",
-    revision=2,
+    revision=3,
     evidence="our own format, version 1; docs/internals/rollout-format.md",
     ignored_files=(
         IgnoredFiles("state.db*", "the index of the store"),
@@ -76,14 +78,27 @@ def store_address(host: Host) -> str:
 
 
 class StoreAdapter:
-    """Reads the threads in the files of a store. Stateless."""
+    """Reads the threads in the files of a store.
+
+    It remembers the folders of Claude Code of the host whose store it is: transcripts of the Claude
+    Agent SDK may lie there as well.
+    """
 
     info = INFO
+
+    def __init__(self) -> None:
+        self._claude_roots: dict[Path, tuple[Path, ...]] = {}
 
     def roots(self, host: Host) -> Sequence[Path]:
         """Return the directory of the store; a store in a database has none."""
         address = store_address(host)
-        return [] if "://" in address else [Path(address)]
+        return [] if "://" in address else [self._root_for(host, Path(address))]
+
+    def _root_for(self, host: Host, root: Path) -> Path:
+        from amux.adapters.claude import ADAPTER as CLAUDE
+
+        self._claude_roots[root] = tuple(each for each in CLAUDE.roots(host) if each.is_dir())
+        return root
 
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
         """Yield the rollouts, by name; the archive is a directory of its own."""
@@ -101,6 +116,7 @@ class StoreAdapter:
                         session_id=stem[-_UUID_LENGTH:],
                         group=str(root),
                         archived=archived,
+                        companions=self._companions(root, path),
                     )
         yield from inside.folders.sources(NAME, root, group=str(root))
 
@@ -108,13 +124,23 @@ class StoreAdapter:
         self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None
     ) -> Iterator[Item]:
         """Yield the items of the thread in a rollout."""
-        del only, until
+        del until
         if source.role == "names":
             yield from read_closed(source)
             return
-        from amux.adapters.amux.threads import read_rollout
+        from amux.adapters.amux.originals import exists
+        from amux.adapters.amux.threads import Request, read_rollout
 
-        yield from read_rollout(source.path, archived=source.archived, bodies=has_bodies(want))
+        elsewhere = exists(source.companions)
+        request = Request(want=want, only=only, archived=source.archived, calls_elsewhere=elsewhere)
+        yield from read_rollout(source.path, request)
+
+    def _companions(
+        self, root: Path, rollout: Path
+    ) -> tuple[Path, ...] | Callable[[], tuple[Path, ...]]:
+        """Return the files of Claude Code that hold the same transcript, if there may be any."""
+        roots = self._claude_roots.get(root, ())
+        return partial(_originals, rollout, roots) if roots else ()
 
     def names(self, source: SourceRef) -> Sequence[Named] | None:
         """Return the thread that the name of a source contains."""
@@ -139,8 +165,7 @@ class StoreAdapter:
         meta = meta_in(source.path)
         if meta is None:
             return {source.session_id: (ANY,)}
-        origin = meta.parent or meta.forked_from
-        return {source.session_id: () if origin is None else (origin,)}
+        return {source.session_id: _links(meta)}
 
     def command(
         self,
@@ -157,16 +182,25 @@ class StoreAdapter:
 
 
 class LogAdapter(StoreAdapter):
-    """Reads the threads of an open log, such as one in PostgreSQL."""
+    """Reads the threads of a log, such as one in PostgreSQL.
 
-    def __init__(self, log: ThreadLog, address: str) -> None:
-        self._log = log
-        self._root = address.partition("?")[0]
+    The log is opened when threads are first asked for, so that a store that cannot be opened is a
+    problem of this adapter alone. Sources name the address without its user and password.
+    """
+
+    def __init__(self, open_log: Callable[[], ThreadLog], address: str) -> None:
+        super().__init__()
+        self._open_log = open_log
+        scheme, _, place = address.partition("?")[0].partition("://")
+        self._root = f"{scheme}://{place.rpartition('@')[2]}"
+
+    @property
+    def _log(self) -> ThreadLog:
+        return self._open_log()
 
     def roots(self, host: Host) -> Sequence[Path]:
         """Return the address of the store, which is no path."""
-        del host
-        return [Path(self._root)]
+        return [self._root_for(host, Path(self._root))]
 
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
         """Yield the threads of the log."""
@@ -183,33 +217,34 @@ class LogAdapter(StoreAdapter):
     def fingerprint(self, source: SourceRef | Path) -> bytes:
         """Return the heads and places of all threads, or of one."""
         if isinstance(source, Path):
-            return "\n".join(map(_state, sorted(self._threads(), key=_state))).encode()
+            return "\n".join(sorted(map(self._state, self._threads()))).encode()
         thread = self._log.get(source.session_id or "")
-        return b"" if thread is None else _state(thread).encode()
+        return b"" if thread is None else self._state(thread).encode()
 
     def read(
         self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None
     ) -> Iterator[Item]:
         """Yield the items of a thread."""
-        del only, until
-        from amux.adapters.amux.threads import read_thread
+        del until
+        from amux.adapters.amux.threads import Request, read_thread
 
-        yield from read_thread(
-            self._log,
-            source.session_id or "",
-            path=source.location,
+        thread_id = source.session_id or ""
+        thread = self._log.get(thread_id)
+        request = Request(
+            want=want,
+            only=only,
             archived=source.archived,
-            bodies=has_bodies(want),
+            calls_elsewhere=thread is not None and self._has_original(thread),
         )
+        yield from read_thread(self._log, thread_id, source.location, request)
 
     def related(self, sources: Sequence[SourceRef], session_id: str) -> RelatedSessions | None:
         """Return the selection of a thread, its forks, its origins and its sub-agents."""
-        origins = {each.thread_id: each.parent or each.forked_from for each in self._threads()}
+        links = {each.thread_id: _links(each) for each in self._threads()}
         link_keys: dict[SourceRef, LinkKeys] = {}
         for source in sources:
             thread_id = source.session_id or ""
-            origin = origins.get(thread_id)
-            link_keys[source] = {thread_id: () if origin is None else (origin,)}
+            link_keys[source] = {thread_id: links.get(thread_id, ())}
         return SharedKeys(link_keys, session_id)
 
     def _threads(self, cwd: str | None = None) -> list[ThreadSummary]:
@@ -218,9 +253,33 @@ class LogAdapter(StoreAdapter):
         del cwd  # a turn may have moved the thread to another directory
         return self._log.threads(ThreadFilter(archived=None))
 
+    def _state(self, thread: ThreadSummary) -> str:
+        known = (thread.thread_id, thread.head, thread.archived, thread.updated_at.isoformat())
+        return " ".join(map(str, (*known, self._has_original(thread))))
 
-def _state(thread: ThreadSummary) -> str:
-    return f"{thread.thread_id} {thread.head} {thread.archived} {thread.updated_at.isoformat()}"
+    def _has_original(self, thread: ThreadSummary) -> bool:
+        """Return whether Claude Code has the transcript of a thread in its own folder."""
+        if thread.payload_format != CLAUDE_FORMAT:
+            return False
+        from amux.adapters.amux.originals import exists, possible_files
+
+        roots = self._claude_roots.get(Path(self._root), ())
+        return exists(possible_files(thread.payload_format, thread.key, roots))
+
+
+def _originals(rollout: Path, roots: Sequence[Path]) -> tuple[Path, ...]:
+    from amux.adapters.amux.originals import original_files
+
+    return original_files(rollout, roots)
+
+
+def _links(thread: SessionMeta | ThreadSummary) -> tuple[str, ...]:
+    """Return the keys that a thread shares with those that may hold the same calls."""
+    origin = thread.parent or thread.forked_from
+    links = () if origin is None else (origin,)
+    if thread.payload_format == CLAUDE_FORMAT and thread.key is not None:
+        links = (*links, f"project {thread.key[0]}")  # Claude Code copies within a project
+    return links
 
 
 ADAPTER: Final = StoreAdapter()

@@ -14,9 +14,10 @@ from typing import Any, Final
 
 import msgspec
 
-from amux.adapters._base import Head, Item
+from amux.adapters._base import Head, Item, Want, has_bodies
 from amux.adapters._kit.fold import Fold, Unknowns
 from amux.adapters._kit.jsonl import Buffer, read_records
+from amux.adapters.amux import CLAUDE_FORMAT
 from amux.errors import AmuxError
 from amux.model.incomplete import CALLS_ELSEWHERE, USAGE_NOT_RECORDED
 from amux.model.message import SessionMessage, TokenUsage
@@ -24,7 +25,7 @@ from amux.model.problems import Problem
 from amux.model.usage import Call
 from amux.rollout import control
 from amux.rollout.log import ThreadLog
-from amux.rollout.messages import message_of, usage_of
+from amux.rollout.messages import messages_of, usage_of
 from amux.rollout.records import (
     SCHEMA_VERSION,
     Line,
@@ -54,12 +55,24 @@ class _Typed(msgspec.Struct):
 _TYPED: Final = msgspec.json.Decoder(_Typed)
 
 
-def read_rollout(path: Path, *, archived: bool, bodies: bool) -> Iterator[Item]:
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """How a thread is read: how much, which of its sessions, and what is known of it.
+
+    With `calls_elsewhere` another agent has the calls, and they count there.
+    """
+
+    want: Want
+    only: str | None = None
+    archived: bool = False
+    calls_elsewhere: bool = False
+
+
+def read_rollout(path: Path, request: Request) -> Iterator[Item]:
     """Yield the items of the thread in a file."""
     problems: list[Problem] = []
     lines = committed(_lines(path, problems), str(path), problems)
     records = [line.record for line in lines]
-    yield from _read(records, problems, str(path), archived=archived, bodies=bodies)
+    yield from _read(records, problems, str(path), request)
 
 
 def _lines(path: Path, problems: list[Problem]) -> Iterator[Line]:
@@ -94,9 +107,7 @@ def meta_in(path: Path) -> SessionMeta | None:
     return None if line is None else meta_of(line.record)
 
 
-def read_thread(
-    log: ThreadLog, thread_id: str, *, path: str, archived: bool, bodies: bool
-) -> Iterator[Item]:
+def read_thread(log: ThreadLog, thread_id: str, path: str, request: Request) -> Iterator[Item]:
     """Yield the items of a thread in a log."""
     problems: list[Problem] = []
     records: list[Record] = []
@@ -104,16 +115,11 @@ def read_thread(
         records.extend(log.read(thread_id))
     except AmuxError as error:
         problems.append(Problem(code="unreadable", message=error.message, path=path))
-    yield from _read(records, problems, path, archived=archived, bodies=bodies)
+    yield from _read(records, problems, path, request)
 
 
 def _read(
-    records: Sequence[Record],
-    problems: list[Problem],
-    path: str,
-    *,
-    archived: bool,
-    bodies: bool,
+    records: Sequence[Record], problems: list[Problem], path: str, request: Request
 ) -> Iterator[Item]:
     meta = meta_of(records[0]) if records else None
     if meta is None and records:  # damaged: the name of the file tells the id
@@ -126,6 +132,11 @@ def _read(
             problems.append(Problem(code="unknown-format", message=_NO_META + newer, path=path))
         yield from problems
         return
+    if meta.payload_format == CLAUDE_FORMAT:
+        from amux.adapters.amux.transcripts import read_transcript
+
+        yield from read_transcript(meta, records, problems, path, request)
+        return
     yield Head(session_id=meta.thread_id)
     thread = _Thread(meta, records)
     for problem in problems:
@@ -133,12 +144,12 @@ def _read(
         yield problem
     for message in thread.messages():
         thread.fold.message(message)
-        if bodies:
+        if has_bodies(request.want):
             yield message
     for call in thread.calls():
         thread.fold.call(call)
         yield call
-    yield thread.fold.facts(meta.thread_id, **thread.known(), archived=archived)
+    yield thread.fold.facts(meta.thread_id, **thread.known(), archived=request.archived)
 
 
 def _id_in(path: str) -> str:
@@ -185,7 +196,7 @@ class _Thread:
         messages = [
             (record, message)
             for record in reversed(shown)
-            if (message := message_of(record, self.meta.payload_format)) is not None
+            for message in messages_of(record, self.meta.payload_format)
         ]
         results = {
             message.tool_result.tool_call_id: message.tool_result
@@ -193,7 +204,8 @@ class _Thread:
             if message.tool_result is not None
         }
         for record, message in messages:
-            usage = usage_of(record, self.meta.payload_format)
+            is_bare = message.role != "assistant" and message.id != record.id  # a further message
+            usage = None if is_bare else usage_of(record, self.meta.payload_format)
             changes: dict[str, Any] = {}
             if usage is not None:
                 tokens = usage.tokens
@@ -204,7 +216,11 @@ class _Thread:
                     cached_tokens=tokens.cache_read,
                     cache_write_tokens=tokens.cache_write,
                 )
-            elif message.role == "assistant" and not message.synthetic:
+            elif (
+                message.role == "assistant"
+                and not message.synthetic
+                and record.seq > self.meta.copied + 1  # else it is a call of another thread
+            ):
                 self._lacks_usage = True
             if message.role == "assistant" and message.model is None and not message.synthetic:
                 changes["model"] = self._models.get(record.seq)
@@ -223,19 +239,26 @@ class _Thread:
 
     def calls(self) -> Iterator[Call]:
         """Yield the billed calls, those of rewound answers included."""
+        found: dict[str, Call] = {}
         for record in () if self._is_imported else self._records:
             usage = usage_of(record, self.meta.payload_format)
-            if usage is not None:
-                yield Call(
-                    key=_call_key(record),
-                    model=usage.model or self._models.get(record.seq),
-                    at=record.at,
-                    tokens=usage.tokens,
-                    native_nusd=usage.cost_nusd,
-                    purpose="compaction" if record.type == "compacted" else "main",
-                    message_id=record.id,
-                    copied=1 < record.seq <= self.meta.copied + 1,
-                )
+            if usage is None:
+                continue
+            key = usage.key or _call_key(record)
+            before = found.get(key)
+            if before is not None and before.tokens.output > usage.tokens.output:
+                continue  # of several records of one call the largest output counts
+            found[key] = Call(
+                key=key,
+                model=usage.model or self._models.get(record.seq),
+                at=record.at if before is None else before.at,
+                tokens=usage.tokens,
+                native_nusd=usage.cost_nusd,
+                purpose="compaction" if record.type == "compacted" else "main",
+                message_id=record.id if before is None else before.message_id,
+                copied=1 < record.seq <= self.meta.copied + 1,
+            )
+        yield from found.values()
 
     def known(self) -> dict[str, Any]:
         """Return the fields of the facts that the records state."""

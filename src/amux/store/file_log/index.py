@@ -165,6 +165,14 @@ class ThreadIndex:
         with self._lock:
             return self._ask(lambda tables: self._current(tables).optimize())
 
+    def scrub(self) -> None:
+        """Forget deleted threads for good: also in unused pages, and in databases put aside."""
+        with self._lock:
+            self._checked = float("-inf")
+            self.optimize()
+            for path in self.path.parent.glob(f"{self.path.name}.damaged-*"):
+                path.unlink(missing_ok=True)
+
     def close(self) -> None:
         """Close the database."""
         with self._lock:
@@ -300,8 +308,7 @@ def _indexed(records: Sequence[Record], payload_format: str) -> list[IndexedReco
     found: list[IndexedRecord] = []
     for record in searchable(reversed(records), include_inactive=True):
         message = message_of(record, payload_format)
-        if message is not None or record.type in {"response_item", "compacted"}:
-            found.append(IndexedRecord(record, message, record.seq in active))
+        found.append(IndexedRecord(record, message, record.seq in active))
     found.reverse()
     return found
 

@@ -21,7 +21,7 @@ import contextlib
 import hashlib
 import os
 import threading
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -123,7 +123,11 @@ class StoreLayout:
             return
         names: dict[str, str] = {}
         for folder in reversed(self._folders):
-            with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+            with (
+                contextlib.suppress(FileNotFoundError),
+                as_store_error("list", folder),
+                os.scandir(folder) as entries,
+            ):
                 for entry in entries:
                     thread_id = thread_id_in(entry.name)
                     if thread_id is not None:
@@ -153,6 +157,16 @@ class StoreLayout:
         except OSError as error:
             raise store_error(error, "keep", target) from error
         return target
+
+    def remove_damaged(self, thread_ids: Collection[str]) -> None:
+        """Remove the originals of threads that were repaired."""
+        folder = self.base / "damaged"
+        for path in folder.iterdir() if folder.is_dir() else ():
+            if any(thread_id in path.name for thread_id in thread_ids):
+                try:
+                    path.unlink(missing_ok=True)
+                except OSError as error:
+                    raise store_error(error, "delete", path) from error
 
     @contextlib.contextmanager
     def locked(self) -> Generator[int]:
@@ -213,6 +227,20 @@ def store_error(error: OSError, verb: str, path: Path | str) -> StoreError:
         f"cannot {verb} `{path}`: {error.strerror or error}",
         hint="check the free space and the permissions of the store's directory",
     )
+
+
+@contextlib.contextmanager
+def as_store_error(verb: str, path: Path | str) -> Generator[None]:
+    """Raise the errors of the file system in the block as `StoreError`.
+
+    A file that is not there stays `FileNotFoundError`: the caller knows what that means.
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise store_error(error, verb, path) from error
 
 
 def _is_file(path: str) -> bool:

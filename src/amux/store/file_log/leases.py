@@ -7,7 +7,6 @@ died on this machine.
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,7 +16,7 @@ import msgspec
 from amux.errors import TurnInProgressError
 from amux.rollout.log import Lease
 from amux.rollout.records import new_record_id
-from amux.store.file_log.layout import write_file
+from amux.store.file_log.layout import as_store_error, write_file
 
 _DECODER = msgspec.json.Decoder(Lease)
 
@@ -46,7 +45,7 @@ class LeaseFiles:
             owner=owner,
             expires_at=self._now() + timedelta(seconds=seconds),
             pid=os.getpid(),
-            host=socket.gethostname(),
+            host=os.uname().nodename,
         )
         self._write(lease)
         return lease
@@ -69,8 +68,10 @@ class LeaseFiles:
 
     def remove(self, thread_id: str) -> bool:
         """Remove whatever lease a thread has."""
+        path = self._path(thread_id)
         try:
-            (self._folder / f"{thread_id}.json").unlink()
+            with as_store_error("delete", path):
+                path.unlink()
         except FileNotFoundError:
             return False
         return True
@@ -83,18 +84,23 @@ class LeaseFiles:
         return held
 
     def _read(self, thread_id: str) -> Lease | None:
+        path = self._path(thread_id)
         try:
-            return _DECODER.decode((self._folder / f"{thread_id}.json").read_bytes())
+            with as_store_error("read", path):
+                return _DECODER.decode(path.read_bytes())
         except (FileNotFoundError, msgspec.DecodeError):
             return None
 
     def _write(self, lease: Lease) -> None:
-        write_file(self._folder / f"{lease.thread_id}.json", msgspec.json.encode(lease))
+        write_file(self._path(lease.thread_id), msgspec.json.encode(lease))
+
+    def _path(self, thread_id: str) -> Path:
+        return self._folder / f"{thread_id}.json"
 
 
 def _has_died(lease: Lease) -> bool:
     """Return whether the process of a lease is known to be gone."""
-    if lease.pid is None or lease.host != socket.gethostname():
+    if lease.pid is None or lease.host != os.uname().nodename:
         return False
     try:
         os.kill(lease.pid, 0)

@@ -14,13 +14,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Container, Generator, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from amux.errors import ConflictError, SessionNotFoundError, StoreError, TitleInUseError
 from amux.model.problems import Problem
 from amux.rollout import control
+from amux.rollout.ids import is_valid_session_id
 from amux.rollout.log import (
     Appended,
     Batch,
@@ -35,6 +36,9 @@ from amux.rollout.log import (
     VacuumReport,
     check_expected,
     check_key,
+    check_meta,
+    check_version,
+    no_thread,
     prepare,
 )
 from amux.rollout.records import (
@@ -47,24 +51,25 @@ from amux.rollout.records import (
     meta_of,
     meta_payload,
 )
-from amux.rollout.rollout_reader import MovedError, read_backward, read_forward
-from amux.rollout.threads import ThreadFilter, ThreadSummary, fold_thread
-from amux.store.file_log.index import ThreadIndex
+from amux.rollout.rollout_reader import MovedError, read_backward, read_first, read_forward
+from amux.rollout.threads import ThreadFilter, ThreadSummary, fold_thread, listed_text
 from amux.store.file_log.layout import (
     StoreLayout,
+    as_store_error,
     digest_of,
     rollout_name,
-    store_error,
     write_file,
 )
 from amux.store.file_log.leases import LeaseFiles
 from amux.store.file_log.rollout_file import RolloutFile
 from amux.store.file_log.transactions import PendingLines, Transactions
 from amux.store.file_log.values import BlobFiles, ValueFiles
-from amux.store.memory import no_thread
 from amux.store.removal import removable
 from amux.store.repair import with_meta
 from amux.store.reports import OptimizeReport, RebuildReport, RepairReport
+
+if TYPE_CHECKING:
+    from amux.store.file_log.index import ThreadIndex
 
 _OPEN_FILES: Final = 64
 _TRIES: Final = 100
@@ -87,14 +92,17 @@ class FileLog:
         base: Path | str,
         *,
         fsync: Fsync = "turn",
-        index: ThreadIndex | None = None,
+        index: ThreadIndex | Path | str | None = None,
         now: Callable[[], datetime] | None = None,
     ) -> None:
         self.base = Path(base)
         self.fsync: Fsync = fsync
         self._now = now or (lambda: datetime.now(UTC))
         self._layout = StoreLayout(self.base)
-        self._index = index
+        self._index: ThreadIndex | None = None
+        self._index_path = self.base / "state.db"
+        if index is not None:
+            self.use_index(index)
         self._leases = LeaseFiles(self.base / "leases", self._now)
         self._transactions = Transactions(self.base / "transactions")
         self._blobs = BlobFiles(self.base / "blobs")
@@ -106,14 +114,24 @@ class FileLog:
     def index(self) -> ThreadIndex:
         """The index; it is created on first use."""
         if self._index is None:
-            self._index = ThreadIndex(self.base / "state.db")
+            from amux.store.file_log.index import ThreadIndex
+
+            self._index = ThreadIndex(self._index_path)
         self._index.bind(self._layout)
         return self._index
+
+    def use_index(self, index: ThreadIndex | Path | str) -> None:
+        """List the threads with another index, or with one in another file."""
+        if isinstance(index, str | Path):
+            self._index_path = Path(index).expanduser()
+        else:
+            self._index = index
 
     # creating
 
     def create(self, meta: SessionMeta, records: Sequence[NewRecord] = ()) -> ThreadSummary:
         """Create a thread with its meta data and first records."""
+        meta = check_meta(meta)
         first = NewRecord(type="session_meta", payload=meta_payload(meta), parent_id=None)
         prepared = prepare(
             (first, *records),
@@ -160,27 +178,24 @@ class FileLog:
         """Return the meta data of a thread."""
         for _ in range(_TRIES):
             with contextlib.suppress(MovedError):
-                record = next(read_forward(self._path(thread_id)), None)
+                record = read_first(self._path(thread_id))
                 meta = None if record is None else meta_of(record)
                 if meta is None:
                     raise StoreError(
                         f"the first line of thread `{thread_id}` is not its meta data",
                         hint="`amux store doctor` says what can be saved",
                     )
-                if meta.schema_version > SCHEMA_VERSION:
-                    raise StoreError(
-                        f"thread `{thread_id}` has version {meta.schema_version} of the format; "
-                        f"this version of amux reads up to {SCHEMA_VERSION}",
-                        hint="update amux",
-                    )
+                check_version(meta)
                 return meta
         raise no_thread(thread_id)
 
     def find(self, namespace: str, key: tuple[str, ...]) -> str | None:
         """Return the id of the thread with an external key; None if there is none."""
         check_key(namespace, key)
+        path = self._key_path(namespace, key)
         try:
-            entry = _KEY.decode(self._key_path(namespace, key).read_bytes())
+            with as_store_error("read", path):
+                entry = _KEY.decode(path.read_bytes())
         except (FileNotFoundError, msgspec.DecodeError):
             return None
         if self._layout.path_of(entry.thread_id) is None:
@@ -190,6 +205,8 @@ class FileLog:
     def resolve(self, prefix: str) -> list[str]:
         """Return the ids of the threads that begin with a prefix, archived ones included."""
         wanted = prefix.lower()
+        if is_valid_session_id(wanted):
+            return [] if self._layout.path_of(wanted) is None else [wanted]
         return sorted(each for each in self._layout.paths() if each.startswith(wanted))
 
     def threads(self, selection: ThreadFilter) -> list[ThreadSummary]:
@@ -224,6 +241,8 @@ class FileLog:
                 f"`{file.path}` does not begin with its meta data",
                 hint="`amux store doctor` says what can be saved",
             )
+        if file.meta is not None:
+            check_version(file.meta)
         return prepare(records, file.head, is_known=file.has, repeat=repeat, now=self._now())
 
     def append_many(self, batches: Sequence[Batch]) -> list[Appended]:
@@ -305,21 +324,29 @@ class FileLog:
             return
         for _ in range(_TRIES):
             with contextlib.suppress(MovedError):
-                yield from read_forward(self._path(thread_id))
+                yield from read_forward(self._readable(thread_id))
                 return
         raise no_thread(thread_id)
 
-    def read_back(self, thread_id: str, *, before: int | None = None) -> Iterator[Record]:
+    def read_back(
+        self,
+        thread_id: str,
+        *,
+        before: int | None = None,
+        kinds: Collection[str] | None = None,
+    ) -> Iterator[Record]:
         """Yield the records below a sequence number, newest first."""
         self._recover()
-        for record in self._read_back(thread_id):
-            if before is None or record.seq < before:
-                yield record
+        records = self._read_back(thread_id, kinds)
+        if before is None:
+            yield from records
+        else:
+            yield from (record for record in records if record.seq < before)
 
-    def _read_back(self, thread_id: str) -> Iterator[Record]:
+    def _read_back(self, thread_id: str, kinds: Collection[str] | None = None) -> Iterator[Record]:
         for _ in range(_TRIES):
             with contextlib.suppress(MovedError):
-                yield from read_backward(self._path(thread_id))
+                yield from read_backward(self._readable(thread_id), kinds=kinds)
                 return
         raise no_thread(thread_id)
 
@@ -344,7 +371,7 @@ class FileLog:
             self.append(thread_id, (control.event(control.TITLE, title=title),))
 
     def _check_title(self, title: str, thread_id: str) -> None:
-        holder = self.index.holder_of(title)
+        holder = self.index.holder_of(listed_text(title))
         if holder is not None and holder != thread_id:
             raise TitleInUseError(
                 f"thread `{holder}` has the title `{title}`",
@@ -360,10 +387,8 @@ class FileLog:
                 return
             folder = self._layout.archive if archived else self._layout.sessions
             target = folder / Path(file.path).name
-            try:
+            with as_store_error("move", file.path):
                 os.rename(file.path, target)  # noqa: PTH104 - as above
-            except OSError as error:
-                raise store_error(error, "move", file.path) from error
             self._layout.remember(thread_id, str(target))
             file.move(str(target))
         self._mark_changed(thread_id)
@@ -373,25 +398,27 @@ class FileLog:
         if self._layout.path_of(thread_id) is None:
             return False
         with self._layout.locked():
+            if self._layout.path_of(thread_id) is None:
+                return False  # another process was faster
             meta: SessionMeta | None = None
             with contextlib.suppress(StoreError):
                 meta = self.meta(thread_id)
             with self._locked(thread_id) as (file,):
                 self._leases.remove(thread_id)
-                try:
-                    Path(file.path).unlink()
-                except OSError as error:
-                    raise store_error(error, "delete", file.path) from error
+                with as_store_error("delete", file.path):
+                    Path(file.path).unlink(missing_ok=True)
             self._forget(thread_id)
             if meta is not None and meta.key is not None:
-                self._key_path(meta.namespace, meta.key).unlink(missing_ok=True)
+                path = self._key_path(meta.namespace, meta.key)
+                with as_store_error("delete", path):
+                    path.unlink(missing_ok=True)
         self._mark_changed(thread_id)
         return True
 
     def vacuum(self, thread_id: str, *, erase: Container[str] = ()) -> VacuumReport:
         """Write the records that remain to a new file, and put it in the place of the old one."""
         with self._locked(thread_id) as (file,):
-            records = list(read_forward(file.path))
+            records = list(read_forward(self._readable(thread_id)))
             gone = removable(reversed(records), erase)
             note = control.event("vacuumed", removed=len(gone))
             added = prepare(
@@ -473,11 +500,21 @@ class FileLog:
 
     def collect_blobs(self) -> int:
         """Remove blobs that no record refers to any more; return how many."""
+        return self._blobs.collect(self._used_blobs())
+
+    def _used_blobs(self) -> set[str]:
         used: set[str] = set()
         for path in self._layout.paths().values():
             with contextlib.suppress(MovedError):
                 used.update(digest for record in read_forward(path) for digest in record.blobs)
-        return self._blobs.collect(used)
+        return used
+
+    def scrub(self, thread_ids: Collection[str], blobs: Collection[str]) -> int:
+        """Remove what deleted threads left in the index, in blobs and in copies put aside."""
+        removed = self._blobs.remove(set(blobs) - self._used_blobs()) if blobs else 0
+        self._layout.remove_damaged(thread_ids)
+        self.index.scrub()
+        return removed
 
     def put_value(
         self, key: tuple[str, ...], data: bytes, *, expect: str | None = None
@@ -512,17 +549,26 @@ class FileLog:
 
     def verify(self, thread_id: str) -> list[Problem]:
         """Read a thread completely and return what is wrong with it."""
+        return self.read_checked(thread_id)[1]
+
+    def read_checked(self, thread_id: str) -> tuple[list[Record], list[Problem]]:
+        """Return all records of a thread, and what is wrong with it."""
         problems: list[Problem] = []
         path = self._path(thread_id)
         records = list(read_forward(path, problems=problems))
-        if not records or meta_of(records[0]) is None:
-            message = "the first line is not the meta data of a thread"
+        meta = meta_of(records[0]) if records else None
+        if meta is None or meta.schema_version > SCHEMA_VERSION:
+            message = (
+                "the first line is not the meta data of a thread"
+                if meta is None
+                else f"version {meta.schema_version} of the format is newer than amux"
+            )
             problems.append(Problem(code="unknown-format", message=message, path=path, line=1))
         numbers = [record.seq for record in records]
         if numbers != sorted(set(numbers)):
             message = "the sequence numbers do not increase"
             problems.append(Problem(code="bad-record", message=message, path=path))
-        return problems
+        return records, problems
 
     def problems(self) -> tuple[Problem, ...]:
         """Return what the index found wrong with threads: doubled titles and keys."""
@@ -556,6 +602,15 @@ class FileLog:
         path = self._layout.path_of(thread_id)
         if path is None:
             raise no_thread(thread_id)
+        return path
+
+    def _readable(self, thread_id: str) -> str:
+        """Return the path of a thread; raise `StoreError` if it has a newer format."""
+        path = self._path(thread_id)
+        first = read_first(path)
+        meta = None if first is None else meta_of(first)
+        if meta is not None:
+            check_version(meta)
         return path
 
     def _file(self, thread_id: str) -> RolloutFile:

@@ -10,10 +10,18 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+from amux.durable import sync_folder
 from amux.rollout.line_file import LineFile, LockedLines
 from amux.rollout.log import Fsync, ThreadHead, next_item_id
-from amux.rollout.records import Record, encode_batch
-from amux.rollout.rollout_reader import MovedError, committed, is_cut_off, lines_back, lines_of
+from amux.rollout.records import Record, SessionMeta, encode_batch, meta_of
+from amux.rollout.rollout_reader import (
+    MovedError,
+    committed,
+    first_of,
+    is_cut_off,
+    lines_back,
+    lines_of,
+)
 from amux.store.file_log.layout import store_error
 
 
@@ -33,13 +41,16 @@ class RolloutFile:
         self._is_cut = False  # the file ends with a batch that was cut off
         self._is_torn = False  # or within a line, which may be whole
         self._ids: set[str] | None = None
+        self._is_name_durable = False
         self.path = path
         self.head = ThreadHead(seq=0)
+        self.meta: SessionMeta | None = None  # None until `lock`, and if it cannot be read
 
     def move(self, path: str) -> None:
         """Take note of the path to which the file was moved."""
         with self._lock:
             self.path = path
+            self._is_name_durable = False
             self._lines.move(Path(path))
 
     def lock(self) -> None:
@@ -88,6 +99,8 @@ class RolloutFile:
             self.head = ThreadHead(seq=max(self.head.seq, last), item_id=self.head.item_id)
         else:
             self.head, self._ids = _end_of(locked.descriptor, locked.size), None
+            first = first_of(locked.descriptor, locked.size)
+            self.meta = None if first is None else meta_of(first)
         self._is_cut = is_cut_off(locked.descriptor, locked.size)
         self._is_torn = locked.is_torn()
         self._inode, self._size = locked.inode, locked.size
@@ -118,9 +131,12 @@ class RolloutFile:
             self._note(record)
 
     def sync(self) -> None:
-        """Force the file to the disk."""
+        """Force the file to the disk, the first time with its name."""
         try:
             self._held().sync()
+            if not self._is_name_durable:
+                sync_folder(Path(self.path).parent)
+                self._is_name_durable = True
         except OSError as error:
             raise store_error(error, "sync", self.path) from error
 

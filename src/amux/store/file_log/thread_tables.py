@@ -22,12 +22,12 @@ from amux.rollout.records import Record
 from amux.rollout.threads import ThreadFilter, ThreadSummary
 from amux.store.session_db import fulltext, messages, sessions
 from amux.store.session_db.database import SessionDB
-from amux.store.session_db.search import SearchFilter, search
+from amux.store.session_db.search import SearchFilter
 
 T = TypeVar("T")
 _Unique = Literal["title", "key"]
 
-FORMAT: Final = "3"
+FORMAT: Final = "4"
 """The version of the tables. With another one they are made anew."""
 
 _META_KEY: Final = "amux_thread_index"
@@ -93,7 +93,7 @@ class FileState(NamedTuple):
 
 
 class IndexedRecord(NamedTuple):
-    """An item for the index: its message, if it has one, and whether a search finds it."""
+    """A record for the index: its message, if it has one, and whether a search finds it."""
 
     record: Record
     message: SessionMessage | None
@@ -110,7 +110,7 @@ class _Database(SessionDB):
         return self._write(change)
 
     def search(self, text: str, wanted: SearchFilter) -> list[dict[str, Any]]:
-        return self._read(lambda connection: search(connection, text, wanted, self._fulltext))
+        return self._file.search(text, wanted)
 
 
 class ThreadTables:
@@ -241,6 +241,9 @@ class ThreadTables:
         if selection.tag is not None:
             conditions.append("instr(tags, ?)")
             values.append(f"\n{selection.tag}\n")
+        if selection.worktree is not None:
+            conditions.append("substr(cwd || '/', 1, ?) = ?")
+            values += [len(selection.worktree_prefix), selection.worktree_prefix]
         if selection.related_to is not None:
             conditions.append("(parent = ? OR forked_from = ?)")
             values += [selection.related_to] * 2
@@ -351,7 +354,7 @@ class ThreadTables:
     # records
 
     def has_record(self, thread_id: str, record_id: str) -> bool:
-        """Return whether a thread has an item with an id."""
+        """Return whether a thread has a record with an id."""
         query = "SELECT 1 FROM thread_records WHERE record_id = ? AND thread_id = ?"
         return self._one(query, record_id, thread_id) is not None
 
@@ -362,7 +365,7 @@ class ThreadTables:
         return [(row[0], row[1]) for row in rows]
 
     def add_records(self, thread_id: str, records: Iterable[IndexedRecord]) -> None:
-        """Add items of a thread; the session's row must exist."""
+        """Add records of a thread; the session's row must exist."""
         items = list(records)
         rows = [_message_row(each, message) for each in items if (message := each.message)]
 
@@ -386,7 +389,7 @@ class ThreadTables:
         self._database.write(add)
 
     def remove_records(self, thread_id: str) -> None:
-        """Remove the items and messages of a thread."""
+        """Remove the records and messages of a thread."""
 
         def remove(connection: sqlite3.Connection) -> None:
             connection.execute("DELETE FROM thread_records WHERE thread_id = ?", (thread_id,))

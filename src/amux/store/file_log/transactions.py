@@ -19,7 +19,7 @@ import msgspec
 
 from amux.durable import lock
 from amux.rollout.records import Record, decode_line, encode_record, new_record_id
-from amux.store.file_log.layout import store_error, write_all
+from amux.store.file_log.layout import as_store_error, store_error, write_all
 
 
 class PendingLines(msgspec.Struct, frozen=True):
@@ -94,6 +94,8 @@ class Transactions:
             names = os.listdir(self._path)  # noqa: PTH208 - likewise
         except FileNotFoundError:
             return True
+        except OSError as error:
+            raise store_error(error, "list", self._path) from error
         is_idle = not any(name.endswith(".json") for name in names)
         is_settled = time.time_ns() - changed > _SETTLED
         self._idle_since = changed if is_idle and is_settled else -1
@@ -111,7 +113,8 @@ class Transactions:
 
     def _recover(self, path: Path, complete: Callable[[PendingLines], None]) -> None:
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            with as_store_error("complete", path):
+                descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
             return
         try:

@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -21,7 +21,7 @@ import msgspec
 from amux.errors import ConflictError, StoreError, ValidationError
 from amux.rollout.log import StoredValue, check_key
 from amux.rollout.records import new_record_id
-from amux.store.file_log.layout import StoreLayout, digest_of, write_file
+from amux.store.file_log.layout import StoreLayout, as_store_error, digest_of, write_file
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _YOUNG: Final = 3600.0  # seconds: a blob is stored before the record that refers to it
@@ -47,7 +47,8 @@ class BlobFiles:
         digest = hashlib.sha256(data).hexdigest()
         path = self._path(digest)
         if not path.exists():
-            path.parent.mkdir(mode=0o700, exist_ok=True)
+            with as_store_error("create", path.parent):
+                path.parent.mkdir(mode=0o700, exist_ok=True)
             write_file(path, data, durable=durable)
         return digest
 
@@ -55,10 +56,12 @@ class BlobFiles:
         """Return the bytes of a blob."""
         if not _DIGEST.fullmatch(digest):
             raise ValidationError(f"`{digest}` is not the digest of a blob", fields=("digest",))
+        path = self._path(digest)
         try:
-            return self._path(digest).read_bytes()
-        except OSError as error:
-            raise StoreError(f"the store has no blob `{digest}`") from error
+            with as_store_error("read", path):
+                return path.read_bytes()
+        except FileNotFoundError:
+            raise StoreError(f"the store has no blob `{digest}`") from None
 
     def collect(self, used: Container[str]) -> int:
         """Remove blobs that are not used and not new; return how many."""
@@ -67,8 +70,20 @@ class BlobFiles:
             for path in folder.iterdir():
                 is_old = time.time() - path.stat().st_mtime > _YOUNG
                 if path.name not in used and is_old and _DIGEST.fullmatch(path.name):
-                    path.unlink()
+                    with as_store_error("delete", path):
+                        path.unlink(missing_ok=True)
                     removed += 1
+        return removed
+
+    def remove(self, digests: Iterable[str]) -> int:
+        """Remove blobs, new ones as well; return how many there were."""
+        removed = 0
+        for digest in digests:
+            path = self._path(digest)
+            if _DIGEST.fullmatch(digest) and path.exists():
+                with as_store_error("delete", path):
+                    path.unlink(missing_ok=True)
+                removed += 1
         return removed
 
     def _path(self, digest: str) -> Path:
@@ -103,12 +118,17 @@ class ValueFiles:
 
     def get(self, key: tuple[str, ...]) -> StoredValue | None:
         """Return a value; None if there is none."""
+        path = self._path(key)
         try:
-            content = self._path(key).read_bytes()
+            with as_store_error("read", path):
+                content = path.read_bytes()
         except FileNotFoundError:
             return None
         line, _, data = content.partition(b"\n")
-        header = _HEADER.decode(line)
+        try:
+            header = _HEADER.decode(line)
+        except msgspec.DecodeError as error:
+            raise StoreError(f"`{path}` is not a value of the store: {error}") from error
         return StoredValue(
             key=header.key, data=data, version=header.version, updated_at=header.updated_at
         )
@@ -118,7 +138,11 @@ class ValueFiles:
         return sorted(key for key in self._all_keys() if key[: len(prefix)] == prefix)
 
     def _all_keys(self) -> Iterator[tuple[str, ...]]:
-        with contextlib.suppress(FileNotFoundError), os.scandir(self._folder) as entries:
+        with (
+            contextlib.suppress(FileNotFoundError),
+            as_store_error("list", self._folder),
+            os.scandir(self._folder) as entries,
+        ):
             for entry in entries:
                 if not entry.name.startswith("."):
                     with (
@@ -129,8 +153,10 @@ class ValueFiles:
 
     def delete(self, key: tuple[str, ...]) -> bool:
         """Delete a value; return False if there is none."""
+        path = self._path(key)
         try:
-            self._path(key).unlink()
+            with as_store_error("delete", path):
+                path.unlink()
         except FileNotFoundError:
             return False
         return True

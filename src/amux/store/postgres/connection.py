@@ -1,6 +1,7 @@
 """Connections to PostgreSQL: a pool, and retries when the server restarts or transactions collide.
 
-Every write is safe to repeat, because its records have their ids before the first attempt.
+Every write is safe to repeat, because its records have their ids before the first attempt. A lost
+connection and a collision are reasons to repeat; a statement that the server refuses is not.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import psycopg
 from psycopg import Connection, errors, sql
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from amux.errors import StoreBusyError, StoreError
+from amux.errors import StoreBusyError, StoreError, ValidationError
 from amux.store.postgres.schema import migrate
 
 T = TypeVar("T")
@@ -39,6 +40,8 @@ _NOT_LISTENING: Final = (
     "Connection refused", "No such file or directory", "server closed the connection",
 )  # fmt: skip
 _COLLISIONS: Final = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable)
+_LOST_STATES: Final = ("08", "57P", "53300")
+"""How the SQLSTATE of a lost connection begins: its failure, a shutdown, too many connections."""
 
 
 def split_schema(url: str) -> tuple[str, str]:
@@ -48,6 +51,15 @@ def split_schema(url: str) -> tuple[str, str]:
     schema = next((value for name, value in query if name == "schema"), "amux")
     rest = urlencode([(name, value) for name, value in query if name != "schema"], safe="/")
     return urlunsplit(parts._replace(query=rest)), schema
+
+
+def is_lost(error: BaseException | None) -> bool:
+    """Return whether an error leaves open what the server has done, if it was reached at all."""
+    if isinstance(error, psycopg.InterfaceError | PoolTimeout):
+        return True
+    if not isinstance(error, psycopg.OperationalError):
+        return False
+    return error.sqlstate is None or error.sqlstate.startswith(_LOST_STATES)
 
 
 class Database:
@@ -61,6 +73,7 @@ class Database:
         self._retry_seconds = retry_seconds
         self._lock = threading.Lock()
         self._pool: ConnectionPool[Connection[Any]] | None = None
+        self._is_closed = False
         self._pause = threading.Event()  # never set: its wait is the pause between two tries
 
     def run(self, work: Callable[[Connection[Any]], T]) -> T:
@@ -76,25 +89,36 @@ class Database:
                     raise StoreBusyError(
                         f"the store in schema `{self.schema}` is in use: {error}", hint="try again"
                     ) from error
-            except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as error:
+            except psycopg.Error as error:
+                if not is_lost(error):
+                    raise _refused(error) from error
                 if time.monotonic() > deadline:
                     raise StoreError(
                         f"the PostgreSQL server cannot be reached: {_first_line(error)}",
                         hint="check that it is running and that the URL is right",
                         recoverable=True,
                     ) from error
-            except psycopg.Error as error:
-                raise StoreError(f"PostgreSQL refused: {_first_line(error)}") from error
+            except UnicodeEncodeError as error:
+                raise _not_unicode(error) from error
             self._pause.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 - not a secret
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     def run_once(self, work: Callable[[Connection[Any]], T]) -> T:
-        """Run work on a connection without repeating it; every failure is a `StoreError`."""
+        """Run one statement on a connection without repeating it; every failure is a `StoreError`.
+
+        `is_lost` tells whether its cause leaves the outcome open.
+        """
         try:
-            with self._open().connection() as connection:
+            pool = self._open()
+            connection = pool.getconn()  # its context manager would look for an open transaction
+            try:
                 return work(connection)
-        except (psycopg.Error, PoolTimeout) as error:
-            raise StoreError(f"PostgreSQL refused: {_first_line(error)}") from error
+            finally:
+                pool.putconn(connection)
+        except psycopg.Error as error:
+            raise _refused(error) from error
+        except UnicodeEncodeError as error:
+            raise _not_unicode(error) from error
 
     def transaction(self, work: Callable[[Connection[Any]], T]) -> T:
         """Run work in a transaction; repeat it like `run`."""
@@ -105,8 +129,39 @@ class Database:
 
         return self.run(in_transaction)
 
+    def one(self, query: str, *values: Any) -> Any:
+        """Return the first row of a query; None if there is none."""
+        return self.run(lambda c: c.execute(query.encode(), values).fetchone())
+
+    def all(self, query: str, *values: Any) -> list[Any]:
+        """Return the rows of a query."""
+        return self.run(lambda c: c.execute(query.encode(), values).fetchall())
+
+    def count(self, query: str, *values: Any) -> int:
+        """Return the number of rows that a statement changed."""
+        return self.run(lambda c: c.execute(query.encode(), values).rowcount)
+
+    def deleted(self, query: str, *values: Any, then: str | None = None) -> bool:
+        """Return whether a DELETE removed its row; `then` deletes what belonged to it.
+
+        After a lost connection, a row that is not there counts as removed by the attempt before.
+        """
+        attempts = 0
+
+        def work(connection: Connection[Any]) -> bool:
+            nonlocal attempts
+            attempts += 1
+            count = connection.execute(query.encode(), values).rowcount
+            if then is not None:
+                connection.execute(then.encode(), values)
+            return count > 0 or attempts > 1
+
+        return self.transaction(work)
+
     def _open(self) -> ConnectionPool[Connection[Any]]:
         with self._lock:
+            if self._is_closed:
+                raise StoreError(f"the store in schema `{self.schema}` is closed")
             if self._pool is None:
                 self._prepare()
                 self._pool = ConnectionPool(
@@ -151,15 +206,26 @@ class Database:
     def _configure(self, connection: Connection[Any]) -> None:
         name = sql.Identifier(self.schema)
         connection.execute(sql.SQL("SET search_path TO {}").format(name))
+        connection.execute("SET TIME ZONE 'UTC'")
+        connection.execute("SET client_encoding TO 'UTF8'")
         if not self._synchronous:
             connection.execute("SET synchronous_commit TO off")
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections for good."""
         with self._lock:
+            self._is_closed = True
             if self._pool is not None:
                 self._pool.close()
                 self._pool = None
+
+
+def _refused(error: psycopg.Error) -> StoreError:
+    return StoreError(f"PostgreSQL refused: {_first_line(error)}")
+
+
+def _not_unicode(error: UnicodeEncodeError) -> ValidationError:
+    return ValidationError(f"an id or a filter is not valid Unicode: {error}")
 
 
 def _cannot_open(error: psycopg.Error) -> StoreError:

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from amux.model.message import SessionMessage
-from amux.rollout.messages import message_of
 from amux.rollout.records import Record
-from amux.rollout.search_text import fold
 from amux.rollout.threads import ThreadChanges, ThreadFilter, ThreadSummary
-from amux.store.scan_search import searchable_text
 
 RECORD_COLUMNS: Final = ("seq", "id", "type", "at", "payload", "parent_id", "blobs")
 SUMMARY_COLUMNS: Final = tuple(ThreadSummary.__struct_fields__)
 INSERT_COLUMNS: Final = (
-    "thread_id", "seq", "id", "type", "parent_id", "at", "payload", "blobs", "role", "body",
-    "words", "pairs",
+    "thread_id", "seq", "id", "type", "parent_id", "at", "payload", "blobs",
 )  # fmt: skip
+INSERT_VALUES: Final = (
+    "%s::text", "%s::bigint", "%s::text", "%s::text", "%s::text", "%s::timestamptz", "%s::text",
+    "%s::text[]",
+)  # fmt: skip
+"""The SQL of the values for `INSERT_COLUMNS`, with a placeholder for each."""
+
 LAST_ACTIVE: Final = "coalesce(last_message_at, created_at)"
 
-_WORD: Final = re.compile(r"\w+")
-_UNSPACED: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
-_LONGEST_WORD: Final = 200
-_MOST_WORDS: Final = 50_000  # a tsvector holds at most a megabyte
 _EXACT: Final = (
     "archived", "namespace", "cwd", "model", "source", "agent", "user_id", "parent", "title",
     "kind",
@@ -68,40 +64,8 @@ def split_key(text: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
-class IndexedText(NamedTuple):
-    """The searchable text of a record: its role, the text, its distinct words and pairs."""
-
-    role: str | None
-    body: str | None
-    words: list[str] | None
-    pairs: list[str] | None
-
-
-def indexed_text(record: Record, payload_format: str) -> IndexedText:
-    """Return the searchable text of a record; all None if it has no message."""
-    message: SessionMessage | None = message_of(record, payload_format)
-    if message is None:
-        return IndexedText(None, None, None, None)
-    body = searchable_text(message).replace("\0", " ")
-    body = body.encode("utf-8", "replace").decode()
-    folded = fold(body)
-    words = sorted({word[:_LONGEST_WORD] for word in _WORD.findall(folded)})[:_MOST_WORDS]
-    pairs = sorted(set(pairs_of(folded)))
-    return IndexedText(message.role, body, words, pairs or None)
-
-
-def pairs_of(folded: str) -> list[str]:
-    """Return the characters and the pairs of characters of scripts without spaces."""
-    found: list[str] = []
-    for run in _UNSPACED.findall(folded):
-        found += run
-        found += [run[start : start + 2] for start in range(len(run) - 1)]
-    return found
-
-
-def insert_values(thread_id: str, record: Record, payload_format: str) -> tuple[Any, ...]:
+def insert_values(thread_id: str, record: Record) -> tuple[Any, ...]:
     """Return the values of a record for `INSERT_COLUMNS`."""
-    text = indexed_text(record, payload_format)
     return (
         thread_id,
         record.seq,
@@ -110,19 +74,17 @@ def insert_values(thread_id: str, record: Record, payload_format: str) -> tuple[
         record.parent_id,
         record.at,
         record.text,
-        list(record.blobs),
-        text.role,
-        text.body,
-        text.words,
-        text.pairs,
+        list(record.blobs) or "{}",  # the text of an empty array costs less
     )
 
 
 def assignments(changes: ThreadChanges) -> tuple[str, list[Any]]:
     """Return the SET clause that applies changes to a thread, and its values."""
-    preview = "preview = CASE preview WHEN '' THEN %s ELSE preview END"
-    parts = ["head = %s", "updated_at = %s", preview]
-    values: list[Any] = [changes.head, changes.updated_at, changes.preview]
+    parts = ["head = %s", "updated_at = %s"]
+    values: list[Any] = [changes.head, changes.updated_at]
+    if changes.preview:
+        parts.append("preview = CASE preview WHEN '' THEN %s ELSE preview END")
+        values.append(changes.preview)
     for name, count in changes.added.items():
         parts.append(f"{name} = {name} + %s")
         values.append(count)
@@ -145,6 +107,7 @@ def conditions_of(selection: ThreadFilter) -> tuple[str, list[Any]]:
         (selection.until, f"{LAST_ACTIVE} < %s", (selection.until,)),
         (selection.tag, "%s = ANY(tags)", (selection.tag,)),
         (selection.title_base, "starts_with(title, %s)", (selection.title_base,)),
+        (selection.worktree, "starts_with(cwd || '/', %s)", (selection.worktree_prefix,)),
         (selection.related_to, "(parent = %s OR forked_from = %s)", (selection.related_to,) * 2),
     )
     for wanted, condition, given in further:

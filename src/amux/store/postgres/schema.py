@@ -18,10 +18,10 @@ _MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (
         """CREATE TABLE threads (
             thread_id text PRIMARY KEY,
-            meta text NOT NULL,
             copied bigint NOT NULL DEFAULT 0,
             head bigint NOT NULL,
             item_id text,
+            indexed bigint NOT NULL DEFAULT 0,
             created_at timestamptz NOT NULL,
             updated_at timestamptz NOT NULL,
             agent text NOT NULL,
@@ -52,11 +52,10 @@ _MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             end_reason text,
             UNIQUE (namespace, key)
         ) WITH (fillfactor = 70)""",
-        "CREATE INDEX threads_active ON threads (archived, coalesce(last_message_at, created_at))",
         "CREATE INDEX threads_parent ON threads (parent) WHERE parent IS NOT NULL",
         "CREATE INDEX threads_forked_from ON threads (forked_from) WHERE forked_from IS NOT NULL",
         """CREATE TABLE records (
-            thread_id text NOT NULL REFERENCES threads ON DELETE CASCADE,
+            thread_id text NOT NULL,
             seq bigint NOT NULL,
             id text NOT NULL,
             type text NOT NULL,
@@ -64,17 +63,23 @@ _MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             at timestamptz NOT NULL,
             payload text NOT NULL,
             blobs text[] NOT NULL DEFAULT '{}',
-            role text,
-            body text,
-            words tsvector,
-            pairs text[],
-            active boolean NOT NULL DEFAULT true,
             PRIMARY KEY (thread_id, seq),
-            UNIQUE (thread_id, id)
+            UNIQUE (id, thread_id)
         )""",
-        "CREATE INDEX records_id ON records (id)",
-        "CREATE INDEX records_words ON records USING gin (words) WHERE body IS NOT NULL",
-        "CREATE INDEX records_pairs ON records USING gin (pairs) WHERE pairs IS NOT NULL",
+        """CREATE TABLE texts (
+            thread_id text NOT NULL,
+            seq bigint NOT NULL,
+            role text NOT NULL,
+            body text NOT NULL,
+            content_length integer NOT NULL,
+            words tsvector NOT NULL,
+            pairs text[],
+            active boolean NOT NULL,
+            PRIMARY KEY (thread_id, seq),
+            FOREIGN KEY (thread_id, seq) REFERENCES records ON DELETE CASCADE
+        )""",
+        "CREATE INDEX texts_words ON texts USING gin (words)",
+        "CREATE INDEX texts_pairs ON texts USING gin (pairs) WHERE pairs IS NOT NULL",
         """CREATE TABLE leases (
             thread_id text PRIMARY KEY REFERENCES threads ON DELETE CASCADE,
             token text NOT NULL,
@@ -96,13 +101,19 @@ _MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             updated_at timestamptz NOT NULL DEFAULT clock_timestamp()
         )""",
     ),
+    ("ALTER TABLE threads ADD COLUMN last_call text",),
 )
 """The statements of each version of the tables, in order."""
 
 
 def migrate(connection: Connection[Any], schema: str) -> None:
-    """Create or update the tables of a schema; raise `StoreError` if their version is newer."""
+    """Create or update the tables of a schema; raise `StoreError` if their version is newer.
+
+    Tables that are up to date need no right to create any.
+    """
     name = sql.Identifier(schema)
+    if _version(connection, schema) == len(_MIGRATIONS):
+        return
     with connection.transaction():
         connection.execute(
             "SELECT pg_advisory_xact_lock(%s)", (zlib.crc32(f"amux {schema}".encode()),)
@@ -110,8 +121,7 @@ def migrate(connection: Connection[Any], schema: str) -> None:
         connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
         connection.execute(sql.SQL("SET LOCAL search_path TO {}").format(name))
         connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version integer NOT NULL)")
-        row = connection.execute("SELECT version FROM schema_version").fetchone()
-        version = 0 if row is None else int(row[0])
+        version = _version(connection, schema)
         if version > len(_MIGRATIONS):
             raise StoreError(
                 f"the tables in schema `{schema}` have version {version}; "
@@ -121,7 +131,15 @@ def migrate(connection: Connection[Any], schema: str) -> None:
         for statements in _MIGRATIONS[version:]:
             for statement in statements:
                 connection.execute(statement.encode())
-        if row is None:
-            connection.execute("INSERT INTO schema_version VALUES (%s)", (len(_MIGRATIONS),))
-        elif version < len(_MIGRATIONS):
-            connection.execute("UPDATE schema_version SET version = %s", (len(_MIGRATIONS),))
+        connection.execute("DELETE FROM schema_version")
+        connection.execute("INSERT INTO schema_version VALUES (%s)", (len(_MIGRATIONS),))
+
+
+def _version(connection: Connection[Any], schema: str) -> int:
+    """Return the version of the tables in a schema; 0 if there are none."""
+    table = sql.Identifier(schema, "schema_version")
+    name = table.as_string(connection)
+    if connection.execute("SELECT to_regclass(%s)", (name,)).fetchone() == (None,):
+        return 0
+    row = connection.execute(sql.SQL("SELECT version FROM {}").format(table)).fetchone()
+    return 0 if row is None else int(row[0])

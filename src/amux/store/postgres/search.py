@@ -11,15 +11,16 @@ from amux.rollout.log import ContextMessage, MessageHit, SearchQuery
 from amux.rollout.search_text import (
     CONTEXT_LENGTH,
     SearchAlternative,
-    SearchTerm,
     match_text,
     parse_search,
     snippet_of,
 )
-from amux.store.postgres.rows import pairs_of
+from amux.store.postgres.texts import lexeme_query, pairs_of
 
 _MOST_CANDIDATES: Final = 5_000
-"""The newest candidates that a search looks at; a word in more messages than that is no search."""
+"""The candidates that a search looks at, the newest or oldest; more would be no search."""
+_SAID: Final = f"left(body, least(content_length, {CONTEXT_LENGTH}))"
+"""The SQL of the beginning of what a message says, without its tool calls."""
 
 
 def search(connection: Connection[Any], query: SearchQuery) -> list[MessageHit]:
@@ -29,11 +30,12 @@ def search(connection: Connection[Any], query: SearchQuery) -> list[MessageHit]:
         return []
     matching, values = _candidates(alternatives)
     limits, more = _limits(query)
+    order = "r.at, r.seq" if query.sort == "oldest" else "r.at DESC, r.seq DESC"
     rows = connection.execute(
-        f"SELECT r.thread_id, r.id, r.seq, r.role, r.at, r.body, t.title, t.source, t.model, "  # noqa: S608 - constants
-        "t.created_at FROM records r JOIN threads t USING (thread_id) "
-        f"WHERE r.body IS NOT NULL AND ({matching}) AND {limits} "
-        "ORDER BY r.at DESC, r.seq DESC LIMIT %s".encode(),
+        f"SELECT r.thread_id, r.id, r.seq, x.role, r.at, x.body, t.title, t.source, t.model, "  # noqa: S608 - constants
+        "t.created_at FROM texts x JOIN records r USING (thread_id, seq) "
+        f"JOIN threads t USING (thread_id) WHERE ({matching}) AND {limits} "
+        f"ORDER BY {order} LIMIT %s".encode(),
         (*values, *more, _MOST_CANDIDATES),
     ).fetchall()
     found: list[tuple[int, Sequence[Any], tuple[str, ...]]] = []
@@ -44,8 +46,6 @@ def search(connection: Connection[Any], query: SearchQuery) -> list[MessageHit]:
             found.append((count, row, terms))
     if query.sort == "rank":
         found.sort(key=lambda each: (-each[0], -each[1][4].timestamp(), each[1][1]))
-    elif query.sort == "oldest":
-        found.sort(key=lambda each: (each[1][4], each[1][2]))
     page = found[query.offset : query.offset + query.limit]
     return [_hit(connection, row, terms, query) for _, row, terms in page]
 
@@ -58,33 +58,23 @@ def _candidates(alternatives: Sequence[SearchAlternative]) -> tuple[str, list[An
         for term in alternative.required:
             if term.substring:
                 pairs = pairs_of(term.text)
-                conditions.append("r.pairs @> %s" if pairs else "true")
+                conditions.append("x.pairs @> %s" if pairs else "true")
                 values += [pairs] if pairs else []
             else:
-                conditions.append("r.words @@ %s::tsquery")
-                values.append(_tsquery(term))
+                conditions.append("x.words @@ %s::tsquery")
+                values.append(lexeme_query(term.words, prefix=term.prefix))
         parts.append(" AND ".join(conditions))
     return " OR ".join(f"({part})" for part in parts), values
-
-
-def _tsquery(term: SearchTerm) -> str:
-    """Return the words of a term as a query for lexemes; the last may be a prefix."""
-    quoted = [
-        "'" + word.replace("\\", "\\\\").replace("'", "''")[:200] + "'" for word in term.words
-    ]
-    if term.prefix:
-        quoted[-1] += ":*"
-    return " & ".join(quoted)
 
 
 def _limits(query: SearchQuery) -> tuple[str, list[Any]]:
     parts, values = ["true"], list[Any]()
     if not query.include_inactive:
-        parts.append("r.active")
+        parts.append("x.active")
     for condition, wanted in (
         ("t.source = ANY(%s)", list(query.sources)),
         ("t.source <> ALL(%s)", list(query.exclude_sources)),
-        ("r.role = ANY(%s)", list(query.roles)),
+        ("x.role = ANY(%s)", list(query.roles)),
         ("t.namespace = %s", query.namespace),
         ("r.thread_id = %s", query.thread_id),
     ):
@@ -100,10 +90,10 @@ def _hit(
     thread_id, record_id, seq, role, at, body, title, source, model, created = row
     visible = "true" if query.include_inactive else "active"
     neighbours = connection.execute(
-        f"(SELECT seq, role, body FROM records WHERE thread_id = %s AND seq <= %s "  # noqa: S608
-        f"AND body IS NOT NULL AND {visible} ORDER BY seq DESC LIMIT 2) UNION ALL "
-        f"(SELECT seq, role, body FROM records WHERE thread_id = %s AND seq > %s "
-        f"AND body IS NOT NULL AND {visible} ORDER BY seq LIMIT 1) ORDER BY 1".encode(),
+        f"(SELECT seq, role, {_SAID} FROM texts WHERE thread_id = %s AND seq <= %s "  # noqa: S608
+        f"AND {visible} ORDER BY seq DESC LIMIT 2) UNION ALL "
+        f"(SELECT seq, role, {_SAID} FROM texts WHERE thread_id = %s AND seq > %s "
+        f"AND {visible} ORDER BY seq LIMIT 1) ORDER BY 1".encode(),
         (thread_id, seq, thread_id, seq),
     ).fetchall()
     return MessageHit(
@@ -113,7 +103,7 @@ def _hit(
         role=role,
         at=at,
         snippet=snippet_of(body, terms),
-        context=tuple(ContextMessage(each[1], each[2][:CONTEXT_LENGTH]) for each in neighbours),
+        context=tuple(ContextMessage(each[1], each[2]) for each in neighbours),
         title=title,
         source=source,
         model=model,

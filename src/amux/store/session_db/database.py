@@ -1,47 +1,31 @@
 """`SessionDB`: sessions and their messages in one SQLite file, with full-text search.
 
-The class opens the file, holds the transactions and hands each question to the module that knows
-its tables. Times are Unix seconds.
+The class hands each question to the module that knows its tables. Times are Unix seconds.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Collection, Generator, Iterable
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeVar, Unpack
 
-from amux.errors import StoreError
 from amux.host import Host
-from amux.store.session_db import (
-    fulltext,
-    lineage,
-    listing,
-    migrations,
-    removal,
-    repair,
-    statistics,
-    titles,
-    transfer,
-)
+from amux.store.session_db import lineage, listing, removal, statistics, titles, transfer
 from amux.store.session_db import messages as message_table
 from amux.store.session_db import query as queries
 from amux.store.session_db import sessions as session_table
-from amux.store.session_db.connection import DatabaseFile, is_damage
+from amux.store.session_db.indexed_file import IndexedFile
 from amux.store.session_db.messages import Message
 from amux.store.session_db.removal import PruneOptions
 from amux.store.session_db.rows import Row
-from amux.store.session_db.search import SearchFilter, search
+from amux.store.session_db.search import SearchFilter
 
 T = TypeVar("T")
 
 FILE_NAME: Final = "state.db"
-MERGE_EVERY: Final = 1000
-"""The full-text tables are merged after every so many writes."""
-
-_FUNCTIONS: Final = {"child_kind": (5, lineage.child_kind)}
 
 
 class SessionDB:
@@ -60,13 +44,7 @@ class SessionDB:
     ) -> None:
         self._host = host or Host.from_process()
         path = self._host.data_dir() / FILE_NAME if db_path is None else Path(db_path)
-        self._file = DatabaseFile(path, self._host, read_only=read_only, functions=_FUNCTIONS)
-        self._next_merge = MERGE_EVERY
-        try:
-            self._fulltext = self._prepare()
-        except BaseException:
-            self._file.close()
-            raise
+        self._file = IndexedFile(path, self._host, read_only=read_only)
 
     def __enter__(self) -> Self:
         return self
@@ -94,19 +72,8 @@ class SessionDB:
 
         Other threads and processes wait until the block ends, so it should be short.
         """
-        try:
-            with self._file.transaction():
-                yield
-        except StoreError as error:
-            if not is_damage(error) or self._file.is_grouping:
-                raise
-            self._rebuild()
-            raise StoreError(
-                f"the search index of `{self.db_path}` was damaged and is rebuilt; nothing of the "
-                "transaction is stored",
-                hint="repeat the transaction",
-                recoverable=True,
-            ) from error
+        with self._file.transaction():
+            yield
 
     # Sessions
 
@@ -190,15 +157,15 @@ class SessionDB:
         A cost of None is unknown. `estimated_cost_usd` is 0.0 then: `cost_status` tells whether it
         is known. The model and the billing fields are set if the session has none yet.
         """
-        counts = (input_tokens, output_tokens, cache_read_tokens, cache_write_tokens)
         usage = session_table.Usage(
-            counts=dict(
-                zip(
-                    session_table.COUNTERS,
-                    (*counts, reasoning_tokens, api_call_count),
-                    strict=True,
-                )
-            ),
+            counts={
+                "input_tokens": input_tokens,
+                "output_tokens": output_tokens,
+                "cache_read_tokens": cache_read_tokens,
+                "cache_write_tokens": cache_write_tokens,
+                "reasoning_tokens": reasoning_tokens,
+                "api_call_count": api_call_count,
+            },
             estimated_cost_usd=estimated_cost_usd,
             actual_cost_usd=actual_cost_usd,
             labels={
@@ -530,16 +497,7 @@ class SessionDB:
             offset=offset,
             sort=sort,
         )
-        try:
-            return self._read(lambda c: search(c, query, wanted, self._fulltext))
-        except StoreError as error:
-            if not is_damage(error):
-                raise
-            usable = fulltext.Fulltext(words=False, trigrams=False)
-            if not self._file.read_only and not self._file.is_grouping:
-                self._rebuild()
-                usable = self._fulltext
-            return self._read(lambda c: search(c, query, wanted, usable))
+        return self._file.search(query, wanted)
 
     # Export, import, removal
 
@@ -577,8 +535,7 @@ class SessionDB:
 
         Children of removed sessions stay and lose their parent. `options` narrow the choice.
         """
-        wanted = removal.PruneFilter(older_than_days, source, options)
-        now = self._now()
+        wanted, now = removal.PruneFilter(older_than_days, source, options), self._now()
         return self._write(lambda c: removal.prune(c, wanted, now))
 
     def list_prune_candidates(
@@ -588,8 +545,7 @@ class SessionDB:
         **options: Unpack[PruneOptions],
     ) -> list[Row]:
         """Return the sessions that `prune_sessions` would remove, the oldest first."""
-        wanted = removal.PruneFilter(older_than_days, source, options)
-        now = self._now()
+        wanted, now = removal.PruneFilter(older_than_days, source, options), self._now()
         return self._read(lambda c: removal.candidates(c, wanted, now))
 
     def delete_session(self, session_id: str) -> bool:
@@ -620,16 +576,15 @@ class SessionDB:
 
     def rebuild_fts(self) -> int:
         """Fill the full-text tables anew from the messages, and return their number."""
-        return self._rebuild()
+        return self._file.rebuild()
 
     def optimize_fts(self) -> int:
         """Merge each full-text table into one segment, and return their number."""
-        return self._write(lambda c: fulltext.optimize(c, self._fulltext))
+        return self._file.optimize()
 
     def vacuum(self) -> None:
         """Give the space of removed sessions back to the file system."""
-        self.optimize_fts()
-        self._file.outside(lambda c: c.execute("VACUUM").fetchall())
+        self._file.vacuum()
 
     @staticmethod
     def _sanitize_fts5_query(text: str) -> str:
@@ -638,35 +593,8 @@ class SessionDB:
     def _now(self) -> float:
         return self._host.now().timestamp()
 
-    def _prepare(self) -> fulltext.Fulltext:
-        try:
-            return migrations.prepare(self._file)
-        except StoreError as error:
-            if self._file.read_only or not is_damage(error):
-                raise
-        stamp = self._host.now().strftime("%Y%m%dT%H%M%SZ")
-        self._file.reopen(lambda: repair.repair_schema(self.db_path, stamp))
-        return migrations.prepare(self._file)
-
     def _read(self, query: Callable[[sqlite3.Connection], T]) -> T:
         return self._file.read(query)
 
     def _write(self, change: Callable[[sqlite3.Connection], T]) -> T:
-        """Apply a change; if a full-text table is damaged, rebuild it and try once more."""
-        try:
-            result = self._file.write(change)
-        except StoreError as error:
-            if not is_damage(error) or self._file.is_grouping:
-                raise
-            self._rebuild()
-            result = self._file.write(change)
-        if self._file.writes >= self._next_merge:
-            self._next_merge = self._file.writes + MERGE_EVERY
-            with suppress(StoreError):  # the next one does the work
-                self._file.write(lambda c: fulltext.merge(c, self._fulltext))
-        return result
-
-    def _rebuild(self) -> int:
-        rebuilt = self._file.write(repair.rebuild_fulltext)
-        self._fulltext = migrations.find_fulltext(self._file)
-        return rebuilt
+        return self._file.write(change)

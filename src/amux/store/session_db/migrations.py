@@ -57,12 +57,13 @@ def check_version(connection: sqlite3.Connection, path: Path) -> int | None:
         return None
     tables = (schema.SCHEMA_VERSION, schema.SESSIONS, schema.MESSAGES)
     if not all(_has_first_columns(connection, table) for table in tables):
-        raise StoreError(f"`{path}` is a database of another program")
+        raise StoreError(f"`{path}` is a database of another program", hint="name another file")
     version = _version(connection)
     if version is None or not _UNVERSIONED <= version <= schema.VERSION:
         raise StoreError(
             f"`{path}` has schema version {version}, and this version of amux knows "
-            f"versions up to {schema.VERSION}"
+            f"versions up to {schema.VERSION}",
+            hint="open it with the program that wrote it, or update amux",
         )
     return version
 

@@ -230,6 +230,9 @@ def run_stats(context: Context) -> None:
         ("archived", str(stats.archived)),
         ("messages", str(stats.messages)),
         ("turns", str(stats.turns)),
+        ("resumes", str(stats.resumes.attempts)),
+        ("complete_resumes", str(stats.resumes.complete)),
+        ("cleared_soon_after_resume", str(stats.resumes.cleared_soon)),
     )
     if not output.is_terminal:
         output.rows(facts)
@@ -239,6 +242,12 @@ def run_stats(context: Context) -> None:
         f"{count(stats.threads, 'thread')} ({stats.archived:,} archived), "
         f"{count(stats.messages, 'message')}, {count(stats.turns, 'turn')}"
     )
+    resumes = stats.resumes
+    if resumes.success_rate is not None:
+        output.text(
+            f"{count(resumes.attempts, 'resume')}, {resumes.success_rate:.0%} complete, "
+            f"{resumes.cleared_soon:,} soon followed by a clear"
+        )
     if stats.models:
         columns = [
             Column("Model"),

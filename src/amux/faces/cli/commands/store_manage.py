@@ -27,7 +27,7 @@ _NAMES_SHOWN = 3
 _MOST_DAYS = 36_500
 
 
-def _days(text: str) -> float:
+def parse_days(text: str) -> float:
     """Parse a number of days."""
     try:
         days = float(text.removesuffix("d"))
@@ -42,7 +42,7 @@ def configure_archive(parser: CommandParser) -> None:
     """Add the arguments."""
     parser.add_argument("threads", metavar="THREAD", nargs="*", default=[], help=THREAD_HELP)
     parser.add_argument(
-        "--older-than", metavar="DAYS", type=_days, help="threads not active for so many days"
+        "--older-than", metavar="DAYS", type=parse_days, help="threads not active for so many days"
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="show what would be done, and do nothing"
@@ -100,7 +100,8 @@ def _report(
     context.output.note(f"{count(len(threads), 'thread')} {would}{done}")
 
 
-def _list_of(threads: Sequence[ThreadSummary]) -> str:
+def list_of(threads: Sequence[ThreadSummary]) -> str:
+    """Return the names of the first threads, and how many more there are."""
     names = [f"`{each.label}`" for each in threads[:_NAMES_SHOWN]]
     more = len(threads) - len(names)
     return ", ".join(names) + (f" and {more:,} more" if more > 0 else "")
@@ -141,7 +142,7 @@ def run_delete(context: Context) -> None:
     ids = list(dict.fromkeys(store.resolve(name) for name in args.threads))
     found = [each for each in map(store.log.get, ids) if each is not None]  # a damaged one has none
     if not args.dry_run:
-        names = f": {_list_of(found)}" if found else ""
+        names = f": {list_of(found)}" if found else ""
         insist(context, f"delete {count(len(ids), 'thread')} for good{names}")
         for thread_id in ids:
             store.delete(thread_id)
@@ -159,7 +160,7 @@ def configure_prune(parser: CommandParser) -> None:
     parser.add_argument(
         "--older-than",
         metavar="DAYS",
-        type=_days,
+        type=parse_days,
         default=PRUNE_DAYS,
         help=f"threads not active for so many days ({PRUNE_DAYS:.0f})",
     )
@@ -170,14 +171,14 @@ def configure_prune(parser: CommandParser) -> None:
 
 
 def run_prune(context: Context) -> None:
-    """Delete old threads."""
+    """Delete old threads, and those that have passed the limit of their namespace."""
     args, store = context.args, context.client.store
     ended = None if args.all else True
     prune = partial(store.prune, older_than_days=args.older_than, source=args.source, ended=ended)
     report = prune(dry_run=True)
     if report.threads and not args.dry_run:
         number = count(len(report.threads), "thread")
-        insist(context, f"delete {number} for good: {_list_of(report.threads)}")
+        insist(context, f"delete {number} for good: {list_of(report.threads)}")
         report = prune()
     if context.is_json:
         context.output.json(as_json(report))
