@@ -19,6 +19,7 @@ FUZZ := $(VENV)/.stamp-fuzz
 MUTANTS := $(VENV)/.stamp-mutants
 AGENTS := build/agents/.stamp
 HERMES := build/hermes/.stamp
+FRAMEWORKS := build/frameworks/.stamp
 
 # The layers whose answers must be right: branch coverage below this fails `make test`.
 COVERED  := amux.model amux.adapters amux.assembly amux.reading amux.index amux.sessions amux.store.session_db
@@ -30,7 +31,7 @@ unexport PYTHONDONTWRITEBYTECODE
 FAMILIES := claude codex pi gemini copilot droid agent documents databases
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test test-full agents hermes browser lint style smoke bench fuzz mutants docs clean
+.PHONY: help run check test test-full agents hermes frameworks browser lint style smoke bench fuzz mutants docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,12 +51,16 @@ test: lint ## Lint, type-check and run the tests, with the coverage gate
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" \
 	  $(COVERED:%=--cov=%) --cov-branch --cov-report=term:skip-covered --cov-fail-under=$(COVERAGE)
 
-test-full: smoke agents hermes browser ## The long runs that `make test` leaves out, and the built wheel in a bare environment
+test-full: smoke agents hermes frameworks browser ## The long runs that `make test` leaves out, and the built wheel in a bare environment
 	EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow or hypothesis"
+	build/frameworks/bin/python -m mypy --strict src/amux/integrations/*.py tests/frameworks/*.py
+	build/frameworks/bin/python -m pytest -q tests/frameworks
 
 agents: $(AGENTS) ## Install the real agents that the live tests run, below build/
 
 hermes: $(HERMES) ## Install the real session database that ours is compared with, below build/
+
+frameworks: $(FRAMEWORKS) ## Install the agent frameworks that the integrations are tested with, below build/
 
 browser: ## Install Chromium for the browser test, when it is missing and we are root
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { \
@@ -150,6 +155,14 @@ $(HERMES): tests/store/real_hermes.txt | $(BIN)/python
 	@echo "installing Hermes Agent into $(@D)" >&2
 	@$(BIN)/python -m venv $(@D)
 	@$(@D)/bin/python $(PIP) install --no-deps --requirement $<
+	@touch $@
+
+# The frameworks have an environment of their own: nothing of theirs may be needed by the rest.
+$(FRAMEWORKS): tests/frameworks/requirements.txt pyproject.toml | $(BIN)/python
+	@echo "installing the agent frameworks into $(@D)" >&2
+	@$(BIN)/python -m venv $(@D)
+	@$(@D)/bin/python $(PIP) install --requirement $<
+	@$(@D)/bin/python $(PIP) install --editable ".[postgres]"
 	@touch $@
 
 $(BIN)/python:

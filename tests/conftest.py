@@ -20,6 +20,8 @@ from amux.testing import AdapterSuite, Capture, fingerprint
 
 pytest_plugins = ["postgres_fixtures"]
 
+collect_ignore = ["frameworks"]  # has an environment and a configuration of its own
+
 _CAPTURED = Path(__file__).parent / "captures"
 
 _REAL_HOME = Path.home()
@@ -85,7 +87,14 @@ _LONG = (
     "tests/index/test_search_from_index.py::test_files_that_grow",
     "tests/index/test_search_work.py::test_damage_that_shows_only",
     "tests/index/test_threads.py",
+    "tests/integrations/test_claude_processes.py",
+    "tests/lifecycle/test_chat_examples.py",
+    "tests/lifecycle/test_redaction.py::test_processes",
+    "tests/lifecycle/test_router.py::test_processes",
     "tests/live/",
+    "tests/managed/test_cli_managed.py",
+    "tests/managed/test_crashes.py",
+    "tests/managed/test_strategies.py",
     "tests/rollout/test_line_file_faults.py",
     "tests/sessions/test_all_agents.py",
     "tests/sessions/test_concurrency.py",

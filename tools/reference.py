@@ -30,6 +30,7 @@ from amux.model.reports import (
     UnknownReport,
 )
 from amux.model.session import Session, SessionSummary
+from amux.runs.events import AgentEvent
 from amux.runs.launch import Launch
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
@@ -37,7 +38,7 @@ BEGIN, END = "<!-- generated -->\n", "<!-- end -->\n"
 PUBLIC_TYPES = (
     *(SessionSummary, Session, SessionAnnotations, SessionChange, CostSummary, CostBlock),
     *(SessionDiff, CostExplanation, Overview, RootReport, UnknownReport, IndexStatus, IndexCheck),
-    Launch,
+    *(Launch, AgentEvent),
 )
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         CapabilityError,
         ConfigError,
         ConflictError,
+        DecisionRequiredError,
         ErrorCode,
         ParseError,
         SessionNotFoundError,
@@ -47,6 +48,26 @@ if TYPE_CHECKING:
         ValidationError,
     )
     from amux.host import Host
+    from amux.lifecycle.context_prompt import (
+        HomeChannel,
+        SessionContext,
+        build_session_context_prompt,
+    )
+    from amux.lifecycle.framework import SessionFramework, framework
+    from amux.lifecycle.hook_results import HookResult
+    from amux.lifecycle.hooks import HookEvent, LifecycleHook, LifecycleSource
+    from amux.lifecycle.lifecycle import Lifecycle
+    from amux.lifecycle.live_session import LiveSession, LiveState, PromptSection
+    from amux.lifecycle.message_source import ChatType, Platform, SessionSource, build_session_key
+    from amux.lifecycle.redaction import Redactor
+    from amux.lifecycle.reset import ResetMode, ResetOutcome, ResetPolicy, ResetPolicySet
+    from amux.lifecycle.restore import RestorableSubsystem, RestoreRegistry
+    from amux.lifecycle.restore_report import Decision, RestoreProblem, RestoreReport
+    from amux.lifecycle.router import OutboundMessage, SourceRouter
+    from amux.managed.agents.base import ManagedAgent
+    from amux.managed.sessions import ManagedSessions
+    from amux.managed.state import ResumeStrategy, SessionInfo, SessionState, SessionStatus
+    from amux.managed.store import UnifiedSessionStore
     from amux.model.annotation import Note, SessionAnnotations
     from amux.model.change import SessionChange
     from amux.model.cost import CostBlock, CostBreakdown, CostRecord, CostSummary
@@ -73,13 +94,15 @@ if TYPE_CHECKING:
     from amux.rollout.recorder import RolloutRecorder
     from amux.rollout.records import NewRecord, PayloadText, Record, SessionMeta
     from amux.rollout.threads import ThreadFilter, ThreadSummary
+    from amux.run_index import RecordedRun, RunIndex, RunIndexEntry
+    from amux.runs.events import AgentEvent
+    from amux.runs.launch import Launch
+    from amux.runs.manager import RunManager
+    from amux.runs.run import Run, RunResult
     from amux.sessions.entry_log_html import export_html
     from amux.sessions.manager import SessionManager
-    from amux.store.file_log.session_index import (
-        FileSystemRollout,
-        SessionIndex,
-        SqliteSessionIndex,
-    )
+    from amux.store.file_log.file_system_rollout import FileSystemRollout
+    from amux.store.file_log.session_index import SessionIndex, SqliteSessionIndex
     from amux.store.session_db.database import SessionDB
     from amux.store.session_store import SessionStore
     from amux.store.thread import ThreadHandle, ThreadView
@@ -109,6 +132,7 @@ _EXPORTS = {
         "ErrorCode",
         "ParseError",
         "ConflictError",
+        "DecisionRequiredError",
         "SessionNotFoundError",
         "StoreBusyError",
         "StoreError",
@@ -117,6 +141,26 @@ _EXPORTS = {
         "ValidationError",
     ),
     "amux.host": ("Host",),
+    "amux.lifecycle.context_prompt": (
+        "HomeChannel",
+        "SessionContext",
+        "build_session_context_prompt",
+    ),
+    "amux.lifecycle.framework": ("SessionFramework", "framework"),
+    "amux.lifecycle.hook_results": ("HookResult",),
+    "amux.lifecycle.hooks": ("HookEvent", "LifecycleHook", "LifecycleSource"),
+    "amux.lifecycle.lifecycle": ("Lifecycle",),
+    "amux.lifecycle.live_session": ("LiveSession", "LiveState", "PromptSection"),
+    "amux.lifecycle.message_source": ("ChatType", "Platform", "SessionSource", "build_session_key"),
+    "amux.lifecycle.redaction": ("Redactor",),
+    "amux.lifecycle.reset": ("ResetMode", "ResetOutcome", "ResetPolicy", "ResetPolicySet"),
+    "amux.lifecycle.restore": ("RestorableSubsystem", "RestoreRegistry"),
+    "amux.lifecycle.restore_report": ("Decision", "RestoreProblem", "RestoreReport"),
+    "amux.lifecycle.router": ("OutboundMessage", "SourceRouter"),
+    "amux.managed.agents.base": ("ManagedAgent",),
+    "amux.managed.sessions": ("ManagedSessions",),
+    "amux.managed.state": ("ResumeStrategy", "SessionInfo", "SessionState", "SessionStatus"),
+    "amux.managed.store": ("UnifiedSessionStore",),
     "amux.model.annotation": ("Note", "SessionAnnotations"),
     "amux.model.cost": ("CostBlock", "CostBreakdown", "CostRecord", "CostSummary"),
     "amux.model.change": ("SessionChange",),
@@ -139,16 +183,18 @@ _EXPORTS = {
         "new_thread_id",
         "scoped_key",
     ),
+    "amux.run_index": ("RecordedRun", "RunIndex", "RunIndexEntry"),
+    "amux.runs.events": ("AgentEvent",),
+    "amux.runs.launch": ("Launch",),
+    "amux.runs.manager": ("RunManager",),
+    "amux.runs.run": ("Run", "RunResult"),
     "amux.sessions.entry_log_html": ("export_html",),
     "amux.sessions.manager": ("SessionManager",),
     "amux.rollout.threads": ("ThreadFilter", "ThreadSummary"),
     "amux.rollout.log": ("ThreadLog",),
     "amux.rollout.records": ("NewRecord", "PayloadText", "Record", "SessionMeta"),
-    "amux.store.file_log.session_index": (
-        "FileSystemRollout",
-        "SessionIndex",
-        "SqliteSessionIndex",
-    ),
+    "amux.store.file_log.file_system_rollout": ("FileSystemRollout",),
+    "amux.store.file_log.session_index": ("SessionIndex", "SqliteSessionIndex"),
     "amux.rollout.recorder": ("RolloutRecorder",),
     "amux.store.turns": ("TurnContext",),
     "amux.store.thread": ("ThreadHandle", "ThreadView"),
@@ -159,6 +205,7 @@ _MODULES = {name: module for module, names in _EXPORTS.items() for name in names
 
 __all__ = [
     "Adapter",
+    "AgentEvent",
     "AgentInfo",
     "AgentNotFoundError",
     "AmbiguousIdError",
@@ -168,6 +215,7 @@ __all__ = [
     "Call",
     "Capabilities",
     "CapabilityError",
+    "ChatType",
     "Client",
     "Command",
     "Config",
@@ -178,6 +226,8 @@ __all__ = [
     "CostBreakdown",
     "CostRecord",
     "CostSummary",
+    "Decision",
+    "DecisionRequiredError",
     "DiffOperation",
     "DiffStats",
     "EntryLog",
@@ -186,32 +236,69 @@ __all__ = [
     "Facts",
     "FileSystemRollout",
     "Head",
+    "HomeChannel",
+    "HookEvent",
+    "HookResult",
     "Host",
     "Item",
+    "Launch",
+    "Lifecycle",
+    "LifecycleHook",
+    "LifecycleSource",
+    "LiveSession",
+    "LiveState",
+    "ManagedAgent",
+    "ManagedSessions",
     "NativeRef",
     "NewRecord",
     "Note",
+    "OutboundMessage",
     "ParseError",
     "PayloadText",
+    "Platform",
     "Problem",
+    "PromptSection",
     "Record",
+    "RecordedRun",
+    "Redactor",
+    "ResetMode",
+    "ResetOutcome",
+    "ResetPolicy",
+    "ResetPolicySet",
+    "RestorableSubsystem",
+    "RestoreProblem",
+    "RestoreRegistry",
+    "RestoreReport",
+    "ResumeStrategy",
     "RolloutRecorder",
+    "Run",
+    "RunIndex",
+    "RunIndexEntry",
+    "RunManager",
+    "RunResult",
     "Session",
     "SessionAnnotations",
     "SessionChange",
+    "SessionContext",
     "SessionDB",
     "SessionDiff",
+    "SessionFramework",
     "SessionIndex",
+    "SessionInfo",
     "SessionListOptions",
     "SessionManager",
     "SessionMessage",
     "SessionMeta",
     "SessionNotFoundError",
     "SessionQuery",
+    "SessionSource",
+    "SessionState",
+    "SessionStatus",
     "SessionStore",
     "SessionSummary",
     "SessionToolCall",
     "SourceRef",
+    "SourceRouter",
     "SqliteSessionIndex",
     "StoreBusyError",
     "StoreError",
@@ -226,11 +313,15 @@ __all__ = [
     "ToolResult",
     "TurnContext",
     "TurnInProgressError",
+    "UnifiedSessionStore",
     "ValidationError",
     "Want",
     "__version__",
+    "build_session_context_prompt",
+    "build_session_key",
     "create_client",
     "export_html",
+    "framework",
     "is_valid_session_id",
     "list_entry_logs",
     "looks_like_session_id",

@@ -19,13 +19,29 @@ from collections.abc import (
 )
 from datetime import datetime, tzinfo
 from pathlib import Path
-from typing import Literal, Self, Unpack
+from typing import Any, Literal, Self, Unpack
 
 from amux import client as sync
 from amux.adapters._base import AgentInfo, Capabilities
 from amux.annotations.manager import AnnotationManager as SyncAnnotationManager
 from amux.config import Config
 from amux.host import Host
+from amux.lifecycle.lifecycle import Lifecycle
+from amux.lifecycle.reset import ResetPolicySet
+from amux.lifecycle.restore import RestoreRegistry
+from amux.lifecycle.restore_report import RestoreReport
+from amux.lifecycle.router import SourceRouter
+from amux.managed.reports import (
+    AgentSessionProfile,
+    CleanupReport,
+    Health,
+    RecoveryOffer,
+    RecoveryReport,
+    RecoveryWay,
+)
+from amux.managed.requests import Prompt
+from amux.managed.sessions import ManagedSessions as SyncManagedSessions
+from amux.managed.state import ResumeStrategy, SessionInfo, SessionState, SessionStatus
 from amux.model.annotation import SessionAnnotations
 from amux.model.change import SessionChange
 from amux.model.cost import CostBlock, CostSummary
@@ -78,13 +94,20 @@ from amux.store.session_db.database import SessionDB as SyncSessionDB
 from amux.store.session_db.messages import Message
 from amux.store.session_db.removal import PruneOptions
 from amux.store.session_db.rows import Row
-from amux.workers import iterate, run_in_worker, run_to_end, wait_in_worker
+from amux.workers import (
+    acquire_in_worker,
+    iterate,
+    run_in_worker,
+    run_to_end,
+    wait_in_worker,
+)
 
 __all__ = [
     "AdapterManager",
     "AnnotationManager",
     "Client",
     "IndexManager",
+    "ManagedSessions",
     "SessionDB",
     "SessionManager",
     "SessionStore",
@@ -385,6 +408,179 @@ class IndexManager:
         return await run_in_worker(self._inner.check, sample=sample)
 
 
+class ManagedSessions:
+    """The managed sessions of one home, of all agents. Asynchronous."""
+
+    def __init__(self, inner: SyncManagedSessions) -> None:
+        self._inner = inner
+
+    async def create_session(
+        self,
+        agent: str,
+        prompt: Prompt = None,
+        *,
+        cwd: str | None = None,
+        model: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> SessionInfo:
+        """Start a new session of an agent, send the prompt and wait for the answer.
+
+        Without a prompt, the session begins with the first prompt of `resume_session`, unless the
+        agent has empty sessions. `options` are those of the agent, such as `permission_mode` for
+        Claude or `autonomy` for Droid.
+
+        Raises:
+            AgentNotFoundError: No agent has that name.
+            ValidationError: An option is unknown or has a wrong value; nothing was stored.
+            AmuxError: The agent failed (its code says how); the session is stored as crashed.
+        """
+        return await run_in_worker(
+            self._inner.create_session,
+            agent,
+            prompt,
+            cwd=cwd,
+            model=model,
+            metadata=metadata,
+            **options,
+        )
+
+    async def resume_session(
+        self,
+        session_id: str,
+        prompt: Prompt = None,
+        *,
+        strategy: ResumeStrategy | str | None = None,
+        **options: Any,
+    ) -> SessionInfo:
+        """Continue a session with a prompt and wait for the answer.
+
+        The strategy, by default that of the settings, says what happens if the agent cannot resume
+        its session. `options` replace those of the session from now on.
+
+        Raises:
+            SessionNotFoundError: There is no such session.
+            ValidationError: The agent needs a prompt; nothing was started.
+            DecisionRequiredError: The strategy is `manual` and the agent could not resume.
+            TurnInProgressError: The session is active.
+            AmuxError: The agent could not resume (RESUME_FAILED), or failed (its code says how).
+        """
+        return await run_in_worker(
+            self._inner.resume_session, session_id, prompt, strategy=strategy, **options
+        )
+
+    async def open_session(
+        self,
+        agent: str,
+        prompt: Prompt = None,
+        *,
+        strategy: ResumeStrategy | str | None = None,
+        cwd: str | None = None,
+        **options: Any,
+    ) -> SessionInfo:
+        """Continue the last session of an agent, or start one, as the strategy says.
+
+        Raises the errors of `create_session` and `resume_session`.
+        """
+        return await run_in_worker(
+            self._inner.open_session, agent, prompt, strategy=strategy, cwd=cwd, **options
+        )
+
+    async def handoff(
+        self, session_id: str, to_agent: str, *, prompt: Prompt = None, **options: Any
+    ) -> SessionInfo:
+        """Continue a session with another agent: a new session that begins with the history.
+
+        The model is that of the other agent. The first session is left as it is.
+
+        Raises:
+            SessionNotFoundError: There is no such session.
+            ValidationError: The session already belongs to that agent.
+        """
+        return await run_in_worker(
+            self._inner.handoff, session_id, to_agent, prompt=prompt, **options
+        )
+
+    async def list_sessions(
+        self, agent: str | None = None, status: SessionStatus | str | None = None
+    ) -> list[SessionInfo]:
+        """Return the sessions, the one that changed last first; archived ones only if asked for."""
+        return await run_in_worker(self._inner.list_sessions, agent, status)
+
+    async def get(self, session_id: str) -> SessionState:
+        """Return the state of a session.
+
+        Raises:
+            SessionNotFoundError: There is no such session, or several match (AMBIGUOUS_ID).
+        """
+        return await run_in_worker(self._inner.get, session_id)
+
+    async def map(self, agent: str, agent_session_id: str) -> str | None:
+        """Return the id of the session that has, or had, this id of the agent; None without one."""
+        return await run_in_worker(self._inner.map, agent, agent_session_id)
+
+    async def translate(self, session_id: str) -> NativeRef | None:
+        """Return the agent's own session; None while the agent has not named it."""
+        return await run_in_worker(self._inner.translate, session_id)
+
+    async def save_session_state(self, session_id: str, state: Mapping[str, Any]) -> None:
+        """Change fields of a state; keys that are no fields go into `metadata`.
+
+        Raises:
+            SessionNotFoundError: There is no such session.
+            ValidationError: A field has a wrong type or cannot be set.
+            AmuxError: The change of status is not legal (INVALID_STATE_TRANSITION).
+        """
+        return await run_in_worker(self._inner.save_session_state, session_id, state)
+
+    async def delete_session(self, session_id: str) -> bool:
+        """Delete the record and the file of amux; return whether there was a record.
+
+        The data of the agent are never touched.
+
+        Raises:
+            AmuxError: The session is active (INVALID_STATE_TRANSITION).
+        """
+        return await run_in_worker(self._inner.delete_session, session_id)
+
+    async def terminate(self, session_id: str, *, archive: bool | None = None) -> None:
+        """Stop the agent, end the session and store its last state.
+
+        `archive` puts it away as well; by default the setting `archive_on_end` decides.
+        """
+        return await run_in_worker(self._inner.terminate, session_id, archive=archive)
+
+    async def recover(self) -> list[RecoveryOffer]:
+        """Find sessions whose process died, end what they left behind, and offer ways to go on."""
+        return await run_in_worker(self._inner.recover)
+
+    async def recover_session(
+        self, session_id: str, choice: RecoveryWay, prompt: Prompt = None
+    ) -> RecoveryReport:
+        """Recover a crashed session in one of the ways that `recover` offers.
+
+        Raises:
+            ValidationError: The session has not crashed, or this way is not offered.
+        """
+        return await run_in_worker(self._inner.recover_session, session_id, choice, prompt)
+
+    async def cleanup(self, *, dry_run: bool = False) -> CleanupReport:
+        """Put away ended sessions that are old or too many; the agents' data stay."""
+        return await run_in_worker(self._inner.cleanup, dry_run=dry_run)
+
+    async def profile(self, agent: str) -> AgentSessionProfile:
+        """Return how an agent stores, names, resumes and streams its sessions."""
+        return await run_in_worker(self._inner.profile, agent)
+
+    async def health(self, agent: str) -> Health:
+        """Return whether an agent can be used now: its program, SDK or server is asked."""
+        return await run_in_worker(self._inner.health, agent)
+
+    async def close(self) -> None:
+        """Stop the agents of this process, write what is not yet stored, and close the files."""
+        return await run_in_worker(self._inner.close)
+
+
 class Client:
     """Access to the sessions, costs and annotations of one home directory. Asynchronous."""
 
@@ -420,6 +616,55 @@ class Client:
             ValidationError: The client is that of the demo, which has no store.
         """
         return SessionStore.of(self._inner.store)
+
+    @property
+    def lifecycle(self) -> Lifecycle:
+        """The hooks that run when a session of the store starts, resumes, is cleared or compacted.
+
+        Raises:
+            ValidationError: The client is that of the demo, which has no store.
+        """
+        return self._inner.lifecycle
+
+    @property
+    def restore(self) -> RestoreRegistry:
+        """The parts of a session's state that are saved in the store and restored.
+
+        Raises:
+            ValidationError: The client is that of the demo, which has no store.
+        """
+        return self._inner.restore
+
+    @property
+    def sources(self) -> SourceRouter:
+        """The sessions of chats in the store.
+
+        Raises:
+            ValidationError: The client is that of the demo, which has no store.
+        """
+        return self._inner.sources
+
+    @property
+    def reset(self) -> ResetPolicySet:
+        """The policies by which sessions of chats start anew.
+
+        Raises:
+            ValidationError: The client is that of the demo, which has no store.
+        """
+        return self._inner.reset
+
+    async def restore_report(self, ref: str) -> RestoreReport:
+        """Return what resuming a thread of the store would bring back; nothing is written."""
+        return await run_in_worker(self._inner.restore_report, ref)
+
+    @property
+    def managed(self) -> ManagedSessions:
+        """Sessions of agents that amux starts, resumes, saves and recovers.
+
+        Raises:
+            ValidationError: The client is that of the demo, which starts no agents.
+        """
+        return ManagedSessions(self._inner.managed)
 
     @property
     def models(self) -> ModelRegistry:
@@ -568,6 +813,8 @@ class Client:
     ) -> Launch:
         """Return the command that starts the agent itself; start nothing.
 
+        A directory of the session that no longer exists is left out. `runs.plan` has more options.
+
         Raises:
             CapabilityError: The agent, or its installed version, cannot do that.
             AmuxError: The agent's program is not on the PATH (AGENT_NOT_INSTALLED).
@@ -611,7 +858,7 @@ class Client:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.close()
+        await run_to_end(self._inner.close)
 
 
 class SessionDB:
@@ -625,7 +872,10 @@ class SessionDB:
         cls, db_path: Path | str | None = None, *, read_only: bool = False, host: Host | None = None
     ) -> Self:
         """Open it with the arguments of the synchronous constructor."""
-        return cls(await run_in_worker(SyncSessionDB, db_path, read_only=read_only, host=host))
+        made = await acquire_in_worker(
+            lambda: SyncSessionDB(db_path, read_only=read_only, host=host), SyncSessionDB.close
+        )
+        return cls(made)
 
     @property
     def db_path(self) -> Path:
@@ -1118,7 +1368,7 @@ class SessionDB:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.close()
+        await run_to_end(self._inner.close)
 
 
 def create_client(

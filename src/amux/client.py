@@ -19,11 +19,18 @@ from amux.wiring import Wiring
 
 TYPE_CHECKING = False  # importing `typing` would take a tenth of the time of a fast list
 if TYPE_CHECKING:
-    from typing import Literal, Self
+    from typing import Any, Literal, Self
 
     from amux.annotations.manager import AnnotationManager
     from amux.config import Color, Config
     from amux.index.fast_list import FastReport, FastTexts
+    from amux.lifecycle.framework import SessionFramework
+    from amux.lifecycle.lifecycle import Lifecycle
+    from amux.lifecycle.reset import ResetPolicySet
+    from amux.lifecycle.restore import RestoreRegistry
+    from amux.lifecycle.restore_report import RestoreReport
+    from amux.lifecycle.router import SourceRouter
+    from amux.managed.sessions import ManagedSessions
     from amux.model.change import SessionChange
     from amux.model.cost import CostBlock
     from amux.model.ids import NativeRef
@@ -43,6 +50,8 @@ if TYPE_CHECKING:
     from amux.render.terminal_text import Line
     from amux.run_index import RunIndex
     from amux.runs.launch import Launch
+    from amux.runs.manager import RunManager, SessionAddress
+    from amux.runs.run import Run
     from amux.sessions.follow.follow import Follow, Stop
     from amux.sessions.index_manager import IndexManager
     from amux.sessions.manager import SessionManager
@@ -184,6 +193,75 @@ class Client:
         return self._parts.store
 
     @property
+    def lifecycle(self) -> Lifecycle:
+        """The hooks that run when a session of the store starts, resumes, is cleared or compacted.
+
+        Raises:
+            ValidationError: The client is that of the demo, which has no store.
+        """
+        return self._framework.lifecycle
+
+    @property
+    def restore(self) -> RestoreRegistry:
+        """The parts of a session's state that are saved in the store and restored.
+
+        Raises:
+            ValidationError: The client is that of the demo, which has no store.
+        """
+        return self._framework.restore
+
+    @property
+    def sources(self) -> SourceRouter:
+        """The sessions of chats in the store.
+
+        Raises:
+            ValidationError: The client is that of the demo, which has no store.
+        """
+        return self._framework.router
+
+    @property
+    def reset(self) -> ResetPolicySet:
+        """The policies by which sessions of chats start anew.
+
+        Raises:
+            ValidationError: The client is that of the demo, which has no store.
+        """
+        return self._framework.reset
+
+    @property
+    def _framework(self) -> SessionFramework:
+        if self._read_only:
+            raise ValidationError("the demo has no session store")
+        return self._parts.framework
+
+    def restore_report(self, ref: str) -> RestoreReport:
+        """Return what resuming a thread of the store would bring back; nothing is written."""
+        from amux.lifecycle.live_session import LiveSession
+
+        store = self.store
+        session = LiveSession(store.log, store.resolve(ref), "")
+        return self.restore.examine(session)
+
+    @cached_property
+    def managed(self) -> ManagedSessions:
+        """Sessions of agents that amux starts, resumes, saves and recovers.
+
+        Raises:
+            ValidationError: The client is that of the demo, which starts no agents.
+        """
+        if self._read_only:
+            raise ValidationError("the demo has no managed sessions")
+        from amux.managed.sessions import ManagedSessions
+
+        return ManagedSessions(
+            self._parts.host,
+            self.config.session_management,
+            self._parts.registry,
+            lambda: self.runs,
+            lambda ref: self.sessions.get(ref.agent, ref.native_session_id),
+        )
+
+    @property
     def models(self) -> ModelRegistry:
         """The prices of models, with the user's overrides."""
         return self._parts.models
@@ -192,6 +270,38 @@ class Client:
     def run_index(self) -> RunIndex:
         """All recorded runs."""
         return self._parts.run_index
+
+    @cached_property
+    def runs(self) -> RunManager:
+        """Runs of the agents: starting them, and the run index.
+
+        Raises:
+            ValidationError: The client is that of the demo, which has no agents.
+        """
+        from amux.run_index import read_run_index
+        from amux.runs.manager import RunManager
+
+        if self._read_only:
+            raise ValidationError("the demo has no agents to run")
+        parts = self._parts
+        return RunManager(
+            parts.host,
+            parts.registry,
+            find=self._session_address,
+            read_index=lambda: read_run_index(parts.host, parts.project_dir),
+            models=lambda: parts.models,
+            default_agent=lambda: self.default_agent,
+            on_recorded=self._renew_runs,
+        )
+
+    def run(
+        self, agent: str | None = None, prompt: str | Sequence[str] = "", **options: Any
+    ) -> Run:
+        """Start an agent with a prompt and return the run; see `RunManager.run` for the options.
+
+        Iterating over the run yields its events, `wait()` returns its result.
+        """
+        return self.runs.run(agent, prompt, **options)
 
     @cached_property
     def annotations(self) -> AnnotationManager:
@@ -393,10 +503,13 @@ class Client:
     ) -> Launch:
         """Return the command that starts the agent itself; start nothing.
 
+        A directory of the session that no longer exists is left out. `runs.plan` has more options.
+
         Raises:
             CapabilityError: The agent, or its installed version, cannot do that.
             AmuxError: The agent's program is not on the PATH (AGENT_NOT_INSTALLED).
         """
+        from amux.launchers import LaunchRequest
         from amux.runs.launch import plan_launch
 
         name = agent or (ref.agent if ref is not None else self.default_agent)
@@ -406,14 +519,9 @@ class Client:
         if ref is not None:  # the reference may be an alias, which the agent does not know
             _, session = self._parts.service.open(ref.agent, ref.native_session_id)
             cwd, session_id = session.facts.cwd, session.session_id
-        return plan_launch(
-            self._parts.registry.require(name),
-            self._parts.host,
-            action,
-            session_id=session_id,
-            prompt=prompt,
-            cwd=cwd,
-        )
+        request = LaunchRequest(action, session_id=session_id, prompt=prompt)
+        adapter = self._parts.registry.require(name)
+        return plan_launch(adapter, self._parts.host, request, cwd=cwd, asks_version=True)
 
     def start(self, launch: Launch) -> int:
         """Replace this process with the agent; on Windows run it and return its exit code."""
@@ -466,6 +574,8 @@ class Client:
         Any thread may call this; it waits for a call in progress. The next call opens the index
         again.
         """
+        if "managed" in self.__dict__:
+            self.managed.close()
         self._parts.close()
 
     def __enter__(self) -> Self:
@@ -473,6 +583,22 @@ class Client:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _session_address(self, ref: str, agent: str | None) -> SessionAddress:
+        """Return the session that an id, a prefix or a title names, with its directory."""
+        from amux.runs.manager import SessionAddress
+
+        found = self.find(ref, agent=agent)
+        _, session = self._parts.service.open(found.agent, found.native_session_id)
+        return SessionAddress(
+            agent=found.agent, session_id=session.session_id, cwd=session.facts.cwd
+        )
+
+    def _renew_runs(self) -> None:
+        """Read the recorded runs anew on the next call."""
+        self._parts.renew_runs()
+        for name in ("sessions", "index"):
+            self.__dict__.pop(name, None)
 
     def _run_tags(self) -> Iterator[tuple[str, Sequence[str]]]:
         return self.run_index.tags_by_session()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from amux.index.fast_list import FastList
     from amux.index.freshness import InputFiles, StoredEnvironment
     from amux.index.updater import IndexUpdater
+    from amux.lifecycle.framework import SessionFramework
     from amux.pricing.registry import ModelRegistry
     from amux.pricing.remembered import StoredRates
     from amux.reading.registry import AdapterRegistry
@@ -117,6 +118,12 @@ class Wiring:
         _ = self.files
         return read_run_index(self.host, self.project_dir)
 
+    def renew_runs(self) -> None:
+        """Forget the recorded runs and everything made from them: a run was recorded."""
+        with self.lock:
+            for name in ("run_index", "files", "service"):
+                self.parts.pop(name, None)
+
     @property
     @_created_once
     def annotation_file(self) -> AnnotationFile:
@@ -135,7 +142,7 @@ class Wiring:
         if "://" in self.host.env.get("AMUX_STORE", ""):  # threads in a database, not in files
             from amux.adapters.amux import LogAdapter, store_address
 
-            registry.register(LogAdapter(self.store.log, store_address(self.host)))
+            registry.register(LogAdapter(lambda: self.store.log, store_address(self.host)))
         return registry
 
     @property
@@ -146,6 +153,14 @@ class Wiring:
         from amux.store.session_store import SessionStore
 
         return SessionStore(store_address(self.host), now=self.host.now)
+
+    @property
+    @_created_once
+    def framework(self) -> SessionFramework:
+        """Hooks, restore, message sources and reset policies over the session store."""
+        from amux.lifecycle.framework import SessionFramework
+
+        return SessionFramework(self.store, now=self.host.now, host=self.host)
 
     @property
     @_created_once

@@ -50,6 +50,7 @@ from amux.model.reports import (
 )
 from amux.model.session import SearchHit, Session, SessionSummary
 from amux.model.usage import Call, Tokens
+from amux.runs.events import AgentEvent
 from amux.runs.launch import Launch
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -62,7 +63,7 @@ PUBLIC_TYPES: tuple[type[Model], ...] = (
     SessionDiff, DiffSide, DiffOperation, DiffStats, CostExplanation, ExplainedCall,
     AgentStatus, Overview, Problem, Note, SessionAnnotations, SessionChange,
     RootReport, FileReport, NextLoss, IndexStatus, IndexedSources, IndexCheck, IndexMismatch,
-    Launch, UnknownReport, UnknownType, UnknownField, UnknownFile,
+    AgentEvent, Launch, UnknownReport, UnknownType, UnknownField, UnknownFile,
 )  # fmt: skip
 _ASKS_FOR_A_VARIABLE = re.compile(r"\b(?:path_from|env\.get|dir_from)\(\s*\"([A-Z][A-Z0-9_]*)\"")
 _ROW = re.compile(r"^\| `(\w+)` \|[^|]*\|\s*(always)?\s*\|", re.MULTILINE)
