@@ -4,6 +4,7 @@
 #   make JOBS=8 test                more test workers
 #   make EXAMPLES=20 test-full      more examples of what is drawn (1: as many as a test asks for)
 #   make FUZZ_SECONDS=60 fuzz       shorter fuzzing
+#   make live AGENT=codex VERSION=latest   one agent in one version, and a report of what differs
 
 PYTHON ?= python3
 JOBS   ?= 2
@@ -31,7 +32,7 @@ unexport PYTHONDONTWRITEBYTECODE
 FAMILIES := claude codex pi gemini copilot droid agent documents databases
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test test-full agents hermes frameworks browser lint style smoke bench fuzz mutants docs clean
+.PHONY: help run check test test-full agents live npm hermes frameworks browser lint style smoke bench fuzz mutants docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,10 +54,19 @@ test: lint ## Lint, type-check and run the tests, with the coverage gate
 
 test-full: smoke agents hermes frameworks browser ## The long runs that `make test` leaves out, and the built wheel in a bare environment
 	EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow or hypothesis"
-	build/frameworks/bin/python -m mypy --strict src/amux/integrations/*.py tests/frameworks/*.py
-	build/frameworks/bin/python -m pytest -q tests/frameworks
+	MYPYPATH=tests:tests/frameworks:benchmarks build/frameworks/bin/python -m mypy --strict src/amux/integrations/*.py tests/frameworks/*.py
+	build/frameworks/bin/python -m pytest -q -n $(JOBS) tests/frameworks
 
 agents: $(AGENTS) ## Install the real agents that the live tests run, below build/
+
+live: $(DEV) npm ## Run every real agent, or AGENT in its VERSION (or `latest`), and report what differs
+ifdef AGENT
+	@$(BIN)/python tools/live.py $(AGENT) $(VERSION)
+else
+	@$(BIN)/python tools/install_agents.py --all
+	@AMUX_LIVE_AGENT=all $(BIN)/python -m pytest -q tests/live; code=$$?; \
+	$(BIN)/python tools/gen_live_matrix.py; exit $$code
+endif
 
 hermes: $(HERMES) ## Install the real session database that ours is compared with, below build/
 
@@ -139,16 +149,16 @@ $(MUTANTS): $(DEV)
 	@mkdir -p build
 	@touch $@
 
-# The packages bring native programs: no install script has to run.
-$(AGENTS): tests/live/package.json
+# A version that is there is not installed again, and no install script runs.
+$(AGENTS): tests/live/pins.toml tools/install_agents.py | $(BIN)/python npm
+	@$(BIN)/python tools/install_agents.py
+	@touch $@
+
+npm: ## Install npm when it is missing and we are root
 	@command -v npm >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get -qq update && \
 	  apt-get -qq -y --no-install-recommends install nodejs npm >/dev/null; } || { \
 	  echo "error: the live tests need npm to install the agents" >&2; \
-	  echo "hint: install Node.js 18 or newer with npm" >&2; exit 1; }
-	@echo "installing Claude Code and Codex into build/agents" >&2
-	@mkdir -p $(@D) && cp $< $(@D)/
-	@npm install --prefix $(@D) --ignore-scripts --no-package-lock --no-audit --no-fund --loglevel=error
-	@touch $@
+	  echo "hint: install Node.js 20 or newer with npm" >&2; exit 1; }
 
 # The session database needs none of the dependencies of the agent.
 $(HERMES): tests/store/real_hermes.txt | $(BIN)/python

@@ -74,6 +74,19 @@ class FakeAgents:
     def noted(self, name: str) -> str:
         return wait_for(lambda: (self.folder / name).read_text() or None)
 
+    def living(self) -> list[int]:
+        """The processes that have this home, whoever started them."""
+        wanted = f"HOME={self.home}".encode()
+        found: list[int] = []
+        for entry in Path("/proc").iterdir():
+            try:
+                is_own = wanted in (entry / "environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if is_own and entry.name.isdigit() and is_alive(int(entry.name)):
+                found.append(int(entry.name))
+        return found
+
     def client(self) -> Client:
         return create_client(env=self.env)
 

@@ -5,9 +5,10 @@
     python tools/install_agents.py codex        this one
     python tools/install_agents.py codex latest this one, in another version
 
-Each version has a folder, `build/agents/<agent>/<version>` (npm) or `build/agents-py/<agent>/<version>`
-(PyPI), whose `bin` contains the agent's program and the runtime that it needs. A version that is
-already there is not installed again. No install script runs, and nothing outside build/ is changed.
+Each version has a folder, `build/agents/<agent>/<version>`, or `build/agents-py/<agent>/<version>`
+if it is from PyPI. Its `bin` contains the agent's program and the runtime that it needs. A version
+that is already there is not installed again. No install script runs, and nothing outside build/ is
+changed.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def test_every_file_of_a_capture_is_accounted_for(
 def test_commands_resume_by_id_and_cannot_fork() -> None:
     resumed = ADAPTER.command("resume", session_id=OWN, prompt="Go", cwd="/x")
     assert resumed is not None
-    assert (resumed.argv, resumed.cwd) == (("copilot", f"--resume={OWN}", "-p", "Go"), "/x")
+    assert (resumed.argv, resumed.cwd) == (("copilot", f"--resume={OWN}", "--prompt=Go"), "/x")
     assert ADAPTER.command("resume") is None
     assert ADAPTER.command("fork", session_id=OWN) is None
 

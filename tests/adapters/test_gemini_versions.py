@@ -427,8 +427,8 @@ def test_any_value_in_any_field_affects_no_other_record(
 @pytest.mark.parametrize(
     ("action", "version", "expected"),
     [
-        ("new", None, ("gemini", "-p", "Go.")),
-        ("resume", None, ("gemini", "--resume", "x", "-p", "Go.")),
+        ("new", None, ("gemini", "--prompt=Go.")),
+        ("resume", None, ("gemini", "--resume", "x", "--prompt=Go.")),
         ("resume", "0.15.4", None),
         ("fork", None, None),
     ],

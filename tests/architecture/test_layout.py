@@ -13,8 +13,8 @@ from source_tree import ROOT, SOURCE, dotted, modules, parse
 from amux.adapters import BUILTIN
 
 MOST_MODULES = 20
-MOST_FILES = 420
-MOST_LINES = 72_000
+MOST_FILES = 540
+MOST_LINES = 96_000
 MAP = ROOT / "docs" / "internals" / "map.md"
 WAYS = MAP.read_text(encoding="utf-8").partition("## Modules")[0]
 LARGE_FOLDERS = {"model", "faces/cli/commands", *(f"adapters/{name}" for name in BUILTIN)}

@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -81,6 +82,11 @@ class TypingUser:
             assert chunk, f"{text!r} never came: {self.seen[-2000:]!r}"
             self.seen += chunk.decode("utf-8", "replace")
         self._expected = found + len(text)
+
+    def resize(self, *, columns: int, rows: int) -> None:
+        """Change the size of the window, which the foreground process is told."""
+        fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self._process.send_signal(signal.SIGWINCH)  # the terminal is not a controlling one
 
     def type(self, keys: str) -> None:
         os.write(self._ours, keys.encode())

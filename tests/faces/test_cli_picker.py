@@ -107,12 +107,39 @@ def test_hostile_titles_control_no_terminal(agents: FakeAgents) -> None:
     assert "\u202e" not in shown
 
 
+def test_the_list_follows_the_size_of_the_window(agents: FakeAgents) -> None:
+    user = user_of(agents, "resume")
+    user.expect("-" * 79)
+    user.expect("Esc leaves")
+    user.resize(columns=40, rows=12)
+    user.expect("\x1b[H")
+    user.expect("up/down move")
+    user.type(ESCAPE)
+    assert user.end() == 13
+    redrawn = COLOR.sub("", user.seen).partition("\x1b[H")[2]
+    assert max(map(len, redrawn.partition("up/down")[0].splitlines())) <= 39 + len("\r\x1b[J")
+    assert "-" * 40 not in redrawn
+
+
 def test_without_a_terminal_the_sessions_are_listed(agents: FakeAgents) -> None:
     done = agents.amux("resume")
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) == 3
     assert "there is no terminal to choose on" in done.stderr
     assert agents.runs() == []
+
+
+def test_a_terminal_that_cannot_move_its_cursor_gets_a_list_and_no_live_line(
+    agents: FakeAgents,
+) -> None:
+    agents.env["TERM"] = "dumb"
+    listed = user_of(agents, "resume")
+    assert listed.end() == 0
+    assert "name one of these sessions" in listed.seen
+    agents.add("claude", "time.sleep(0.8)\nsay({'type': 'result', 'result': 'done'})\n")
+    shown = user_of(agents, "run", "claude", "go")
+    assert shown.end() == 0
+    assert "\x1b" not in shown.seen + listed.seen
 
 
 def test_without_sessions_there_is_nothing_to_choose(tmp_path: Path) -> None:
@@ -170,3 +197,5 @@ def test_a_small_window_shows_as_many_rows_as_fit() -> None:
     picker.press("page-up")
     picker.press("up")
     assert picker.chosen == 30 - 4
+    picker.resize(columns=20, lines=8)
+    assert any("26 " in line for line in picker.draw())

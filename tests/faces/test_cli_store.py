@@ -25,7 +25,7 @@ ARCHIVED = "0000000d-a11c-4e5e-9000-00000000000d"
 VERBS = (
     *("list", "show", "new", "append", "resume", "fork", "clear", "compact", "title", "tag"),
     *("search", "lineage", "archive", "unarchive", "export", "import", "delete", "prune", "stats"),
-    *("doctor", "rebuild", "optimize", "pack", "unpack", "vacuum"),
+    *("doctor", "rebuild", "optimize", "pack", "unpack", "vacuum", "retention", "erase"),
 )
 
 

@@ -61,7 +61,7 @@ def file_of(cli: Cli, thread: str) -> Path:
         (["search", "x", "--thread", "nobody"], 8, "the store has no thread `nobody`"),
         (["lineage", "nobody"], 8, "the store has no thread `nobody`"),
         (["doctor", "nobody"], 8, "the store has no thread `nobody`"),
-        (["erase", TOOLS], 2, "unknown command `erase`"),
+        (["forget", TOOLS], 2, "unknown command `forget`"),
     ],
 )
 def test_a_wrong_word_is_one_sentence_and_changes_nothing(

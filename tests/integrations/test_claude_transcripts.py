@@ -52,27 +52,32 @@ class Machine:
         folders = [path.with_suffix("") / "subagents" for path in self.files]
         return [*self.files, *(file for each in folders for file in each.rglob("*.jsonl"))]
 
-    def client(self, home: Path) -> Any:
-        return open_client(home, env={"AMUX_STORE": self.address})
+    def client(self, home: Path, cache: str | None = None) -> Any:
+        env = {"AMUX_STORE": self.address}
+        return open_client(home, env=env if cache is None else {**env, "AMUX_CACHE_DIR": cache})
 
 
-@pytest.fixture(params=CLAUDE, ids=lambda capture: capture.name)
-def capture(request: pytest.FixtureRequest) -> Capture:
-    found: Capture = request.param
-    return found
+PLACES = [
+    *(pytest.param(("files", capture), id=f"files-{capture.name}") for capture in CLAUDE),
+    *(
+        pytest.param(("postgres", capture), id=f"postgres-{capture.name}")
+        for capture in CLAUDE
+        if capture.name in {"claude-2.0.14", "claude-2.1.325"}  # sub-agents inside, and apart
+    ),
+]
 
 
-@pytest.fixture(params=["files", "postgres"])
+@pytest.fixture(params=PLACES)
 def machine(
-    request: pytest.FixtureRequest,
-    capture: Capture,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Machine]:
     """Return a machine on which a capture was sent to the store."""
+    backend: str
+    capture: Capture
+    backend, capture = request.param
     home = capture.copy_to(tmp_path / "home")
     address = str(tmp_path / "store")
-    if request.param == "postgres":
+    if backend == "postgres":
         address = request.getfixturevalue("store_url")
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home / ".claude"))
     found = Machine(capture.name, home, address)
@@ -145,12 +150,16 @@ def spent(client: Any) -> tuple[int, ...]:
     return total.input_tokens, total.cached_tokens, total.cache_write_tokens, total.output_tokens
 
 
-def test_calls_are_counted_once_while_claude_code_has_the_file(machine: Machine) -> None:
+@pytest.mark.parametrize("index", ["with an index", "without an index"])
+def test_calls_are_counted_once_while_claude_code_has_the_file(
+    machine: Machine, index: str, tmp_path: Path
+) -> None:
+    cache = str(tmp_path / "cache") if index == "with an index" else None
     only_folder = spent(open_client(machine.home))
-    assert spent(machine.client(machine.home)) == only_folder
+    assert spent(machine.client(machine.home, cache)) == only_folder
     for path in machine.sent_files():
         path.unlink()
-    only_store = machine.client(machine.home)
+    only_store = machine.client(machine.home, cache)
     assert only_store.sessions.list("amux")
     assert spent(only_store) == only_folder
 

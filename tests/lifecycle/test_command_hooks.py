@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import stat
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from child_processes import child_env
 from live_sessions import event_for, memory_session, plain_lifecycle, start_live
 
 from amux.errors import AmuxError, ErrorCode, ValidationError
@@ -305,7 +307,105 @@ def test_a_program_that_hangs_is_reported_as_a_timeout(session: LiveSession) -> 
     lifecycle.register(python("import time; time.sleep(600)", timeout=0.2))
     (report,) = lifecycle.process("startup", session, sync=True).reports
     assert report.status == "timeout"
-    assert report.error == "did not end within 0.2 s"
+    assert report.error == "timed out: the program did not end within 0.2 s"
+
+
+ENDS_WHILE_A_HOOK_RUNS = """
+import atexit
+import sys
+import amux
+from amux.lifecycle.command_hooks import CommandHook, CommandSettings, run_command
+
+def at_exit():
+    pass
+
+code = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(600)"
+command = (sys.executable, "-S", "-c", code, sys.argv[1])
+sm = amux.framework("memory:")
+sm.lifecycle.budget_seconds = 0
+sm.lifecycle._log = lambda message: None if "budget" in message else print(message, file=sys.stderr)
+sm.lifecycle.register(CommandHook(CommandSettings(name="x", command=command, timeout=60), env={}))
+atexit.register(lambda: at_exit())  # runs after that of amux, which is registered later
+session = sm.start_session(cwd="/")
+with open(sys.argv[1]) as pipe:
+    pid = pipe.read()
+print(pid, flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("ending", "code", "said"),
+    [("", 0, ""), ("sys.exit(3)", 3, ""), ("raise OSError('own')", 1, "OSError: own\n")],
+)
+def test_a_program_does_not_outlive_the_python_that_started_it(
+    ending: str, code: int, said: str, pid_file: Path, is_gone: Callable[[int], bool]
+) -> None:
+    os.mkfifo(pid_file)
+    done = subprocess.run(
+        [sys.executable, "-c", ENDS_WHILE_A_HOOK_RUNS + ending, str(pid_file)],
+        env=child_env(),
+        capture_output=True,
+        timeout=LONG,
+        check=False,
+    )
+    errors = done.stderr.decode()
+    assert done.returncode == code, errors
+    assert errors.endswith(said), errors
+    assert "hook" not in errors.removesuffix(said), "an end of Python is no failure of a hook"
+    assert is_gone(int(done.stdout))
+
+
+LATE_WORK = """
+def at_exit():
+    print(session.outcome.wait(0.5))
+    try:
+        run_command(["true"], b"", env={}, cwd=None, timeout=60)
+    except amux.AmuxError as error:
+        print(error.message)
+"""
+
+
+def test_no_hook_is_reported_or_started_while_python_exits(pid_file: Path) -> None:
+    os.mkfifo(pid_file)
+    done = subprocess.run(
+        [sys.executable, "-c", ENDS_WHILE_A_HOOK_RUNS + LATE_WORK, str(pid_file)],
+        env=child_env(),
+        capture_output=True,
+        timeout=LONG,
+        check=True,
+    )
+    assert done.stdout.decode().splitlines()[1:] == [
+        "False",
+        "the program is not started while Python exits",
+    ]
+    assert done.stderr == b""
+
+
+FORKS = """
+import os
+child = os.fork()
+if child == 0:
+    sys.exit(0)
+os.waitpid(child, 0)
+with open(f"/proc/{pid}/stat") as file:
+    print(file.read().rpartition(")")[2].split()[0])
+"""
+
+
+def test_the_end_of_a_fork_does_not_kill_the_programs_of_its_parent(
+    pid_file: Path, is_gone: Callable[[int], bool]
+) -> None:
+    os.mkfifo(pid_file)
+    done = subprocess.run(
+        [sys.executable, "-c", ENDS_WHILE_A_HOOK_RUNS + FORKS, str(pid_file)],
+        env=child_env(),
+        capture_output=True,
+        timeout=LONG,
+        check=True,
+    )
+    pid, state = done.stdout.split()
+    assert state == b"S", "it sleeps, and was not killed"
+    assert is_gone(int(pid))
 
 
 def test_a_program_is_not_part_of_our_process_group(session: LiveSession) -> None:
@@ -381,7 +481,9 @@ def test_the_files_of_the_user_are_read(host: Host, tmp_path: Path) -> None:
     other = write(tmp_path / ".amux", entry("b"), entry("a"))
     warnings: list[str] = []
     hooks = read_hooks(host, warnings.append)
-    assert list(hooks) == ["a", "b"]
+    assert [(name, hook.enabled) for name, hook in hooks.items()] == [
+        ("a", True), ("off", False), ("b", True)
+    ]  # fmt: skip
     assert warnings == [f"hook 2 of `{other}` is not used: `a` exists already"]
     first = hooks["a"]
     assert isinstance(first, CommandHook)

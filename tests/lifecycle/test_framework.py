@@ -30,6 +30,7 @@ from amux import (
 from amux.lifecycle.framework import SOON, SessionFramework, export_messages
 from amux.lifecycle.hooks import HookEvent
 from amux.lifecycle.live_session import LiveSession, PromptSection
+from amux.rollout.ids import is_valid_session_id
 from amux.store.memory import MemoryLog
 from amux.store.resume_counts import ResumeCounts
 
@@ -38,6 +39,28 @@ from amux.store.resume_counts import ResumeCounts
 def sm(store: SessionStore, clock: Clock) -> SessionFramework:
     """Return a framework on each backend."""
     return amux.framework(store, now=clock)
+
+
+def test_the_clock_of_the_framework_is_that_of_its_store(tmp_path: Path, clock: Clock) -> None:
+    index = SqliteSessionIndex(tmp_path / "index.db")
+    backend = FileSystemRollout(tmp_path / "b")
+    for sm in (
+        amux.framework("memory:", now=clock),
+        amux.framework(tmp_path / "a", index, now=clock),
+        amux.framework(backend, tmp_path / "b.db", now=clock),
+    ):
+        with sm:
+            assert sm.start_session(cwd="").meta.created_at == START
+
+
+def test_a_framework_of_a_store_alone_runs_hooks_and_knows_the_time() -> None:
+    sm = SessionFramework(SessionStore("memory:"))
+    seen: list[str] = []
+    sm.lifecycle.register(lambda event: seen.append(event.source.value))
+    resumed = sm.resume(sm.start_session(cwd="").thread_id)
+    assert seen == ["startup", "resume"]
+    assert resumed.resumed_at is not None
+    assert resumed.resumed_at.tzinfo is not None
 
 
 # the closing example
@@ -493,7 +516,7 @@ def test_a_fork_is_a_startup_with_initial_messages(sm: SessionFramework) -> None
     sm.lifecycle.register(
         lambda event: events.append((event.source, event.initial_messages, event.previous))
     )
-    sm.lifecycle.observe("fork", lambda notice: notices.append(dict(notice.details)))
+    sm.lifecycle.observe("fork", notices.append)
     fork = sm.fork(session.thread_id[:8], keep_last=1)
     assert fork.thread_id != session.thread_id
     assert [each["content"] for each in fork.conversation()] == ["two"]
@@ -502,13 +525,15 @@ def test_a_fork_is_a_startup_with_initial_messages(sm: SessionFramework) -> None
     ((source, messages, previous),) = events
     assert (source, previous) == ("startup", session.thread_id)
     assert [each["content"] for each in messages] == ["two"]
-    assert notices == [{"previous": session.thread_id}]
+    (notice,) = notices
+    assert (notice.session, notice.details) == (fork, {"previous": session.thread_id})
+    assert fork.run_session_id == fork.meta.session_id
     assert fork.cost.billing.calls == 0
 
 
 def test_a_reset_begins_a_new_run_and_keeps_the_transcript(sm: SessionFramework) -> None:
     seen: list[Any] = []
-    sm.lifecycle.observe("session_reset", lambda notice: seen.append(notice.details["reason"]))
+    sm.lifecycle.observe("session_reset", seen.append)
     session = sm.start_session(cwd="")
     session.message("user", "a needle")
     sm.compact(session, "summary", keep_turns=0)
@@ -516,18 +541,53 @@ def test_a_reset_begins_a_new_run_and_keeps_the_transcript(sm: SessionFramework)
     run = session.run_session_id
     sm.reset_session(session, "idle")
     assert session.run_session_id != run
+    assert is_valid_session_id(session.run_session_id)
     assert session.conversation() == []
+    hides = [each.payload for each in session.items(raw=True) if '"hide"' in each.text]
+    assert hides[-1]["reason"] == "idle"
     assert [each for each in session.state.prompt_sections if each.origin == "baseline"] == []
     assert sm.resume(session.thread_id).state.plugins == {"p": 1}
     assert [hit.thread_id for hit in sm.store.search("needle")] == [session.thread_id]
-    assert seen == ["idle"]
+    assert [(each.session, each.details) for each in seen] == [(session, {"reason": "idle"})]
     sm.reset_session(session)
-    assert seen == ["idle", "reset"]
+    assert [each.details["reason"] for each in seen] == ["idle", "reset"]
+
+
+def baselines(session: LiveSession) -> list[str]:
+    return [each.text for each in session.state.prompt_sections if each.origin == "baseline"]
+
+
+def test_the_summary_of_a_conversation_does_not_survive_its_reset_by_a_policy(
+    store: SessionStore, clock: Clock
+) -> None:
+    sm = amux.framework(store, reset_policy=ResetPolicy(mode="idle", idle_minutes=60), now=clock)
+    chat = SessionSource("telegram", "42")
+    session = sm.start_session(cwd="", source=chat)
+    session.message("user", "a secret")
+    sm.compact(session, "they told a secret", keep_turns=0)
+    assert baselines(sm.resume(session.thread_id)) == ["they told a secret"]
+    clock.advance(hours=1)
+    thread = sm.router.route(chat)  # and a process that dies here has taken no snapshot
+    resumed = sm.resume(thread.thread_id)
+    assert resumed.thread_id == session.thread_id
+    assert (resumed.conversation(), baselines(resumed)) == ([], [])
+    assert resumed.report is not None
+    assert resumed.report.is_complete
+
+
+def test_a_process_that_dies_between_a_clear_and_its_snapshot_leaves_no_summary(
+    sm: SessionFramework,
+) -> None:
+    session = sm.start_session(cwd="")
+    session.message("user", "hello")
+    sm.compact(session, "they said hello", keep_turns=0)
+    session.clear()  # the first half of `sm.clear`
+    assert baselines(sm.resume(session.thread_id)) == []
 
 
 def test_an_ended_session_is_saved_and_can_be_resumed(sm: SessionFramework, clock: Clock) -> None:
     seen: list[Any] = []
-    sm.lifecycle.observe("session_ended", lambda notice: seen.append(notice.details["reason"]))
+    sm.lifecycle.observe("session_ended", seen.append)
     session = sm.start_session(cwd="")
     session.state.todos = [{"text": "x"}]
     sm.end(session)
@@ -536,7 +596,9 @@ def test_an_ended_session_is_saved_and_can_be_resumed(sm: SessionFramework, cloc
     other = sm.start_session(cwd="")
     sm.end(other, "crash")
     assert other.summary.end_reason == "crash"
-    assert seen == ["user_exit", "crash"]
+    assert [(each.session, each.details["reason"]) for each in seen] == [
+        (session, "user_exit"), (other, "crash")
+    ]  # fmt: skip
     resumed = sm.resume(session.thread_id)
     assert resumed.state.todos == [{"text": "x"}]
     assert resumed.summary.ended_at is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 import subprocess
 import sys
 from collections.abc import Collection, Iterator
@@ -22,7 +23,7 @@ HEAVY = frozenset(
         *("amux.lifecycle.redaction", "amux.lifecycle.reset", "amux.lifecycle.router"),
         *("amux.model.session", "amux.rollout.search_text", "amux.sessions", "amux.adapters"),
         *("amux.store.file_log.index", "amux.store.memory", "amux.store.packing"),
-        *("amux.store.portable", "amux.store.session_db"),
+        *("amux.store.portable", "amux.store.repair", "amux.store.session_db"),
     }
 )
 PROGRAM = """
@@ -57,7 +58,7 @@ def test_a_resume_loads_no_module_that_it_does_not_need(tmp_path: Path) -> None:
     loaded = set(done.stdout.split())
     assert loaded & HEAVY == set()
     ours = {name for name in loaded if name.startswith("amux.")}
-    assert len(ours) <= 62
+    assert len(ours) <= 53
 
 
 class Counted(FileSystemRollout):
@@ -98,6 +99,21 @@ def test_a_resume_reads_each_record_once(tmp_path: Path, turns: int) -> None:
         assert storage.records == count
         assert session.cost.billing.calls == turns
         assert storage.records <= count + 1  # the record that a run continues the thread
+
+
+def calls_of_a_resume(base: Path, turns: int) -> int:
+    """Return how many functions a resume calls in its thread."""
+    thread_id = make_session(base, turns)
+    with amux.framework(base) as sm:
+        profile = cProfile.Profile()
+        profile.runcall(sm.resume, thread_id)
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+def test_a_resume_calls_few_functions_per_record(tmp_path: Path) -> None:
+    few = calls_of_a_resume(tmp_path / "few", 50)
+    many = calls_of_a_resume(tmp_path / "many", 250)
+    assert (many - few) / 400 < 42  # a turn has two records
 
 
 def test_a_checkpoint_reads_only_what_is_new(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,14 @@ def test_a_directory_inside_a_repository_belongs_to_it(tmp_path: Path) -> None:
 def test_a_branch_name_may_have_slashes(tmp_path: Path) -> None:
     sha = make_repository(tmp_path, branch="feat/refs/heads/x")
     assert git_state(tmp_path) == GitState(sha=sha, branch="feat/refs/heads/x")
+
+
+def test_only_the_first_line_of_a_reference_counts(tmp_path: Path) -> None:
+    sha = make_repository(tmp_path)
+    for name in (".git/HEAD", ".git/refs/heads/main"):
+        with (tmp_path / name).open("a") as file:
+            file.write("another line\nand one more\n")
+    assert git_state(tmp_path) == GitState(sha=sha, branch="main")
 
 
 def test_a_detached_head_has_no_branch(tmp_path: Path) -> None:
@@ -85,6 +95,29 @@ def test_a_longer_commit_id_is_known(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git/HEAD").write_text("0" * 64 + "\n")
     assert git_state(tmp_path) == GitState(sha="0" * 64)
+
+
+@pytest.mark.parametrize("name", [".git", ".git/HEAD", ".git/refs/heads/main", ".git/packed-refs"])
+def test_a_pipe_in_place_of_a_file_keeps_nothing_waiting(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if name not in {".git", ".git/HEAD"}:
+        (tmp_path / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    os.mkfifo(path)
+    found: list[GitState | None] = []
+    reader = threading.Thread(target=lambda: found.append(git_state(tmp_path)), daemon=True)
+    reader.start()
+    reader.join(30)
+    unknown = None if name in {".git", ".git/HEAD"} else GitState(branch="main")
+    assert found == [unknown]
+
+
+def test_a_packed_line_of_any_length_is_passed_over(tmp_path: Path) -> None:
+    sha = make_repository(tmp_path)
+    git(tmp_path, "pack-refs", "--all")
+    packed = tmp_path / ".git" / "packed-refs"
+    packed.write_bytes(b"# " + b"x" * 1_000_000 + b"\n" + packed.read_bytes())
+    assert git_state(tmp_path) == GitState(sha=sha, branch="main")
 
 
 def test_a_directory_without_a_repository_has_no_state(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_a_timeout_of_the_hook_itself_counts_as_one(session: LiveSession) -> Non
     lifecycle.register(Raising(TimeoutError("mine")), timeout=3)
     (report,) = lifecycle.process("startup", session, sync=True).reports
     assert report.status == "timeout"
-    assert report.error == "did not end within 3 s"
+    assert report.error == "timed out: mine"
 
 
 def test_a_hook_gets_its_time_for_cleaning_up(session: LiveSession) -> None:

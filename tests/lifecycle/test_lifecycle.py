@@ -681,6 +681,41 @@ def test_an_observer_that_fails_or_hangs_does_not_stop_the_others(
     ]
 
 
+def test_hooks_are_loaded_once_to_be_listed_with_their_origins(session: LiveSession) -> None:
+    calls: list[str] = []
+    off = Calling(lambda: calls.append("off"))
+    off.enabled = False
+    logged: list[str] = []
+
+    def load(warn: Any) -> dict[str, Any]:
+        calls.append("load")
+        warn("one is bad")
+        return {"on": Calling(lambda: calls.append("on")), "off": off, "odd": 7}
+
+    lifecycle = plain_lifecycle(builtin=True, log=logged.append)
+    lifecycle.register(lambda event: None, name="own")
+    lifecycle.add_loader("file", load, trust="plugin")
+    assert {(each.origin, each.enabled) for each in lifecycle.hooks if each.is_builtin} == {
+        ("built-in", True)
+    }
+    assert calls == []
+    first, second = lifecycle.load()
+    assert first == "one is bad"
+    assert second.startswith("the hook `odd` is not used: ")
+    assert lifecycle.load() == ()
+    assert logged == []
+    others = [each for each in lifecycle.hooks if not each.is_builtin]
+    assert [(each.name, each.origin, each.trust, each.enabled) for each in others] == [
+        ("own", "program", "user", True),
+        ("on", "file", "plugin", True),
+        ("off", "file", "plugin", False),
+    ]
+    outcome = lifecycle.process("clear", session, sync=True)
+    assert calls == ["load", "on"]
+    assert outcome.load_seconds == 0.0
+    assert {each.name: each.status for each in outcome.reports}["off"] == "disabled"
+
+
 def test_an_event_cannot_be_changed(session: LiveSession) -> None:
     event = HookEvent(source=LifecycleSource.CLEAR, session=session, at=MOMENT)
     with pytest.raises(AttributeError):

@@ -8,7 +8,7 @@ import pytest
 
 from amux.lifecycle.live_session import LiveSession, LiveState, PromptSection
 from amux.rollout import control
-from amux.rollout.records import NewRecord
+from amux.rollout.records import NewRecord, PayloadText
 from amux.store.session_store import SessionStore
 from amux.store.turns import TurnContext
 
@@ -146,3 +146,35 @@ def test_items_of_another_program_are_opaque(store: SessionStore) -> None:
     session = live(store, payload_format="strange")
     session.append({"anything": 1})
     assert session.conversation() == [{"anything": 1}]
+
+
+def test_a_record_that_was_counted_is_not_counted_again(store: SessionStore) -> None:
+    session = live(store)
+    session.message("assistant", "a", cost_usd=0.5)
+    records = list(store.log.read(session.thread_id))
+    session.count_costs(records)
+    session.count_costs(records)
+    assert session.cost.billing.calls == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "is_readable"),
+    [
+        ('{"role": "user", "content": "x"}', True),
+        ('{"content": NaN, "role": "tool"}', True),  # JSON as Python writes it
+        ('{"role": 1, "role": "user"}', True),  # the last one counts
+        ('{"role": "user", "role": null}', False),
+        ('{"role": ["user"]}', False),
+        ('{"role": "nobody"}', False),
+        ('["role", "user"]', False),
+        ('"user"', False),
+        ("{}", False),
+    ],
+)
+def test_an_item_is_readable_if_it_has_the_role_of_a_message(
+    store: SessionStore, text: str, *, is_readable: bool
+) -> None:
+    session = live(store)
+    session.append(NewRecord(payload=PayloadText(text)))
+    (record,) = session.items()
+    assert session.is_readable(record) is is_readable

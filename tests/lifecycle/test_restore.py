@@ -410,7 +410,7 @@ def test_a_state_that_cannot_be_saved_stays_as_it_was(store: SessionStore) -> No
     assert "bad" not in never.snapshot(start(store))
 
 
-@pytest.mark.parametrize("state", [object(), {"a": {1, 2, object()}}, float("nan")])
+@pytest.mark.parametrize("state", [object(), {"a": {1, 2, object()}}, {(1, 2): 3}, float("nan")])
 def test_a_state_that_is_no_json_is_not_saved(store: SessionStore, state: Any) -> None:
     warnings: list[str] = []
     registry = RestoreRegistry(warn=warnings.append)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,7 +26,7 @@ from amux.lifecycle.context_prompt import HomeChannel, SessionContext
 from amux.lifecycle.identity_forms import IdentityForms
 from amux.lifecycle.lifecycle import Lifecycle
 from amux.lifecycle.message_source import SessionSource
-from amux.lifecycle.redaction import Redactor
+from amux.lifecycle.redaction import RedactionDecision, Redactor
 from amux.lifecycle.reset import ResetOutcome, ResetPolicy, ResetPolicySet
 from amux.lifecycle.router import OutboundMessage, SourceRouter, source_fields, source_in
 from amux.rollout import control
@@ -267,6 +270,73 @@ def test_processes_that_route_the_first_message_together_have_one_thread(
     assert sorted(said) == sorted(word for each in words for word in each)
 
 
+def test_fifty_messages_of_five_new_chats_at_once_have_five_threads(
+    store: SessionStore, clock: Clock
+) -> None:
+    router = new_router(store, clock)
+    chats = [SessionSource("telegram", str(100 + number % 5)) for number in range(50)]
+    together = threading.Barrier(len(chats))
+
+    def route(number: int) -> str:
+        together.wait(60)
+        thread = router.route(chats[number])
+        thread.message("user", f"word{number} of {chats[number].chat_id}")
+        return thread.thread_id
+
+    with ThreadPoolExecutor(len(chats)) as pool:
+        found = list(pool.map(route, range(len(chats))))
+    assert len(set(found)) == len(store.list()) == 5
+    for chat in chats[:5]:
+        thread_id = router.find(chat)
+        assert thread_id is not None
+        said = texts(store.open(thread_id))
+        assert len(said) == 10
+        assert {each.rpartition(" ")[2] for each in said} == {chat.chat_id}
+
+
+RESETS_AND_DIES = """
+import os, signal, sys
+from datetime import UTC, datetime, timedelta
+from amux import ResetPolicy, SessionSource, SessionStore, SourceRouter
+
+store = SessionStore(sys.argv[1])
+later = datetime.now(UTC) + timedelta(hours=2)
+router = SourceRouter(store, reset=ResetPolicy("idle", idle_minutes=60), now=lambda: later)
+router.route(SessionSource("telegram", "42"))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("backend", ["file", "postgres"])
+def test_a_reset_is_durable_when_the_process_is_killed_before_the_message(
+    backend: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    address: str = str(tmp_path / "store")
+    if backend == "postgres":
+        address = request.getfixturevalue("store_url")
+    chat = SessionSource("telegram", "42")
+    notices: list[ResetOutcome] = []
+    with SessionStore(address) as store:
+        first = SourceRouter(store).route(chat)
+        first.message("user", "old")
+        killed = subprocess.run(
+            [sys.executable, "-c", RESETS_AND_DIES, address],
+            env=child_env(HOME=str(tmp_path)),
+            timeout=120,
+            check=False,
+        )
+        assert killed.returncode == -signal.SIGKILL
+        later = datetime.now(UTC) + timedelta(hours=3)
+        policy = ResetPolicy("idle", idle_minutes=60)
+        router = SourceRouter(store, reset=policy, notify=notices.append, now=lambda: later)
+        thread = router.route(chat)
+        assert (thread.thread_id, texts(thread), notices) == (first.thread_id, [], [])
+        thread.message("user", "new")
+        assert texts(thread) == ["new"]
+        assert [kind for kind, _ in events(store, thread.thread_id)].count("hide") == 1
+        assert len(store.search("old")) == 1
+
+
 class RacingLog(MemoryLog):
     """A backend in which another process is faster at the moment that a test chooses."""
 
@@ -502,6 +572,14 @@ def test_two_routers_may_link_ids_at_the_same_moment(clock: Clock) -> None:
     assert sorted(IdentityForms(log).of_user(dm(user_id="b"))) == ["a", "b", "c"]
 
 
+def test_a_link_that_lost_a_race_is_made_again(clock: Clock) -> None:
+    log = RacingLog(clock)
+    forms = IdentityForms(log)
+    log.before_put = lambda: forms.of_user(dm(user_id="c", user_id_alt="b"))
+    forms.of_user(dm(user_id="a", user_id_alt="b"))
+    assert sorted(forms.of_user(dm(user_id="b"))) == ["a", "b", "c"]
+
+
 # Resets
 
 
@@ -563,6 +641,38 @@ def test_a_reset_survives_a_restart_and_is_not_repeated(store: SessionStore, clo
     assert [outcome.reason for outcome in notices] == ["idle"]
 
 
+class SyncedLog(MemoryLog):
+    """A backend that notes which records were forced to the disk."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(now=clock)
+        self.synced: list[str] = []
+
+    def sync(self, thread_id: str) -> None:
+        self.synced = [control.kind_of(record) for record in self.read(thread_id)]
+
+
+def test_the_boundary_of_a_reset_is_forced_to_the_disk(clock: Clock) -> None:
+    log = SyncedLog(clock)
+    router = new_router(SessionStore(log, now=clock), clock)
+    router.route(TELEGRAM).message("user", "old")
+    assert log.synced == []
+    clock.advance(hours=1)
+    router.route(TELEGRAM)
+    assert log.synced[-2:] == ["hide", "session_resumed"]
+
+
+def test_the_reset_by_a_program_is_forced_to_the_disk(clock: Clock) -> None:
+    log = SyncedLog(clock)
+    sm = amux.framework(log, now=clock)
+    session = sm.start_session(cwd="")
+    session.message("user", "old")
+    assert log.synced == []
+    sm.reset_session(session)
+    assert "hide" in log.synced
+    assert log.synced[-1] == "session_resumed"
+
+
 def test_an_empty_conversation_is_not_reset(store: SessionStore, clock: Clock) -> None:
     notices: list[ResetOutcome] = []
     router = new_router(store, clock, notify=notices.append)
@@ -605,6 +715,13 @@ def test_the_default_policies_reset_every_day_and_never_the_terminal(
     assert texts(router.route(TELEGRAM)) == []
     clock.advance(days=3653)
     assert texts(router.route(local)) == ["x"]
+
+
+def test_the_time_is_that_of_the_machine_by_default() -> None:
+    with SessionStore("memory:", now=lambda: datetime.now(UTC) - timedelta(days=3)) as store:
+        router = SourceRouter(store)
+        router.route(TELEGRAM).message("user", "three days ago")
+        assert texts(router.route(TELEGRAM)) == []
 
 
 def test_the_policies_of_a_set_apply(store: SessionStore, clock: Clock) -> None:
@@ -884,6 +1001,47 @@ def test_the_prompt_and_the_messages_have_no_ids_when_redaction_applies(
     assert exempt.conversation(thread, SessionSource("discord", "7654321")) == raw
 
 
+@pytest.mark.parametrize(("force", "applies"), [(False, False), (True, True)])
+def test_a_message_on_an_exempt_platform_is_audited_once(
+    force: bool, applies: bool, store: SessionStore, clock: Clock
+) -> None:
+    audit: list[RedactionDecision] = []
+    redactor = Redactor(SECRET, store=store, audit=audit.append)
+    router = new_router(
+        store, clock, redactor=redactor, redact_pii=True, force_redact_all_platforms=force
+    )
+    slack = SessionSource("slack", "C7654321", user_id="U7654321")
+    for count in (1, 2):
+        thread = router.route(slack)
+        thread.message("user", "I am U7654321")
+        prompt = router.context_prompt(slack)
+        assert ("U7654321" not in prompt) is applies
+        for _ in range(3):  # a model is asked again after each use of a tool
+            [message, *_] = router.conversation(thread, slack)
+            assert ("U7654321" not in message["content"]) is applies
+        assert [(each.platform, each.applies) for each in audit] == [("slack", applies)] * count
+    router.context_prompt(SessionSource("slack", "C1", user_id="U9"))
+    assert len(audit) == 3, "another chat is another decision"
+
+
+def test_a_router_without_redaction_audits_nothing(store: SessionStore, clock: Clock) -> None:
+    audit: list[RedactionDecision] = []
+    router = new_router(store, clock, redactor=Redactor(SECRET, store=store, audit=audit.append))
+    slack = SessionSource("slack", "C7654321")
+    router.conversation(router.route(slack), slack)
+    router.context_prompt(slack)
+    assert audit == []
+
+
+def test_a_router_hides_the_ids_of_home_channels_in_the_prompt(
+    store: SessionStore, clock: Clock
+) -> None:
+    homes = [HomeChannel("telegram", "5551234567", "chat 5551234567")]
+    router = new_router(store, clock, home_channels=homes, redact_pii=True)
+    token = router.redactor.token("chat", "5551234567", "telegram")
+    assert f'home channel "chat {token}"' in router.context_prompt(TELEGRAM)
+
+
 def test_a_router_remembers_tokens_in_its_store_by_default(
     store: SessionStore, clock: Clock
 ) -> None:
@@ -1073,3 +1231,20 @@ def test_what_a_router_keeps_in_memory_is_bounded(
         first = [router.route(SessionSource("x", each)).run_session_id for each in "abc"]
         again = [router.route(SessionSource("x", each)).run_session_id for each in "cba"][::-1]
     assert [one == two for one, two in zip(first, again, strict=True)] == [False, True, True]
+
+
+@pytest.mark.parametrize(("policy", "may_send"), [("deny", False), ("allow", True), (None, True)])
+def test_the_send_policy_of_a_session_holds_for_its_replies(
+    store: SessionStore, policy: str | None, may_send: bool
+) -> None:
+    source = SessionSource(platform="telegram", chat_id="7")
+    sessions = amux.framework(store)
+    assert sessions.router.deliver("hi", source).may_send  # nothing is known of the chat yet
+    session = sessions.start_session(cwd="/", source=source)
+    session.state.send_policy = policy
+    sessions.end(session)
+    again = amux.framework(SessionStore(store.log))
+    assert again.resume(session.thread_id).state.may_send is may_send
+    assert again.router.deliver("hi", source).may_send is may_send
+    other = SessionSource(platform="telegram", chat_id="8")
+    assert again.router.deliver("hi", other).may_send

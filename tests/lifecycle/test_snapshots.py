@@ -152,6 +152,43 @@ def test_the_model_of_a_later_turn_replaces_the_chosen_one() -> None:
     assert found.subsystems["model"] == {"model_override": None, "level": None}
 
 
+def prompt(*sections: tuple[str, str]) -> dict[str, Any]:
+    """The state of a prompt with sections of a text and an origin."""
+    found = [{"name": origin, "text": text, "origin": origin} for text, origin in sections]
+    return {"system_prompt": {"prompt_sections": found}}
+
+
+def compacted(summary: Any) -> NewRecord:
+    return NewRecord(type="compacted", payload={"summary": summary})
+
+
+@pytest.mark.parametrize(
+    ("later", "expected"),
+    [
+        ([control.hide_all(reason="clear")], [("rules", "project")]),
+        ([control.hide_ids(["2"])], [("rules", "project"), ("old", "baseline")]),
+        ([compacted("new")], [("rules", "project"), ("new", "baseline")]),
+        ([compacted(["odd"])], [("rules", "project")]),
+        ([control.hide_all(), compacted("new")], [("rules", "project")]),
+        ([], [("rules", "project"), ("old", "baseline")]),
+    ],
+)
+def test_the_summary_of_a_prompt_is_that_of_the_conversation(
+    later: list[NewRecord], expected: list[tuple[str, str]]
+) -> None:
+    snapshot = version_1(prompt(("rules", "project"), ("old", "baseline")))
+    state = read_state(meta(), records(snapshot, *later))
+    assert state.subsystems == prompt(*expected)
+
+
+@pytest.mark.parametrize("odd", [{}, {"system_prompt": 1}, {"system_prompt": {"x": 1}}])
+def test_a_prompt_without_a_summary_is_not_changed_by_a_clear(odd: dict[str, Any]) -> None:
+    later = [control.hide_all(), compacted("new")]
+    assert read_state(meta(), records(version_1(odd), *later)).subsystems == odd
+    plain = prompt(("rules", "project"))
+    assert read_state(meta(), records(version_1(plain), *later)).subsystems == plain
+
+
 def test_other_registers_and_events_are_no_snapshots() -> None:
     found = read_state(
         meta(model="opus"),

@@ -1,154 +1,33 @@
-"""The real agents, each in a separate home, connected to the fake model alone.
+"""The agents that the live tests run: their settings, variables and peculiarities.
 
-`make agents` installs the versions that `package.json` names. An agent that is missing or has
-another version fails the test with one sentence; nothing is skipped. An agent inherits no variable
-but PATH, has no network access (its proxy is the fake model, which refuses), and is killed with all
-its child processes when its time is up.
+The agents' command lines are not here: amux has them. What a test must know about an agent's files
+(`abandons_killed_prompt`, `unrecorded`, `recorded_model`) is also on its page in docs/agents.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import re
-import signal
-import subprocess
-import time
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, Final
 
-import pytest
-from fake_model import FakeModel, Reply, fake_model
+from fake_model import HELPER_TEXT
+from live_agent import Agent
+from model_protocols import Tool
 
-_HERE: Final = Path(__file__).parent
-_PACKAGES: Final = _HERE.parents[1] / "build" / "agents" / "node_modules"
-_TIMEOUT_S: Final = 60
-"""A run takes two seconds; this is for a machine that does much else."""
-_GLANCE_S: Final = 0.02
-_ID_LENGTH: Final = 36
-
-
-@dataclass(frozen=True)
-class Run:
-    """One run that ended: which session it was, and what the agent itself said it cost."""
-
-    session_id: str
-    usd: float | None = None
-
-
-@dataclass
-class Agent:
-    """What running any agent takes. `project` is the directory it works in."""
-
-    home: Path
-    model: FakeModel
-
-    name: ClassVar[str]  # as amux calls it
-    package: ClassVar[str]
-    binaries: ClassVar[str]  # a pattern below the installed packages
-    transcripts: ClassVar[str]  # a pattern below the home
-
-    def __post_init__(self) -> None:
-        self.project.mkdir(parents=True)
-        self.configure()
-
-    @property
-    def project(self) -> Path:
-        return self.home / "src" / "my-app"
-
-    def configure(self) -> None:
-        """Write the settings the agent needs."""
-
-    def variables(self) -> dict[str, str]:
-        """The agent's own environment variables."""
-        raise NotImplementedError
-
-    def words(self, prompt: str, *, resume: str | None, fork: str | None) -> list[str]:
-        """The command line after the name of the program."""
-        raise NotImplementedError
-
-    def understand(self, output: str) -> Run:
-        """Take what is wanted from the agent's JSON output."""
-        raise NotImplementedError
-
-    def ask(self, prompt: str, *, resume: str | None = None, fork: str | None = None) -> Run:
-        """One run from prompt to end."""
-        with self.running(prompt, resume=resume, fork=fork) as process:
-            return self.finish(process)
-
-    def finish(self, process: subprocess.Popen[str]) -> Run:
-        """Wait for a run to end well."""
-        output, complaint = process.communicate(timeout=_TIMEOUT_S)
-        assert process.returncode == 0, f"{self.package} failed: {output[-800:]}{complaint[-800:]}"
-        return self.understand(output)
-
-    @contextmanager
-    def running(
-        self, prompt: str, *, resume: str | None = None, fork: str | None = None
-    ) -> Generator[subprocess.Popen[str]]:
-        """A run under way, in a process group of its own that does not outlive the block."""
-        command = [
-            installed(self.package, self.binaries),
-            *self.words(prompt, resume=resume, fork=fork),
-        ]
-        with subprocess.Popen(
-            command,
-            cwd=self.project,
-            env=self._environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        ) as process:
-            try:
-                yield process
-            finally:
-                end(process)
-
-    def wait_until_half_way(self, *, written: str) -> None:
-        """Until the model has stopped in the middle of its answer and, as agents write with some
-        delay, a transcript holds this pattern.
-        """
-        deadline = time.monotonic() + _TIMEOUT_S
-        assert self.model.stalled.wait(_TIMEOUT_S), f"{self.package} never asked that far"
-        wanted = re.compile(written, re.DOTALL)
-        while not any(wanted.search(_text(p)) for p in self.home.glob(self.transcripts)):
-            assert time.monotonic() < deadline, f"{self.package} never wrote `{written}`"
-            time.sleep(_GLANCE_S)
-
-    def sole_session(self) -> str:
-        """The id of the only session in the home: the end of its file's name."""
-        (transcript,) = self.home.glob(self.transcripts)
-        return transcript.stem[-_ID_LENGTH:]
-
-    def _environment(self) -> dict[str, str]:
-        proxies = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), self.model.url)
-        return {
-            "PATH": os.environ["PATH"],
-            "HOME": str(self.home),
-            "TZ": "UTC",
-            "LANG": "C.UTF-8",
-            "NO_PROXY": "127.0.0.1,localhost",
-            **proxies,
-            **self.variables(),
-        }
-
-
-AnyAgent = TypeVar("AnyAgent", bound=Agent)
+Json = dict[str, Any]
+_KEY: Final = "not-a-key"
+_PRICES: Final = {"input": 3, "output": 15}
 
 
 class Claude(Agent):
-    """Claude Code, printing the result as JSON."""
+    """Claude Code, with Anthropic's Messages."""
 
     name = "claude"
-    package = "@anthropic-ai/claude-code"
-    binaries = "@anthropic-ai/claude-code-*/claude"
-    transcripts = ".claude/projects/*/*.jsonl"
+    label = "Claude Code"
+    stores = (".claude/projects/*/*.jsonl",)
+    # As root it refuses to skip its permission checks; the allowed tools it takes.
+    args = ("--allowedTools", "Bash,Agent")
+    wanted_model = "claude-opus-5-5"
 
     def variables(self) -> dict[str, str]:
         quiet = (
@@ -159,49 +38,309 @@ class Claude(Agent):
         )
         return {
             "ANTHROPIC_BASE_URL": self.model.url,
-            "ANTHROPIC_API_KEY": "not-a-key",
+            "ANTHROPIC_API_KEY": _KEY,
             "CLAUDE_CODE_MAX_RETRIES": "0",
             **dict.fromkeys(quiet, "1"),
         }
 
-    def words(self, prompt: str, *, resume: str | None, fork: str | None) -> list[str]:
-        # As root it refuses to skip its permission checks; the allowed tools it takes.
-        common = ["-p", "--output-format", "json", "--model", "claude-opus-5-5"]
-        history = ["--resume", resume] if resume else []
-        if fork:
-            history = ["--resume", fork, "--fork-session"]
-        return [*common, "--allowedTools", "Bash,Agent", *history, "--", prompt]
-
-    def understand(self, output: str) -> Run:
-        said: dict[str, Any] = json.loads(output)
-        return Run(str(said["session_id"]), float(said["total_cost_usd"]))
+    @classmethod
+    def shell(cls, command: str) -> Tool:
+        return Tool("Bash", {"command": command, "description": "A command of the test"})
 
 
 class Codex(Agent):
-    """Codex, printing its events as JSON lines."""
+    """Codex, with OpenAI's Responses."""
 
     name = "codex"
-    package = "@openai/codex"
-    binaries = "@openai/codex-*/vendor/*/bin/codex"
-    transcripts = ".codex/sessions/*/*/*/*.jsonl"
+    label = "Codex"
+    stores = (".codex/sessions/*/*/*/*.jsonl",)
+    args = ("--skip-git-repo-check",)
 
     def configure(self) -> None:
-        settings = self.home / ".codex" / "config.toml"
-        settings.parent.mkdir()
-        settings.write_text(_CODEX_SETTINGS.format(url=self.model.url, project=self.project))
+        settings = _CODEX_SETTINGS.format(url=self.model.url, project=self.project)
+        _write(self.home / ".codex" / "config.toml", settings)
 
     def variables(self) -> dict[str, str]:
-        return {"FAKE_API_KEY": "not-a-key"}
+        return {"FAKE_API_KEY": _KEY}
 
-    def words(self, prompt: str, *, resume: str | None, fork: str | None) -> list[str]:
-        history = ["resume", resume] if resume else []
-        if fork:
-            history = ["fork", fork]
-        return ["exec", *history, "--json", "--skip-git-repo-check", prompt]
+    @classmethod
+    def shell(cls, command: str) -> Tool:
+        return Tool("exec_command", {"cmd": command})
 
-    def understand(self, output: str) -> Run:
-        events: list[dict[str, Any]] = [json.loads(line) for line in output.splitlines()]
-        return Run(next(str(e["thread_id"]) for e in events if e["type"] == "thread.started"))
+
+class OpenCode(Agent):
+    """OpenCode, with Anthropic's Messages."""
+
+    name = "opencode"
+    label = "OpenCode"
+    stores = (".local/share/opencode/opencode.db*",)
+    wanted_model = "fake/fake-large"
+    looks_outside = ("registry.npmjs.org:",)
+    made_title = HELPER_TEXT
+
+    def configure(self) -> None:
+        limits = {"context": 200000, "output": 8192}
+        model = {"name": "Fake", "reasoning": True, "tool_call": True, "limit": limits}
+        provider = {
+            "npm": "@ai-sdk/anthropic",
+            "name": "Fake",
+            "options": {"baseURL": f"{self.model.url}/v1", "apiKey": _KEY},
+            "models": {"fake-large": {**model, "cost": _PRICES}},
+        }
+        settings = {
+            "autoupdate": False,
+            "share": "manual",
+            "model": self.wanted_model,
+            "small_model": self.wanted_model,
+            "provider": {"fake": provider},
+        }
+        _write_json(self.home / ".config" / "opencode" / "opencode.json", settings)
+
+    def variables(self) -> dict[str, str]:
+        off = (
+            "AUTOUPDATE", "MODELS_FETCH", "DEFAULT_PLUGINS", "LSP_DOWNLOAD", "CLAUDE_CODE",
+            "EXTERNAL_SKILLS", "SHARE",
+        )  # fmt: skip
+        return {f"OPENCODE_DISABLE_{name}": "1" for name in off}
+
+    @classmethod
+    def shell(cls, command: str) -> Tool:
+        return Tool("bash", {"command": command, "description": "A command of the test"})
+
+
+class Pi(Agent):
+    """Pi, with Anthropic's Messages."""
+
+    name = "pi"
+    label = "Pi"
+    stores = (".pi/agent/sessions/*/*.jsonl",)
+    wanted_model = "fake/fake-large"
+
+    def configure(self) -> None:
+        models = _pi_models(self.model.url)
+        _write_json(self.home / ".pi" / "agent" / "models.json", models)
+
+    def variables(self) -> dict[str, str]:
+        return {"PI_OFFLINE": "1", "PI_TELEMETRY": "0"}
+
+    @classmethod
+    def shell(cls, command: str) -> Tool:
+        return Tool("bash", {"command": command})
+
+
+class Omp(Pi):
+    """oh-my-pi, with OpenAI's Chat Completions: of Anthropic's answers it records no thoughts."""
+
+    name = "omp"
+    label = "oh-my-pi"
+    stores = (".omp/agent/sessions/*/*.jsonl",)
+    approval = "yolo"
+    looks_outside = ("",)  # for the models of a dozen providers
+
+    def configure(self) -> None:
+        folder = self.home / ".omp" / "agent"
+        models = _pi_models(f"{self.model.url}/v1", api="openai-completions")
+        _write_json(folder / "models.yml", models)  # JSON is YAML
+        roles = dict.fromkeys(("default", "smol", "slow", "task"), self.wanted_model)
+        settings = {"modelRoles": roles, "startup": {"checkUpdate": False}}
+        _write_json(folder / "config.yml", settings)
+
+    @classmethod
+    def shell(cls, command: str) -> Tool:
+        return Tool("bash", {"command": command})
+
+
+class Hermes(Agent):
+    """Hermes Agent, with OpenAI's Chat Completions."""
+
+    name = "hermes"
+    label = "Hermes Agent"
+    stores = (".hermes/state.db*",)
+    looks_outside = ("pypi.org:",)
+    approval = "yolo"
+
+    def configure(self) -> None:
+        model = {
+            "default": "fake-model",
+            "provider": "custom",
+            "base_url": f"{self.model.url}/v1",
+            "api_key": _KEY,
+            "context_length": 200000,
+        }
+        settings = {
+            "model": model,
+            "display": {"show_reasoning": False},
+            "security": {"allow_lazy_installs": False, "tirith_enabled": False},
+        }
+        _write_json(self.home / ".hermes" / "config.yaml", settings)
+
+    @classmethod
+    def shell(cls, command: str) -> Tool:
+        return Tool("terminal", {"command": command})
+
+
+class GeminiCli(Agent):
+    """Gemini CLI, with Google's generateContent."""
+
+    name = "gemini"
+    label = "Gemini CLI"
+    stores = (".gemini/tmp/*/chats/*.jsonl",)
+    approval = "yolo"
+    wanted_model = "gemini-2.5-pro"
+
+    def configure(self) -> None:
+        folder = self.home / ".gemini"
+        settings = {
+            "security": {"auth": {"selectedType": "gemini-api-key"}},
+            "privacy": {"usageStatisticsEnabled": False},
+            "telemetry": {"enabled": False},
+            "general": {"disableAutoUpdate": True, "enableAutoUpdate": False},
+        }
+        _write_json(folder / "settings.json", settings)
+        _write_json(folder / "trustedFolders.json", {str(self.project): "TRUST_FOLDER"})
+
+    def variables(self) -> dict[str, str]:
+        return {"GEMINI_API_KEY": _KEY, "GOOGLE_GEMINI_BASE_URL": self.model.url}
+
+    @classmethod
+    def shell(cls, command: str) -> Tool:
+        return Tool("run_shell_command", {"command": command})
+
+
+class Qwen(Agent):
+    """Qwen Code, with OpenAI's Chat Completions."""
+
+    name = "qwen"
+    label = "Qwen Code"
+    stores = (".qwen/projects/*/chats/*.jsonl",)
+    approval = "yolo"
+
+    def configure(self) -> None:
+        settings = {
+            "security": {"auth": {"selectedType": "openai"}},
+            "privacy": {"usageStatisticsEnabled": False},
+            "telemetry": {"enabled": False},
+            "general": {"disableAutoUpdate": True, "enableAutoUpdate": False},
+            "memory": {"enableManagedAutoMemory": False},
+        }
+        _write_json(self.home / ".qwen" / "settings.json", settings)
+
+    def variables(self) -> dict[str, str]:
+        url = f"{self.model.url}/v1"
+        return {"OPENAI_API_KEY": _KEY, "OPENAI_BASE_URL": url, "OPENAI_MODEL": "fake-model"}
+
+    @classmethod
+    def shell(cls, command: str) -> Tool:
+        return Tool("run_shell_command", {"command": command, "is_background": False})
+
+
+class Copilot(Agent):
+    """GitHub Copilot CLI, with OpenAI's Responses."""
+
+    name = "copilot"
+    label = "Copilot CLI"
+    stores = (".copilot/session-state/*/events.jsonl",)
+    approval = "yolo"
+
+    def variables(self) -> dict[str, str]:
+        return {
+            "COPILOT_OFFLINE": "true",
+            "COPILOT_PROVIDER_BASE_URL": f"{self.model.url}/v1",
+            "COPILOT_PROVIDER_API_KEY": _KEY,
+            "COPILOT_PROVIDER_WIRE_API": "responses",
+            "COPILOT_MODEL": "fake-model",
+            "COPILOT_AUTO_UPDATE": "false",
+        }
+
+    @classmethod
+    def shell(cls, command: str) -> Tool:
+        return Tool("bash", {"command": command, "description": "A command of the test"})
+
+
+class Droid(Agent):
+    """Droid, with OpenAI's Chat Completions."""
+
+    name = "droid"
+    label = "Droid"
+    stores = (".factory/sessions/*/*.jsonl",)
+    approval = "yolo"
+    wanted_model = "custom:Fake-Model-0"
+    recorded_model = "custom:Fake-Model-0"
+    side_paths = ("/api/",)
+    looks_outside = ("telemetry.factory.ai:",)
+    unrecorded = ("thinking",)  # it writes 0 for every answer of this protocol
+
+    def configure(self) -> None:
+        model = {
+            "model": "fake-model",
+            "displayName": "Fake Model",
+            "baseUrl": f"{self.model.url}/v1",
+            "apiKey": _KEY,
+            "provider": "generic-chat-completion-api",
+        }
+        settings = {"customModels": [model], "cloudSessionSync": False}
+        _write_json(self.home / ".factory" / "settings.json", settings)
+
+    def variables(self) -> dict[str, str]:
+        addresses = dict.fromkeys(("FACTORY_API_BASE_URL", "FACTORY_APP_BASE_URL"), self.model.url)
+        return {"FACTORY_API_KEY": "fk-dummy", **addresses}
+
+    @classmethod
+    def shell(cls, command: str) -> Tool:
+        risk = {"riskLevel": "low", "riskLevelReason": "It is a test."}
+        return Tool("Execute", {"command": command, "summary": "A command", **risk})
+
+
+class OpenClaw(Agent):
+    """OpenClaw, with OpenAI's Chat Completions."""
+
+    name = "openclaw"
+    label = "OpenClaw"
+    stores = (".openclaw/agents/*/agent/openclaw-agent.sqlite*",)
+    detaches_child = True
+    abandons_killed_prompt = True
+
+    def configure(self) -> None:
+        model = {"id": "fake-model", "name": "Fake", "reasoning": True, "contextWindow": 200000}
+        provider = {
+            "baseUrl": f"{self.model.url}/v1",
+            "apiKey": _KEY,
+            "api": "openai-completions",
+            "models": [{**model, "maxTokens": 8192, "input": ["text"]}],
+        }
+        defaults = {"workspace": str(self.project), "model": {"primary": "fake/fake-model"}}
+        settings = {
+            "models": {"providers": {"fake": provider}},
+            "agents": {"defaults": defaults},
+        }
+        _write_json(self.home / ".openclaw" / "openclaw.json", settings)
+
+    @classmethod
+    def shell(cls, command: str) -> Tool:
+        return Tool("exec", {"command": command})
+
+
+AGENTS: Final[tuple[type[Agent], ...]] = (
+    Claude, Codex, OpenCode, Pi, Hermes, GeminiCli, Qwen, Copilot, Droid, Omp, OpenClaw,
+)  # fmt: skip
+
+
+def _pi_models(url: str, *, api: str = "anthropic-messages") -> Json:
+    """The settings of Pi and its fork for one model."""
+    prices = {**_PRICES, "cacheRead": 0.3, "cacheWrite": 3.75}
+    sizes = {"contextWindow": 200000, "maxTokens": 8192}
+    model = {"id": "fake-large", "name": "Fake", "reasoning": True, "input": ["text"], **sizes}
+    provider = {"baseUrl": url, "api": api, "apiKey": _KEY}
+    return {"providers": {"fake": {**provider, "models": [{**model, "cost": prices}]}}}
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def _write_json(path: Path, content: Json) -> None:
+    _write(path, json.dumps(content, indent=2))
 
 
 _CODEX_SETTINGS: Final = """
@@ -231,70 +370,3 @@ enable_request_compression = false
 [projects."{project}"]
 trust_level = "trusted"
 """
-
-
-@contextmanager
-def scripted(
-    agent: type[AnyAgent], home: Path, script: Mapping[str, Sequence[Reply]]
-) -> Generator[AnyAgent]:
-    """An agent in a new home; in the end every request it made must have been foreseen."""
-    with fake_model(script) as model:
-        yield agent(home.resolve(), model)
-    assert model.refused == []
-
-
-def end(process: subprocess.Popen[str], sign: signal.Signals = signal.SIGKILL) -> None:
-    """Stop a run and all it started; SIGKILL is how a crash looks. An ended run stays as it is."""
-    if process.poll() is None:
-        os.killpg(process.pid, sign)
-        process.wait(_TIMEOUT_S)
-
-
-@contextmanager
-def frozen(process: subprocess.Popen[str]) -> Generator[None]:
-    """The agent as it stands in the middle of its work: it moves no more, so that what changes
-    in its home was changed by somebody else.
-    """
-    os.killpg(process.pid, signal.SIGSTOP)
-    try:
-        _, status = os.waitpid(process.pid, os.WUNTRACED)
-        assert os.WIFSTOPPED(status)
-        yield
-    finally:
-        os.killpg(process.pid, signal.SIGCONT)
-
-
-@cache
-def installed(package: str, binaries: str) -> str:
-    """The agent's own program, of exactly the version that was asked for."""
-    pins: dict[str, Any] = json.loads((_HERE / "package.json").read_bytes())
-    wanted = str(pins["dependencies"][package])
-    candidates = sorted(_PACKAGES.glob(binaries), key=lambda path: len(str(path)))
-    for candidate in candidates:  # an npm that does not know libc installs one for each
-        if wanted in _version_of(candidate):
-            return str(candidate)
-    pytest.fail(
-        f"{package} {wanted} is not installed below build/agents; "
-        "install Node.js 18 or newer with npm, then run `make agents`",
-        pytrace=False,
-    )
-
-
-def _version_of(program: Path) -> str:
-    try:
-        done = subprocess.run(
-            [str(program), "--version"],
-            env={"HOME": "/nonexistent", "PATH": os.defpath},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except OSError:
-        return ""  # built for another libc
-    return done.stdout
-
-
-def _text(path: Path) -> str:
-    return path.read_text(errors="replace")  # somebody is writing it

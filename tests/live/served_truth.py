@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from agents import Agent
-from fake_model import FakeModel, Served, Usage
+from live_agent import Agent
+from model_protocols import Served, Usage
 
 from amux.client import create_client
 from amux.model.cost import CostSummary
@@ -24,29 +24,32 @@ UNFINISHED: Final[Truth] = {"incomplete": ["call-interrupted"], "incomplete_dete
 _BUCKETS: Final = tuple(Usage.__dataclass_fields__)
 
 
-def tokens_of(calls: Iterable[Served]) -> dict[str, int]:
-    """The sum of some calls, bucket by bucket."""
+def tokens_of(calls: Iterable[Served], *, without: Sequence[str] = ()) -> dict[str, int]:
+    """The sum of some calls, bucket by bucket; 0 for buckets that the agent does not record."""
     total = dict.fromkeys(_BUCKETS, 0)
     for call in calls:
         for bucket, count in asdict(call.usage).items():
-            total[bucket] += count
+            total[bucket] += 0 if bucket in without else count
     return total
 
 
 def truth_of(
-    model: FakeModel, *prompts: str, tools: Sequence[bool] = (), inherited: Sequence[str] = ()
+    agent: Agent, *prompts: str, tools: Sequence[bool] = (), inherited: Sequence[str] = ()
 ) -> Truth:
     """A session that asked these prompts, after those it took over from the one it was forked from.
 
     `tools` tells for each of its tool calls, in order, whether the tool succeeded.
     """
+    model = agent.model
     unfinished = [call for call in model.served if not call.finished]
     shown, own = model.calls_for(*inherited, *prompts), model.calls_for(*prompts)
     answered = {call.prompt for call in shown}
-    asked = [call.reply.tool.name for call in shown if call.reply.tool is not None]
+    asked = [tool.recorded or tool.name for tool in (call.reply.tool for call in shown) if tool]
+    models = {agent.recorded_model or call.model: None for call in shown}
+    tokens = tokens_of(own, without=agent.unrecorded)
     return {
         "kind": "fork" if inherited else "session",
-        "models": [*{call.model: None for call in shown}] or None,
+        "models": [*models] or None,
         "user_prompts": [*inherited, *prompts],
         "assistant_texts": [call.reply.text for call in shown],
         "thinking_texts": [call.thinking for call in shown],
@@ -54,8 +57,8 @@ def truth_of(
         "turns": len(answered),
         "accept": {"turns": [len(answered | {call.prompt for call in unfinished})]},
         "tool_calls": [{"name": name, "ok": ok} for name, ok in zip(asked, tools, strict=True)],
-        "own_tokens_recoverable": tokens_of(own),
-        "tokens_recoverable": tokens_of(own),
+        "own_tokens_recoverable": tokens,
+        "tokens_recoverable": tokens,
         "incomplete": [],
     }
 
@@ -74,7 +77,8 @@ def differences(agent: Agent, truths: Mapping[str, Truth]) -> list[str]:
         found = session_mismatches(sessions.get(agent.name, session_id), truth)
         wrong.extend(f"{session_id}: {mismatch}" for mismatch in found)
     total = _tokens_in(sessions.total_cost(agent=agent.name))
-    if total != tokens_of(call for call in agent.model.served if call.finished):
+    finished = [call for call in agent.model.served if call.finished]
+    if total != tokens_of(finished, without=agent.unrecorded):
         wrong.append(f"the whole home: {total}")
     after = fingerprint(agent.home)
     changed = sorted(name for name in before.keys() | after if before.get(name) != after.get(name))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,11 @@ def managed_home(tmp_path: Path) -> Iterator[ManagedHome]:
     yield found
     for client in found.clients:
         client.close()
+    left = found.living()
+    for pid in left:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    assert left == [], "an agent outlived its test"
 
 
 @pytest.fixture

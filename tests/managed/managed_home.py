@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +110,14 @@ class ManagedHome:
             for path in sorted((self.home / root).rglob("*"))
             if path.is_file()
         }
+
+
+def wait_until(is_true: Callable[[], object], *, seconds: float = 60.0) -> None:
+    """Return when something is true; other processes take their time."""
+    end = time.monotonic() + seconds
+    while not is_true():
+        assert time.monotonic() < end, "it never happened"
+        os.sched_yield()
 
 
 def living(*variables: str) -> list[int]:

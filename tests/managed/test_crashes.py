@@ -8,15 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from threading import Condition, Event, Thread
 
 import pytest
 from child_processes import child_env
-from managed_home import ManagedHome
+from managed_home import ManagedHome, wait_until
 
-from amux.errors import AmuxError, ErrorCode, ValidationError
+from amux.errors import AmuxError, ErrorCode, TurnInProgressError, ValidationError
 from amux.host import Clock, Host
 from amux.managed.database import Activity
 from amux.managed.processes import process_identity
@@ -48,12 +47,6 @@ def manager(home: ManagedHome, agent: str, prompt: str) -> subprocess.Popen[byte
     words = [sys.executable, "-c", MANAGER, str(home.home), str(home.bin), agent, prompt]
     env = child_env(HOME=str(home.home))
     return subprocess.Popen([*words, str(home.project)], env=env, stderr=subprocess.DEVNULL)
-
-
-def wait_until(is_true: Callable[[], object], *, seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not is_true():
-        assert time.monotonic() < end, "it never happened"
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -230,6 +223,37 @@ def test_active_sessions_are_saved_in_intervals(
     clock.pass_time(interval)
     assert not worker.is_alive()
     assert (managed_home.base / agent / f"{info.id}.json").exists()
+
+
+def test_a_session_that_began_without_a_disk_gets_its_lease_when_the_disk_returns(
+    managed_home: ManagedHome,
+) -> None:
+    managed_home.base.parent.mkdir(parents=True)
+    managed_home.base.write_text("a file where the directory should be")
+    clock = SteppedClock()
+    host = Host(managed_home.home, env=managed_home.env, now=lambda: clock.now, clock=clock)
+    managed = managed_home.client(host).managed
+
+    def work() -> None:
+        with pytest.raises(AmuxError):
+            managed.create_session("droid", "HANG", cwd=str(managed_home.project))
+
+    worker = Thread(target=work)
+    worker.start()
+    wait_until(lambda: clock.waiting and managed_home.prompts())
+    managed_home.base.unlink()
+    clock.pass_time(60)
+    wait_until(lambda: len(clock.waiting) == 2)
+    (info,) = managed_home.managed.list_sessions()
+    assert managed_home.managed.recover() == []  # the agent works
+    for client in (managed, managed_home.managed):
+        with pytest.raises(TurnInProgressError):
+            client.resume_session(info.id, "me too", strategy="always_new")
+    managed.terminate(info.id)
+    worker.join(30)
+    clock.pass_time(60)
+    assert not worker.is_alive()
+    assert managed.resume_session(info.id, "again", strategy="always_new").text is not None
 
 
 def test_a_process_on_another_machine_is_judged_by_its_heartbeats(

@@ -6,12 +6,13 @@ import json
 import re
 import shutil
 import sys
+import time
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
-from managed_home import ManagedHome, ServerProcess
+from managed_home import ManagedHome, ServerProcess, wait_until
 
 from amux import AgentNotFoundError, SessionNotFoundError, ValidationError
 from amux.errors import AmuxError, ErrorCode, TurnInProgressError
@@ -30,8 +31,7 @@ def value_of(argv: list[str], *flags: str) -> str | None:
 
 def wait_for_process(home: ManagedHome, number: int = 1) -> None:
     """Wait until so many programs have begun to answer."""
-    while len([c for c in home.calls() if c["session"]]) < number:
-        pass
+    wait_until(lambda: len([c for c in home.calls() if c["session"]]) >= number)
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -161,6 +161,17 @@ def test_several_prompts_go_to_one_process_of_droid(managed_home: ManagedHome) -
     assert managed_home.living() == []
 
 
+def test_a_long_prompt_that_droid_does_not_read_ends_after_the_timeout(
+    managed_home: ManagedHome,
+) -> None:
+    program = managed_home.bin / "droid"
+    program.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(600)\n")
+    managed_home.configure(droid={"timeout": 0.5})
+    with pytest.raises(AmuxError) as caught:
+        managed_home.managed.create_session("droid", ["x" * 200_000, "more"])
+    assert caught.value.code is ErrorCode.INACTIVITY_TIMEOUT
+
+
 def test_several_prompts_of_another_agent_are_one_resume_each(managed_home: ManagedHome) -> None:
     managed_home.configure(claude={"api": "cli"})
     info = managed_home.managed.create_session(
@@ -256,9 +267,10 @@ def test_the_comparison_of_the_specification_is_the_table_of_profiles(
         managed.profile("nobody")
 
 
+@pytest.mark.parametrize("is_archived", [False, True])
 @pytest.mark.parametrize("agent", ["droid", "claude"])
 def test_a_running_session_can_be_stopped_from_another_client(
-    managed_home: ManagedHome, agent: str
+    managed_home: ManagedHome, agent: str, is_archived: bool
 ) -> None:
     errors: list[AmuxError] = []
 
@@ -278,11 +290,13 @@ def test_a_running_session_can_be_stopped_from_another_client(
     with pytest.raises(AmuxError) as refused:
         managed.delete_session(info.id)
     assert refused.value.code == ErrorCode.INVALID_STATE_TRANSITION
-    managed.terminate(info.id)
+    managed.terminate(info.id, archive=is_archived)
     worker.join(30)
     assert not worker.is_alive()
     assert len(errors) == 1
-    assert managed.get(info.id).status is SessionStatus.ENDED
+    assert errors[0].code in {ErrorCode.ABORTED, ErrorCode.AGENT_CRASH}
+    status = SessionStatus.ARCHIVED if is_archived else SessionStatus.ENDED
+    assert managed.get(info.id).status is status
     assert managed_home.living() == []
     assert managed.recover() == []
 
@@ -384,6 +398,43 @@ def test_any_other_agent_is_run_by_its_command(managed_home: ManagedHome) -> Non
     assert managed.resume_session(info.id, "more").text == "resume"
     with pytest.raises(ValidationError, match="needs a prompt"):
         managed.resume_session(info.id)
+
+
+def test_an_agent_that_prints_without_end_costs_little_time_and_memory(
+    managed_home: ManagedHome,
+) -> None:
+    program = managed_home.bin / "hermes"
+    program.write_text(
+        f"#!{sys.executable}\n"
+        "import sys\n"
+        "if '--version' in sys.argv: print('hermes 0.19.0'); sys.exit()\n"
+        "for number in range(100_000): print(f'{number:049}')\n"
+    )
+    program.chmod(0o755)
+    begun = time.process_time()
+    info = managed_home.managed.create_session("hermes", "hello")
+    assert time.process_time() - begun < 8
+    assert info.text is not None
+    assert info.text.startswith(f"{0:049}")
+    assert len(info.text) <= 1 << 20
+
+
+def test_a_daemon_of_an_agent_ends_with_its_session(managed_home: ManagedHome) -> None:
+    program = managed_home.bin / "hermes"
+    program.write_text(
+        f"#!{sys.executable}\n"
+        "import subprocess, sys\n"
+        "if '--version' in sys.argv: print('hermes 0.19.0'); sys.exit()\n"
+        "words = [sys.executable, '-c', 'import time; time.sleep(600)']\n"
+        "subprocess.Popen(words, start_new_session=True, stdout=2)\n"
+        "print('done')\n"
+    )
+    program.chmod(0o755)
+    managed = managed_home.managed
+    info = managed.create_session("hermes", "hello")
+    assert len(managed_home.living()) == 1
+    managed.terminate(info.id)
+    assert managed_home.living() == []
 
 
 def test_the_client_of_the_demo_manages_nothing() -> None:

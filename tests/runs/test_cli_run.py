@@ -138,9 +138,22 @@ def test_a_run_that_fails_ends_with_the_documented_code(
         assert [event["type"] for event in events][-1:] == (["end"] if is_json else [])
 
 
+@pytest.mark.parametrize("prompt", ["", "  \n", "-"])
+@pytest.mark.parametrize("option", ["--tag=x", "--dry-run"])
+def test_a_blank_prompt_is_refused(agents: FakeAgents, prompt: str, option: str) -> None:
+    agents.answering("claude", CLAUDE)
+    done = agents.amux("run", "claude", prompt, option)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "needs a prompt" in done.stderr
+    assert agents.runs() == []
+
+
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_amux_leaves_no_process(agents: FakeAgents, sign: signal.Signals) -> None:
-    agents.add("claude", "note('agent', os.getpid())" + STUBBORN)
+    told = "signal.signal(signal.SIGTERM, lambda *_: note('told', 'x'))"
+    wait = f"{told}\nnote('agent', os.getpid())\ntime.sleep(600)\n"
+    body = STUBBORN.replace("time.sleep(600)\n", wait)
+    agents.add("claude", body)
     with subprocess.Popen(
         agents.command("run", "claude", "go"),
         env=agents.env,
@@ -150,10 +163,9 @@ def test_a_signal_to_amux_leaves_no_process(agents: FakeAgents, sign: signal.Sig
         text=True,
     ) as amux:
         child, agent = int(agents.noted("child")), int(agents.noted("agent"))
-        amux.send_signal(sign)  # the agent and its child ignore SIGTERM
+        amux.send_signal(sign)  # the agent and its child survive SIGTERM
+        agents.noted("told")
         amux.send_signal(sign)
-        while amux.poll() is None and is_alive(agent):
-            amux.send_signal(sign)
         _, error = amux.communicate(timeout=30)
     assert amux.returncode == 13
     assert "was stopped" in error

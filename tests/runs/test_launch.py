@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from child_processes import child_env
+from fake_agents import FakeAgents, is_alive, wait_for
 
 from amux import CapabilityError, create_client
 from amux.errors import AmuxError, ErrorCode
@@ -221,3 +223,30 @@ def test_an_agent_is_detected_by_its_python_package_alone(
 @pytest.mark.parametrize("agent", ["hermes", "claude"])
 def test_an_agent_that_is_absent_is_not_detected(agent: str, tmp_path: Path) -> None:
     assert create_client(home=tmp_path, env={"PATH": ""}).adapters.detect(agent) is None
+
+
+ENDLESS = "while True: print('x' * 4096)"
+PARENT = """
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+note("child", child.pid)
+print("pi 1.2.3")
+"""
+
+
+@pytest.mark.parametrize(("body", "version"), [(ENDLESS, None), (PARENT, "1.2.3")])
+def test_a_program_that_cannot_be_asked_for_its_version_neither_hangs_nor_stays(
+    agents: FakeAgents, body: str, version: str | None
+) -> None:
+    program = agents.folder / "pi"
+    head = f"#!{sys.executable}\nimport os, subprocess, sys\n"
+    note = "def note(name, value): open(f'{FOLDER}/{name}', 'w').write(str(value))"
+    folder = f"FOLDER = {str(agents.folder)!r}"
+    program.write_text(f"{head}{folder}\n{note}\nnote('asked', os.getpid())\n{body}")
+    program.chmod(0o755)
+    begun = time.monotonic()
+    found = agents.client().adapters.detect("pi")
+    assert time.monotonic() - begun < 10
+    assert found is not None
+    assert found.version == version
+    left = [int(agents.noted(name)) for name in ("asked", "child")[: 1 + (version is not None)]]
+    wait_for(lambda: None if any(map(is_alive, left)) else "all have ended")

@@ -159,7 +159,7 @@ def test_qwen_counts_the_cache_as_input_and_resumes_with_the_sum_of_the_session(
     action: str, scope: str
 ) -> None:
     usage = {"input_tokens": 18, "cache_read_input_tokens": 11, "output_tokens": 3}
-    message = {"id": "m", "model": "q", "content": [], "usage": usage}
+    message: dict[str, Any] = {"id": "m", "model": "q", "content": [], "usage": usage}
     records = {"type": "assistant", "message": message}, {"type": "result", "usage": usage}
     events = read("qwen", *records, action=action)
     tokens = Tokens(input=7, cache_read=11, output=3)

@@ -25,6 +25,10 @@ time.sleep(600)
 """An agent that ignores SIGTERM, with a child that does so, too."""
 
 
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 def test_every_record_becomes_an_event_and_nothing_is_dropped(agents: FakeAgents) -> None:
     agents.answering("claude", CLAUDE)
     events = list(agents.client().run("claude", "which files?"))
@@ -194,6 +198,17 @@ def test_a_run_needs_a_prompt(agents: FakeAgents) -> None:
         agents.client().run("claude", "")
 
 
+@pytest.mark.parametrize("way", ["session", "fork"])
+def test_an_id_that_looks_like_an_option_never_reaches_an_agent(
+    agents: FakeAgents, way: str
+) -> None:
+    agents.answering("claude", CLAUDE)
+    hostile: dict[str, str] = {way: "--dangerously-skip-permissions"}
+    with pytest.raises(ValidationError, match="is not the id of a session"):
+        agents.client().runs.plan("claude", "go", native=True, **hostile)  # type: ignore[arg-type]  # `native` is the only switch
+    assert agents.runs() == []
+
+
 def test_several_texts_are_one_prompt(agents: FakeAgents) -> None:
     agents.answering("claude", CLAUDE)
     agents.client().run("claude", ["one", "two"]).wait()
@@ -293,9 +308,10 @@ def test_garbage_is_passed_on_and_the_run_fails(agents: FakeAgents) -> None:
 def test_a_hundred_megabytes_fill_no_memory(agents: FakeAgents, ending: str) -> None:
     agents.add("claude", f"for _ in range(100): os.write(1, b'x' * (1 << 20) + b'{ending}')")
     done = agents.python(
-        "import amux, resource\n"
+        "import amux, re\n"
         "result = amux.create_client().run('claude', 'go').wait()\n"
-        "print(result.error_code, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+        "status = open('/proc/self/status').read()  # `ru_maxrss` would be that of this test\n"
+        "print(result.error_code, re.search(r'VmHWM:\\s*(\\d+)', status).group(1))\n"
     )
     code, kilobytes = done.split()
     assert code == "PARSE_ERROR"
@@ -368,6 +384,22 @@ def test_a_context_that_is_left_early_ends_the_agent(agents: FakeAgents) -> None
         next(run)
     assert not is_alive(int(agents.noted("child")))
     assert len(agents.runs()) == 2
+
+
+def test_a_run_that_is_left_early_keeps_no_descriptor_and_has_no_more_events(
+    agents: FakeAgents,
+) -> None:
+    agents.answering("claude", CLAUDE)
+    client = agents.client()
+    client.run("claude", "go").wait()
+    before = open_files()
+    runs = [client.run("claude", "go") for _ in range(3)]
+    for run in runs:
+        with run:
+            next(run)
+        assert list(run) == []
+        assert run.wait().run_id == run.run_id
+    assert open_files() == before
 
 
 def test_children_that_an_ended_agent_left_behind_are_ended(agents: FakeAgents) -> None:
@@ -445,7 +477,8 @@ def test_environment_and_directory_reach_the_agent(agents: FakeAgents, tmp_path:
 
 def test_events_can_be_sent_as_json(agents: FakeAgents) -> None:
     agents.answering("claude", CLAUDE)
-    event = next(agents.client().run("claude", "go"))
+    with agents.client().run("claude", "go") as run:
+        event = next(run)
     assert isinstance(event, AgentEvent)
     told = event.to_dict()
     assert (told["type"], told["sessionId"]) == ("session", "s-1")

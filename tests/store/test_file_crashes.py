@@ -19,6 +19,7 @@ import pytest
 from child_processes import SOURCES
 
 from amux.client import create_client
+from amux.errors import ConflictError
 from amux.rollout.records import NewRecord, Record, decode_line
 from amux.store.file_log.log import FileLog
 from amux.store.session_store import SessionStore
@@ -201,6 +202,30 @@ def test_what_another_process_cut_off_stays_hidden_from_a_writer_that_was_there_
         assert found[:11] == known
         assert [record.payload for record in found[11:]] == ["next", "last"]
         assert all(each.seq < other.seq for each, other in pairwise(found))
+    log.close()
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_writer_that_names_the_last_record_it_saw_can_append_after_a_batch_was_cut_off(
+    tmp_path: Path, is_known: bool
+) -> None:
+    log = FileLog(tmp_path / "a")
+    path = numbered_batches(log)
+    thread_id = path.stem[-36:]
+    before = path.read_bytes()
+    with closing(FileLog(tmp_path / "a")) as other:
+        other.append(thread_id, [NewRecord(payload="cut")] * 3)
+    path.write_bytes(path.read_bytes()[:-2])
+    if not is_known:  # a new process
+        log.close()
+        log = FileLog(tmp_path / "a")
+    seen = next(log.read_back(thread_id)).seq
+    assert seen == before.count(b"\n")
+    with pytest.raises(ConflictError):
+        log.append(thread_id, [NewRecord(payload="late")], expect=seen - 1)
+    for number in range(2):
+        seen = log.append(thread_id, [NewRecord(payload=number)], expect=seen).head
+    assert [record.payload for record in log.read_back(thread_id)][:2] == [1, 0]
     log.close()
 
 

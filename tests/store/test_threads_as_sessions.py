@@ -19,6 +19,7 @@ from amux.client import Client, create_client
 from amux.config import Config
 from amux.host import Host
 from amux.model.message import SessionMessage
+from amux.rollout import control
 from amux.rollout.records import NewRecord
 from amux.store.session_store import SessionStore
 
@@ -231,3 +232,28 @@ def test_any_messages_read_back_equal(
     session = client.sessions.get("amux", thread.thread_id)
     assert [as_written(each) for each in session.messages] == messages
     assert replayed == messages
+
+
+def test_a_usage_record_bills_the_answers_from_the_number_it_names(
+    store: SessionStore, client: Client
+) -> None:
+    thread = store.start(cwd="", payload_format="openai-items", source="openai-agents")
+    for role in ("user", "assistant"):
+        thread.append({"role": role, "content": role})
+    first = next(each.seq for each in thread.items())
+    usage = {"input_tokens": 40, "cache_read_tokens": 60, "output_tokens": 20}
+
+    def cost() -> tuple[int, tuple[str, ...]]:
+        found = client.sessions.get("amux", thread.thread_id).cost
+        return (0, ()) if found is None else (found.input_tokens, found.incomplete)
+
+    assert cost() == (0, ())
+    thread.append(control.event(control.USAGE, usage=usage, model="gpt-5-mini", from_seq=first))
+    assert cost() == (40, ())
+    assert client.sessions.get("amux", thread.thread_id).messages[1].model == "gpt-5-mini"
+    thread.append({"role": "assistant", "content": "unbilled"})
+    assert cost() == (40, ("usage-not-recorded",))
+    thread.append(
+        control.event(control.USAGE, usage=usage, model="gpt-5-mini", from_seq="not a number")
+    )
+    assert cost() == (80, ("usage-not-recorded",))

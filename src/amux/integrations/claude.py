@@ -54,9 +54,14 @@ class AmuxSessionStore(SdkSessionStore):
     Calls run in worker threads, under asyncio and under trio.
     """
 
-    def __init__(self, store: StoreAddress) -> None:
+    def __init__(self, store: StoreAddress, **meta: Any) -> None:
+        """Open a store; nothing is read or created before the first use.
+
+        `meta` are fields of new threads, such as `user_id`.
+        """
         self.store = open_store(store)
         self._log = self.store.log
+        self._meta = meta
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """Store entries in order; one with a known `uuid` is skipped."""
@@ -121,15 +126,15 @@ class AmuxSessionStore(SdkSessionStore):
         if not _is_main(key):
             main: SessionKey = {"project_key": key["project_key"], "session_id": key["session_id"]}
             parent = self._thread_of(main)
+        fields: dict[str, Any] = {"agent": "claude", "cwd": _directory_in(entries), **self._meta}
         return create(
             self.store,
             NAMESPACE,
             _parts(key),
             payload_format=FORMAT,
-            agent="claude",
-            cwd=_directory_in(entries),
             kind="session" if _is_main(key) else "subagent",
             parent=parent,
+            **fields,
         )
 
     def _load(self, key: SessionKey) -> list[SessionStoreEntry] | None:

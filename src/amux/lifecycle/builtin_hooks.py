@@ -23,7 +23,7 @@ from typing import Any, Final, Protocol
 
 from amux.lifecycle.hook_results import HookResult, visible
 from amux.lifecycle.hooks import HookEvent, HookInfo, LifecycleHook, LifecycleSource
-from amux.lifecycle.live_session import LiveSession, LiveState, PromptSection
+from amux.lifecycle.live_session import BASELINE, LiveSession, LiveState, PromptSection
 from amux.rollout.records import as_mapping
 
 INSTRUCTION_FILES: Final = ("AGENTS.md", "CLAUDE.md")
@@ -31,8 +31,6 @@ INSTRUCTION_FILES: Final = ("AGENTS.md", "CLAUDE.md")
 
 MAX_INSTRUCTIONS: Final = 32_768
 """The number of bytes of an instruction file that are read."""
-
-BASELINE: Final = "baseline"
 
 
 class SnapshotRegistry(Protocol):
@@ -75,6 +73,7 @@ def _info(
         name=name,
         hook=hook,
         applies_to=frozenset({source}),
+        origin="built-in",
         trust="managed",
         priority=priority,
         is_builtin=True,

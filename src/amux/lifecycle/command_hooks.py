@@ -7,11 +7,13 @@ The program gets the event as one JSON object on its standard input and may prin
 with `messages`, `context` and `watch_paths`, or nothing. Exit code 0 means success; any other code,
 or a signal, means that the hook failed, and the first line of the standard error says why. No code
 stops the session. When the program has ended, or its time is over, its whole process group is
-killed, so it leaves no processes behind (unless they began a session of their own).
+killed, so it leaves no processes behind (unless they began a session of their own). A program that
+still runs when Python exits is killed too.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import stat
@@ -82,6 +84,7 @@ class CommandHook(LifecycleHook):
         self.applies_to = tuple(source_named(each) for each in settings.applies_to)
         self.priority = settings.priority
         self.timeout = settings.timeout
+        self.enabled = settings.enabled
         self.env = {**env, **settings.env}
 
     def execute(self, event: HookEvent) -> object:
@@ -156,18 +159,13 @@ def read_hooks(
             continue
         for number, entry in enumerate(entries, 1):
             try:
-                hook = _hook_of(entry, env)
+                hook = CommandHook(msgspec.convert(entry, CommandSettings), env=env)
             except (msgspec.ValidationError, ValidationError) as error:
                 warn(f"hook {number} of `{path}` is not used: {one_line(str(error))}")
                 continue
-            if hook is not None and hooks.setdefault(hook.name, hook) is not hook:
+            if hooks.setdefault(hook.name, hook) is not hook:
                 warn(f"hook {number} of `{path}` is not used: `{hook.name}` exists already")
     return hooks
-
-
-def _hook_of(entry: object, env: Mapping[str, str]) -> CommandHook | None:
-    settings = msgspec.convert(entry, CommandSettings)
-    return CommandHook(settings, env=env) if settings.enabled else None
 
 
 def _entries_of(path: Path) -> Sequence[object]:
@@ -220,8 +218,8 @@ def run_command(
     """
     import subprocess
 
-    try:
-        process = subprocess.Popen(  # noqa: S603 - no shell; the command is the user's
+    def start() -> Popen[bytes]:
+        return subprocess.Popen(  # noqa: S603 - no shell; the command is the user's
             list(command),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -230,6 +228,9 @@ def run_command(
             env=dict(env),
             start_new_session=True,
         )
+
+    try:
+        process = _running.start(start)
     except OSError as error:
         reason = error.strerror or str(error)
         raise _failed(
@@ -241,12 +242,58 @@ def run_command(
     except subprocess.TimeoutExpired as error:
         raise TimeoutError(f"the program did not end within {timeout:g} s") from error
     finally:
-        _kill_group(process)
+        _running.end(process)
         process.wait()
         pipes.close()
     return CommandOutput(
         code=code, output=pipes.output, errors=pipes.errors, overflowed=pipes.overflowed
     )
+
+
+class _RunningPrograms:
+    """The programs that run now, so that none of them outlives Python unsupervised."""
+
+    def __init__(self) -> None:
+        self._processes: set[Popen[bytes]] = set()
+        self._owner = 0  # the process that they belong to: a fork inherits this object
+        self._is_closed = False
+        self._lock = threading.Lock()
+
+    def start(self, start: Callable[[], Popen[bytes]]) -> Popen[bytes]:
+        """Start a program and return it; raise `AmuxError` if Python is exiting."""
+        with self._lock:
+            if self._is_closed:
+                raise _failed("the program is not started while Python exits")
+            if self._owner != os.getpid():
+                self._owner = os.getpid()
+                self._processes.clear()
+                atexit.register(self._close)
+            process = start()
+            self._processes.add(process)
+        return process
+
+    def end(self, process: Popen[bytes]) -> None:
+        """Kill the group of a program. While Python exits, the calling daemon thread stays here.
+
+        It would report the end of the program to a log that is being taken down.
+        """
+        with self._lock:
+            self._processes.discard(process)
+            _kill_group(process)
+            is_closed = self._is_closed
+        if is_closed:
+            threading.Event().wait()
+
+    def _close(self) -> None:
+        if self._owner != os.getpid():
+            return
+        with self._lock:
+            self._is_closed = True
+            for process in self._processes:
+                _kill_group(process)
+
+
+_running: Final = _RunningPrograms()
 
 
 class _Pipes:

@@ -7,7 +7,7 @@ ids of delivery targets never appear; a model names a target, and the program kn
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -130,8 +130,13 @@ def build_session_context_prompt(
         redaction = (redactor or Redactor()).for_source(
             context.source,
             force=force_redact_all_platforms,
-            chats=_addresses(context),
+            chats=home_addresses(context.home_channels),
         )
+    return describe_place(context, redaction)
+
+
+def describe_place(context: SessionContext, redaction: Redaction | None) -> str:
+    """Return the description of the place of a conversation, with ids hidden by a redaction."""
     label = quote_label if redaction is None else _redacted(redaction)
     names = dict.fromkeys((Platform.LOCAL.value, *context.connected_platforms))
     lines = [
@@ -149,9 +154,8 @@ def build_session_context_prompt(
 _Quote = Callable[[str], str]
 
 
-def _addresses(context: SessionContext) -> list[str]:
-    """Return the ids of the home channels, whose names might contain them."""
-    homes = context.home_channels
+def home_addresses(homes: Sequence[HomeChannel]) -> list[str]:
+    """Return the ids of home channels, whose names might contain them."""
     return [home.chat_id for home in homes] + [home.thread_id for home in homes if home.thread_id]
 
 

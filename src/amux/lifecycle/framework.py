@@ -101,8 +101,7 @@ def _store(
             raise ValidationError("a store has its own index", fields=("index",))
         return storage
     if index is None or isinstance(storage, str) or hasattr(storage, "__fspath__"):
-        place: Any = getattr(index, "path", index)
-        return SessionStore(storage, index=place, now=now)
+        return SessionStore(storage, index=index, now=now)
     use_index: Callable[[Any], None] | None = getattr(storage, "use_index", None)
     if use_index is None:
         raise ValidationError(
@@ -326,6 +325,7 @@ class SessionFramework:
         set_baseline(session.state, None)
         self.restore.snapshot(session)
         session.run_session_id = self.store.resume(session.thread_id).run_session_id
+        self.store.log.sync(session.thread_id)
         self._notify("session_reset", session, reason=reason)
 
     def end(self, session: LiveSession, reason: str = "user_exit") -> None:

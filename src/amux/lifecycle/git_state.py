@@ -6,9 +6,11 @@ Nothing is read unless it is asked for.
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import msgspec
 
@@ -70,9 +72,10 @@ def _commit_of(folder: Path, name: str) -> str | None:
 
 def _packed_commit(path: Path, name: str) -> str | None:
     try:
-        with path.open(encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                commit, _, packed = line.rstrip("\n").partition(" ")
+        with _open_regular(path) as file:
+            while line := file.readline(_MOST_BYTES):
+                text = line.decode("utf-8", "replace").rstrip("\n")
+                commit, _, packed = text.partition(" ")
                 if packed == name and _COMMIT.fullmatch(commit):
                     return commit
     except OSError:
@@ -90,8 +93,17 @@ def _reference_in(line: str) -> str | None:
 def _first_line(path: Path) -> str | None:
     """Return the first line of a small file; None if there is none."""
     try:
-        with path.open("rb") as file:
+        with _open_regular(path) as file:
             text = file.read(_MOST_BYTES).decode("utf-8", "replace")
     except OSError:
         return None
     return text.partition("\n")[0].strip()
+
+
+def _open_regular(path: Path) -> BinaryIO:
+    """Open a file; raise `OSError` for anything else. Reading from a pipe would never end."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(f"`{path}` is no regular file")
+    return open(handle, "rb")  # noqa: PTH123 - a descriptor

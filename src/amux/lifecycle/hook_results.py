@@ -27,7 +27,7 @@ MAX_PATH: Final = 4096
 ROLES: Final = frozenset({"user", "assistant"})
 """The roles that a hook may speak in. Text for the system prompt is context, which is quoted."""
 
-_HIDDEN: Final = re.compile(
+_HIDDEN: Final = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff"
     "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
@@ -82,7 +82,7 @@ def cut(text: str) -> str:
 
 def visible(text: str) -> str:
     """Return a text in which control and bidi characters are written as escapes."""
-    return _HIDDEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return re.sub(_HIDDEN, lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def one_line(text: str, limit: int = 200) -> str:

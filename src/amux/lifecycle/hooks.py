@@ -109,6 +109,7 @@ class LifecycleHook:
     timeout: float = DEFAULT_TIMEOUT
     cleanup_seconds: float = 0.0  # for a hook that ends its own work when its time is over
     prompt_sections: Sequence[PromptSection] = ()
+    enabled: bool = True  # of a hook that a loader brings: a disabled one is listed and not run
 
     def execute(self, event: HookEvent) -> object:
         """Handle an event and return the result; by default the method of its source does it."""
@@ -150,13 +151,16 @@ class FunctionHook(LifecycleHook):
 class HookInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A registered hook with its settings.
 
-    The work of an `is_builtin` hook belongs to the source itself: it runs in the thread of the
-    caller. If an `is_essential` one fails, its error is raised.
+    `origin` is "built-in", "program" for a hook that the program itself registered, or the name of
+    the loader that brought it, such as "hooks.json" and "plugins". The work of an `is_builtin` hook
+    belongs to the source itself: it runs in the thread of the caller. If an `is_essential` one
+    fails, its error is raised.
     """
 
     name: str
     hook: LifecycleHook
     applies_to: frozenset[LifecycleSource]
+    origin: str = "program"
     trust: Trust = "user"
     priority: int = DEFAULT_PRIORITY
     timeout: float = DEFAULT_TIMEOUT

@@ -14,7 +14,6 @@ MAX_LABEL: Final = 120
 
 _MAX_READ: Final = 4096  # characters: what lies behind them is never shown
 _INVISIBLE: Final = frozenset({"Cc", "Cf", "Cs"})
-_SPACES: Final = frozenset({"\t", "\n", "\v", "\f", "\r", "\x1c", "\x1d", "\x1e", "\x1f", "\x85"})
 _SELECTORS: Final = (range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
 _ESCAPES: Final = str.maketrans(
     {"\\": "\\\\", '"': '\\"', "<": "\\u003c", ">": "\\u003e", "`": "\\u0060"}
@@ -34,10 +33,10 @@ def visible_text(text: str) -> str:
 def _visible(character: str) -> str:
     if character.isprintable() and not _is_selector(character):
         return character
+    if character.isspace():
+        return " "
     import unicodedata
 
-    if character in _SPACES or unicodedata.category(character).startswith("Z"):
-        return " "
     if unicodedata.category(character) in _INVISIBLE or _is_selector(character):
         return ""
     return character  # a character that this version of Python does not know

@@ -111,7 +111,7 @@ class Lifecycle:
 
     @property
     def hooks(self) -> tuple[HookInfo, ...]:
-        """All registered hooks in the order in which they run."""
+        """All registered hooks in the order in which they run; see `load` for those of loaders."""
         with self._lock:
             known = [
                 msgspec.structs.replace(each, enabled=each.name not in self._disabled)
@@ -129,11 +129,13 @@ class Lifecycle:
         timeout: float | None = None,
         trust: Trust = "user",
         enabled: bool = True,
+        origin: str = "program",
     ) -> str:
         """Register a hook, or a function that is given the event; return its name.
 
         Settings that are not given are those of the hook. A hook without a name gets that of its
-        class or function, with a number if there is one already.
+        class or function, with a number if there is one already. `origin` tells a list of hooks
+        where the hook comes from.
 
         Raises:
             ValidationError: A setting is invalid, or the given name is taken.
@@ -153,11 +155,11 @@ class Lifecycle:
             trust=trust,
         )
         with self._lock:
-            info = msgspec.structs.replace(info, name=self._free_name(name, hook))
-            self._hooks.append(info)
+            name = self._free_name(name, hook)
+            self._hooks.append(msgspec.structs.replace(info, name=name, origin=origin))
         if not enabled:
-            self.disable(info.name)
-        return info.name
+            self.disable(name)
+        return name
 
     def _free_name(self, name: str | None, hook: LifecycleHook) -> str:
         taken = {each.name for each in self._hooks}
@@ -195,6 +197,12 @@ class Lifecycle:
         with self._lock:
             self._loaders.append(_Loader(name, loader, trust))
 
+    def load(self) -> tuple[str, ...]:
+        """Bring the hooks of all loaders now, to list them; return what could not be loaded."""
+        warnings: list[str] = []
+        self._load(warnings.append)
+        return tuple(warnings)
+
     # running
 
     def process(
@@ -230,7 +238,8 @@ class Lifecycle:
         if bare:
             outcome.finish()
             return outcome
-        self._load(outcome, managed_only=managed_only)
+        warn = partial(self._warn, outcome)
+        outcome.load_seconds = self._load(warn, managed_only=managed_only)
         due = self._due(outcome, managed_only=managed_only)
         event = HookEvent(
             source=outcome.source,
@@ -316,8 +325,8 @@ class Lifecycle:
 
     # loading
 
-    def _load(self, outcome: HookOutcome, *, managed_only: bool) -> None:
-        """Call the loaders that were not called yet, and register their hooks."""
+    def _load(self, warn: Warn, *, managed_only: bool = False) -> float:
+        """Call the loaders that were not called yet; return how many seconds that took."""
         with self._loading:
             due = [
                 each
@@ -327,12 +336,11 @@ class Lifecycle:
             started = self._clock()
             for loader in due:
                 loader.is_loaded = True
-                self._load_one(loader, outcome)
-            if due:
-                outcome.load_seconds = self._clock() - started
+                self._load_one(loader, warn)
+            return self._clock() - started if due else 0.0
 
-    def _load_one(self, loader: _Loader, outcome: HookOutcome) -> None:
-        warn = partial(self._warn, outcome)
+    def _load_one(self, loader: _Loader, warn: Warn) -> None:
+        """Call a loader and register its hooks."""
         attempt = _attempt(lambda: dict(loader.load(warn)), LOAD_TIMEOUT)
         if attempt.timed_out:
             warn(f"the hooks of `{loader.name}` were not loaded within {LOAD_TIMEOUT:g} s")
@@ -341,7 +349,9 @@ class Lifecycle:
         found: dict[str, LifecycleHook] = attempt.value or {}
         for name, hook in found.items():
             try:
-                self.register(hook, name=name, trust=loader.trust)
+                self.register(
+                    hook, name=name, trust=loader.trust, enabled=hook.enabled, origin=loader.name
+                )
             except Exception as error:  # noqa: BLE001 - settings of a plugin may be properties
                 warn(f"the hook `{one_line(str(name), MAX_NAME)}` is not used: {_reason(error)}")
 
@@ -429,6 +439,8 @@ def _report(info: HookInfo, attempt: _Attempt, seconds: float) -> HookReport:
     error = None
     if attempt.timed_out:
         status, error = "timeout", f"did not end within {info.timeout:g} s"
+        if attempt.error is not None:  # the hook noticed it itself
+            error = f"timed out: {one_line(str(attempt.error))}"
     elif attempt.error is not None:
         status, error = "failed", f"failed: {_reason(attempt.error)}"
     return HookReport(

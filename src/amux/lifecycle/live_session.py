@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from amux.lifecycle.hooks import HookOutcome
     from amux.lifecycle.restore_report import RestoreReport
     from amux.rollout.records import Record
+
+
+BASELINE: Final = "baseline"
+"""The origin of the prompt section that holds the summary of the conversation."""
 
 
 class PromptSection(msgspec.Struct, frozen=True, kw_only=True):

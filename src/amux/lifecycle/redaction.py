@@ -146,8 +146,13 @@ class Redactor:
         self._now = now or (lambda: datetime.now(UTC))
         self._ids: dict[str, _StoredToken] = {}
 
-    def decide(self, platform: str, *, force: bool = False) -> RedactionDecision:
-        """Return whether ids are hidden on a platform, and audit it unless the platform is safe."""
+    def decide(
+        self, platform: str, *, force: bool = False, audit: bool = True
+    ) -> RedactionDecision:
+        """Return whether ids are hidden on a platform, and audit it unless the platform is safe.
+
+        `audit=False` is for a decision that was audited before.
+        """
         name = platform_name(platform)
         rule = REDACTION_RULES.get(name, UNKNOWN_PLATFORM)
         forced = not rule.safe and (force or self.force_redact_all_platforms)
@@ -158,18 +163,23 @@ class Redactor:
             forced=forced,
             at=self._now(),
         )
-        if not rule.safe:
+        if audit and not rule.safe:
             self._audit(decision)
         return decision
 
     def for_source(
-        self, source: SessionSource, *, force: bool = False, chats: Iterable[str] = ()
+        self,
+        source: SessionSource,
+        *,
+        force: bool = False,
+        chats: Iterable[str] = (),
+        audit: bool = True,
     ) -> Redaction | None:
         """Return the redaction of one source; None if ids are not hidden on its platform.
 
         `chats` are ids of further chats that a prompt may name, such as home channels.
         """
-        if not self.decide(source.platform, force=force).applies:
+        if not self.decide(source.platform, force=force, audit=audit).applies:
             return None
         return Redaction(self, source, chats)
 

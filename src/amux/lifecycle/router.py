@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -29,7 +29,8 @@ from amux.lifecycle.context_prompt import (
     DeliveryTarget,
     HomeChannel,
     SessionContext,
-    build_session_context_prompt,
+    describe_place,
+    home_addresses,
     reply_address,
 )
 from amux.lifecycle.identity_forms import IdentityForms, is_chat_with_member
@@ -46,6 +47,7 @@ from amux.lifecycle.reset import ResetOutcome, ResetPolicy, ResetPolicySet
 from amux.rollout import control
 from amux.rollout.ids import new_run_session_id
 from amux.rollout.log import MessageHit
+from amux.rollout.records import as_mapping
 from amux.rollout.threads import ThreadSummary
 from amux.store.session_store import SessionStore
 from amux.store.thread import ThreadHandle, ThreadView
@@ -55,6 +57,9 @@ if TYPE_CHECKING:
     import logging
 
     from amux.lifecycle.lifecycle import Lifecycle
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 NAMESPACE: Final = "chat"
 """The namespace of the keys of threads that belong to a chat."""
@@ -76,12 +81,16 @@ _ARCHIVE_EVERY: Final = timedelta(days=1)
 
 
 class OutboundMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A reply with its address: the ids are those of the platform."""
+    """A reply with its address: the ids are those of the platform.
+
+    `may_send` is False if the send policy of the session forbids replies.
+    """
 
     platform: str
     chat_id: str
     text: str
     thread_id: str | None = None
+    may_send: bool = True
 
 
 class SourceRouter:
@@ -138,6 +147,7 @@ class SourceRouter:
         self._forms = IdentityForms(store.log)
         self._runs: dict[str, str] = {}
         self._sources: dict[str, SessionSource] = {}
+        self._audited: dict[SessionSource, None] = {}  # sources whose last message was audited
         if archive_after_days is not None and archive_after_days <= 0:
             raise ValidationError(
                 "`archive_after_days` must be positive", fields=("archive_after_days",)
@@ -151,6 +161,7 @@ class SourceRouter:
         The handles of one thread have one run id in this process, until a reset begins a new run.
         """
         self._archive_old()
+        self._audited.pop(source, None)
         thread_id = self.find(source) or self._start(source)
         self._remember_source(thread_id, source)
         return self._reset_if_due(thread_id, source)
@@ -314,31 +325,51 @@ class SourceRouter:
 
     def context_prompt(self, source: SessionSource) -> str:
         """Return the part of a system prompt that describes the place of a message."""
-        return build_session_context_prompt(
-            self.context(source),
-            redact_pii=self.redact_pii,
-            force_redact_all_platforms=self.force_redact_all_platforms,
-            redactor=self.redactor,
-        )
+        redaction = self._redaction(source, chats=home_addresses(self.home_channels))
+        return describe_place(self.context(source), redaction)
 
     def conversation(self, thread: ThreadView, source: SessionSource) -> list[dict[str, Any]]:
         """Return the messages of a thread for a model, with ids hidden if that is switched on."""
         messages = thread.conversation()
-        redaction = None
-        if self.redact_pii or self.force_redact_all_platforms:
-            redaction = self.redactor.for_source(source, force=self.force_redact_all_platforms)
+        redaction = self._redaction(source)
         if redaction is None:
             return messages
         return [_redacted_message(message, redaction) for message in messages]
 
+    def _redaction(self, source: SessionSource, chats: Sequence[str] = ()) -> Redaction | None:
+        """Return the redaction of a source; None if ids are not hidden.
+
+        The prompt and the conversation of one message are one decision: it is audited once after
+        each `route`, however often a model is asked.
+        """
+        if not (self.redact_pii or self.force_redact_all_platforms):
+            return None
+        is_new = source not in self._audited
+        _keep(self._audited, source, None)
+        return self.redactor.for_source(
+            source,
+            force=self.force_redact_all_platforms,
+            chats=chats,
+            audit=is_new,
+        )
+
     def deliver(self, reply: str, source: SessionSource) -> OutboundMessage:
-        """Return a reply with its address; tokens for ids of the platform are mapped back."""
+        """Return a reply with its address; tokens for ids of the platform are mapped back.
+
+        The send policy is that of the last snapshot of the chat's thread.
+        """
+        session = self.find(source)
         return OutboundMessage(
             platform=source.platform,
             chat_id=reply_address(source),
             thread_id=source.thread_id,
             text=self.redactor.restore(reply, source.platform),
+            may_send=session is None or self._send_policy(session) != "deny",
         )
+
+    def _send_policy(self, thread_id: str) -> object:
+        snapshot = as_mapping(ThreadView(self.store.log, thread_id).register(control.SNAPSHOT))
+        return as_mapping(snapshot.get("premises")).get("send_policy")
 
     def delivery_targets(self, source: SessionSource) -> tuple[DeliveryTarget, ...]:
         """Return the places for scheduled output: the origin, this machine, the home channels."""
@@ -444,11 +475,11 @@ def _redacted(value: object, redaction: Redaction) -> object:
     return value
 
 
-def _keep(kept: dict[str, Any], key: str, value: object) -> None:
+def _keep(kept: dict[K, V], key: K, value: V) -> None:
     """Keep a value in memory; the oldest one goes when there are too many."""
     kept[key] = value
     if len(kept) > _KEPT:
-        del kept[next(iter(kept))]
+        kept.pop(next(iter(kept)), None)  # another thread may have done it
 
 
 def _log_notice(outcome: ResetOutcome) -> None:

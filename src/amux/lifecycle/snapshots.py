@@ -3,19 +3,20 @@
 A snapshot is the value of a register of the thread, so it goes wherever the thread goes: into
 PostgreSQL, into a packed file, onto another machine. It holds the *premises*, which are the values
 that a conversation silently relies on, and the states of the subsystems. Environments of turns that
-began after the snapshot are newer than it, and count.
+began after the snapshot are newer than it, and count. A clear or a reset after it ends the summary
+of the conversation that it holds, and a later compaction replaces it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
 from amux._version import __version__
 from amux.errors import StoreError
-from amux.lifecycle.live_session import LiveState
+from amux.lifecycle.live_session import BASELINE, LiveState
 from amux.rollout import control
 from amux.rollout.control import SNAPSHOT
 from amux.rollout.records import Record, SessionMeta, as_mapping
@@ -81,10 +82,14 @@ def read_state(meta: SessionMeta, records: Iterable[Record]) -> RecordedState:
     for record in records:
         if record.type == "turn_context":
             _add_turn(recorded, as_mapping(record.payload))
+        elif record.type == "compacted":
+            _replace_baseline(recorded, as_mapping(record.payload).get("summary"))
         elif record.type == "event_msg":
             kind, event = control.event_of(record) or ("", {})
             if kind == control.REGISTER and event.get("name") == SNAPSHOT:
                 _add_snapshot(recorded, event.get("value"), start)
+            elif kind == control.HIDE and event.get("all") is True:
+                _replace_baseline(recorded, None)
             elif kind == control.SESSION_RESUMED and isinstance(event.get("cli_version"), str):
                 recorded.premises["cli_version"] = event["cli_version"]
     if recorded.version is not None and recorded.version > SNAPSHOT_VERSION:
@@ -126,6 +131,19 @@ def _add_snapshot(recorded: RecordedState, value: object, start: Mapping[str, An
     recorded.premises = {**start, **as_mapping(snapshot.get("premises"))}
     recorded.subsystems = dict(as_mapping(snapshot.get("subsystems")))
     recorded.had_directory = snapshot.get("had_directory") is not False
+
+
+def _replace_baseline(recorded: RecordedState, summary: object) -> None:
+    """Replace the summary in the prompt by a later one; without a text it is dropped."""
+    prompt = as_mapping(recorded.subsystems.get("system_prompt"))
+    found: object = prompt.get("prompt_sections")
+    sections = cast("list[object]", found) if isinstance(found, list) else []
+    kept = [each for each in sections if as_mapping(each).get("origin") != BASELINE]
+    if len(kept) == len(sections):
+        return
+    if isinstance(summary, str):
+        kept.append({"name": BASELINE, "text": summary, "origin": BASELINE})
+    recorded.subsystems["system_prompt"] = {**prompt, "prompt_sections": kept}
 
 
 def _from_flat(snapshot: Mapping[str, Any]) -> dict[str, Any]:

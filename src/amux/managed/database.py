@@ -169,10 +169,17 @@ class ManagedDatabase:
 
         return self._file.write(change)
 
-    def beat(self, tokens: Sequence[str], now: datetime) -> None:
-        """Renew leases."""
-        statement = "UPDATE activity SET heartbeat_at = ? WHERE token = ?"
-        values = [(_text(now), token) for token in tokens]
+    def beat(self, activities: Sequence[Activity], now: datetime) -> None:
+        """Renew leases; one that is not stored, because the disk refused it, is stored now."""
+        statement = """INSERT INTO activity SELECT ?, ?, ?, ?, ?, ?
+            WHERE EXISTS (SELECT 1 FROM sessions WHERE id = ? AND status = 'active')
+            ON CONFLICT (session_id) DO UPDATE SET heartbeat_at = excluded.heartbeat_at
+            WHERE token = excluded.token"""
+        values = [
+            (each.session_id, each.token, each.host, each.pid, each.process, _text(now),
+             each.session_id)
+            for each in activities
+        ]  # fmt: skip
         self._file.write(lambda connection: connection.executemany(statement, values))
 
     def release(self, session_id: str, token: str | None = None) -> None:

@@ -318,6 +318,8 @@ class ManagedSessions:
             work.stop()
         if state.status is SessionStatus.ACTIVE:
             self._stop_agent(ended)
+        else:
+            end_processes(state.id)  # a daemon that the agent left behind
         self._worker.persist(ended)
         if work is None:
             self.store.release(state.id)
@@ -403,16 +405,22 @@ class ManagedSessions:
         )
 
     def _crash(self, state: SessionState, reason: str) -> SessionState:
-        """End what the process of a session left behind, and store the crash."""
+        """End what the process of a session left behind, and store the crash.
+
+        Nothing is stored if another process has taken the session over meanwhile.
+        """
         self._stop_agent(state)
 
         def change(before: SessionState) -> SessionState:
+            if before.status is not state.status or before.updated_at != state.updated_at:
+                return before
             return before.replace(
                 status=SessionStatus.CRASHED, last_error=reason, updated_at=self._host.now()
             )
 
         crashed = self.store.update(state.id, change)
-        self.store.release(state.id)
+        if crashed.status is SessionStatus.CRASHED:
+            self.store.release(state.id)
         return crashed
 
     def _stop_agent(self, state: SessionState) -> None:

@@ -229,13 +229,13 @@ class UnifiedSessionStore:
                 self._degrade(error)
                 return None
 
-    def beat(self, tokens: Sequence[str], now: datetime) -> None:
+    def beat(self, activities: Sequence[Activity], now: datetime) -> None:
         """Renew leases, and write the queue if the disk accepts it again."""
         with self._lock:
             self._try_flush()
             if not self._pending:
                 try:
-                    self._open().beat(tokens, now)
+                    self._open().beat(activities, now)
                 except StoreError as error:
                     self._degrade(error)
 

@@ -34,15 +34,20 @@ _LOGGER = logging.getLogger("amux")
 class SupervisedWork:
     """A session that an agent of this process works on."""
 
-    def __init__(self, state: SessionState, token: str) -> None:
+    def __init__(self, state: SessionState, activity: Activity) -> None:
         self.session_id = state.id
         self.agent = state.agent_type
-        self.token = token
-        self.text: str | None = None
+        self.activity = activity
+        self.text_so_far: Callable[[], str | None] = lambda: None
         self.warnings: list[str] = []
         self.stop: Callable[[], object] = lambda: None
         self.is_stopped = False
         self.due = 0.0
+
+    @property
+    def text(self) -> str | None:
+        """The text of the answer so far; None if there is none."""
+        return self.text_so_far() or None
 
 
 class SessionSupervisor:
@@ -85,7 +90,11 @@ class SessionSupervisor:
 
     def wrote(self, session_id: str, text: str) -> None:
         """Note the text of the answer so far."""
-        self._works[session_id].text = text
+        self._works[session_id].text_so_far = lambda: text
+
+    def writes(self, session_id: str, text: Callable[[], str]) -> None:
+        """Note how to ask for the text of the answer so far, from any thread."""
+        self._works[session_id].text_so_far = text
 
     def warned(self, session_id: str, text: str) -> None:
         """Note a warning for the caller."""
@@ -110,7 +119,11 @@ class SessionSupervisor:
             heartbeat_at=self._host.now(),
         )
         with self._lock:
-            held = self._store.claim(activity, lambda each: self.is_valid(each, state.agent_type))
+            held = None
+            if state.id not in self._works:
+                held = self._store.claim(
+                    activity, lambda each: self.is_valid(each, state.agent_type)
+                )
             if held is not None or state.id in self._works:
                 where = "this process" if held is None else f"process {held.pid} on {held.host}"
                 raise TurnInProgressError(
@@ -119,7 +132,7 @@ class SessionSupervisor:
                     owner=where,
                     hint="wait for its end, or stop it with `amux managed stop`",
                 )
-            work = SupervisedWork(state, activity.token)
+            work = SupervisedWork(state, activity)
             work.due = self._host.clock.elapsed() + self.interval(state.agent_type)
             self._works[state.id] = work
             self._start_saver()
@@ -128,7 +141,7 @@ class SessionSupervisor:
         finally:
             with self._lock:
                 del self._works[state.id]
-            self._store.release(state.id, work.token)
+            self._store.release(state.id, activity.token)
 
     def is_valid(self, activity: Activity, agent: str) -> bool:
         """Return whether the process of a lease still works on its session.
@@ -182,7 +195,7 @@ class SessionSupervisor:
                     return
             pause = min(self.interval(work.agent) for work in works)
             self._host.clock.wait(wake, pause)
-            self._store.beat([work.token for work in works], self._host.now())
+            self._store.beat([work.activity for work in works], self._host.now())
             for work in works:
                 if work.session_id in self._works and self._host.clock.elapsed() >= work.due:
                     work.due = self._host.clock.elapsed() + self.interval(work.agent)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from amux.errors import AmuxError, ErrorCode
 from amux.managed.agents.base import PROPOSED, AgentParts, ManagedAgent, TurnsAgent
@@ -16,6 +16,7 @@ from amux.managed.requests import decision_required
 from amux.managed.state import ResumeStrategy, SessionInfo, SessionState, SessionStatus, info_of
 from amux.managed.supervisor import SessionSupervisor, SupervisedWork, partial_document
 
+_OVER: Final = frozenset({SessionStatus.ENDED, SessionStatus.ARCHIVED})
 _LOGGER = logging.getLogger("amux")
 
 
@@ -129,7 +130,7 @@ class SessionWorker:
                 updated_at=now,
             )
             if before.status is SessionStatus.ACTIVE or native is not None:
-                is_over = before.status is SessionStatus.ENDED
+                is_over = before.status in _OVER
                 return after if is_over else after.replace(status=SessionStatus.IDLE)
             return after
 
@@ -143,14 +144,16 @@ class SessionWorker:
         status = SessionStatus.CRASHED
         if code in {ErrorCode.RESUME_FAILED, ErrorCode.DECISION_REQUIRED}:
             status = SessionStatus.IDLE
-            if before in {SessionStatus.ENDED, SessionStatus.ARCHIVED}:
+            if before in _OVER:
                 status = SessionStatus.ENDED
             elif before is SessionStatus.CRASHED:
                 status = before
         message = str(error) or type(error).__name__
+        if isinstance(error, KeyboardInterrupt):
+            message = "amux was interrupted"
 
         def change(current: SessionState) -> SessionState:
-            is_over = current.status is SessionStatus.ENDED
+            is_over = current.status in _OVER  # another process has stopped it meanwhile
             return current.replace(
                 status=current.status if is_over else status,
                 last_error=message,

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-_LONE_SURROGATES = re.compile("[\ud800-\udfff]")
+_LONE_SURROGATES = "[\ud800-\udfff]"
 
 
 class Model(
@@ -36,7 +36,7 @@ def _encodable(value: Any) -> Any:
     """Return a JSON value with every lone surrogate replaced."""
     match value:
         case str():
-            return _LONE_SURROGATES.sub("\ufffd", value)
+            return re.sub(_LONE_SURROGATES, "\ufffd", value)
         case dict():
             items = cast("dict[str, Any]", value).items()
             return {_encodable(key): _encodable(inner) for key, inner in items}

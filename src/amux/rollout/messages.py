@@ -6,7 +6,9 @@ A record of a format that `rollout.formats` does not list has no message.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from amux.model.message import SessionMessage
@@ -16,6 +18,14 @@ from amux.rollout.formats.base import RecordUsage, text_of
 from amux.rollout.records import Record, as_mapping
 
 __all__ = ["RecordUsage", "is_message", "message_of", "messages_of", "usage_of"]
+
+
+class _Role(msgspec.Struct):
+    role: Any = None
+
+
+_ROLE: Final = msgspec.json.Decoder(_Role)
+"""Finds the role of a message without keeping its text."""
 
 
 def messages_of(record: Record, payload_format: str) -> Sequence[SessionMessage]:
@@ -83,7 +93,13 @@ def is_message(record: Record, payload_format: str) -> bool:
     """
     if payload_format != "amux" or record.type == "compacted":
         return True
-    return str(as_mapping(record.payload).get("role")) in amux.ROLES
+    try:
+        role = _ROLE.decode(record.text).role
+    except msgspec.ValidationError:  # not an object
+        return False
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        role = as_mapping(record.payload).get("role")
+    return str(role) in amux.ROLES
 
 
 def usage_of(record: Record, payload_format: str) -> RecordUsage | None:

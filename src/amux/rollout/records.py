@@ -222,7 +222,7 @@ def decode_line(raw: bytes | memoryview) -> Line | None:
     try:
         line = _DECODER.decode(raw)
         if line.payload is not msgspec.UNSET:
-            text = str(bytes(line.payload), "utf-8")
+            text = str(line.payload, "utf-8")
         elif line.payload_text is not msgspec.UNSET:
             text = line.payload_text
             decode_payload(text)  # a damaged line may hold any text

@@ -126,7 +126,7 @@ def lines_of(
     path: str = "",
     problems: list[Problem] | None = None,
     *,
-    chunk: int = _CHUNK * 16,
+    chunk: int = _CHUNK,
 ) -> Iterator[Line]:
     """Yield the lines between two offsets that are records, reading `chunk` bytes at a time."""
     parts: list[bytes] = []  # of a line that continues in the next chunk
@@ -168,7 +168,10 @@ def committed(
         if batch and not line.continues(batch[-1]):
             yield from _readable(batch, path, problems, is_end=line.after_cut)
             batch.clear()
-        batch.append(line)
+        if line.count == 1:
+            yield line
+        else:
+            batch.append(line)
     if batch:
         yield from _readable(batch, path, problems, is_end=True)
 

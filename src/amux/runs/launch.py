@@ -74,7 +74,7 @@ def plan_launch(
 
     Raises:
         CapabilityError: The agent, or its installed version, cannot do that.
-        ValidationError: The prompt is too long for the agent.
+        ValidationError: The prompt is too long for the agent, or the id looks like an option.
         AmuxError: The agent's program is not on the PATH (AGENT_NOT_INSTALLED).
     """
     info = adapter.info
@@ -85,6 +85,10 @@ def plan_launch(
     }
     if not able[request.action]:
         raise _incapable(adapter, request.action, version=None)
+    if request.session_id is not None and request.session_id.startswith("-"):
+        raise ValidationError(  # ids come from files that anyone may have written
+            f"`{request.session_id}` is not the id of a session", fields=("session",)
+        )
     newest = _plan(adapter, request, version=None)
     program = find_program(info.cli_command, host.env.get("PATH"))
     if program is None:

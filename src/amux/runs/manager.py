@@ -116,8 +116,6 @@ class RunManager:
         _check_options(options)
         _check_seconds(timeout=timeout, inactivity_timeout=inactivity_timeout)
         text = prompt if isinstance(prompt, str) else "\n\n".join(prompt)
-        if not text:
-            raise ValidationError("a run needs a prompt", fields=("prompt",))
         launch = self.plan(
             agent,
             text,
@@ -211,6 +209,8 @@ class RunManager:
         A command without a prompt, and one that is `interactive`, needs a terminal.
         """
         _check_exclusive(session=session, fork=fork, no_session=no_session)
+        if prompt is not None and not prompt.strip():
+            raise ValidationError("a run needs a prompt", fields=("prompt",))
         if approval_mode is not None and approval_mode not in APPROVAL_MODES:
             raise ValidationError(
                 f"no approval mode is called `{approval_mode}`",

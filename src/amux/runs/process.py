@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from threading import Lock
 from typing import IO, Final, Literal, cast
@@ -64,13 +64,18 @@ class AgentProcess:
         self._clock, self._grace = clock, grace
         self._timeout, self._inactivity = timeout, inactivity_timeout
         self._input = memoryview(b"" if stdin is None else stdin.encode("utf-8", "surrogateescape"))
-        self._popen = _spawn(argv, cwd=cwd, env=env, has_input=stdin is not None)
+        self._woken, self._waker = os.pipe()  # wakes the reading thread
+        try:
+            os.set_blocking(self._waker, False)
+            self._popen = _spawn(argv, cwd=cwd, env=env, has_input=stdin is not None)
+        except BaseException:
+            os.close(self._woken)
+            os.close(self._waker)
+            raise
         self._begun = self._active = clock()
         self._lock = Lock()  # of the signals: none is sent after the process was reaped
         self._is_reaped = False
         self._kill_at: float | None = None
-        self._woken, self._waker = os.pipe()  # wakes the reading thread
-        os.set_blocking(self._waker, False)
         self._errors: deque[bytes] = deque()
         self._errors_size = 0
         self.pid = self._popen.pid
@@ -84,7 +89,7 @@ class AgentProcess:
         """The end of the standard error."""
         return b"".join(self._errors)[-_STDERR_KEPT:].decode("utf-8", "replace").strip()
 
-    def lines(self) -> Iterator[bytes]:
+    def lines(self) -> Generator[bytes]:
         """Yield the lines of the output with their ends; the agent has ended after the last."""
         try:
             yield from self._read()
@@ -155,12 +160,15 @@ class AgentProcess:
         lines = _LineSplitter()
         with selectors.DefaultSelector() as selector:
             ended = self._register(selector)
-            while True:
-                chunks, is_over = self._poll(selector, ended)
-                for chunk in chunks:
-                    yield from lines.feed(chunk)
-                if is_over:
-                    break
+            try:
+                is_over = False
+                while not is_over:
+                    chunks, is_over = self._poll(selector, ended)
+                    for chunk in chunks:
+                        yield from lines.feed(chunk)
+            finally:
+                if ended is not None:
+                    os.close(ended)
         yield from lines.rest()
 
     def _register(self, selector: selectors.BaseSelector) -> int | None:
@@ -199,12 +207,12 @@ class AgentProcess:
             elif stream is not ended and not isinstance(stream, int):
                 self._take(selector, cast("IO[bytes]", stream), chunks)
         if self._has_ended():
-            chunks += self._drain(selector, ended)
+            chunks += self._drain(selector)
             return chunks, True
         self._enforce_limits()
         return chunks, False
 
-    def _drain(self, selector: selectors.BaseSelector, ended: int | None) -> list[bytes]:
+    def _drain(self, selector: selectors.BaseSelector) -> list[bytes]:
         """Return everything that is left in the pipe; a child may still hold it open."""
         chunks: list[bytes] = []
         for stream in (self._popen.stdout, self._popen.stderr):
@@ -213,8 +221,6 @@ class AgentProcess:
                     break
                 if not self._take(selector, stream, chunks):
                     break
-        if ended is not None:
-            os.close(ended)
         self._reap()
         return chunks
 

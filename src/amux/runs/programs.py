@@ -5,7 +5,13 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from subprocess import Popen
+
 _VERSION_SECONDS = 20
+_VERSION_BYTES = 64 * 1024
+_GLANCE_SECONDS = 0.05  # between two looks at a program whose child may hold the pipe open
 
 
 def find_program(name: str, path: str | None) -> str | None:
@@ -24,10 +30,9 @@ def find_program(name: str, path: str | None) -> str | None:
 def installed_version(program: str, env: dict[str, str] | None = None) -> str | None:
     """Return the version that `--version` prints; None if there is none.
 
-    A program that does not end is killed together with its children.
+    A program that does not end, or prints without end, is killed. So are its children.
     """
     import re
-    import signal
     import subprocess
 
     try:
@@ -37,20 +42,51 @@ def installed_version(program: str, env: dict[str, str] | None = None) -> str | 
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=env,
+            bufsize=0,
             start_new_session=True,
         )
     except OSError:
         return None
     with process:
         try:
-            output, _ = process.communicate(timeout=_VERSION_SECONDS)
-        except subprocess.TimeoutExpired:
-            return None
+            output = _first_output(process)
         finally:
-            if process.poll() is None:
-                if sys.platform == "win32":
-                    process.kill()
-                else:
-                    os.killpg(process.pid, signal.SIGKILL)
+            _kill_group(process)
     found = re.search(r"\d+\.\d+[\w.-]*", output.decode("utf-8", "replace"))
     return found.group() if found else None
+
+
+def _first_output(process: Popen[bytes]) -> bytes:
+    """Return the output of a program until it ends, at most `_VERSION_BYTES`."""
+    import selectors
+    import time
+
+    assert process.stdout is not None  # noqa: S101 - opened as a pipe
+    if sys.platform == "win32":  # where only sockets can be waited for
+        return process.stdout.read(_VERSION_BYTES)
+    output = b""
+    end = time.monotonic() + _VERSION_SECONDS
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while len(output) < _VERSION_BYTES and time.monotonic() < end:
+            has_ended = process.poll() is not None
+            if selector.select(0 if has_ended else _GLANCE_SECONDS):
+                chunk = os.read(process.stdout.fileno(), _VERSION_BYTES)
+                output += chunk
+                if not chunk:
+                    break
+            elif has_ended:
+                break
+    return output
+
+
+def _kill_group(process: Popen[bytes]) -> None:
+    """Kill a program that still runs, and the children that it left behind."""
+    import signal
+    from contextlib import suppress
+
+    if sys.platform == "win32":
+        process.kill()
+        return
+    with suppress(ProcessLookupError, PermissionError):  # nothing is left
+        os.killpg(process.pid, signal.SIGKILL)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from datetime import datetime
 from threading import Lock
 from typing import Final, Self
@@ -141,21 +142,23 @@ class Run(Iterator[AgentEvent]):
             self._process.request_stop()
 
     def close(self) -> None:
-        """End the agent if it still runs, and record the end of the run."""
+        """End the agent if it still runs, and record the end; there are no events after it."""
         if self._process is not None and self._result is None:
             self._process.close()
+            self._events.close()
         self._finish()
 
-    def _read(self) -> Iterator[AgentEvent]:
+    def _read(self) -> Generator[AgentEvent]:
         process = self._process
         if process is None:
             return
         reader = make_reader(
             self.launch.format or "text", action=self.launch.action, version=self.launch.version
         )
-        for line in process.lines():
-            for event in reader.line(line):
-                yield from self._accept(event)
+        with closing(process.lines()) as lines:
+            for line in lines:
+                for event in reader.line(line):
+                    yield from self._accept(event)
         for event in (*reader.finish(), *reader.errors(process.errors)):
             yield from self._accept(event)
         is_garbage = reader.understood == 0 and process.cause is None

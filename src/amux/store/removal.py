@@ -13,9 +13,10 @@ from amux.rollout.view import HiddenRecords
 def removable(newest_first: Iterable[Record], erase: Container[str]) -> set[int]:
     """Return the sequence numbers of the records that can be removed without changing a view.
 
-    These are hidden items that a search must not find either, records superseded by a later one
-    with their id, older values of a register, and records that are to be erased, with corrections
-    of them. History that a compaction or a clear left searchable stays. The meta data stays.
+    These are hidden items and projections that a search must not find either, records superseded
+    by a later one with their id, older values of a register, and records that are to be erased,
+    with corrections of them. History that a compaction or a clear left searchable stays. The meta
+    data stays.
     """
     hidden, seen = HiddenRecords(), set[str]()
     registers: set[str] = set()
@@ -26,7 +27,8 @@ def removable(newest_first: Iterable[Record], erase: Container[str]) -> set[int]
         found = control.event_of(record)
         if found is not None:
             hidden.add(record, *found)
-            if _is_outdated(*found, registers, erase):
+            is_hidden = found[0] == control.PROJECTION and hidden.hides_from_search(record)
+            if is_hidden or _is_outdated(*found, registers, erase):
                 gone.add(record.seq)
         elif record.id in seen or hidden.hides_from_search(record):
             gone.add(record.seq)

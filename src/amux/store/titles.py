@@ -10,7 +10,7 @@ from typing import Final
 from amux.errors import ValidationError
 
 MAX_TITLE: Final = 100
-_NUMBER: Final = re.compile(r"^(.*?) #(\d{1,9})$", re.DOTALL)
+_NUMBER: Final = r"^(.*?) #(\d{1,9})$"
 _REMOVED: Final = frozenset({"Cc", "Cf", "Cs"})
 
 
@@ -30,7 +30,7 @@ def clean_title(title: str | None) -> str | None:
 
 def split_number(title: str) -> tuple[str, int]:
     """Return the base of a title and its number in the lineage; the base itself is number 1."""
-    match = _NUMBER.match(title)
+    match = re.match(_NUMBER, title, re.DOTALL)
     return (match[1], int(match[2])) if match and int(match[2]) > 1 else (title, 1)
 
 

@@ -97,7 +97,7 @@ class StoreAdapter:
     def _root_for(self, host: Host, root: Path) -> Path:
         from amux.adapters.claude import ADAPTER as CLAUDE
 
-        self._claude_roots[root] = tuple(each for each in CLAUDE.roots(host) if each.is_dir())
+        self._claude_roots[root] = tuple(CLAUDE.roots(host))
         return root
 
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
@@ -105,6 +105,8 @@ class StoreAdapter:
         del cwd
         inside = Inside(root)
         folders = inside.entries(root)
+        has_keys = bool(inside.entries(folders.get("keys")))  # else no framework has written here
+        claude_roots = self._claude_roots.get(root, ()) if has_keys else ()
         for name, archived in _FOLDERS.items():
             for path in inside.entries(folders.get(name)).values():
                 stem = path.name.removesuffix(".jsonl")
@@ -116,7 +118,7 @@ class StoreAdapter:
                         session_id=stem[-_UUID_LENGTH:],
                         group=str(root),
                         archived=archived,
-                        companions=self._companions(root, path),
+                        companions=partial(_originals, path, claude_roots) if claude_roots else (),
                     )
         yield from inside.folders.sources(NAME, root, group=str(root))
 
@@ -134,13 +136,6 @@ class StoreAdapter:
         elsewhere = exists(source.companions)
         request = Request(want=want, only=only, archived=source.archived, calls_elsewhere=elsewhere)
         yield from read_rollout(source.path, request)
-
-    def _companions(
-        self, root: Path, rollout: Path
-    ) -> tuple[Path, ...] | Callable[[], tuple[Path, ...]]:
-        """Return the files of Claude Code that hold the same transcript, if there may be any."""
-        roots = self._claude_roots.get(root, ())
-        return partial(_originals, rollout, roots) if roots else ()
 
     def names(self, source: SourceRef) -> Sequence[Named] | None:
         """Return the thread that the name of a source contains."""

@@ -8,7 +8,7 @@ text, which are equal in the copies that forks have.
 from __future__ import annotations
 
 from _blake2 import blake2b  # `hashlib` would load OpenSSL
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -171,6 +171,8 @@ class _Thread:
         self._models: dict[int, str | None] = {}  # by sequence number
         self._is_imported = bool(meta.extra.get("imported_from"))
         self._lacks_usage = False
+        self._billed: dict[int, str | None] = {}  # the models of answers that others bill, likewise
+        self._unbilled: list[int] = []
         for record in records:
             self.fold.moment(record.at)
             self._note(record)
@@ -189,6 +191,15 @@ class _Thread:
             if found is not None and found[0] == control.TITLE:
                 title = found[1].get("title")
                 self._title = title if isinstance(title, str) else None
+            elif found is not None and found[0] == control.USAGE:
+                self._note_billed(found[1])
+        self._unbilled.append(record.seq)
+
+    def _note_billed(self, usage: Mapping[str, Any]) -> None:
+        """Note the answers, from the record that a usage names to the last one, as billed."""
+        first, model = usage.get("from_seq"), usage.get("model")
+        while isinstance(first, int) and self._unbilled and self._unbilled[-1] >= first:
+            self._billed[self._unbilled.pop()] = model if isinstance(model, str) else None
 
     def messages(self) -> Iterator[SessionMessage]:
         """Yield the messages in order, with the outputs of tools beside their calls."""
@@ -220,10 +231,11 @@ class _Thread:
                 message.role == "assistant"
                 and not message.synthetic
                 and record.seq > self.meta.copied + 1  # else it is a call of another thread
+                and record.seq not in self._billed
             ):
                 self._lacks_usage = True
             if message.role == "assistant" and message.model is None and not message.synthetic:
-                changes["model"] = self._models.get(record.seq)
+                changes["model"] = self._billed.get(record.seq) or self._models.get(record.seq)
             if message.tool_calls:
                 changes["tool_calls"] = tuple(
                     msgspec.structs.replace(

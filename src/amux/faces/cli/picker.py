@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 from unicodedata import east_asian_width
 
@@ -65,15 +65,20 @@ class Picker:
 
     def __init__(self, rows: Sequence[PickerRow], *, columns: int, lines: int) -> None:
         self._rows = rows
-        self._columns, self._height = columns, max(lines - _OVERHEAD, 1)
         self._filter = ""
         self._matching = list(range(len(rows)))
         self._at = self._top = 0
+        self.resize(columns, lines)
 
     @property
     def chosen(self) -> int | None:
         """The number of the chosen row; None if no row matches."""
         return self._matching[self._at] if self._matching else None
+
+    def resize(self, columns: int, lines: int) -> None:
+        """Draw for a terminal of this size from now on."""
+        self._columns, self._height = max(columns, 10), max(lines - _OVERHEAD, 1)
+        self._scroll()
 
     def press(self, key: str) -> None:
         """Move, or change the filter."""
@@ -84,7 +89,7 @@ class Picker:
             self._narrow(self._filter[:-1])
         elif len(key) == 1 and key.isprintable():
             self._narrow(self._filter + key)
-        self._top = min(max(self._top, self._at - self._height + 1), self._at)
+        self._scroll()
 
     def draw(self) -> list[str]:
         """Return the lines of the screen, none wider than the terminal."""
@@ -100,6 +105,10 @@ class Picker:
         lines += [clipped(each, self._columns - 1) for each in preview[:PREVIEW]]
         lines.append(f"{_DIM}{clipped(_HELP, self._columns - 1)}{_PLAIN}")
         return lines
+
+    def _scroll(self) -> None:
+        """Move the visible part of the list so that it contains the chosen row."""
+        self._top = min(max(self._top, self._at - self._height + 1), self._at)
 
     def _narrow(self, text: str) -> None:
         self._filter = text
@@ -134,12 +143,12 @@ def pick_session(context: Context) -> NativeRef | None:
 
 def pick(rows: Sequence[PickerRow]) -> int | None:
     """Show rows on the terminal and return the number of the picked one; None for Esc."""
-    size = os.get_terminal_size(sys.stderr.fileno())
-    picker = Picker(rows, columns=max(size.columns, 10), lines=max(size.lines, 8))
+    picker = Picker(rows, columns=80, lines=24)
     with _single_keys() as read_key:
         drawn = 0
         try:
             while True:
+                picker.resize(*os.get_terminal_size(sys.stderr.fileno()))
                 lines = picker.draw()
                 up = f"\x1b[{drawn}A" if drawn else ""
                 _put(f"\r{up}{_CLEAR_DOWN}" + "\r\n".join(lines))
@@ -149,6 +158,9 @@ def pick(rows: Sequence[PickerRow]) -> int | None:
                     return None
                 if key == "enter" and picker.chosen is not None:
                     return picker.chosen
+                if key == "resized":
+                    drawn = 0  # the terminal has wrapped the lines anew: nothing can be erased
+                    _put("\x1b[H")
                 picker.press(key)
         finally:
             up = f"\x1b[{drawn}A" if drawn else ""
@@ -203,20 +215,37 @@ def _row(session: SessionSummary, context: Context) -> PickerRow:
 @contextmanager
 def _single_keys() -> Generator[Callable[[], str]]:
     """Switch line editing and echo off, and yield a function that waits for a key."""
+    import signal
     import termios
     import tty
 
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
+    resized, resize = os.pipe()
+    os.set_blocking(resize, False)
+
+    def note_resize(*_: object) -> None:
+        with suppress(BlockingIOError):  # it is noted already
+            os.write(resize, b"!")
+
+    handler = signal.signal(signal.SIGWINCH, note_resize)
     try:
         tty.setraw(descriptor, termios.TCSADRAIN)
-        yield lambda: _read_key(descriptor)
+        yield lambda: _read_key(descriptor, resized)
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        signal.signal(signal.SIGWINCH, handler)
+        os.close(resized)
+        os.close(resize)
 
 
-def _read_key(descriptor: int) -> str:
-    """Return the next key; the end of the input is Esc."""
+def _read_key(descriptor: int, resized: int) -> str:
+    """Return the next key, or "resized"; the end of the input is Esc."""
+    import select
+
+    if resized in select.select([descriptor, resized], [], [])[0]:
+        os.read(resized, 64)
+        return "resized"
     data = os.read(descriptor, 1)
     if not data:
         return "escape"
@@ -251,4 +280,7 @@ def _put(text: str) -> None:
 
 
 def _has_terminal() -> bool:
-    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+    """Return whether there is a terminal that can move its cursor."""
+    is_dumb = os.environ.get("TERM") == "dumb"  # noqa: TID251 - a face asks the process
+    is_one = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+    return is_one and not is_dumb

@@ -120,7 +120,8 @@ def _show(context: Context, launch: Launch, named: Mapping[str, Any]) -> None:
     """Run the agent, show its events and report how it ended."""
     args = context.args
     runs = context.client.runs
-    is_shown = context.output.shows_progress and not context.is_json
+    is_dumb = os.environ.get("TERM") == "dumb"  # noqa: TID251 - a face asks the process
+    is_shown = context.output.shows_progress and not context.is_json and not is_dumb
     with _SignalStop() as signals:
         run = runs.run_planned(
             launch,

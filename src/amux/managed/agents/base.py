@@ -31,6 +31,9 @@ class Supervisor(Protocol):
     def wrote(self, session_id: str, text: str) -> None:
         """Note the text of the answer so far."""
 
+    def writes(self, session_id: str, text: Callable[[], str]) -> None:
+        """Note how to ask for the text of the answer so far, from any thread."""
+
     def warned(self, session_id: str, text: str) -> None:
         """Note a warning for the caller."""
 

@@ -7,6 +7,7 @@ the one that it contains. Every id that it names goes into the list (see `claude
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 from collections.abc import AsyncGenerator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -44,6 +45,9 @@ OPTIONS: Final[Mapping[str, type]] = {
 _NOT_FOR_SDK: Final = ("session_file",)
 _GRACE_SECONDS: Final = 5.0
 _STDERR_LINES: Final = 20
+
+# The SDK logs what it then raises. An application that configures logging still sees it.
+logging.getLogger("claude_agent_sdk").addHandler(logging.NullHandler())
 
 
 def has_sdk() -> bool:
@@ -279,6 +283,8 @@ class _Query:
         said = " ".join(self._stderr[-1:]).strip()
         was_killed = isinstance(code, int) and code < 0
         reason = self._reported or said or str(error).partition("\n")[0]
+        if isinstance(code, int) and code < 0:
+            reason = f"it was killed by signal {-code}"
         return self._error(reason, options, was_killed=was_killed)
 
     def _error(self, reason: str, options: ClaudeAgentOptions, *, was_killed: bool) -> AmuxError:

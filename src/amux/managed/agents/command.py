@@ -101,7 +101,8 @@ class CommandAgent:
         """
         supervisor = self._parts.supervisor
         supervisor.started(state.id, run.abort)
-        texts: list[str] = []
+        supervisor.writes(state.id, lambda: run.figures.text)
+        has_spoken = False
         named: str | None = None
         try:
             for event in run:
@@ -110,9 +111,7 @@ class CommandAgent:
                 if not resumes and run.session_id is not None and run.session_id != named:
                     named = run.session_id
                     supervisor.named(state.id, named)
-                if event.type == "text" and event.text:
-                    texts.append(event.text if event.is_delta else f"{event.text}\n\n")
-                    supervisor.wrote(state.id, "".join(texts))
+                has_spoken = has_spoken or (event.type == "text" and bool(event.text))
             result = run.wait()
         except BaseException:
             run.abort(_GRACE_SECONDS)
@@ -120,8 +119,8 @@ class CommandAgent:
             raise
         if result.status != "ok":
             end_processes(state.id, grace=_GRACE_SECONDS)
-            raise self._failure(state, result, resumes=resumes and not texts)
-        supervisor.wrote(state.id, result.text or "".join(texts))
+            raise self._failure(state, result, resumes=resumes and not has_spoken)
+        supervisor.wrote(state.id, result.text)
         return result.session_id or named
 
     def _failure(self, state: SessionState, result: RunResult, *, resumes: bool) -> AmuxError:

@@ -233,7 +233,8 @@ class OpencodeServer:
                 hint="look at its log, or restart it",
             ) from error
         except (OSError, http.client.HTTPException) as error:
-            reason = str(error) or type(error).__name__
+            said = error.strerror if isinstance(error, OSError) else str(error)
+            reason = said or type(error).__name__
             raise AmuxError(
                 f"no OpenCode server answers at `{self.url}` ({reason})",
                 code=ErrorCode.SPAWN_ERROR,

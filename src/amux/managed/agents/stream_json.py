@@ -51,6 +51,7 @@ class StreamProcess:
         self._timeout = timeout
         self._lines: SimpleQueue[bytes] = SimpleQueue()
         self._errors = bytearray()
+        self._writer: Thread | None = None
         try:
             self._process = subprocess.Popen(  # noqa: S603 - no shell, a program of the PATH
                 words,
@@ -80,10 +81,10 @@ class StreamProcess:
                 (AGENT_CRASH).
         """
         line = msgspec.json.encode({"role": "user", "content": prompt}) + b"\n"
-        assert self._process.stdin is not None  # noqa: S101 - opened as a pipe
-        with suppress(BrokenPipeError, OSError):  # its end is noticed below
-            self._process.stdin.write(line)
-            self._process.stdin.flush()
+        self._writer = Thread(
+            target=self._write, args=(line,), name="amux-agent-stdin", daemon=True
+        )
+        self._writer.start()  # the agent may never read it, which the timeout below notices
         texts: list[str] = []
         session_id: str | None = None
         while True:
@@ -108,6 +109,9 @@ class StreamProcess:
     def close(self) -> None:
         """End the process: close its stdin, then send SIGTERM, then SIGKILL to its group."""
         assert self._process.stdin is not None  # noqa: S101 - opened as a pipe
+        if self._writer is not None and self._writer.is_alive():
+            self.abort()  # it does not read its prompt
+            self._writer.join(GRACE_SECONDS)
         with suppress(OSError):
             self._process.stdin.close()
         for number in (None, signal.SIGTERM, getattr(signal, "SIGKILL", signal.SIGTERM)):
@@ -150,6 +154,14 @@ class StreamProcess:
                 continue
             if isinstance(event, dict):
                 return cast("dict[str, Any]", event)
+
+    def _write(self, line: bytes) -> None:
+        stream = self._process.stdin
+        assert stream is not None  # noqa: S101 - opened as a pipe
+        with suppress(OSError, ValueError):  # the agent has ended, or was given up
+            rest = memoryview(line)
+            while rest:
+                rest = rest[os.write(stream.fileno(), rest) :]
 
     def _ended(self, text: str, session_id: str | None) -> StreamAnswer:
         """Return the answer of a process that ended; raise AGENT_CRASH if it was killed."""

@@ -91,12 +91,11 @@ def flag_of(value: object) -> bool | None:
 
 def count_of(value: object) -> int:
     """Return a number of tokens; 0 for a value that is none."""
-    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS
-    return value if is_count and isinstance(value, int) else 0
+    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else 0  # a bool is none
 
 
 def nano_usd(cost: object) -> int | None:
     """Return a cost in USD as a whole number; None if it is no amount that a call can cost."""
-    if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost <= _MOST_USD:
+    if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost <= _MOST_USD:
         return None
     return round(cost * NANO)

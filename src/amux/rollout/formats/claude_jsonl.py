@@ -121,7 +121,7 @@ def _is_notice(payload: Mapping[str, Any]) -> bool:
 
 
 def read_usage(payload: Mapping[str, Any]) -> RecordUsage | None:
-    """Return the usage of the answer that a line belongs to; None for other lines and for copies."""
+    """Return the usage of the answer of a line; None for other lines and for copies of a fork."""
     if payload.get("type") != "assistant" or _is_notice(payload) or "forkedFrom" in payload:
         return None
     message = as_mapping(payload.get("message"))

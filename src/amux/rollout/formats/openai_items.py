@@ -29,20 +29,21 @@ _FAILED: Final = frozenset({"failed", "incomplete"})
 
 def read_messages(record: Record, payload: Mapping[str, Any]) -> Sequence[SessionMessage]:
     """Return the message of an item, as a tuple of one; an empty tuple if it holds none."""
-    kind = payload.get("type", "message")
-    if kind == "message":
-        return _spoken(record, payload)
-    if kind == "reasoning":
-        texts = [text_of(payload.get("summary")), text_of(payload.get("content"))]
-        thinking = "\n\n".join(filter(None, texts)) or None
-        return (_message(record, "assistant", "", thinking=thinking),)
-    if kind in {"compaction", "compaction_summary"}:
-        return (_message(record, "system", "", synthetic=True, compaction=True),)
-    if isinstance(kind, str) and kind.endswith("_call"):
-        return (_message(record, "assistant", "", tool_calls=(_call(kind, payload),)),)
-    if isinstance(kind, str) and kind.endswith("_output"):
-        return (_output(record, kind, payload),)
-    return ()
+    match payload.get("type", "message"):
+        case "message":
+            return _spoken(record, payload)
+        case "reasoning":
+            texts = [text_of(payload.get("summary")), text_of(payload.get("content"))]
+            thinking = "\n\n".join(filter(None, texts)) or None
+            return (_message(record, "assistant", "", thinking=thinking),)
+        case "compaction" | "compaction_summary":
+            return (_message(record, "system", "", synthetic=True, compaction=True),)
+        case str(kind) if kind.endswith("_call"):
+            return (_message(record, "assistant", "", tool_calls=(_call(kind, payload),)),)
+        case str(kind) if kind.endswith("_output"):
+            return (_output(record, kind, payload),)
+        case _:
+            return ()
 
 
 def _spoken(record: Record, payload: Mapping[str, Any]) -> Sequence[SessionMessage]:
@@ -74,7 +75,7 @@ def _call(kind: str, payload: Mapping[str, Any]) -> SessionToolCall:
         tool_name=text_of(payload.get("name")) or kind.removesuffix("_call"),
         input=_decoded(given),
         output=output,
-        is_error=True if payload.get("status") in _FAILED else None,
+        is_error=True if str(payload.get("status")) in _FAILED else None,
     )
 
 
@@ -94,7 +95,7 @@ def _output(record: Record, kind: str, payload: Mapping[str, Any]) -> SessionMes
         tool_call_id=text_of(payload.get("call_id")),
         tool_name="" if kind in _NAMED_BY_CALL else kind.removesuffix("_call_output"),
         output=output,
-        is_error=True if payload.get("status") in _FAILED else None,
+        is_error=True if str(payload.get("status")) in _FAILED else None,
     )
     return _message(record, "tool", text_of(output), tool_result=result)
 

@@ -24,6 +24,15 @@ from amux.rollout.formats.base import (
 from amux.rollout.records import Record, as_mapping
 
 _FAILED: Final = frozenset({"failed", "denied", "retried", "interrupted"})
+_INJECTED: Final = {
+    "system-prompt": "system",
+    "instruction": "system",
+    "compaction": "system",
+    "retry-prompt": "user",
+    "retry-feedback": "user",
+}
+"""The role of parts that neither the user nor a tool wrote."""
+
 _COUNTS: Final = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
 
 
@@ -41,22 +50,19 @@ def read_messages(record: Record, payload: Mapping[str, Any]) -> Sequence[Sessio
 
 
 def _of_request(record: Record, part: Mapping[str, Any]) -> SessionMessage | None:
-    content = part.get("content")
-    match part.get("part_kind"):
-        case "user-prompt":
-            return _message(record, "user", _text(content), images=_images(content))
-        case "system-prompt" | "instruction":
-            return _message(record, "system", _text(content), synthetic=True)
-        case "tool-return":
-            return _tool_message(record, part, is_error=part.get("outcome") in _FAILED)
-        case "retry-prompt" if part.get("tool_name") is not None:
-            return _tool_message(record, part, is_error=True)
-        case "retry-prompt" | "retry-feedback":
-            return _message(record, "user", _text(content), synthetic=True)
-        case "compaction":
-            return _message(record, "system", _text(content), synthetic=True, compaction=True)
-        case _:
-            return None
+    """Return the message of a part; None for parts that only instruct the framework."""
+    kind, content = part.get("part_kind"), part.get("content")
+    if kind == "tool-return":
+        return _tool_message(record, part, is_error=str(part.get("outcome")) in _FAILED)
+    if kind == "retry-prompt" and part.get("tool_name") is not None:
+        return _tool_message(record, part, is_error=True)
+    if kind == "user-prompt":
+        return _message(record, "user", _text(content), images=_images(content))
+    role = _INJECTED.get(str(kind))
+    if role is None:
+        return None
+    is_summary = kind == "compaction"
+    return _message(record, role, _text(content), synthetic=True, compaction=is_summary)
 
 
 def _of_response(

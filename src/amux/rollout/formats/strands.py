@@ -27,7 +27,7 @@ _IMAGE_TYPES: Final = frozenset({"png", "jpeg", "gif", "webp"})
 def read_messages(record: Record, payload: Mapping[str, Any]) -> Sequence[SessionMessage]:
     """Return the messages of a payload: results of tools first, then what was said."""
     message = as_mapping(payload.get("redact_message")) or as_mapping(payload.get("message"))
-    role = message.get("role")
+    role = str(message.get("role"))
     if role not in {"user", "assistant"}:
         return ()
     blocks = [as_mapping(block) for block in items_of(message.get("content"))]
@@ -70,7 +70,7 @@ def _image(block: Mapping[str, Any]) -> str | None:
     """Return the image of a block as a `data:` URL; bytes are stored in base64."""
     image = as_mapping(block.get("image"))
     data = as_mapping(as_mapping(image.get("source")).get("bytes")).get("data")
-    kind = image.get("format")
+    kind = str(image.get("format"))
     if not isinstance(data, str) or kind not in _IMAGE_TYPES:
         return None
     return f"data:image/{kind};base64,{data}"

@@ -18,8 +18,6 @@ from amux.rollout.log import Lease
 from amux.rollout.records import new_record_id
 from amux.store.file_log.layout import as_store_error, write_file
 
-_DECODER = msgspec.json.Decoder(Lease)
-
 
 class LeaseFiles:
     """The leases of a store. All methods are called with the lock of the thread held."""
@@ -87,7 +85,7 @@ class LeaseFiles:
         path = self._path(thread_id)
         try:
             with as_store_error("read", path):
-                return _DECODER.decode(path.read_bytes())
+                return msgspec.json.decode(path.read_bytes(), type=Lease)
         except (FileNotFoundError, msgspec.DecodeError):
             return None
 

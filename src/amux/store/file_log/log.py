@@ -65,7 +65,6 @@ from amux.store.file_log.rollout_file import RolloutFile
 from amux.store.file_log.transactions import PendingLines, Transactions
 from amux.store.file_log.values import BlobFiles, ValueFiles
 from amux.store.removal import removable
-from amux.store.repair import with_meta
 from amux.store.reports import OptimizeReport, RebuildReport, RepairReport
 
 if TYPE_CHECKING:
@@ -226,7 +225,7 @@ class FileLog:
     ) -> Appended:
         """Append records as one batch: one write of whole lines."""
         with self._locked(thread_id) as (file,):
-            check_expected(thread_id, file.head.seq, expect)
+            check_expected(thread_id, file.visible, expect)
             prepared = self._prepare(file, records, repeat)
             if prepared.records:
                 file.append(prepared.records)
@@ -255,7 +254,7 @@ class FileLog:
             prepared: dict[str, Prepared] = {}
             for batch in batches:
                 file = files[batch.thread_id]
-                check_expected(batch.thread_id, file.head.seq, batch.expect)
+                check_expected(batch.thread_id, file.visible, batch.expect)
                 prepared[batch.thread_id] = self._prepare(file, batch.records, batch.repeat)
 
             def write(pending: PendingLines) -> None:
@@ -437,6 +436,8 @@ class FileLog:
         The original goes to the directory `damaged`. Lost meta data are made anew, as far as the
         name of the file and the first record tell.
         """
+        from amux.store.repair import with_meta
+
         with self._locked(thread_id) as (file,):
             problems = tuple(self.verify(thread_id))
             records = list(read_forward(file.path))

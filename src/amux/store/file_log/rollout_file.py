@@ -44,6 +44,7 @@ class RolloutFile:
         self._is_name_durable = False
         self.path = path
         self.head = ThreadHead(seq=0)
+        self.visible = 0  # the number of the last record that readers see: not of one cut off
         self.meta: SessionMeta | None = None  # None until `lock`, and if it cannot be read
 
     def move(self, path: str) -> None:
@@ -98,7 +99,8 @@ class RolloutFile:
             last = max((line.record.seq for line in new), default=0)
             self.head = ThreadHead(seq=max(self.head.seq, last), item_id=self.head.item_id)
         else:
-            self.head, self._ids = _end_of(locked.descriptor, locked.size), None
+            self.head, self.visible = _end_of(locked.descriptor, locked.size)
+            self._ids = None
             first = first_of(locked.descriptor, locked.size)
             self.meta = None if first is None else meta_of(first)
         self._is_cut = is_cut_off(locked.descriptor, locked.size)
@@ -108,6 +110,7 @@ class RolloutFile:
     def _note(self, record: Record) -> None:
         item_id = next_item_id(record, self.head.item_id)
         self.head = ThreadHead(seq=record.seq, item_id=item_id)
+        self.visible = record.seq
         if self._ids is not None:
             self._ids.add(record.id)
 
@@ -158,17 +161,19 @@ class RolloutFile:
         return True
 
 
-def _end_of(descriptor: int, size: int) -> ThreadHead:
-    """Return the head of a file, read from its end.
+def _end_of(descriptor: int, size: int) -> tuple[ThreadHead, int]:
+    """Return the head of a file, read from its end, and the number of its last visible record.
 
-    The number of any line counts, also of a batch whose end is missing: it is not used again.
+    For the head the number of any line counts, also of a batch whose end is missing: it is not used
+    again.
     """
-    seq = 0
+    seq = visible = 0
     for line, counts in lines_back(descriptor, size):
         seq = max(seq, line.record.seq)
+        visible = visible or (line.record.seq if counts else 0)
         item_id = next_item_id(line.record, None) if counts else None
         if item_id is not None:
-            return ThreadHead(seq=seq, item_id=item_id)
+            return ThreadHead(seq=seq, item_id=item_id), visible
         if line.record.type == "session_meta":
             break
-    return ThreadHead(seq=seq)
+    return ThreadHead(seq=seq), visible

@@ -41,7 +41,6 @@ class PendingLines(msgspec.Struct, frozen=True):
 
 
 _SETTLED: Final = 5e7  # nanoseconds: a directory can change again without a new time until then
-_DECODER = msgspec.json.Decoder(list[PendingLines])
 
 
 class Transactions:
@@ -122,7 +121,7 @@ class Transactions:
             if not path.exists():
                 return
             with contextlib.suppress(msgspec.DecodeError):
-                for each in _DECODER.decode(path.read_bytes()):
+                for each in msgspec.json.decode(path.read_bytes(), type=list[PendingLines]):
                     complete(each)
             path.unlink(missing_ok=True)
         finally:

@@ -164,9 +164,7 @@ class Appender:
             "WHERE thread_id = ANY(%s) ORDER BY thread_id FOR UPDATE",
             (list(thread_ids),),
         ).fetchall()
-        known = {
-            row[0]: _Known(ThreadHead(seq=row[1], item_id=row[2]), *row[3:]) for row in found
-        }
+        known = {row[0]: _Known(ThreadHead(seq=row[1], item_id=row[2]), *row[3:]) for row in found}
         for thread_id in thread_ids:
             if thread_id not in known:
                 self.forget(thread_id)

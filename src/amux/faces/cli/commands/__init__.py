@@ -45,6 +45,7 @@ GROUPS = (
     CommandGroup("store", "list", "keep the sessions of your own programs"),
     CommandGroup("managed", "list", "start, resume, save and recover sessions of agents"),
     CommandGroup("adapters", "list", "list the supported agents"),
+    CommandGroup("hooks", "list", "list the hooks that run for sessions of the store"),
     CommandGroup("config", "show", "show the settings and where they come from"),
 )
 
@@ -143,6 +144,7 @@ COMMANDS = (
     CommandEntry(
         "adapters list", "agents", "list the supported agents and their sessions found here"
     ),
+    CommandEntry("hooks list", "hooks", "list hooks with their origin, trust and order"),
     CommandEntry("config show", "config_show", "show every setting with its origin"),
     CommandEntry("completion", "completion", "print a completion script for your shell"),
     CommandEntry("help", "help", "show help on a command or a topic"),

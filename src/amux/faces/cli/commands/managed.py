@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,9 @@ SESSION_HELP = "an id of a managed session, the beginning of one, or AGENT:ID"
 STATUSES = ("created", "active", "idle", "ended", "crashed", "archived")
 STRATEGIES = ("always", "resume_or_new", "always_new", "manual")
 WAYS = ("resume", "new", "export", "discard")
+_INTERRUPTS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
 
 
 def configure_list(parser: CommandParser) -> None:
@@ -225,12 +229,25 @@ def run_delete(context: Context) -> None:
 
 @contextmanager
 def _open(context: Context) -> Generator[ManagedSessions]:
-    """Give the managed sessions to the body; afterwards store what waits in memory."""
+    """Give the managed sessions to the body; afterwards store what waits in memory.
+
+    Ctrl-C, SIGTERM and SIGHUP interrupt the body, so that no agent outlives it.
+    """
     managed = context.client.managed
+    earlier = {sign: signal.signal(sign, _interrupt) for sign in _INTERRUPTS}
     try:
         yield managed
     finally:
         managed.close()
+        for sign, handler in earlier.items():
+            signal.signal(sign, handler)
+
+
+def _interrupt(*_: object) -> None:
+    """Interrupt the command once; further signals must not keep it from ending its agent."""
+    for sign in _INTERRUPTS:
+        signal.signal(sign, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _add_prompts(parser: CommandParser) -> None:

@@ -115,7 +115,8 @@ def _agent_and_prompt(args: Arguments) -> tuple[str | None, str | None]:
 def _print_plain(context: Context, agent: str | None, prompt: str | None) -> bool:
     """Print the command of a new session if the table of the agent suffices."""
     args = context.args
-    is_plain = args.session is None and args.fork is None and prompt != _STDIN
+    is_checked = prompt is None or (prompt.strip() and prompt != _STDIN)
+    is_plain = args.session is None and args.fork is None and is_checked
     if agent is None or not is_plain or args.json or args.demo or args.home or args.cwd:
         return False
     from amux.runs.dry_run import plain_command

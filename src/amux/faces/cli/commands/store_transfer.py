@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from amux.store.reports import ImportReport
 
 _ZIP = b"PK\x03\x04"
+_SQLITE = b"SQLite format 3\0"
+_POSTGRES = ("postgresql://", "postgres://")
 
 
 def configure_export(parser: CommandParser) -> None:
@@ -84,12 +86,15 @@ def configure_import(parser: CommandParser) -> None:
         "origin",
         metavar="ORIGIN",
         nargs="+",
-        help="an exported or packed file, `-` for stdin, or a session of any agent: `AGENT:ID`",
+        help="an exported or packed file, `-` for stdin, a session of any agent (`AGENT:ID`), a "
+        "SQLite file of openai-agents, LangGraph or Google ADK, or the `postgresql://` URL of "
+        "LangGraph's checkpoints",
     )
     add_examples(
         parser,
         "amux store import threads.jsonl",
         "amux store import claude:29c5cee3",
+        "amux store import conversations.db",
         "amux store export --all | AMUX_STORE=/backup amux store import -",
     )
 
@@ -99,6 +104,9 @@ def run_import(context: Context) -> None:
     words: list[str] = context.args.origin
     if words == ["-"]:
         _finish(context, context.client.store.import_lines(sys.stdin.buffer))
+        return
+    if len(words) == 1 and words[0].startswith(_POSTGRES):
+        _import_database(context, words[0])
         return
     path = usable_path(words[0])
     if len(words) == 1 and os.path.isfile(path):  # noqa: PTH113 - an id may be no valid path
@@ -122,14 +130,35 @@ def _import_file(context: Context, path: Path) -> None:
     store = context.client.store
     try:
         with path.open("rb") as file:
-            if file.read(len(_ZIP)) != _ZIP:
+            beginning = file.read(len(_SQLITE))
+            if not beginning.startswith((_ZIP, _SQLITE)):
                 file.seek(0)
                 _finish(context, store.import_lines(file))
                 return
     except OSError as error:
         raise AmuxError(f"cannot read `{path}`: {error.strerror}") from error
+    if beginning == _SQLITE:
+        _import_database(context, path)
+        return
     thread = store.unpack(path)
     _confirm_imported(context, [thread.thread_id], [], [])
+
+
+def _import_database(context: Context, origin: Path | str) -> None:
+    """Store the sessions of an agent framework, and report what was found."""
+    from amux.integrations.migration import import_database
+
+    with context.working("reading the database"):
+        reports = import_database(context.client.store, origin)
+    if context.is_json:
+        context.output.json(as_json(reports))
+    else:
+        context.output.rows((each,) for report in reports for each in report.imported)
+    for report in reports:
+        sessions, records = count(len(report.imported), "session"), count(report.records, "record")
+        old = f", {len(report.skipped):,} skipped: the store has them" if report.skipped else ""
+        context.output.note(f"{report.framework}: {sessions} with {records} imported{old}")
+        context.report_problems(report.problems)
 
 
 def _finish(context: Context, report: ImportReport) -> None:

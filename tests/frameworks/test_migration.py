@@ -1,0 +1,262 @@
+"""Sessions that a framework wrote to its own database are the same after an import.
+
+Every database is written by the framework itself, and the sessions are read by the framework's own
+class and by ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+from uuid import uuid4
+
+import psycopg
+import pytest
+from agents import SQLiteSession
+from agents.extensions.memory import AdvancedSQLiteSession
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.adk.sessions.database_session_service import DatabaseSessionService
+from google.adk.sessions.sqlite_session_service import SqliteSessionService
+from google.genai import types
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import START, StateGraph
+from langgraph.graph.message import add_messages
+from psycopg import sql
+
+from amux.errors import AmuxError, ValidationError
+from amux.integrations.adk import AmuxSessionService
+from amux.integrations.langgraph import AmuxSaver
+from amux.integrations.migration import import_database
+from amux.integrations.openai_agents import AmuxSession
+from amux.store.session_store import SessionStore
+
+ITEMS: list[Any] = [
+    {"role": "user", "content": "What is 2+2? ü 🐍"},
+    {"type": "function_call", "call_id": "c1", "name": "add", "arguments": '{"a": 2}'},
+    {"type": "function_call_output", "call_id": "c1", "output": "4"},
+    {"role": "assistant", "content": [{"type": "output_text", "text": "4", "annotations": []}]},
+]
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_sessions_of_the_openai_agents_sdk_come_over(store: SessionStore, tmp_path: Path) -> None:
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    path = folder / "chats.db"
+    names = ["plain", "it's; DROP TABLE --", "ü/../x"]
+
+    async def write() -> None:
+        for name in names:
+            theirs = SQLiteSession(name, path)
+            await theirs.add_items(ITEMS)
+            await theirs.add_items([{"role": "user", "content": f"I am {name}"}])
+            theirs.close()
+
+    asyncio.run(write())
+    open_writer = sqlite3.connect(path)  # what only the log holds comes over as well
+    open_writer.execute("PRAGMA journal_mode = WAL")
+    open_writer.execute(
+        "INSERT INTO agent_messages (session_id, message_data) VALUES ('plain', '{\"role\": 1}')"
+    )
+    open_writer.commit()
+    before = files_of(folder)
+    (report,) = import_database(store, path)
+    assert files_of(folder) == before
+    assert (len(report.imported), report.records, report.problems) == (3, 16, [])
+    for name in names:
+        theirs = asyncio.run(SQLiteSession(name, path).get_items())
+        assert asyncio.run(AmuxSession(name, store).get_items()) == theirs
+    open_writer.close()
+    (again,) = import_database(store, path)
+    assert (again.imported, sorted(again.skipped)) == ([], sorted(names))
+
+
+def test_branches_and_usage_of_the_openai_agents_sdk_come_over(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    path = tmp_path / "advanced.db"
+    theirs = AdvancedSQLiteSession(session_id="s", db_path=path, create_tables=True)
+    asyncio.run(theirs.add_items(ITEMS))
+    asyncio.run(theirs.add_items([{"role": "user", "content": "and 3+3?"}]))
+    asyncio.run(theirs.create_branch_from_turn(2, "other"))
+    asyncio.run(theirs.add_items([{"role": "user", "content": "and 4+4?"}]))
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "INSERT INTO turn_usage (session_id, branch_id, user_turn_number, requests, "
+            "input_tokens, output_tokens, total_tokens, input_tokens_details) "
+            "VALUES ('s', 'main', 1, 1, 100, 20, 120, '{\"cached_tokens\": 40}')"
+        )
+    (report,) = import_database(store, path)
+    assert len(report.imported) == 2
+    ours = AmuxSession("s", store)
+    for branch in ("main", "other"):
+        asyncio.run(theirs.switch_to_branch(branch))
+        asyncio.run(ours.switch_to_branch(branch))
+        assert asyncio.run(ours.get_items()) == asyncio.run(theirs.get_items()), branch
+    theirs.close()
+    (thread,) = [each for each in store.list(limit=None) if each.key == ("s",)]
+    assert (thread.input_tokens, thread.cache_read_tokens, thread.output_tokens) == (60, 40, 20)
+
+
+def test_rows_that_are_no_items_are_reported(store: SessionStore, tmp_path: Path) -> None:
+    path = tmp_path / "chats.db"
+    asyncio.run(SQLiteSession("s", path).add_items(ITEMS[:1]))
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "INSERT INTO agent_messages (session_id, message_data) VALUES ('s', '{torn')"
+        )
+    (report,) = import_database(store, path)
+    assert report.records == 1
+    assert [each.code for each in report.problems] == ["bad-record"]
+    assert asyncio.run(AmuxSession("s", store).get_items()) == ITEMS[:1]
+
+
+async def fill_adk(service: Any) -> None:
+    for user in ("ann", "bob"):
+        session = await service.create_session(
+            app_name="app",
+            user_id=user,
+            session_id="s",
+            state={"n": 1, "user:name": user, "app:x_y": [1]},
+        )
+        for number, stamp in enumerate((1_700_000_000.25, 1_700_000_100.5)):
+            call = types.Part.from_function_call(name="look_up", args={"snake_key": number})
+            delta = {"n": number + 2, "deep": {"snake_key": 2**60}}
+            event = Event(
+                author="model",
+                invocation_id=f"i{number}",
+                timestamp=stamp,
+                content=types.Content(role="model", parts=[types.Part(text="hi"), call]),
+                usage_metadata=types.GenerateContentResponseUsageMetadata(
+                    prompt_token_count=10, candidates_token_count=3
+                ),
+                actions=EventActions(state_delta=delta),
+            )
+            await service.append_event(session, event)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "database"])
+def test_sessions_of_the_agent_development_kit_come_over(
+    store: SessionStore, tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / "adk.db"
+
+    def make() -> Any:
+        if kind == "sqlite":
+            return SqliteSessionService(str(path))
+        return DatabaseSessionService(f"sqlite+aiosqlite:///{path}")
+
+    async def work() -> Any:
+        theirs = make()
+        await fill_adk(theirs)
+        (report,) = await asyncio.to_thread(import_database, store, path)
+        ours = AmuxSessionService(store)
+        for user in ("ann", "bob"):
+            place: dict[str, Any] = {"app_name": "app", "user_id": user, "session_id": "s"}
+            expected, found = await theirs.get_session(**place), await ours.get_session(**place)
+            assert found is not None
+            assert found.events == expected.events
+            assert found.state == expected.state
+            assert found.last_update_time == expected.last_update_time
+            more = Event(author="user", invocation_id="i9", timestamp=1_700_000_200.0)
+            await ours.append_event(found, more)  # the session can be continued
+        return report
+
+    report = asyncio.run(work())
+    assert (len(report.imported), report.records, report.problems) == (2, 4, [])
+    threads = [each for each in store.list(limit=None) if each.key and len(each.key) == 3]
+    assert {each.user_id for each in threads} == {"ann", "bob"}
+    assert all(each.input_tokens == 20 and each.tool_call_count == 2 for each in threads)
+
+
+class ChatState(TypedDict):
+    messages: Annotated[list[BaseMessage], add_messages]
+    turns: int
+
+
+def chat(saver: Any, thread: str, prompts: list[str]) -> None:
+    def answer(state: ChatState) -> dict[str, Any]:
+        last = state["messages"][-1].content
+        return {"messages": [AIMessage(f"re: {last}")], "turns": state.get("turns", 0) + 1}
+
+    builder = StateGraph(ChatState)
+    builder.add_node("answer", answer)
+    builder.add_edge(START, "answer")
+    graph: Any = builder.compile(checkpointer=saver)
+    for prompt in prompts:
+        state = {"messages": [HumanMessage(prompt)]}
+        graph.invoke(state, {"configurable": {"thread_id": thread}})
+
+
+def checkpoints_in(saver: Any) -> list[Any]:
+    found = [
+        (
+            each.config["configurable"],
+            each.checkpoint,
+            each.metadata,
+            (each.parent_config or {}).get("configurable"),
+            sorted(each.pending_writes, key=repr),
+        )
+        for each in saver.list(None)
+    ]
+    return sorted(found, key=lambda each: (each[0]["thread_id"], each[0]["checkpoint_id"]))
+
+
+def test_checkpoints_of_langgraph_come_over_from_sqlite(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    path = tmp_path / "graph.db"
+    with SqliteSaver.from_conn_string(str(path)) as theirs:
+        chat(theirs, "one", ["hello", "more", "again"])
+        chat(theirs, "two", ["bye"])
+        expected = checkpoints_in(theirs)
+    (report,) = import_database(store, path)
+    assert (len(report.imported), report.records) == (2, len(expected))
+    ours = AmuxSaver(store)
+    assert checkpoints_in(ours) == expected
+    chat(ours, "one", ["still there?"])  # the conversation can be continued
+    latest = ours.get_tuple({"configurable": {"thread_id": "one"}})
+    assert latest is not None
+    assert len(latest.checkpoint["channel_values"]["messages"]) == 8
+    (again,) = import_database(store, path)
+    assert again.skipped == ["one", "two"]
+
+
+def test_checkpoints_of_langgraph_come_over_from_postgresql(postgres_url: str) -> None:
+    schema = f"theirs_{uuid4().hex}"
+    mark = "&" if "?" in postgres_url else "?"
+    url = f"{postgres_url}{mark}options=-csearch_path%3D{schema}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+    try:
+        with PostgresSaver.from_conn_string(url) as theirs:
+            theirs.setup()
+            chat(theirs, "one", ["hello", "more"])
+            expected = checkpoints_in(theirs)
+        with SessionStore("memory:") as store:
+            (report,) = import_database(store, url)
+            assert (len(report.imported), report.records) == (1, len(expected))
+            assert checkpoints_in(AmuxSaver(store)) == expected
+    finally:
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema)))
+
+
+def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE notes (text)")
+    with SessionStore("memory:") as store:
+        with pytest.raises(ValidationError, match="no sessions of a framework"):
+            import_database(store, path)
+        path.write_bytes(b"SQLite format 3\0" + b"x" * 200)
+        with pytest.raises(AmuxError, match="not a usable SQLite database"):
+            import_database(store, path)
