@@ -151,3 +151,12 @@ def test_a_line_of_any_form_stops_no_reader(store_folder: Path, line: Any) -> No
     client = create_client(home=store_folder, env={"AMUX_STORE": str(store_folder)})
     session = client.sessions.get("amux", thread.thread_id)
     assert session.messages[-1].content == "mark two"
+
+
+def test_a_content_with_a_lone_surrogate_inside_an_object_is_a_message() -> None:
+    with SessionStore("memory:") as store:
+        thread = store.start(cwd="/")
+        thread.message("user", {"a": "\ud800"})
+        thread.message("user", "after")
+        assert thread.summary.message_count == 2
+        assert [hit.role for hit in store.search("after")] == ["user"]

@@ -13,7 +13,7 @@ import msgspec
 
 from amux.model.message import SessionMessage
 from amux.model.usage import NANO, Tokens
-from amux.rollout.records import Record, as_mapping
+from amux.rollout.records import Record, as_mapping, encode_payload
 
 _MOST_USD: Final = 1_000_000
 _MOST_TOKENS: Final = 2**53
@@ -71,7 +71,7 @@ def text_of(value: object) -> str:
             texts.append(text)
     if texts or isinstance(value, list):
         return "\n".join(texts)
-    return msgspec.json.encode(value).decode()
+    return encode_payload(value)
 
 
 def items_of(value: object) -> Sequence[Any]:
