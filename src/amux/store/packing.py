@@ -25,7 +25,7 @@ _NOT_A_PACK: Final = (
     OSError, zipfile.BadZipFile, zlib.error, KeyError, EOFError, NotImplementedError, RuntimeError,
     ValueError,
 )  # fmt: skip
-"""What `zipfile` raises for files of all kinds; a file with a password is a RuntimeError."""
+"""The errors that `zipfile` raises for a file that is no archive, or that has a password."""
 
 
 def pack(log: ThreadLog, thread_id: str, path: Path) -> Path:
