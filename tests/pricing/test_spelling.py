@@ -147,7 +147,7 @@ WORDS = st.lists(
     max_size=4,
 )
 NUMBERS = st.lists(st.integers(0, 99).map(str), max_size=3)
-SIGNS = st.sampled_from("-./_:@")
+SIGNS = st.sampled_from("-_@ ")
 
 
 @drawn(100)
@@ -164,8 +164,7 @@ def test_words_may_be_in_any_order_and_signs_do_not_matter(
         return name
 
     one, other = written(words), written(data.draw(st.permutations(words)))
-    if "." not in one + other:  # `1.5b` is one word, `1-5b` is two
-        assert spelling_key(one) == spelling_key(other)
+    assert spelling_key(one) == spelling_key(other)
 
 
 CHANGES: dict[str, Callable[[list[str]], list[str]]] = {

@@ -6,8 +6,9 @@ and answers in a hundredth of the time. It is used only if exactly that version 
 match is certain; otherwise the catalogue is loaded.
 
 A name that the catalogue does not have as it is recorded may be another spelling of an entry, have
-a date that the entry lacks, or be known only from another provider. The rates then say so in
-`note`. A model that is not in the catalogue has no rates: nothing is guessed from a similar name.
+a date that the entry lacks, be known only from another provider, or have a prefix that the
+catalogue does not know. The rates then say so in `note`. A model that is not in the catalogue has
+no rates: nothing is guessed from a similar name.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import msgspec
 
 from amux.pricing.corrections import CORRECTIONS, corrected
 from amux.pricing.rates import BucketRates, Rates, RateTier, TokenRates, UsdPrices, bucket_rates
-from amux.pricing.spelling import is_local, shorter_names, spelling_key
+from amux.pricing.spelling import cut_prefix, is_local, shorter_names, spelling_key, undated
 
 if TYPE_CHECKING:
     from genai_prices import types
@@ -34,6 +35,7 @@ AGENT_PROVIDERS = {"claude": "anthropic", "codex": "openai"}
 """The provider of an agent's models if the name of the model does not contain one."""
 
 _VARIANT = re.compile(r"\[[^\]]*\]$")  # `claude-opus-4-1[1m]`: an option of the agent, not a model
+_VENDOR = re.compile(r"([^/:]*)[/:](.*)")
 _DATE_DIGITS = 8
 _COMPACT_DATE = re.compile(r"-(20\d\d)([01]\d)([0-3]\d)(?!\d)")
 _PRICE_KEYS = {
@@ -118,15 +120,43 @@ def look_up_rates(agent: str, model: str, day: date) -> tuple[Rates | None, bool
     """Return what `find_rates` returns, from the catalogue itself instead of `shipped.json`."""
     # Some prices depend on the hour; at noon UTC the regular ones apply.
     moment = datetime.combine(day, time(12), UTC)
-    for provider, ref in candidates(agent, model):
+    name = plain_name(model)
+    for ref in () if is_local(name) else shorter_names(name):
+        entry = _listed_entry(agent, ref, moment) or _other_entry(agent, ref)
+        if entry is not None:
+            rates, lasting = _entry_rates(entry.provider, entry.model, entry.name, moment)
+            note = "; ".join(filter(None, (entry.note, _missing_entry(entry, name, ref))))
+            return None if rates is None else msgspec.structs.replace(rates, note=note), lasting
+    return None, True
+
+
+class CatalogueEntry(NamedTuple):
+    """An entry that a name certainly means, under which name, and why if that is another one."""
+
+    provider: types.Provider
+    model: types.ModelInfo
+    name: str
+    note: str = ""
+
+
+def _listed_entry(agent: str, name: str, moment: datetime) -> CatalogueEntry | None:
+    """Return the entry that the catalogue itself finds for a name."""
+    for provider, ref in candidates(agent, name):
         found = _look_up(provider, ref, moment)
         if found is not None:
-            return _entry_rates(found.provider, found.model, ref, moment)
-    other = None if is_local(plain_name(model)) else _other_entry(agent, model)
-    if other is None:
-        return None, True
-    rates, lasting = _entry_rates(other.provider, other.model, other.model.id, moment)
-    return None if rates is None else msgspec.structs.replace(rates, note=other.note), lasting
+            return CatalogueEntry(found.provider, found.model, ref)
+    return None
+
+
+def _missing_entry(entry: CatalogueEntry, name: str, ref: str) -> str:
+    """Return in words that the catalogue does not know what stands before `ref` in a name."""
+    prefix = _prefix(name, ref)
+    is_known = not prefix or _is_called(entry.provider, prefix)
+    return "" if is_known else f"the catalogue has no such entry of `{prefix}`"
+
+
+def _prefix(name: str, rest: str) -> str:
+    return name.removesuffix(rest).rstrip("/:.")
 
 
 def _look_up(provider: str | None, ref: str, moment: datetime) -> types.PriceCalculation | None:
@@ -207,26 +237,28 @@ MAKERS: Final = (
 _RESELLER: Final = "openrouter"
 
 
-class OtherEntry(NamedTuple):
-    """An entry that a name certainly means, and why it is used instead of one of that name."""
+def _other_entry(agent: str, name: str) -> CatalogueEntry | None:
+    """Return the entry of a name without its date, in another spelling or of another provider.
 
-    provider: types.Provider
-    model: types.ModelInfo
-    note: str
-
-
-def _other_entry(agent: str, model: str) -> OtherEntry | None:
-    """Return the entry of a name without its date, in another spelling or of another provider."""
-    name = plain_name(model)
+    An entry must have the whole name. One of the provider that the name begins with may also have
+    a shorter one.
+    """
+    rest = cut_prefix(name)
+    head = _prefix(name, rest) if rest else AGENT_PROVIDERS.get(agent, "")
     by_key = _entries_by_key()
-    heads = name.split("/")[:-1] or [AGENT_PROVIDERS.get(agent, "")]
-    refs = shorter_names(name)
-    found = [(ref, entry) for ref in refs for entry in by_key.get(spelling_key(ref), ())]
-    # The recorded provider comes first, even for a shorter name, which is the one it has.
-    found.sort(key=lambda each: _rank(each[1][0], heads, name.count("/") - each[0].count("/")))
-    for ref, (provider, entry) in found:
+    found = [
+        (shorter, ref, entry)
+        for shorter in shorter_names(name)
+        for ref in dict.fromkeys((shorter, undated(shorter)))
+        for entry in by_key.get(spelling_key(ref), ())
+        if shorter == name or _is_called(entry[0], head)
+    ]
+    found.sort(key=lambda each: _rank(each[2][0], head))
+    for shorter, ref, (provider, entry) in found:
         if rates_by_token(_standard_prices(entry), claude=False) is not None:
-            return OtherEntry(provider, entry, _why(name, ref, provider, entry))
+            reasons = ["the name without its date"] if ref != shorter else []
+            reasons += _reasons(ref, head if rest else "", provider, entry)
+            return CatalogueEntry(provider, entry, entry.id, "; ".join(reasons))
     return None
 
 
@@ -276,16 +308,13 @@ def _literal_names(clause: types.MatchLogic) -> list[str]:
             return []
 
 
-def _rank(provider: types.Provider, heads: Iterable[str], cut: int) -> tuple[int, int, int]:
-    """Return the place of an entry: the recorded provider, then the least vendors that are cut off.
-
-    Of several providers of one name the makers come first, then openrouter, then all others.
-    """
-    if any(_is_called(provider, head) for head in heads):
-        return -1, 0, 0
+def _rank(provider: types.Provider, head: str) -> tuple[int, int]:
+    """Return the place of an entry: the recorded provider, the makers, openrouter, all others."""
+    if _is_called(provider, head):
+        return 0, 0
     if provider.id in MAKERS:
-        return cut, 0, MAKERS.index(provider.id)
-    return cut, 1 if provider.id == _RESELLER else 2, 0
+        return 1, MAKERS.index(provider.id)
+    return 2 if provider.id == _RESELLER else 3, 0
 
 
 def _is_called(provider: types.Provider, head: str) -> bool:
@@ -298,20 +327,19 @@ def _standard_prices(model: types.ModelInfo) -> types.ModelPrice:
     return prices[0].prices if isinstance(prices, list) else prices
 
 
-def _why(name: str, ref: str, provider: types.Provider, model: types.ModelInfo) -> str:
-    """Return in words why an entry is used for a name of which `ref` is the part that fits."""
-    head, slash, _ = name.partition("/")
-    last, fitting = name.rpartition("/")[2], ref.rpartition("/")[2]
-    reasons: list[str] = []
-    if fitting != last:
-        reasons.append("the name without its date")
-    if fitting not in {each.lower() for each in entry_names(model)}:
-        reasons.append("another spelling of the name")
-    if slash and not _is_called(provider, head):
-        reasons.append(f"the catalogue has no such entry of `{head}`")
-    elif not slash and provider.id not in MAKERS:
-        reasons.append(f"the catalogue has no entry of its maker, but one of {provider.id}")
-    return "; ".join(reasons) or f"the catalogue has the name from {provider.id}"
+def _reasons(
+    ref: str, head: str, provider: types.Provider, model: types.ModelInfo
+) -> Iterator[str]:
+    """Yield in words why an entry is used for a name that is not its own or of another vendor."""
+    is_spelled = ref.rpartition("/")[2] in {each.lower() for each in entry_names(model)}
+    if not is_spelled:
+        yield "another spelling of the name"
+    if head and not _is_called(provider, head):
+        yield f"the catalogue has no such entry of `{head}`"
+    elif not head and provider.id not in MAKERS:
+        yield f"the catalogue has no entry of its maker, but one of {provider.id}"
+    elif not head and is_spelled:
+        yield f"the catalogue has the name from {provider.id}"
 
 
 def rates_by_token(
@@ -361,11 +389,11 @@ def is_claude(provider: str, model: str) -> bool:
 def candidates(agent: str, model: str) -> Iterator[tuple[str | None, str]]:
     """Yield (provider, name) pairs to look up, the best first; None: find the provider by name."""
     name = plain_name(model)
-    head, slash, rest = name.partition("/")
+    vendor = _VENDOR.match(name)
     if name.startswith("arn:aws:bedrock:") or "anthropic.claude" in name:
         yield "aws", name
-    elif slash:
-        yield head, rest
+    elif vendor:
+        yield vendor[1], vendor[2]
         yield None, name
     else:
         yield AGENT_PROVIDERS.get(agent), name
@@ -388,7 +416,9 @@ def shipped_rates(agent: str, model: str, day: date) -> Answer | None:
     shipped = _installed()
     if shipped is None:
         return None
-    for named, name in candidates(agent, model):
+    whole = plain_name(model)
+    names = [] if is_local(whole) else shorter_names(whole)
+    for named, name in (each for shorter in names for each in candidates(agent, shorter)):
         provider = _owner(shipped, name) if named is None else named
         if provider is None:
             continue
@@ -399,10 +429,7 @@ def shipped_rates(agent: str, model: str, day: date) -> Answer | None:
             return _answer(found, shipped.version, provider, day) if _is_sure(found, name) else None
         if _DATED.search(name) or provider in shipped.resellers:
             return None
-    name = plain_name(model)
-    is_listed = not is_local(name) and any(
-        spelling_key(ref) in _spellings() for ref in shorter_names(name)
-    )
+    is_listed = any(not _spellings().isdisjoint(map(spelling_key, (n, undated(n)))) for n in names)
     return None if is_listed else Answer(None, lasting=True)
 
 

@@ -20,6 +20,7 @@ from amux.model.usage import NANO, Tokens
 from amux.pricing.catalogue import AGENT_PROVIDERS, find_rates, is_claude, plain_name
 from amux.pricing.rates import Rates, UsdPrices, bucket_rates, cost_nusd, usd_per_million
 from amux.pricing.remembered import StoredRates
+from amux.pricing.spelling import shorter_names
 
 _DATE_SUFFIX = re.compile(r"[-@]\d{4}-?\d{2}-?\d{2}$")
 
@@ -181,11 +182,9 @@ def _refuse_negative(**counts: int) -> None:
 def _own_names(model: str) -> Iterator[str]:
     """Yield the names under which a user-provided price may be found, the most exact first."""
     yield model.lower()
-    name = plain_name(model)
-    yield name
-    name = name.rpartition("/")[2]
-    yield name
-    yield _DATE_SUFFIX.sub("", name)
+    for name in shorter_names(plain_name(model)):
+        yield name
+        yield _DATE_SUFFIX.sub("", name)
 
 
 def _to_usd(price: PriceSettings) -> UsdPrices:

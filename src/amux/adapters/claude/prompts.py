@@ -170,14 +170,6 @@ def command_line(text: str) -> str | None:
     return f"{command} {arguments[1].strip() if arguments else ''}".rstrip()
 
 
-def local_command(parts: UserParts[B]) -> str | None:
-    """Return the command that the program carried out itself, if the line is the echo of one."""
-    text = text_of(parts.injected[0].text) if parts.injected else None
-    if text is None or not starts_with_any(text, (COMMAND_NAME,)):
-        return None
-    return command_line(text)
-
-
 def is_compact_summary(line: Line, parts: UserParts[B]) -> bool:
     """Return whether a user line replaces earlier history with a summary."""
     if line.is_compact_summary is True:
