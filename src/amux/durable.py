@@ -1,7 +1,8 @@
 """Files that several processes write to: private modes, locks, and syncing to the disk.
 
 A lock belongs to an open file and is released when that file is closed, also by the end of its
-process. It binds only programs that ask for it: readers take no lock.
+process. It binds only programs that ask for it: readers take no lock. A connection to a database
+belongs to the process that opened it: a fork of that process must open its own.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
+from weakref import WeakSet
 
 PRIVATE_FILE: Final = 0o600
 PRIVATE_FOLDER: Final = 0o700
@@ -110,3 +112,27 @@ def make_private_folder(folder: Path) -> list[Path]:
     for each in reversed(missing):
         each.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     return [each.parent for each in missing]
+
+
+class Connected(Protocol):
+    """An object with a connection that a forked process must not use."""
+
+    def abandon(self) -> None:
+        """Forget the connection and all locks, without closing anything: the parent uses them."""
+
+
+_CONNECTED: Final[WeakSet[Connected]] = WeakSet()
+
+
+def abandon_after_fork(owner: Connected) -> None:
+    """Let an object abandon its connection in every process that is forked from this one."""
+    _CONNECTED.add(owner)
+
+
+def _abandon_all() -> None:
+    for owner in list(_CONNECTED):
+        owner.abandon()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_abandon_all)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -148,6 +149,12 @@ def test_an_address_of_an_unknown_kind_is_refused(address: str) -> None:
         SessionStore(address)
 
 
+@pytest.mark.parametrize("address", [None, 7, b"folder", "", "a\0b", "postgresql://[::"])
+def test_what_is_no_address_at_all_is_refused_at_once(address: Any) -> None:
+    with pytest.raises(ValidationError, match=r"address of a store|URL of the store"):
+        SessionStore(address)
+
+
 def test_a_file_in_the_place_of_the_store_is_a_store_error(tmp_path: Path) -> None:
     place = tmp_path / "store"
     place.write_text("not a directory")
@@ -161,7 +168,7 @@ def test_a_file_in_the_place_of_the_store_is_a_store_error(tmp_path: Path) -> No
         lambda: store.log.put_blob(b""),
         lambda: store.find("n", ("k",)),
     ):
-        with pytest.raises(StoreError, match=str(place)):
+        with pytest.raises(StoreError, match=f"{place}` is a file|{place}`: File exists"):
             attempt()
     assert place.read_text() == "not a directory"
 

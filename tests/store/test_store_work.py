@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections import Counter
 from collections.abc import Generator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from string import digits
 from types import FrameType
 from typing import Any
 from unittest.mock import patch
@@ -32,7 +34,11 @@ _CALLS = (
 
 @contextmanager
 def counted_calls(folder: Path) -> Generator[Counter[str]]:
-    """Count the system calls of the body, and the rollouts that it opens."""
+    """Count the system calls of the body on the store, and the rollouts that it opens.
+
+    Calls of other threads, and those that name files outside the store, are made by tools that
+    observe the test, not by the body.
+    """
     calls: Counter[str] = Counter()
     with ExitStack() as patched:
         for name in _CALLS:
@@ -41,12 +47,14 @@ def counted_calls(folder: Path) -> Generator[Counter[str]]:
 
 
 def _counting(name: str, calls: Counter[str], folder: Path) -> Any:
-    original = getattr(os, name)
+    original, thread = getattr(os, name), threading.get_ident()
 
     def counted(*arguments: Any, **named: Any) -> Any:
-        calls[name] += 1
-        if name == "open" and str(arguments[0]).startswith(str(folder / "sessions")):
-            calls["open a rollout"] += 1
+        file = str(arguments[0])  # a path, or the number of an open file
+        if threading.get_ident() == thread and file.startswith((str(folder), *digits)):
+            calls[name] += 1
+            if name == "open" and file.startswith(str(folder / "sessions")):
+                calls["open a rollout"] += 1
         return original(*arguments, **named)
 
     return counted

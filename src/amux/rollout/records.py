@@ -97,6 +97,7 @@ class _Line(msgspec.Struct, kw_only=True, omit_defaults=True):
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(_Line)
 _ANY: Final = msgspec.json.Decoder()
+_PAYLOAD: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _DOUBTFUL: Final = ("NaN", "Infinity", "\\u", "\n", "\r")
 _ID_BYTES: Final = 8
 
@@ -122,7 +123,7 @@ def encode_payload(value: Any) -> str:
         decode_payload(text)
     else:
         try:
-            text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+            text = _PAYLOAD.encode(value)
             text.encode()
         except UnicodeEncodeError:  # a lone surrogate: only its escape can be stored
             text = json.dumps(value, separators=(",", ":"))
@@ -189,10 +190,11 @@ def encode_batch(records: Sequence[Record], *, after_cut: bool = False) -> bytes
     `after_cut` states that the batch before them in the file was cut off, if its end is missing.
     """
     count = len(records)
-    return b"".join(
+    lines = [
         encode_record(record, position=position, count=count, after_cut=after_cut and position == 1)
         for position, record in enumerate(records, 1)
-    )
+    ]
+    return lines[0] if count == 1 else b"".join(lines)
 
 
 class Line(msgspec.Struct, frozen=True, gc=False):

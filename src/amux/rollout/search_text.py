@@ -1,8 +1,9 @@
 """The query language of the store's search, and the matcher that decides what a hit is.
 
-Words are combined with AND; `OR` separates alternatives, `NOT` excludes, quotes make a phrase, and
-`*` at the end of a word matches its continuations. Letter case and accents do not matter. A term
-with ideographs, kana or hangul matches anywhere in the text. Nothing a person types is an error:
+Words are combined with AND; `OR` separates alternatives, `NOT` excludes, quotes make a phrase.
+`pars*` matches words that begin so, `*arser` words that end so, `*arse*` words that contain it.
+Letter case and accents do not matter. A term with ideographs, kana or hangul matches anywhere in
+the text. Nothing a person types is an error:
 operators without operands and unmatched quotes are ignored.
 
 An index may propose candidates in its own way; this module decides.
@@ -29,10 +30,14 @@ _UNSPACED: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\
 
 
 class SearchTerm(msgspec.Struct, frozen=True):
-    """A word or a phrase. A `substring` matches anywhere, a `prefix` at the beginning of a word."""
+    """A word or a phrase. A `substring` matches anywhere in a text.
+
+    The last word of a `prefix` may be the beginning of a word, the first one of a `suffix` its end.
+    """
 
     words: tuple[str, ...]
     prefix: bool = False
+    suffix: bool = False
     substring: bool = False
 
     @property
@@ -76,11 +81,13 @@ def _term(text: str, *, prefix: bool) -> SearchTerm | None:
     if _UNSPACED.search(folded):
         return SearchTerm((folded.strip("*"),), substring=True)
     words = tuple(_WORD.findall(folded))
-    return SearchTerm(words, prefix=prefix) if words else None
+    return SearchTerm(words, prefix=prefix, suffix=text.startswith("*")) if words else None
 
 
 def fold(text: str) -> str:
     """Return a text without letter case and accents."""
+    if text.isascii():
+        return text.lower()
     decomposed = unicodedata.normalize("NFKD", text.casefold())
     plain = "".join(char for char in decomposed if not unicodedata.combining(char))
     return unicodedata.normalize("NFC", plain)
@@ -101,15 +108,22 @@ def match_text(alternatives: Sequence[SearchAlternative], text: str) -> tuple[st
 def _occurs(term: SearchTerm, folded: str, words: list[str]) -> bool:
     if term.substring:
         return term.text in folded
+    if len(term.words) == 1:
+        return any(_fits(term, term.words[0], word) for word in words)
+    first, *inner, last = term.words
     size = len(term.words)
-    *first, last = term.words
-    for start in range(len(words) - size + 1):
-        found = words[start + size - 1]
-        if (found.startswith(last) if term.prefix else found == last) and (
-            words[start : start + size - 1] == first
-        ):
-            return True
-    return False
+    return any(
+        words[start + 1 : start + size - 1] == inner
+        and (words[start].endswith(first) if term.suffix else words[start] == first)
+        and (end.startswith(last) if term.prefix else end == last)
+        for start, end in enumerate(words[size - 1 :])
+    )
+
+
+def _fits(term: SearchTerm, wanted: str, word: str) -> bool:
+    if term.prefix:
+        return wanted in word if term.suffix else word.startswith(wanted)
+    return word.endswith(wanted) if term.suffix else word == wanted
 
 
 def snippet_of(text: str, terms: Sequence[str]) -> str:
@@ -132,6 +146,8 @@ def _ranges(text: str, words: set[str]) -> list[tuple[int, int]]:
     if not words:
         return []
     pattern = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+    if text.isascii():
+        return [found.span() for found in re.finditer(pattern, text.lower())]
     folded = [(number, part) for number, char in enumerate(text) for part in _fold_char(char)]
     positions = [number for number, _ in folded]
     found = re.finditer(pattern, "".join(part for _, part in folded))

@@ -28,14 +28,22 @@ def connect(
     """Return the backend for a directory, a `postgresql://` URL or "memory:".
 
     A backend is returned as it is. Nothing is created before the first write.
+
+    Raises:
+        ValidationError: The address cannot be that of a store.
+        StoreError: A package that the backend needs is missing.
     """
     if fsync not in {"never", "turn", "always"}:
         raise ValidationError(
             f"`fsync` must be never, turn or always, not `{fsync}`", fields=("fsync",)
         )
     if not isinstance(base, str | Path):
+        if not hasattr(base, "append_many"):
+            raise _no_address(f"an object of type `{type(base).__name__}`")
         return base
     text = str(base)
+    if not text or "\0" in text:
+        raise _no_address("a text with a NUL" if text else "an empty text")
     if text.startswith(_POSTGRES):
         try:
             from amux.store.postgres.log import PostgresLog
@@ -46,11 +54,7 @@ def connect(
             ) from error
         return PostgresLog(text, fsync=fsync, now=now)
     if "://" in text:
-        raise ValidationError(
-            f"`{text.partition('://')[0]}://` is not the address of a store",
-            fields=("base",),
-            hint="give a directory, a postgresql:// URL or `memory:`",
-        )
+        raise _no_address(f"`{text.partition('://')[0]}://`")
     if text == MEMORY:
         from amux.store.memory import MemoryLog
 
@@ -63,3 +67,11 @@ def connect(
     from amux.store.file_log.file_system_rollout import FileSystemRollout
 
     return FileSystemRollout(text, index=index, fsync=fsync, now=now)
+
+
+def _no_address(found: str) -> ValidationError:
+    return ValidationError(
+        f"{found} is not the address of a store",
+        fields=("base",),
+        hint="give a directory, a postgresql:// URL or `memory:`",
+    )

@@ -74,14 +74,20 @@ def searchable_messages(
 
 def searchable_text(message: SessionMessage) -> str:
     """Return the text of a message that a search looks at: content, tool names and inputs."""
-    parts = [message.content]
-    for call in message.tool_calls:
-        given = call.input
-        text = given if isinstance(given, str) else msgspec.json.encode(given).decode()
-        parts += [call.tool_name, text]
-    if message.tool_result is not None:
-        parts.append(message.tool_result.tool_name)
-    return "\n".join(part for part in parts if part)
+    result = message.tool_result
+    return joined_text(
+        message.content,
+        [(call.tool_name, call.input) for call in message.tool_calls],
+        None if result is None else result.tool_name,
+    )
+
+
+def joined_text(content: str, calls: Iterable[tuple[str, object]], tool_name: str | None) -> str:
+    """Return the text that a search looks at, one part per line."""
+    parts = [content]
+    for name, given in calls:
+        parts += [name, given if isinstance(given, str) else msgspec.json.encode(given).decode()]
+    return "\n".join(filter(None, (*parts, tool_name)))
 
 
 def make_hit(

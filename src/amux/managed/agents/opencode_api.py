@@ -193,8 +193,8 @@ class OpencodeServer:
                 opened = connection.sock
                 if opened is not None:
                     self._sockets.add(opened)
-                response = connection.getresponse()
-                answer = response.read(LARGEST_ANSWER + 1)
+                with connection.getresponse() as response:
+                    answer = response.read(LARGEST_ANSWER + 1)
         finally:
             if opened is not None:
                 self._sockets.discard(opened)
@@ -300,6 +300,8 @@ class EventStream:
         """End the stream, also while another thread reads from it."""
         _shut_down(self._socket)
         self._connection.close()
+        with suppress(OSError, ValueError):  # the response holds the socket, too
+            self._response.close()
 
 
 def split_model(model: str) -> tuple[str, str]:

@@ -223,6 +223,10 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 def store_error(error: OSError, verb: str, path: Path | str) -> StoreError:
     """Return the error for a failed operation on a file of the store."""
+    if isinstance(error, NotADirectoryError):
+        files = [each for each in Path(path).parents if each.is_file()]
+        if files:
+            return StoreError(f"`{files[0]}` is a file, not the directory of a store")
     return StoreError(
         f"cannot {verb} `{path}`: {error.strerror or error}",
         hint="check the free space and the permissions of the store's directory",

@@ -19,10 +19,12 @@ from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 from amux.rollout.log import SearchQuery
 from amux.rollout.records import Record
+from amux.rollout.search_text import parse_search
 from amux.rollout.threads import ThreadFilter, ThreadSummary
+from amux.store.file_log.thread_search import search_messages
 from amux.store.session_db import fulltext, messages, sessions
 from amux.store.session_db.database import SessionDB
-from amux.store.session_db.search import SearchFilter
+from amux.store.session_db.fulltext import Fulltext
 
 T = TypeVar("T")
 _Unique = Literal["title", "key"]
@@ -73,7 +75,6 @@ _ORDERS: Final = {
     "created": "created DESC, thread_id DESC",
     "title": "label, thread_id",
 }
-_MANY: Final = 10_000
 _SUMMARY: Final = msgspec.json.Decoder(ThreadSummary)
 
 
@@ -106,11 +107,11 @@ class _Database(SessionDB):
     def read(self, question: Callable[[sqlite3.Connection], T]) -> T:
         return self._read(question)
 
+    def read_fulltext(self, question: Callable[[sqlite3.Connection, Fulltext], T]) -> T:
+        return self._file.read_fulltext(question)
+
     def write(self, change: Callable[[sqlite3.Connection], T]) -> T:
         return self._write(change)
-
-    def search(self, text: str, wanted: SearchFilter) -> list[dict[str, Any]]:
-        return self._file.search(text, wanted)
 
 
 class ThreadTables:
@@ -399,33 +400,12 @@ class ThreadTables:
 
     def search(self, query: SearchQuery) -> list[dict[str, Any]]:
         """Return the rows of messages that match, with the ids of their records."""
-        is_narrow = query.thread_id is not None or query.namespace is not None
-        wanted = SearchFilter(
-            sources=query.sources or None,
-            exclude_sources=query.exclude_sources or None,
-            roles=query.roles or None,
-            include_inactive=query.include_inactive,
-            limit=_MANY if is_narrow else query.limit,
-            offset=0 if is_narrow else query.offset,
-            sort=None if query.sort == "rank" else query.sort,
+        alternatives = parse_search(query.text)
+        if not alternatives:
+            return []
+        return self._database.read_fulltext(
+            lambda connection, usable: search_messages(connection, usable, alternatives, query)
         )
-        found: list[dict[str, Any]] = []
-        for row in self._database.search(query.text, wanted):
-            record = self._one(
-                "SELECT r.record_id, r.seq, t.title, t.namespace FROM thread_records r "
-                "JOIN threads t USING (thread_id) WHERE r.message_id = ?",
-                row["id"],
-            )
-            if record is None or (
-                is_narrow
-                and (
-                    query.thread_id not in {None, row["session_id"]}
-                    or query.namespace not in {None, record[3]}
-                )
-            ):
-                continue
-            found.append({**row, "record_id": record[0], "seq": record[1], "title": record[2]})
-        return found[query.offset : query.offset + query.limit] if is_narrow else found
 
     def _one(self, query: str, *values: object) -> Any:
         return self._database.read(lambda c: c.execute(query, values).fetchone())

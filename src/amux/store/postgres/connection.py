@@ -18,6 +18,7 @@ import psycopg
 from psycopg import Connection, errors, sql
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from amux.durable import abandon_after_fork
 from amux.errors import StoreBusyError, StoreError, ValidationError
 from amux.store.postgres.schema import migrate
 
@@ -46,7 +47,10 @@ _LOST_STATES: Final = ("08", "57P", "53300")
 
 def split_schema(url: str) -> tuple[str, str]:
     """Return the URL for PostgreSQL and the schema, which `?schema=` names ("amux" by default)."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise ValidationError(f"the URL of the store cannot be read: {error}") from error
     query = parse_qsl(parts.query, keep_blank_values=True)
     schema = next((value for name, value in query if name == "schema"), "amux")
     rest = urlencode([(name, value) for name, value in query if name != "schema"], safe="/")
@@ -73,8 +77,16 @@ class Database:
         self._retry_seconds = retry_seconds
         self._lock = threading.Lock()
         self._pool: ConnectionPool[Connection[Any]] | None = None
+        self._abandoned: list[object] = []  # the parent's: destroying them would end its sessions
         self._is_closed = False
         self._pause = threading.Event()  # never set: its wait is the pause between two tries
+        abandon_after_fork(self)
+
+    def abandon(self) -> None:
+        """Leave the connections to the process that this one was forked from."""
+        self._lock = threading.Lock()
+        self._abandoned.append(self._pool)
+        self._pool = None
 
     def run(self, work: Callable[[Connection[Any]], T]) -> T:
         """Run work on a connection; repeat it after a collision or a lost connection."""

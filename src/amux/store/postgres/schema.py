@@ -102,6 +102,12 @@ _MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         )""",
     ),
     ("ALTER TABLE threads ADD COLUMN last_call text",),
+    (  # `parts` of all words instead of `pairs` of some: the next search fills the table again
+        "TRUNCATE texts",
+        "ALTER TABLE texts DROP COLUMN pairs, ADD COLUMN parts text[] NOT NULL",
+        "CREATE INDEX texts_parts ON texts USING gin (parts)",
+        "UPDATE threads SET indexed = 0",
+    ),
 )
 """The statements of each version of the tables, in order."""
 

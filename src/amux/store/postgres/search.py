@@ -15,7 +15,7 @@ from amux.rollout.search_text import (
     parse_search,
     snippet_of,
 )
-from amux.store.postgres.texts import lexeme_query, pairs_of
+from amux.store.postgres.texts import ANY_WORD, lexeme_query, parts_of
 
 _MOST_CANDIDATES: Final = 5_000
 """The candidates that a search looks at, the newest or oldest; more would be no search."""
@@ -56,10 +56,9 @@ def _candidates(alternatives: Sequence[SearchAlternative]) -> tuple[str, list[An
     for alternative in alternatives:
         conditions: list[str] = []
         for term in alternative.required:
-            if term.substring:
-                pairs = pairs_of(term.text)
-                conditions.append("x.pairs @> %s" if pairs else "true")
-                values += [pairs] if pairs else []
+            if term.substring or term.suffix:
+                conditions.append("(x.parts @> %s OR x.parts @> %s)")
+                values += [parts_of(term.text), [ANY_WORD]]
             else:
                 conditions.append("x.words @@ %s::tsquery")
                 values.append(lexeme_query(term.words, prefix=term.prefix))

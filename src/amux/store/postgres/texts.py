@@ -23,14 +23,15 @@ from amux.store.postgres.connection import Database
 from amux.store.scan_search import searchable_text
 
 ANY_WORD: Final = "*"
-"""The only lexeme of a text with more words than a `tsvector` holds. No word is equal to it."""
+"""The only lexeme, or the only part, of a text that has too many. No word is equal to it."""
 
 LONGEST_WORD: Final = 200
 
 _MOST_BYTES: Final = 500_000  # of lexemes; a tsvector holds at most a megabyte
+_MOST_PARTS: Final = 20_000
 _THREADS: Final = 100  # in one transaction
+_LONGEST_PART: Final = 3
 _WORD: Final = re.compile(r"\w+")
-_UNSPACED: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
 _RECORDS: Final = ", ".join(rows.RECORD_COLUMNS)
 _BEHIND: Final = "indexed < head"
 
@@ -44,7 +45,7 @@ class _Text(NamedTuple):
     body: str
     content_length: int
     words: str
-    pairs: list[str] | None
+    parts: list[str]
     active: bool
 
 
@@ -55,13 +56,24 @@ def index_texts(database: Database) -> None:
         database.transaction(_index_threads)
 
 
-def pairs_of(folded: str) -> list[str]:
-    """Return the characters and the pairs of characters of scripts without spaces."""
+def parts_of(folded: str) -> list[str]:
+    """Return the trigrams of the words of a query; a shorter word is its only part."""
     found: list[str] = []
-    for run in _UNSPACED.findall(folded):
-        found += run
-        found += [run[start : start + 2] for start in range(len(run) - 1)]
+    for word in _WORD.findall(folded):
+        last = max(1, len(word) - _LONGEST_PART + 1)
+        found += [word[start : start + _LONGEST_PART] for start in range(last)]
     return found
+
+
+def _all_parts(words: Iterable[str]) -> list[str]:
+    """Return the parts of up to three characters of words; `ANY_WORD` if there are too many."""
+    found: set[str] = set()
+    for word in words:
+        for size in range(1, _LONGEST_PART + 1):
+            found.update(word[start : start + size] for start in range(len(word) - size + 1))
+        if len(found) > _MOST_PARTS:
+            return [ANY_WORD]
+    return list(found)
 
 
 def _index_threads(connection: Connection[Any]) -> None:
@@ -112,15 +124,15 @@ def _texts(
         message = message_of(record, payload_format)
         if message is not None:
             body = searchable_text(message).replace("\0", " ").encode("utf-8", "replace").decode()
-            folded = fold(body)
+            words = set(_WORD.findall(fold(body)))
             yield _Text(
                 thread_id=thread_id,
                 seq=record.seq,
                 role=message.role,
                 body=body,
                 content_length=len(message.content),
-                words=_lexemes({word[:LONGEST_WORD] for word in _WORD.findall(folded)}),
-                pairs=sorted(set(pairs_of(folded))) or None,
+                words=_lexemes({word[:LONGEST_WORD] for word in words}),
+                parts=_all_parts(words),
                 active=record.seq in active,
             )
 

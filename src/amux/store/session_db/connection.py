@@ -17,6 +17,7 @@ from pathlib import Path
 from threading import Event, RLock
 from typing import Final, TypeVar
 
+from amux.durable import abandon_after_fork
 from amux.errors import StoreBusyError, StoreError, ValidationError
 from amux.host import Host
 
@@ -88,6 +89,15 @@ class DatabaseFile:
         self._is_grouping = False
         self._pause = Event()  # never set: its wait is the pause between two tries
         self._connection: sqlite3.Connection | None = self._connect()
+        self._abandoned: list[sqlite3.Connection] = []  # the parent's: not to be closed here
+        abandon_after_fork(self)
+
+    def abandon(self) -> None:
+        """Leave the connection to the process that this one was forked from."""
+        self._lock = RLock()
+        self._is_grouping = False
+        if self._connection is not None:
+            self._abandoned.append(self._connection)
 
     def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
         """Run a query that sees one state of the database; return its result."""
@@ -178,16 +188,16 @@ class DatabaseFile:
             if connection is None:
                 return
             with suppress(sqlite3.Error):
-                if not self.read_only:
+                if not self.read_only and connection not in self._abandoned:
                     connection.execute("PRAGMA busy_timeout = 0")  # other readers may go on
                     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             self._disconnect()
 
     def _disconnect(self) -> None:
-        if self._connection is not None:
+        if self._connection is not None and self._connection not in self._abandoned:
             with suppress(sqlite3.Error):
                 self._connection.close()
-            self._connection = None
+        self._connection = None
 
     def _connect(self) -> sqlite3.Connection:
         mode = "ro" if self.read_only else "rwc"
@@ -212,6 +222,8 @@ class DatabaseFile:
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
             raise StoreError(f"`{self.path}` is closed")
+        if self._connection in self._abandoned:
+            self._connection = self._connect()
         return self._connection
 
     def _is_in_wal_mode(self) -> bool:

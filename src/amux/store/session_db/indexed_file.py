@@ -87,8 +87,12 @@ class IndexedFile:
 
     def search(self, query: str, wanted: SearchFilter) -> list[Row]:
         """Return the messages that match a query, whatever state the full-text tables are in."""
+        return self.read_fulltext(lambda c, usable: search(c, query, wanted, usable))
+
+    def read_fulltext(self, query: Callable[[sqlite3.Connection, fulltext.Fulltext], T]) -> T:
+        """Run a query that uses the full-text tables; if one is damaged, rebuild it first."""
         try:
-            return self.read(lambda c: search(c, query, wanted, self._fulltext))
+            return self.read(lambda c: query(c, self._fulltext))
         except StoreError as error:
             if not is_damage(error):
                 raise
@@ -96,7 +100,7 @@ class IndexedFile:
         if not self._file.read_only and not self._file.is_grouping:
             self.rebuild()
             usable = self._fulltext
-        return self.read(lambda c: search(c, query, wanted, usable))
+        return self.read(lambda c: query(c, usable))
 
     def rebuild(self) -> int:
         """Fill the full-text tables anew from the messages, and return their number."""

@@ -67,7 +67,7 @@ def search(
         hits = _by_reading(connection, queries.words_of(text), wanted)
     else:
         hits = _by_index(connection, table, expression, wanted)
-    return [_with_context(connection, hit, wanted) for hit in hits]
+    return [with_context(connection, hit, include_inactive=wanted.include_inactive) for hit in hits]
 
 
 def _by_index(
@@ -132,9 +132,9 @@ def _conditions(wanted: SearchFilter) -> Conditions:
     return conditions
 
 
-def _with_context(connection: sqlite3.Connection, hit: Row, wanted: SearchFilter) -> Row:
+def with_context(connection: sqlite3.Connection, hit: Row, *, include_inactive: bool) -> Row:
     """Return a hit with its message between the one before it and the one after it."""
-    visible = "1" if wanted.include_inactive else "(active = 1 OR compacted = 1)"
+    visible = "1" if include_inactive else "(active = 1 OR compacted = 1)"
     rows = connection.execute(
         "SELECT role, content FROM messages WHERE id IN (:id, "
         f"(SELECT MAX(id) FROM messages WHERE session_id = :session AND id < :id AND {visible}), "
